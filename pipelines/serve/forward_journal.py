@@ -52,7 +52,7 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ForwardJournal:
-    """The journal file, which one gateway has to itself.
+    """The journal file of a spool, which one gateway has to itself.
 
     All deliveries up to the ordinal `settled` are settled, except those to be retried; `last` is
     the last ordinal in the journal. `set_aside` has the deliveries that are set aside, by ordinal.
@@ -60,7 +60,8 @@ class ForwardJournal:
     Raises FatalError if the file cannot be opened or read. A last line without its end is removed.
     """
 
-    def __init__(self, path: Path, *, disk: Disk = DISK) -> None:
+    def __init__(self, spool: Path, *, disk: Disk = DISK) -> None:
+        self.path = path = spool / FOLDER / FILE_NAME
         self.settled = 0
         self.last = 0
         self.set_aside: dict[int, DeliveryOutcome] = {}
@@ -80,7 +81,7 @@ class ForwardJournal:
                 size = line.end
             self._lines = Journal(path, size=size, disk=disk)
             disk.sync_folder(path.parent)
-            disk.sync_folder(path.parent.parent)
+            disk.sync_folder(spool)
         except OSError as exc:
             raise FatalError(
                 f"{path}: {exc.strerror}; expected a place for the outcomes of deliveries"

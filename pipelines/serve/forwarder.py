@@ -17,17 +17,19 @@ from pipelines.convert.publish import publish
 from pipelines.convert.settings import check_account, settings_of
 from pipelines.push.run_folder import read_manifest, receipts_folder, record_push
 from pipelines.serve.forward_journal import (
-    FILE_NAME,
     FOLDER,
     DeliveryOutcome,
     ForwardJournal,
     ForwardState,
     run_folder,
 )
-from pipelines.serve.rehearsal import index as rehearsal_index
-from pipelines.serve.rehearsal import index_reader
-from pipelines.serve.rehearsal.index import TORN
-from pipelines.serve.rehearsal.index_reader import DeliveryStatus
+from pipelines.serve.rehearsal.index import (
+    INDEX_FILE,
+    TORN,
+    DeliveryStatus,
+    open_index,
+    write_deletions,
+)
 from pipelines.serve.retry import set_aside_message
 from pipelines.serve.worker_process import (
     ATTEMPTS,
@@ -143,12 +145,12 @@ class Forwarder:
         self.worker = worker
         self._options = options
         self._folder = spool / FOLDER
-        self._index = spool / rehearsal_index.FILE_NAME
+        self._index = spool / INDEX_FILE
         self._convert_spans = convert
 
     @cached_property
     def journal(self) -> ForwardJournal:
-        return ForwardJournal(self._folder / FILE_NAME)
+        return ForwardJournal(self.spool)
 
     @property
     def is_for_thunderstone(self) -> bool:
@@ -181,7 +183,7 @@ class Forwarder:
             return True
         if not self._index.exists():
             return False
-        with index_reader.open_index(self._index) as index:
+        with open_index(self._index) as index:
             return index.is_digested(max(delivery.ordinal, self.journal.last))
 
     def clear(self, ordinal: int) -> None:
@@ -223,7 +225,7 @@ class Forwarder:
     def _check_index(self, delivery: Delivery) -> None:
         """Raise SetAsideError for a delivery whose deletions the index does not know."""
         if self._needs_deletions(delivery):
-            with index_reader.open_index(self._index) as index:
+            with open_index(self._index) as index:
                 if index.status(delivery.ordinal) is DeliveryStatus.SET_ASIDE:
                     raise SetAsideError(
                         "the index could not digest it, so its deletions are not known"
@@ -239,14 +241,16 @@ class Forwarder:
         deletions: list[Span] = []
         if self._needs_deletions(delivery):
             path = work / _LEFT_OUT
-            if index_reader.write_deletions(
-                self._index, delivery, path, is_settled=self.journal.is_settled
-            ):
+            if self._write_deletions(delivery, path):
                 source = self._deletions_source(delivery)
                 deletions.append(Span(source=source, path=str(path), format=GSA_FEED.name))
             delivery = replace(delivery, feedtype=INCREMENTAL)
         spool = Span(source=str(self.spool), path=str(self.spool))
         return [*deletions, *spans_of([delivery], spool, first=len(deletions))]
+
+    def _write_deletions(self, delivery: Delivery, path: Path) -> int:
+        is_settled = self.journal.is_settled
+        return write_deletions(self._index, delivery, path, is_settled=is_settled)
 
     def _deletions_source(self, delivery: Delivery) -> str:
         return f"{self.spool}#{delivery.ordinal}: documents left out"
@@ -256,9 +260,7 @@ class Forwarder:
         if not self._needs_deletions(delivery):
             return False
         with suppress(OSError):
-            index_reader.write_deletions(
-                self._index, delivery, work / _LEFT_OUT_NOW, is_settled=self.journal.is_settled
-            )
+            self._write_deletions(delivery, work / _LEFT_OUT_NOW)
             return not filecmp.cmp(work / _LEFT_OUT, work / _LEFT_OUT_NOW, shallow=False)
         return True
 

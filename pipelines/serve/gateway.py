@@ -17,9 +17,9 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from pipelines.serve.forward_journal import FILE_NAME, FOLDER, DeliveryOutcome
+from pipelines.serve.forward_journal import FOLDER, DeliveryOutcome
 from pipelines.serve.forwarder import Forwarder, name
-from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
+from pipelines.serve.rehearsal.index import SetAsideDelivery
 from pipelines.serve.retry import describe
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FeedferryError, StoppedError
@@ -124,7 +124,7 @@ class Gateway:
         last = self._forwarder.journal.last
         if last and not any(True for _ in read_deliveries(self._spool, after=last - 1)):
             raise ConfigError(
-                f"{self._spool / FOLDER / FILE_NAME}: has delivery {last}, but {JOURNAL} ends"
+                f"{self._forwarder.journal.path}: has delivery {last}, but {JOURNAL} ends"
                 " before it; expected its line there; restore the line, as the next delivery would"
                 " have its number and count as forwarded"
             )

@@ -6,31 +6,20 @@ import time
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
+from pipelines.serve.gateway import Gateway
 from pipelines.serve.http.endpoints import Callbacks, Endpoints
 from pipelines.serve.http.server import HttpServer
-from pipelines.serve.rehearsal import index as rehearsal_index
 from pipelines.serve.rehearsal import page, scenario
 from pipelines.serve.rehearsal.feeder import BacklogHistory, Digest, Feeder
-from pipelines.serve.rehearsal.index import Index, digest_delivery
-from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
+from pipelines.serve.rehearsal.index import INDEX_FILE, Index, SetAsideDelivery, digest_delivery
 from pipelines.serve.settings import ServeSettings
 from pipelines.serve.spool_writer import SpoolWriter
 from pipelines.serve.worker_process import WorkerProcess
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 from transforms.formats import ReadOptions
-
-
-class Forwarding(Protocol):
-    """The part of a gateway that a receiver uses."""
-
-    def backlog(self) -> int:
-        """Return the number of deliveries that are not forwarded."""
-
-    def set_aside(self) -> list[SetAsideDelivery]:
-        """Return the deliveries that the gateway has set aside."""
 
 
 class Receiver:
@@ -45,7 +34,7 @@ class Receiver:
         self,
         settings: ServeSettings,
         *,
-        gateway: Forwarding | None = None,
+        gateway: Gateway | None = None,
         digest: Digest = digest_delivery,
     ) -> None:
         self._settings = settings
@@ -96,9 +85,7 @@ class Receiver:
             SpoolWriter(folder, min_free_bytes=settings.min_free_bytes)
         )
         reading = ReadOptions(max_content_bytes=settings.max_content_bytes)
-        self._index = opened.enter_context(
-            Index(folder / rehearsal_index.FILE_NAME, reading=reading)
-        )
+        self._index = opened.enter_context(Index(folder / INDEX_FILE, reading=reading))
         _check_order(self._index, self._spool)
         worker = WorkerProcess(limit_seconds=settings.feed_seconds)
         self._feeder = opened.enter_context(

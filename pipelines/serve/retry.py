@@ -14,17 +14,15 @@ import click
 from msgspec.structs import replace
 
 from pipelines.serve.forward_journal import (
-    FILE_NAME,
-    FOLDER,
     DeliveryOutcome,
     ForwardJournal,
     ForwardState,
     run_folder,
 )
-from pipelines.serve.rehearsal import index as rehearsal_index
-from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.index_reader import (
+from pipelines.serve.rehearsal.index import (
+    INDEX_FILE,
     DeliveryStatus,
+    Index,
     SetAsideBy,
     SetAsideDelivery,
 )
@@ -46,8 +44,8 @@ def retry(spool: Path, wanted: str) -> int:
         raise ConfigError(f"--spool {spool}: no {JOURNAL} in it; expected the folder of a receiver")
     with (
         Lock(spool / "lock", where=str(spool), by="receiver"),
-        Index(spool / rehearsal_index.FILE_NAME) as index,
-        closing(ForwardJournal(spool / FOLDER / FILE_NAME)) as journal,
+        Index(spool / INDEX_FILE) as index,
+        closing(ForwardJournal(spool)) as journal,
     ):
         chosen = _choose(spool, wanted, index, journal)
         for each in chosen:

@@ -20,6 +20,7 @@ from pipelines.serve.retry import retry
 from pipelines.serve.settings import LOOPBACK, ServeSettings
 from pipelines.serve.worker_process import WorkerProcess
 from schemas.errors import ConfigError
+from transforms.sinks.push.settings import PushSettings
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _STOPPING = "feedferry: Finishing the current requests. Press Ctrl-C again to stop now."
@@ -33,12 +34,15 @@ def run(words: Mapping[str, object]) -> int:
     settings = parse_serve(words)
     if settings.retry is not None:
         return retry(Path(settings.spool), settings.retry)
-    gateway = _make_gateway(settings, words)
+    target = parse_push_to(words, flag="--forward")
+    if settings.accept_loss and target is None:
+        raise ConfigError("--accept-loss: given without --forward URL; expected both")
+    gateway = None if target is None else _make_gateway(settings, target)
     is_quiet = settings.verbosity < 0
     with ExitStack() as opened:
         receiver = opened.enter_context(Receiver(settings, gateway=gateway))
-        if gateway is not None:
-            _check_target(settings, receiver, words)
+        if gateway is not None and target is not None:
+            _check_target(settings, receiver, target, words)
             opened.enter_context(gateway)
         opened.enter_context(draining(receiver.stop, message=None if is_quiet else _STOPPING))
         click.echo(receiver.url)
@@ -56,12 +60,7 @@ def parse_serve(words: Mapping[str, object]) -> ServeSettings:
     return msgspec.structs.replace(options, trusted=(*LOOPBACK, *added))
 
 
-def _make_gateway(settings: ServeSettings, words: Mapping[str, object]) -> Gateway | None:
-    target = parse_push_to(words, flag="--forward")
-    if target is None:
-        if settings.accept_loss:
-            raise ConfigError("--accept-loss: given without --forward URL; expected both")
-        return None
+def _make_gateway(settings: ServeSettings, target: PushSettings) -> Gateway:
     forwarder = Forwarder(
         Path(settings.spool),
         ConvertOptions(inputs=(), output="", to_format="", accept_loss=settings.accept_loss),
@@ -75,9 +74,10 @@ def _make_gateway(settings: ServeSettings, words: Mapping[str, object]) -> Gatew
     return Gateway(forwarder)
 
 
-def _check_target(settings: ServeSettings, receiver: Receiver, words: Mapping[str, object]) -> None:
+def _check_target(
+    settings: ServeSettings, receiver: Receiver, target: PushSettings, words: Mapping[str, object]
+) -> None:
     """Raise ConfigError for a gateway that forwards to itself, which would never end."""
-    forward = parse_push_to(words, flag="--forward")
-    target = urlsplit(forward.appliance.url if forward else "")
-    if target.port == receiver.port and target.hostname in (*_THIS_MACHINE, settings.host):
+    url = urlsplit(target.appliance.url)
+    if url.port == receiver.port and url.hostname in (*_THIS_MACHINE, settings.host):
         raise ConfigError(f"--forward {words['url']}: this receiver; expected another appliance")

@@ -14,8 +14,7 @@ from pipelines.cli.convert_options import ConvertOptions
 from pipelines.serve.forward_journal import FILE_NAME, DeliveryOutcome, ForwardJournal, ForwardState
 from pipelines.serve.forwarder import Convert, Forwarder, Notifier
 from pipelines.serve.gateway import DRAIN_SECONDS, Gateway
-from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.index_reader import DeliveryStatus
+from pipelines.serve.rehearsal.index import DeliveryStatus, Index
 from pipelines.serve.retry import retry
 from pipelines.serve.spool_writer import SpoolWriter
 from pipelines.serve.worker_process import WorkerProcess
@@ -242,7 +241,7 @@ def test_a_delivery_that_is_set_aside_twice_is_counted_once(
 ) -> None:
     spool.feed(gsa_feed(document(1)), "crm")
     set_aside(spool)
-    journal_file = ForwardJournal(spool.root / "forward" / FILE_NAME)
+    journal_file = ForwardJournal(spool.root)
     journal_file.append(DeliveryOutcome(1, ForwardState.SET_ASIDE, settled=1, reason=FAILED))
     journal_file.close()
     retry(spool.root, "all")

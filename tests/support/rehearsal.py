@@ -6,8 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.index_reader import FeedRow, IndexedDocument
+from pipelines.serve.rehearsal.index import FeedRow, Index, IndexedDocument
 from pipelines.serve.worker_process import WorkerProcess
 from schemas.delivery import JOURNAL, Delivery, Door
 

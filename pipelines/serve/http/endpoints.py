@@ -29,8 +29,7 @@ from pipelines.serve.http.server import (
 )
 from pipelines.serve.http.trusted_addresses import ALL, Trust
 from pipelines.serve.rehearsal import page, thunderstone_result
-from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
+from pipelines.serve.rehearsal.index import Index, SetAsideDelivery
 from pipelines.serve.rehearsal.scenario import Behaviour
 from pipelines.serve.rehearsal.thunderstone_result import ItemReplies
 from pipelines.serve.settings import LOOPBACK, ServeSettings

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from pipelines.serve.rehearsal.index import Index, digest_delivery
-from pipelines.serve.rehearsal.index_reader import DeliveryStatus
+from pipelines.serve.rehearsal.index import DeliveryStatus, Index, digest_delivery
 from pipelines.serve.retry import set_aside_message
 from pipelines.serve.worker_process import (
     ATTEMPTS,

@@ -17,7 +17,7 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from jinja2.filters import do_filesizeformat
 
-from pipelines.serve.rehearsal.index_reader import (
+from pipelines.serve.rehearsal.index import (
     DatasourceTotal,
     DeliveryStatus,
     DocumentOrigin,

@@ -22,14 +22,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def written(path: Path, *lines: DeliveryOutcome) -> None:
-    journal = ForwardJournal(path)
+    journal = ForwardJournal(path.parent.parent)
     for line in lines:
         journal.append(line)
     journal.close()
 
 
 def known(path: Path, *ordinals: int) -> list[bool]:
-    journal = ForwardJournal(path)
+    journal = ForwardJournal(path.parent.parent)
     journal.close()
     return [journal.is_settled(ordinal) for ordinal in ordinals]
 
@@ -60,7 +60,7 @@ def test_damaged_line_is_reported(path: Path) -> None:
     with path.open("ab") as stream:
         stream.write(b"nothing\n")
     with pytest.raises(FatalError) as caught:
-        ForwardJournal(path)
+        ForwardJournal(path.parent.parent)
     assert str(caught.value) == (
         f"{path}:2: JSON is malformed: invalid character (byte 4); expected the outcome of a"
         " delivery; remove the line"
@@ -69,7 +69,7 @@ def test_damaged_line_is_reported(path: Path) -> None:
 
 @pytest.mark.slow
 def test_gap_between_many_settled_deliveries_stays_open(path: Path) -> None:
-    journal = ForwardJournal(path)
+    journal = ForwardJournal(path.parent.parent)
     for ordinal in range(2, 1200):
         journal.append(settled(ordinal, up_to=0))
     journal.close()
@@ -79,7 +79,7 @@ def test_gap_between_many_settled_deliveries_stays_open(path: Path) -> None:
 def test_journal_that_cannot_be_opened_is_reported(path: Path) -> None:
     path.mkdir(parents=True)
     with pytest.raises(FatalError) as caught:
-        ForwardJournal(path)
+        ForwardJournal(path.parent.parent)
     assert str(caught.value) == (
         f"{path}: Is a directory; expected a place for the outcomes of deliveries"
     )
@@ -87,7 +87,7 @@ def test_journal_that_cannot_be_opened_is_reported(path: Path) -> None:
 
 def test_a_line_is_on_the_disk_when_it_was_noted(tmp_path: Path) -> None:
     disk = RecordingDisk(tmp_path)
-    journal = ForwardJournal(tmp_path / "forward" / FILE_NAME, disk=disk)
+    journal = ForwardJournal(tmp_path, disk=disk)
     assert disk.done == ["sync forward/forwarded.jsonl", "sync folder forward", "sync folder ."]
     disk.done.clear()
     journal.append(DeliveryOutcome(ordinal=1, state=ForwardState.FORWARDED, settled=1))
@@ -100,11 +100,11 @@ def test_a_delivery_is_not_settled_while_its_line_is_not_on_the_disk(
     tmp_path: Path, operation: int
 ) -> None:
     disk = RecordingDisk(tmp_path)
-    journal = ForwardJournal(tmp_path / "forward" / FILE_NAME, disk=disk)
+    journal = ForwardJournal(tmp_path, disk=disk)
     disk.fail_at(operation)
     with pytest.raises(OSError, match="Input/output error"):
         journal.append(DeliveryOutcome(ordinal=1, state=ForwardState.FORWARDED, settled=1))
     assert not journal.is_settled(1)
     journal.close()
-    with closing(ForwardJournal(tmp_path / "forward" / FILE_NAME)) as again:
+    with closing(ForwardJournal(tmp_path)) as again:
         assert not again.is_settled(1)

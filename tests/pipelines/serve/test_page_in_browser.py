@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from pipelines.serve.rehearsal.index_reader import (
+from pipelines.serve.rehearsal.index import (
     DatasourceTotal,
     DeliveryStatus,
     DocumentOrigin,

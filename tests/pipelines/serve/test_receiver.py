@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.serve.gateway import Gateway
 from pipelines.serve.receiver import Receiver
-from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
+from pipelines.serve.rehearsal.index import SetAsideDelivery
 from pipelines.serve.settings import ServeSettings
 from schemas.errors import ConfigError
 from support.receivers import deliveries, kept, receiving, wait_until_idle
@@ -45,8 +46,10 @@ def urls(receiver: Receiver) -> list[str]:
     return [document["url"] for document in held["documents"]]
 
 
-class TwelveWaiting:
+class TwelveWaiting(Gateway):
     """A gateway with a backlog."""
+
+    def __init__(self) -> None: ...
 
     def backlog(self) -> int:
         return 12

@@ -5,7 +5,7 @@ import zlib
 import pybase64
 import pytest
 
-from pipelines.serve.rehearsal.index_reader import (
+from pipelines.serve.rehearsal.index import (
     DatasourceTotal,
     DeliveryStatus,
     DocumentOrigin,

@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.serve.receiver import Receiver
 from pipelines.serve.rehearsal.feeder import Digest, Feeder
-from pipelines.serve.rehearsal.index_reader import DeliveryStatus, SetAsideBy
+from pipelines.serve.rehearsal.index import DeliveryStatus, SetAsideBy
 from pipelines.serve.settings import ServeSettings
 from pipelines.serve.worker_process import DEFAULT_LIMIT_SECONDS, WorkerProcess
 from schemas.delivery import JOURNAL, Delivery

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serve.rehearsal.index_reader import open_index, write_deletions
+from pipelines.serve.rehearsal.index import open_index, write_deletions
 from schemas.delivery import Delivery
 from schemas.errors import SourceError
 from schemas.record import Action, Record

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from pipelines.serve.rehearsal import index as index_module
-from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.index_reader import DeliveryStatus, FeedRow
+from pipelines.serve.rehearsal.index import DeliveryStatus, FeedRow, Index
 from pipelines.serve.worker_process import SetAsideError
 from schemas.delivery import Door
 from schemas.errors import ConfigError, ProgressError

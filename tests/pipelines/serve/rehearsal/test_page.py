@@ -11,7 +11,7 @@ import pytest
 from lxml import html
 
 from pipelines.serve.rehearsal.feeder import BacklogHistory
-from pipelines.serve.rehearsal.index_reader import (
+from pipelines.serve.rehearsal.index import (
     DatasourceTotal,
     DeliveryStatus,
     DocumentOrigin,
