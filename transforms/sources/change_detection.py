@@ -30,7 +30,7 @@ import msgspec
 
 from schemas.errors import FeedferryError, StoppedError
 from schemas.sent_document import NO_DIGEST, UNCHANGED, SentDocument
-from transforms.sources.listing import EntryKind, ListingEntry
+from transforms.sources.listing import EntryKind, ListingEntry, is_folder
 from transforms.storage.state import SourceState
 
 VANISHED = "vanished"
@@ -51,11 +51,6 @@ def compare(
         yield from _Comparison(state, claims, sends_all=sends_all).lines(listed)
 
 
-def is_folder(line: ListingEntry) -> bool:
-    """Whether a line of any kind is about a folder; the key of the root is empty."""
-    return not line.key or line.key.endswith("/")
-
-
 class Safety(msgspec.Struct, frozen=True, kw_only=True):
     """The least number of documents in a source, and the largest share of deletions."""
 
@@ -72,9 +67,9 @@ def check_changes(
     """
     listed = gone = 0
     for line in lines:
-        if line.kind is EntryKind.FILE or (line.code == UNCHANGED and not is_folder(line)):
+        if line.kind is EntryKind.FILE or (line.code == UNCHANGED and not is_folder(line.key)):
             listed += 1
-        elif line.kind is EntryKind.GONE and line.url and not is_folder(line):
+        elif line.kind is EntryKind.GONE and line.url and not is_folder(line.key):
             gone += 1
         yield line
     check_safety(listed, gone, known=known, safety=safety)
@@ -135,7 +130,7 @@ class _Comparison:
     def _leave(self, line: ListingEntry, known: SentDocument | None) -> None:
         """Keep the state of a key and of all keys below it; few prefixes overlap."""
         key = line.key
-        prefix = key if is_folder(line) else f"{key}/"
+        prefix = key if is_folder(line.key) else f"{key}/"
         earlier = (other for other in self._unknown if other >= key or key.startswith(other))
         self._unknown = (*earlier, prefix)
         if known is not None:
@@ -238,9 +233,17 @@ class _Claims:
 def _join(
     listed: Iterable[ListingEntry], outermost: Iterator[SentDocument]
 ) -> Iterator[tuple[ListingEntry, SentDocument | None] | SentDocument]:
-    """Yield each line with its state, and states without a line, in the order of keys."""
-    known = next(outermost, None)
-    for line in _in_order(listed):
+    """Yield each line with its state, and states without a line, in the order of keys.
+
+    A line out of order would make other documents look deleted.
+    """
+    known, last = next(outermost, None), ""
+    for line in listed:
+        if line.key < last:
+            raise FeedferryError(
+                f"{line.key!r} listed after {last!r}: a defect of feedferry; no document was read"
+            )
+        last = line.key
         while known is not None and known.key < line.key:
             yield known
             known = next(outermost, None)
@@ -252,15 +255,3 @@ def _join(
     while known is not None:
         yield known
         known = next(outermost, None)
-
-
-def _in_order(listed: Iterable[ListingEntry]) -> Iterator[ListingEntry]:
-    """Yield all lines; a line out of order would make others look deleted."""
-    last = ""
-    for line in listed:
-        if line.key < last:
-            raise FeedferryError(
-                f"{line.key!r} listed after {last!r}: a defect of feedferry; no document was read"
-            )
-        last = line.key
-        yield line

@@ -63,6 +63,11 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     members: tuple[SentDocument, ...] = ()
 
 
+def is_folder(key: str) -> bool:
+    """Whether an entry of any kind is about a folder; the key of the root is empty."""
+    return not key or key.endswith("/")
+
+
 class _EntrySize(msgspec.Struct, frozen=True):
     size: int = 0
 

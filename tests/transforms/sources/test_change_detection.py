@@ -20,7 +20,6 @@ from transforms.sources.change_detection import (
     check_changes,
     check_safety,
     compare,
-    is_folder,
 )
 from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.storage.state import StateHead, open_state, update_state
@@ -308,11 +307,6 @@ def test_with_other_rules_or_a_refresh_all_documents_are_new(
         folder("b/"),
         gone("c"),
     ]
-
-
-@pytest.mark.parametrize(("key", "expected"), [("a/", True), ("a", False), ("", True)])
-def test_the_key_of_a_folder_ends_in_a_slash(key: str, expected: bool) -> None:
-    assert is_folder(filtered(key)) is expected
 
 
 def test_a_listing_out_of_order_is_a_defect(tmp_path: Path) -> None:

@@ -61,11 +61,10 @@ class PosixAcls:
     """The ACLs of the files and folders of a local tree; the folders above files are cached."""
 
     def __init__(self, tree: Tree, rules: TreeAcl) -> None:
+        self._tree = tree
         self._root = str(Path(tree.root).absolute())  # as the paths in the listing begin
         self._real_root = os.path.realpath(self._root)
-        self._follows_links = tree.follows_links
         self._rules = rules
-        self._folder_url = folder_url_of(tree)
         self._search = lru_cache(maxsize=_FOLDERS)(_search)
 
     def of_file(self, path: str) -> Acl:
@@ -89,7 +88,7 @@ class PosixAcls:
         key = _below(self._root, path)
         if not key or not self._rules.is_inherited:
             return None
-        return self._folder_url(key.rpartition("/")[0])
+        return folder_url_of(self._tree, key.rpartition("/")[0])
 
     def _principals(self, path: str, bit: int) -> tuple[Principal, ...]:
         permissions = read_permissions(path)
@@ -101,7 +100,7 @@ class PosixAcls:
     def _folders(self, path: str) -> Iterator[str]:
         if not self._rules.is_inherited:
             yield from _between(self._root, path)
-        if self._follows_links:
+        if self._tree.follows_links:
             real = os.path.realpath(path)
             expected = os.path.join(self._real_root, _below(self._root, path))
             if real != (expected.rstrip("/") or "/"):

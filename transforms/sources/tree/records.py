@@ -15,10 +15,10 @@ from schemas.sent_document import UNCHANGED, OnChange, SentDocument, StateChange
 from schemas.span import Span
 from transforms.formats.base import ReadResult
 from transforms.mimetype_table import type_of_name
-from transforms.sources.listing import ListingEntry
+from transforms.sources.listing import ListingEntry, is_folder
 from transforms.sources.tree.acl_table import load_acl_table
 from transforms.sources.tree.file_content import OpenFile
-from transforms.sources.tree.local_folders import NOT_PUBLIC
+from transforms.sources.tree.folders import NOT_PUBLIC
 from transforms.sources.tree.mimetype import FileType
 from transforms.sources.tree.posix_acl import PosixAcls
 from transforms.sources.tree.sidecars import read_sidecars
@@ -44,7 +44,6 @@ class TreeRecords:
         self._span = span
         self._tree = tree
         self._see = see
-        self._display_url = display_url_of(tree)
         self._acl_of_key = None if rules.table is None else load_acl_table(rules.table)
         self._posix_acls = PosixAcls(tree, rules)
         # The members of an archive come one after the other, and have the same sidecars.
@@ -80,8 +79,8 @@ class TreeRecords:
         self.remember(document, is_deleted=True)
         if not document.url:
             return []
-        is_folder = not document.key or document.key.endswith("/")
-        acl = Acl(alone=True) if is_folder else None  # of a folder, only its ACL was sent
+        # Of a folder, only its ACL was sent.
+        acl = Acl(alone=True) if is_folder(document.key) else None
         provenance = self._provenance()
         return [Record(url=document.url, action=Action.DELETE, acl=acl, provenance=provenance)]
 
@@ -160,7 +159,7 @@ class TreeRecords:
         paths = path_metadata(listed.key) if self._tree.states_paths else ()
         is_secure = sidecars.acl is None and NOT_PUBLIC in listed.fingerprint.split()
         crawl = None
-        if (display_url := self._display_url(listed.key)) or is_secure:
+        if (display_url := display_url_of(self._tree, listed.key)) or is_secure:
             crawl = Crawl(display_url=display_url, secure=is_secure or None)
         return replace(
             record,

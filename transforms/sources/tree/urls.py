@@ -7,14 +7,13 @@ have different URLs, and the part after a base URL, unquoted, is the key.
 
 import re
 from collections.abc import Callable
-from functools import partial
 from urllib.parse import quote
 
 from msgspec.structs import replace
 
 from schemas.errors import ConfigError
 from schemas.record import Meta
-from transforms.sources.listing import EntryKind, ListingEntry
+from transforms.sources.listing import EntryKind, ListingEntry, is_folder
 from transforms.sources.tree.patterns import SIDECAR, judge
 from transforms.sources.tree.tree import Tree
 
@@ -60,36 +59,28 @@ def _check(flag: str, url: str | None, pattern: re.Pattern[str], expected: str) 
         raise ConfigError(f"{flag}: {shown}; expected {expected}")
 
 
-def url_of(tree: Tree) -> Callable[[str], str]:
-    """Return the function that makes the URL of a file's key; the key itself if there is no rule.
+def url_of(tree: Tree, key: str) -> str:
+    """Return the URL of a file; the key itself if the tree has no rule.
 
-    >>> url_of(Tree(root="/srv", base_url="https://docs.example.com/"))("a b/50%.pdf")
+    >>> url_of(Tree(root="/srv", base_url="https://docs.example.com/"), "a b/50%.pdf")
     'https://docs.example.com/a%20b/50%25.pdf'
     """
     if tree.base_url is not None:
-        return partial(_under_base, tree.base_url)
-    return str if tree.url_template is None else partial(_filled, tree.url_template)
+        return tree.base_url + quote(key, safe="/")
+    return key if tree.url_template is None else _filled(tree.url_template, key)
 
 
-def display_url_of(tree: Tree) -> Callable[[str], str | None]:
-    """Return the function that makes the display URL of a key; None without a template."""
-    if tree.display_url is None:
-        return lambda _key: None
-    return partial(_filled, tree.display_url)
+def display_url_of(tree: Tree, key: str) -> str | None:
+    return None if tree.display_url is None else _filled(tree.display_url, key)
 
 
-def folder_url_of(tree: Tree) -> Callable[[str], str]:
-    """Return the function that makes the URL of a folder, which ends in `/` and is no file's URL.
+def folder_url_of(tree: Tree, key: str) -> str:
+    """Return the URL of a folder, which ends in `/` and is no file's URL.
 
     The final `/` of a key may be missing; the key of the root is empty.
     """
-    make_url = url_of(tree)
-
-    def make_folder_url(key: str) -> str:
-        url = make_url(key if key.endswith("/") or not key else key + "/")
-        return url if url.endswith("/") else url + "/"
-
-    return make_folder_url
+    url = url_of(tree, key if is_folder(key) else key + "/")
+    return url if url.endswith("/") else url + "/"
 
 
 def path_metadata(key: str) -> tuple[Meta, ...]:
@@ -111,17 +102,16 @@ def line_maker(tree: Tree) -> Callable[[ListingEntry], ListingEntry]:
 
     A name that cannot be part of a URL is REJECTED. An entry without a path has no URL.
     """
-    make_url, make_folder_url, code_of = url_of(tree), folder_url_of(tree), judge(tree)
+    code_of = judge(tree)
 
     def line_of(entry: ListingEntry) -> ListingEntry:
         key = entry.key
-        is_folder = not key or key.endswith("/")
-        if not is_folder and not _NO_NAMES.isdisjoint(key.split("/")):
+        if not is_folder(key) and not _NO_NAMES.isdisjoint(key.split("/")):
             reason = f"{key!r}; expected no '//', '.' or '..' in a path"
             return rejected(key, entry.path, "file-name", reason)
         if not key.isascii() and not is_unicode(key):
             return rejected(key, entry.path, "file-name", f"{key!r}; expected a name in UTF-8")
-        url = (make_folder_url if is_folder else make_url)(key) if entry.path else ""
+        url = (folder_url_of if is_folder(key) else url_of)(tree, key) if entry.path else ""
         code = code_of(key) if key and entry.code != SIDECAR else None
         if code is None and entry.kind is not EntryKind.FILTERED:
             return replace(entry, url=url)
@@ -159,10 +149,6 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _under_base(base_url: str, key: str) -> str:
-    return base_url + quote(key, safe="/")
 
 
 def _filled(template: str, key: str) -> str:

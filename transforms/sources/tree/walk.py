@@ -11,17 +11,16 @@ fingerprint of a file includes those of its sidecars.
 
 import errno
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, groupby, islice
 
 import msgspec
 
 from schemas.errors import FatalError, SourceError
 from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.sources.tree.local_folders import LocalFolders
+from transforms.sources.tree.folders import ListFolder, folder_lister
 from transforms.sources.tree.patterns import SIDECAR, described_by
-from transforms.sources.tree.remote import error_text, scheme_of, translate_errors
-from transforms.sources.tree.remote_folders import remote_folders
+from transforms.sources.tree.remote import error_text, translate_errors
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import left_out, line_maker, rejected
 
@@ -30,13 +29,6 @@ RUN_LENGTH = 20_000
 
 MAX_DEPTH = 100
 """Folders nested deeper than this are taken for a loop."""
-
-ListFolder = Callable[[ListingEntry], Iterable[ListingEntry]]
-"""Lists the entries of a folder in any order; raises what its library raises.
-
-The entry of a folder has the kind FOLDER and a key that ends in `/`. An entry with the key of the
-listed folder itself is a line of the listing.
-"""
 
 _Item = tuple[str, bool, ListingEntry]
 """An entry with its place: its own key, or that of the file that it describes, and whether so."""
@@ -51,8 +43,7 @@ def list_tree(tree: Tree) -> Iterator[ListingEntry]:
 
     Raise SourceError if its root cannot be listed, ConfigError at once if it is no tree.
     """
-    folders = remote_folders(tree) if scheme_of(tree.root) else LocalFolders(tree)
-    return walk(tree, folders)
+    return walk(tree, folder_lister(tree))
 
 
 def walk(

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from schemas.errors import ConfigError, SourceError
 from support.archives import put
 from transforms.sources.listing import EntryKind, ListingEntry, read_listing, write_listing
-from transforms.sources.tree.local_folders import LocalFolders
-from transforms.sources.tree.remote_folders import object_folder
+from transforms.sources.tree.folders import LocalFolders, object_folder
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import file_entry
 from transforms.sources.tree.walk import list_tree, walk
