@@ -1,7 +1,8 @@
 """Pause a push while too many feeds wait at the appliance.
 
 The push pauses when more than `ceiling` feeds wait, and continues when fewer than `floor` wait.
-Between the two it stays as it is. The count is requested at most once in `interval_seconds`.
+Between the two it stays as it is. The count is requested at most once in `interval_seconds`, and
+after a feed that was not accepted.
 
 **Spec:** the deployed connector manager (3.2.2 and later), from which the rule and its numbers
 come. We deviate where it continues without knowledge:
@@ -13,6 +14,7 @@ come. We deviate where it continues without knowledge:
 - A pause does not end after a number of rounds.
 """
 
+import math
 import threading
 from collections.abc import Callable
 
@@ -28,6 +30,7 @@ BacklogCount = int | None | str
 _MIN_WAIT_SECONDS = 0.001
 """The interval must be over, not only reached."""
 
+_CONTINUES = "the push continues"
 _RETRY = RetryPolicy()
 
 
@@ -74,18 +77,15 @@ class BacklogThrottle:
             retry, first_seconds=shortest, min_seconds=shortest, max_seconds=longest
         )
         self._request_lock = threading.Lock()
-        self._lock = threading.Lock()  # guards all attributes below
-        self._is_supported = True
+        self._lock = threading.RLock()  # guards all attributes below
+        self._count: BacklogCount = ""  # of the last request
         self._is_above = False  # the ceiling was exceeded; the floor is not reached yet
-        self._is_doubted = False  # a feed was not accepted since the last count
-        self._unknown = ""  # why the backlog is unknown
         self._bad_counts = 0
-        self._count: int | None = None
-        self._trend = ""  # how the count differs from the one before
+        self._last_number: int | None = None
+        self._trend = ""  # how the number differs from the one before
         self._accepted = 0  # since the last count
-        self._requested_at: float | None = None
-        self._delay = 0.0  # from the last request to the next
-        self._reported = ""
+        self._next_request_at = -math.inf
+        self._reported = _CONTINUES
         self._reported_at = 0.0
 
     def wait_seconds(self) -> float:
@@ -95,7 +95,7 @@ class BacklogThrottle:
         """
         with self._request_lock:
             with self._lock:
-                is_due, accepted_before = self._is_request_due(), self._accepted
+                is_due, accepted_before = self._clock() > self._next_request_at, self._accepted
             if is_due:
                 count = self._request_count()
                 with self._lock:
@@ -103,7 +103,7 @@ class BacklogThrottle:
                     self._accepted -= accepted_before  # later ones may not be in the count
             with self._lock:
                 seconds = self._seconds_to_wait()
-                message = self._message()
+                message = self._message(is_paused=seconds > 0)
             if message:
                 self._notify(message)
         return seconds
@@ -113,72 +113,58 @@ class BacklogThrottle:
         with self._lock:
             if is_accepted:
                 self._accepted += 1
-            elif not self._unknown:
-                self._is_doubted = True
-                self._delay = self._retry.pause_seconds(1)
+            elif isinstance(self._count, int):
+                self._next_request_at = -math.inf
 
     def describe(self) -> str:
         """Return the last known backlog, or the reason why it is unknown."""
         with self._lock:
-            return self._describe()
-
-    def _is_request_due(self) -> bool:
-        if self._requested_at is None or not self._is_supported:
-            return self._is_supported
-        return self._clock() - self._requested_at > self._delay
+            if self._count is None:
+                return "the appliance does not report its backlog (404)"
+            if isinstance(self._count, str):
+                return f"backlog unknown: {self._count}".removesuffix(": ")
+            waiting = f"{self._count:,} feed{'' if self._count == 1 else 's'} waiting{self._trend}"
+            return waiting + (f" and {self._accepted:,} sent since" if self._accepted else "")
 
     def _set_count(self, count: BacklogCount) -> None:
-        self._requested_at = self._clock()
-        self._is_doubted = False
-        self._unknown = count if isinstance(count, str) else ""
-        self._is_supported = count is not None
-        if isinstance(count, int):
-            self._trend = _trend(self._count, count)
-            self._count = count
+        self._count = count
+        if count is None:
+            delay = math.inf
+        elif isinstance(count, int):
+            self._trend = _trend(self._last_number, count)
+            self._last_number = count
             self._bad_counts = 0
-            self._delay = self._limits.interval_seconds
             self._is_above = self._is_above and count >= self._limits.floor
+            delay = self._limits.interval_seconds
         else:
             self._bad_counts += 1
-            self._delay = self._retry.pause_seconds(self._bad_counts)
+            delay = self._retry.pause_seconds(self._bad_counts)
+        self._next_request_at = self._clock() + delay
 
     def _seconds_to_wait(self) -> float:
-        if not self._is_supported:
+        if self._count is None:
             return 0.0
-        if not (self._unknown or self._is_doubted):
-            self._is_above |= (self._count or 0) + self._accepted > self._limits.ceiling
+        if isinstance(self._count, int):
+            self._is_above |= self._count + self._accepted > self._limits.ceiling
             if not self._is_above:
                 return 0.0
-        next_request = (self._requested_at or 0.0) + self._delay
-        return max(next_request - self._clock(), _MIN_WAIT_SECONDS)
+        return max(self._next_request_at - self._clock(), _MIN_WAIT_SECONDS)
 
-    def _message(self) -> str:
+    def _message(self, *, is_paused: bool) -> str:
         """Return a message about a change, or about a pause if the last message is old."""
-        state, message = "", f"{self._describe()}; the push continues"
-        if not self._is_supported:
-            state = "unsupported"
-            message = (
-                "the appliance does not report its backlog (404); the push continues without a"
-                " limit; use --window to limit when it sends"
-            )
-        elif self._unknown:
-            state, message = "unknown", f"{self._describe()}; the push pauses until it is known"
-        elif self._is_above:
-            state, floor = "above", self._limits.floor
-            message = f"{self._describe()}; the push pauses until fewer than {floor:,} wait"
+        state = _CONTINUES
+        if self._count is None:
+            state += " without a limit; use --window to limit when it sends"
+        elif isinstance(self._count, str):
+            state = "the push pauses until it is known"
+        elif is_paused:
+            state = f"the push pauses until fewer than {self._limits.floor:,} wait"
         now = self._clock()
         is_old = now - self._reported_at >= self._limits.interval_seconds
-        is_paused = state in ("unknown", "above")
         if state == self._reported and not (is_paused and is_old):
             return ""
         self._reported, self._reported_at = state, now
-        return message
-
-    def _describe(self) -> str:
-        if self._unknown or self._count is None:
-            return f"backlog unknown: {self._unknown}".removesuffix(": ")
-        waiting = f"{self._count:,} feed{'' if self._count == 1 else 's'} waiting{self._trend}"
-        return waiting + (f" and {self._accepted:,} sent since" if self._accepted else "")
+        return f"{self.describe()}; {state}"
 
 
 def _trend(before: int | None, count: int) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from queue import Empty, SimpleQueue
 
 from schemas.errors import BusyError
 from schemas.units import format_duration
@@ -24,33 +25,24 @@ _FIX = "push again later to continue"
 class StopSignal:
     """Asks a push to end after the feeds that are being sent, and ends all waiting.
 
-    `stop` may be called in a signal handler, at any instant. An Event may not: its `set` takes a
-    lock that the interrupted thread may hold.
+    `stop` may be called in a signal handler, at any instant, as the `put` of a SimpleQueue may. The
+    `set` of an Event may not: it takes a lock that the interrupted thread may hold.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-        self._is_set = False
-
-    @property
-    def is_set(self) -> bool:
-        return self._is_set
+        self._wakes = SimpleQueue[None]()
+        self.is_set = False
 
     def stop(self) -> None:
-        self._is_set = True
-        self._release()
+        self.is_set = True
+        self._wakes.put(None)
 
     def wait(self, seconds: float) -> bool:
         """Wait for the signal, at most this time; return whether it is set."""
-        timeout = min(max(seconds, 0.0), threading.TIMEOUT_MAX)
-        if not self._is_set and self._lock.acquire(timeout=timeout):
-            self._release()  # for the next thread that waits
-        return self._is_set
-
-    def _release(self) -> None:
-        with suppress(RuntimeError):  # another thread has released it
-            self._lock.release()
+        with suppress(Empty):
+            self._wakes.get(timeout=min(max(seconds, 0.0), threading.TIMEOUT_MAX))
+            self._wakes.put(None)  # for the next thread that waits
+        return self.is_set
 
 
 @dataclass(kw_only=True, eq=False)
@@ -59,7 +51,7 @@ class SendGate:
 
     No feed begins after `deadline`, a time of `clock`. `max_wait_seconds` limits the time in which
     at least one thread waits for the appliance: for its backlog or for the next attempt. The
-    waiting for the window is limited only by the deadline. `wait` is that of `stop` by default.
+    waiting for the window is limited only by the deadline.
 
     All methods raise BusyError as soon as no feed can be sent within these limits.
     """
@@ -72,7 +64,6 @@ class SendGate:
     window: SendWindow | None = None
     deadline: float | None = None
     max_wait_seconds: float | None = None
-    wait: Callable[[float], bool] | None = None
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()  # guards all attributes below
@@ -123,17 +114,16 @@ class SendGate:
         opens_at = self.window.opens_at(now)
         seconds = (opens_at - now).total_seconds()
         opening = f"{opens_at:%Y-%m-%d %H:%M %Z}"
+        if not seconds:
+            return 0.0
         with self._lock:
-            reported, self._reported_opening = self._reported_opening, opens_at if seconds else None
-        if seconds and reported != opens_at:
+            reported, self._reported_opening = self._reported_opening, opens_at
+        if reported != opens_at:
             self.notify(
                 f"the window {self.window.text} is closed; the push continues at {opening}, in "
                 f"{format_duration(seconds)}"
             )
-        elif reported and not seconds:
-            self.notify(f"the window {self.window.text} is open; the push continues")
-        if seconds:
-            self._check_deadline(seconds, f"the window {self.window.text} opens at {opening}")
+        self._check_deadline(seconds, f"the window {self.window.text} opens at {opening}")
         return seconds
 
     def _seconds_until_digested(self) -> float:
@@ -168,7 +158,7 @@ class SendGate:
             )
 
     def _wait(self, seconds: float) -> None:
-        (self.wait or self.stop.wait)(max(seconds, _MIN_WAIT_SECONDS))
+        self.stop.wait(max(seconds, _MIN_WAIT_SECONDS))
 
     @contextmanager
     def _waiting_for_appliance(self) -> Iterator[None]:
