@@ -18,9 +18,9 @@ from pipelines.cli.value_parsers import (
 )
 from pipelines.cli.verb import Section
 from schemas.errors import ConfigError
-from schemas.feed import FEEDTYPES, check_datasource
+from schemas.feed import FEEDTYPES, REPLACE, check_datasource
 from transforms.retry import RetryPolicy
-from transforms.sinks.push.settings import GroupsMode, Keep, OnRefusal, PushSettings, SeveralFull
+from transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
 from transforms.sinks.push.throttle.backlog import BacklogLimits
 from transforms.sinks.push.throttle.window import SendWindow
 
@@ -139,15 +139,14 @@ class PushOptions(DisplayOptions, frozen=True, kw_only=True):
         bool, Flag("Send a full feed without records. It deletes all documents.", _PUSH)
     ] = False
     groups_mode: Annotated[
-        GroupsMode,
+        str | None,
         Flag(
-            "Replace the groups of a groupsource, or remove them first.",
+            "Replace the groups that the appliance has of each groupsource.",
             _PUSH,
-            choice_of(GroupsMode.REPLACE, GroupsMode.CLEANUP),
+            choice(REPLACE),
             default="as the feedtype says",
         ),
-    ] = GroupsMode.AS_STATED
-    replay: Annotated[bool, Flag("Send accepted chunks again.", _PUSH)] = False
+    ] = None
     keep: Annotated[Keep, Flag("Chunk files to keep after the push.", _PUSH)] = Keep.ALL
     dry_run: Annotated[
         bool, Flag("Show what would be sent; send nothing.", _PUSH, names=("-n", "--dry-run"))

@@ -22,16 +22,16 @@ from schemas.record import Action
 from schemas.span import Span
 from transforms.formats import Format, find_format, look_of, sniff
 from transforms.sinks.push.chunk_parts import scan_feed
-from transforms.sinks.push.model import REQUEST_BYTES_LIMIT, open_chunk_file
+from transforms.sinks.push.model import BLOCK_BYTES, open_chunk_file
 from transforms.sinks.push.push_plan import (
     UPDATE_FILE,
     check_several_full,
     is_update,
     plan_chunks,
+    pushed_formats,
     write_update,
 )
 from transforms.sinks.push.settings import PushSettings, SeveralFull
-from transforms.sinks.push.wire.chunk_check import pushed_formats
 from transforms.sinks.push.wire.protocol import REQUEST_FORMS, RequestForm
 from transforms.sources import open_span
 from transforms.storage.atomic import whole_file, write_json
@@ -48,7 +48,6 @@ RECORDS = "records"
 EXPECTED_INPUT = (
     "expected the folder of a finished run (the -o of convert), or feed files with -o DIR"
 )
-_BLOCK_BYTES = 1 << 20
 _SNIFFED_BYTES = 64 << 10
 
 
@@ -69,13 +68,7 @@ def make_run(options: PushOptions, settings: PushSettings) -> tuple[Path, list[C
             shutil.rmtree(staging)
 
 
-def scan_files(
-    options: PushOptions,
-    settings: PushSettings,
-    staging: Path,
-    *,
-    max_bytes: int = REQUEST_BYTES_LIMIT,
-) -> list[Chunk]:
+def scan_files(options: PushOptions, settings: PushSettings, staging: Path) -> list[Chunk]:
     """Return a chunk for each feed file, in order; compressed files are unpacked to `staging`.
 
     A last chunk updates the search indexes, if the appliance needs that and no file requests it.
@@ -88,7 +81,9 @@ def scan_files(
         try:
             if path.suffix.lower() in COMPRESSED_EXTENSIONS:
                 plain = staging / f"{ordinal:06d}-{path.stem}"
-                _unpack(path, plain, max_bytes)
+                source = Span(source=str(path), path=str(path))
+                with open_span(source) as packed, whole_file(plain) as stream:
+                    shutil.copyfileobj(packed, stream, BLOCK_BYTES)
             chunks.append(replace(_scan(path, plain, options), ordinal=ordinal))
         except (ConfigError, FormatError, SourceError) as exc:
             faults.append(str(exc))
@@ -118,26 +113,11 @@ def _paths(names: Sequence[str]) -> Iterator[Path]:
         yield from files
 
 
-def _unpack(path: Path, plain: Path, max_bytes: int) -> None:
-    source = str(path)
-    with open_span(Span(source=source, path=source)) as packed, whole_file(plain) as stream:
-        size = 0
-        while block := packed.read(_BLOCK_BYTES):
-            size += len(block)
-            if size >= max_bytes:
-                raise ConfigError(
-                    f"{path}: {max_bytes:,} bytes or more when decompressed; expected fewer: "
-                    "convert it into chunks first"
-                )
-            stream.write(block)
-
-
 def _scan(path: Path, plain: Path, options: PushOptions) -> Chunk:
     """Return the chunk of a file; raise FormatError if it does not read as one whole feed."""
     with open_chunk_file(plain) as stream:
         format, form = _format(path, stream.read(_SNIFFED_BYTES))
-    scanned = scan_feed(plain, format.name, source=str(path))
-    offsets = scanned.offsets
+    offsets, reader = scan_feed(plain, format.name, source=str(path))
     if offsets.documents > 1:
         raise FormatError(
             f"{path}: {offsets.documents} feeds in one file; expected one: convert it first"
@@ -157,8 +137,8 @@ def _scan(path: Path, plain: Path, options: PushOptions) -> Chunk:
     }
     return Chunk(
         path=str(plain),
-        bytes=scanned.bytes,
-        sha256=scanned.sha256,
+        bytes=reader.bytes,
+        sha256=reader.digest.hexdigest(),
         records={action: count for action, count in counts.items() if count},
         first_url=offsets.first_url,
         last_url=offsets.last_url,
@@ -229,5 +209,5 @@ def _keep_file(chunk: Chunk, root: Path, *, is_new: bool) -> Chunk:
             os.link(path, root / kept)
         except OSError:
             with path.open("rb") as source, whole_file(root / kept) as stream:
-                shutil.copyfileobj(source, stream, _BLOCK_BYTES)
+                shutil.copyfileobj(source, stream, BLOCK_BYTES)
     return replace(chunk, path=str(kept))

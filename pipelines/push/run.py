@@ -1,9 +1,4 @@
-"""`feedferry push`: send existing chunks to an appliance, in order and throttled.
-
-::
-
-    manifest ──► chunks ──► push ──► receipts ──► account ──► report, rejects, manifest
-"""
+"""`feedferry push`: send existing chunks to an appliance, in order and throttled."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +12,11 @@ from pipelines.cli.locks import WORK
 from pipelines.cli.push_options import PushOptions
 from pipelines.cli.signals import DRAINING, draining
 from pipelines.push.feed_files import EXPECTED_INPUT, make_run, scan_files
-from pipelines.push.report import as_json_text, as_text, plan_text
 from pipelines.push.run_folder import (
     MANIFEST,
+    as_json_text,
+    as_text,
+    plan_text,
     read_manifest,
     receipts_folder,
     record_push,
@@ -29,7 +26,8 @@ from schemas.account import Chunk
 from schemas.errors import ConfigError
 from transforms.sinks.push.outcome import PushAccount, PushProgress, outcomes_of
 from transforms.sinks.push.push_plan import check_several_full, plan_chunks
-from transforms.sinks.push.pusher import Pusher, receipts_of
+from transforms.sinks.push.pusher import Pusher
+from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import PushSettings, SeveralFull
 from transforms.sinks.push.throttle.gate import StopSignal
 
@@ -44,14 +42,11 @@ def run(options: PushOptions, target: PushSettings) -> int:
         target,
         jobs=options.jobs,
         max_rejects=options.max_rejects,
-        replay=options.replay,
         keep=options.keep,
         can_empty=options.allow_empty_full,
-        groups_mode=options.groups_mode,
+        replaces_groups=options.groups_mode is not None,
     )
     folders = _run_folders(options)
-    if options.replay and not folders:
-        raise ConfigError(f"--replay: {options.inputs[0]!r} is no folder of a run; expected one")
     if options.dry_run and not folders:
         with TemporaryDirectory() as staging:
             root = Path(staging)
@@ -121,7 +116,7 @@ def _print_plan(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> 
     """Print what a push would send now; make no file."""
     folder = receipts_folder(root, settings)
     planned = plan_chunks(chunks, settings)
-    outcomes = outcomes_of(planned, receipts_of(planned, folder, settings).find_file().receipts)
+    outcomes = outcomes_of(planned, Receipts(folder, planned, settings).read())
     remaining = [outcome.chunk for outcome in outcomes if not outcome.allows_next]
     click.echo(plan_text(remaining, settings))
 
@@ -169,7 +164,7 @@ def _read_runs(
             )
     runs = [(root, plan_chunks(read_manifest(root), settings)) for root in folders]
     for root, planned in runs if len(runs) > 1 else ():  # a single run is checked by its push
-        receipts_of(planned, receipts_folder(root, settings), settings).find_file()
+        Receipts(receipts_folder(root, settings), planned, settings).read()
     if options.several_full is not SeveralFull.EACH:
         check_several_full((str(root), planned) for root, planned in runs)
     return runs

@@ -1,20 +1,38 @@
-"""The folder of a run: its manifest, and the report and rejects of a push."""
+"""The folder of a run: its manifest, and the account of a push as text and as files.
 
+A push writes `report.json` next to its receipts, and `rejects/`; it updates the manifest.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
+from pipelines.cli.display import format_clock
 from pipelines.cli.locks import PUSHES
-from pipelines.push.report import as_json
 from schemas.account import Chunk
 from schemas.errors import ConfigError
 from schemas.receipt import ChunkState
-from transforms.sinks.push.outcome import PushAccount, with_outcome, write_rejects
+from transforms.sinks.push.model import count_records
+from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, write_rejects
+from transforms.sinks.push.push_plan import is_added_update
 from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.storage.atomic import whole_file, write_json
 
 MANIFEST = "manifest.jsonl"
 REPORT = "report.json"
+VERSION = 1
+MAX_SAMPLES = 5
+"""How many refused records the text shows, with the words of the appliance."""
+
+_STATES = {
+    "accepted": (ChunkState.ACCEPTED, ChunkState.PARTLY_ACCEPTED),
+    "refused": (ChunkState.REFUSED,),
+    "left": (ChunkState.FAILED, ChunkState.READY),
+}
 
 
 def receipts_folder(root: Path, settings: PushSettings) -> Path:
@@ -33,7 +51,7 @@ def read_manifest(root: Path) -> list[Chunk]:
         raise ConfigError(f"{root / MANIFEST}: {exc}; expected the manifest of a run") from exc
 
 
-def write_manifest(root: Path, chunks: list[Chunk]) -> None:
+def write_manifest(root: Path, chunks: Iterable[Chunk]) -> None:
     with whole_file(root / MANIFEST) as stream:
         stream.writelines(msgspec.json.encode(chunk, order="sorted") + b"\n" for chunk in chunks)
 
@@ -42,13 +60,15 @@ def record_push(root: Path, account: PushAccount, settings: PushSettings) -> Non
     """Write report, manifest and rejects of a push; remove accepted chunks if that is asked for."""
     folder = receipts_folder(root, settings)
     write_json(folder / REPORT, as_json(account))
-    outcomes = {outcome.chunk.ordinal: outcome for outcome in account.outcomes}
-    # An update of indexes that is not pushed stays: receipts belong to all chunks of a run.
-    chunks = [
-        with_outcome(chunk, outcomes[chunk.ordinal]) if chunk.ordinal in outcomes else chunk
-        for chunk in read_manifest(root)
-    ]
-    write_manifest(root, chunks)
+    chunks = {chunk.ordinal: chunk for chunk in read_manifest(root)}
+    for outcome in account.outcomes:  # an update of indexes that is not pushed stays as it is
+        chunks[outcome.chunk.ordinal] = replace(
+            chunks[outcome.chunk.ordinal],
+            state=outcome.state,
+            attempts=outcome.attempts,
+            reply=outcome.reply,
+        )
+    write_manifest(root, chunks.values())
     write_rejects(account.outcomes, root=root, path=root / "rejects" / f"push-{folder.name}.avro")
     if settings.keep is Keep.REFUSED:
         for outcome in account.outcomes:
@@ -61,3 +81,98 @@ def unfinished_message(path: Path) -> str:
         f"INPUT: {str(path)!r}: an unfinished run; expected a finished one: start its conversion"
         " again to complete it"
     )
+
+
+def as_text(account: PushAccount, *, root: Path, folder: Path) -> str:
+    """Return the account as a table, then refusals, notices and the places of files."""
+    outcomes, records = account.outcomes, _count_records(account.outcomes)
+    lines = [f"{'':<10}{'chunks':>12}{'records':>12}"]
+    for name, states in _STATES.items():
+        chunks = sum(outcome.state in states for outcome in outcomes)
+        lines.append(f"{name:<10}{chunks:>12,}{records[name]:>12,}")
+    lines.append(f"{'total':<10}{len(outcomes):>12,}{sum(records.values()):>12,}")
+    earlier, total = account.earlier_chunks, len(outcomes)
+    if earlier and earlier == total:
+        lines.append(
+            f"sent      nothing: an earlier push has settled all {total:,} chunks;"
+            f" to send them again, remove {folder}"
+        )
+    elif earlier:
+        lines.append(f"sent      an earlier push has settled {earlier:,} of the {total:,} chunks")
+    lines += [f"refused   {line}" for line in _refusals(outcomes)[:MAX_SAMPLES]]
+    lines += [f"notice    {words}: {count:,}" for words, count in sorted(account.notices.items())]
+    if refused := sum(outcome.refused for outcome in outcomes):
+        lines.append(f"rejects   {refused:,}, in {root}/rejects/")
+    time, waited = format_clock(account.seconds), account.waited_seconds
+    waiting = f", {format_clock(waited)} waiting" if waited >= 1 else ""
+    sent = f"{account.sent_bytes:,} bytes on the wire in {time}{waiting}"
+    return "\n".join([*lines, f"target    {account.target}, {sent}", f"receipts  {folder}/"])
+
+
+def as_json(account: PushAccount) -> dict[str, object]:
+    """Return the account as plain values; the manifest has the outcome of each chunk."""
+    outcomes = account.outcomes
+    return {
+        "version": VERSION,
+        "target": account.target,
+        "chunks": dict(sorted(Counter(outcome.state.value for outcome in outcomes).items())),
+        "records": _count_records(outcomes),
+        "earlier_chunks": account.earlier_chunks,
+        "bytes": account.sent_bytes + account.earlier_bytes,
+        "sent_bytes": account.sent_bytes,
+        "attempts": sum(outcome.attempts for outcome in outcomes),
+        "notices": account.notices,
+        "stopped": account.stopped,
+        "waited_seconds": round(account.waited_seconds, 3),
+        "seconds": round(account.seconds, 3),
+    }
+
+
+def as_json_text(account: PushAccount, *, root: Path, folder: Path) -> str:
+    """Return the report as one indented document with sorted keys."""
+    report = {**as_json(account), "folder": str(root), "receipts": str(folder)}
+    return json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False)
+
+
+def plan_text(chunks: Sequence[Chunk], settings: PushSettings) -> str:
+    """Return the chunks that a push would send, in order, with a line for each datasource."""
+    by_source: dict[tuple[str, str], list[Chunk]] = {}
+    for chunk in chunks:
+        by_source.setdefault((chunk.format or "", chunk.datasource or ""), []).append(chunk)
+    lines = []
+    for (format, datasource), of_source in by_source.items():
+        feedtypes = Counter(chunk.feedtype or format for chunk in of_source)
+        types = ", ".join(f"{count} {feedtype}" for feedtype, count in feedtypes.items())
+        records = sum(count_records(chunk) for chunk in of_source if not is_added_update(chunk))
+        size = sum(chunk.bytes for chunk in of_source)
+        lines.append(
+            f"chunks    {datasource or format}: {len(of_source):,} ({types}), {records:,} records,"
+            f" {size:,} bytes"
+        )
+    lines = lines or ["chunks    none left: earlier pushes have settled all of them"]
+    return "\n".join([*lines, f"target    {settings.appliance.url}", "nothing was sent"])
+
+
+def _count_records(outcomes: Sequence[ChunkOutcome]) -> dict[str, int]:
+    """Count accepted, refused and left records; an update of indexes that we added is no record."""
+    counted = [outcome for outcome in outcomes if not is_added_update(outcome.chunk)]
+    return {
+        "accepted": sum(outcome.accepted for outcome in counted),
+        "refused": sum(outcome.refused for outcome in counted),
+        "left": sum(outcome.left for outcome in counted),
+    }
+
+
+def _refusals(outcomes: Sequence[ChunkOutcome]) -> list[str]:
+    """Return a line for each refused record, then for each chunk that was refused as a whole."""
+    records = [
+        f"{outcome.chunk.path}, record {refusal.record + 1}: {refusal.words}"
+        for outcome in outcomes
+        for refusal in outcome.refusals
+    ]
+    whole_chunks = [
+        f"{outcome.chunk.path}: {outcome.reply}"
+        for outcome in outcomes
+        if outcome.state is ChunkState.REFUSED and not outcome.refusals
+    ]
+    return [*records, *whole_chunks]

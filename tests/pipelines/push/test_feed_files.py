@@ -35,9 +35,7 @@ NO_HEADER = b'<gsafeed><group><record url="a"/></group></gsafeed>'
 LATIN = b'<?xml version="1.0" encoding="ISO-8859-1"?>\n<!-- \xe9 -->' + feed()
 
 
-def chunks_of(
-    folder: Path, files: dict[str, bytes], *, max_bytes: int = 1 << 20, **options: object
-) -> list[Chunk]:
+def chunks_of(folder: Path, files: dict[str, bytes], **options: object) -> list[Chunk]:
     """Write files and return their chunks."""
     for name, content in files.items():
         (folder / name).write_bytes(content)
@@ -49,13 +47,13 @@ def chunks_of(
     )
     staging = folder / "staging"
     staging.mkdir()
-    return scan_files(stated, settings, staging, max_bytes=max_bytes)
+    return scan_files(stated, settings, staging)
 
 
-def faults(folder: Path, files: dict[str, bytes], *, max_bytes: int = 1 << 20) -> list[str]:
+def faults(folder: Path, files: dict[str, bytes]) -> list[str]:
     """Return the faults of files, without the path of the folder."""
     with pytest.raises(ConfigError) as caught:
-        chunks_of(folder, files, max_bytes=max_bytes)
+        chunks_of(folder, files)
     return str(caught.value).replace(f"{folder}/", "").splitlines()
 
 
@@ -144,15 +142,6 @@ def test_an_incomplete_compressed_file_is_a_fault(tmp_path: Path) -> None:
 
     assert fault.startswith("feed.xml.gz: ")
     assert list((tmp_path / "staging").iterdir()) == []
-
-
-def test_a_file_that_is_too_large_when_decompressed_is_a_fault(tmp_path: Path) -> None:
-    files = {"feed.xml.gz": gzip.compress(feed())}
-
-    assert faults(tmp_path, files, max_bytes=len(feed())) == [
-        "feed.xml.gz: 216 bytes or more when decompressed; expected fewer: convert it into chunks "
-        "first"
-    ]
 
 
 # Faults

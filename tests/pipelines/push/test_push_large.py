@@ -13,7 +13,7 @@ from schemas.record import Action, Content, Encoding, Record
 from support.appliance_sockets import chunk
 from support.fake_appliance import finished
 from support.peaks import peak_of, run_measured
-from support.served import run, serving
+from support.served import serving
 from transforms.formats import WriteOptions, by_name
 
 pytestmark = pytest.mark.slow
@@ -79,14 +79,3 @@ def test_a_chunk_of_943_mb_takes_less_than_100_mb_on_either_side(
     assert arrived == (folder / "chunks" / "000001.xml").stat().st_size
     assert pushing_bytes < MOST_BYTES
     assert serving_bytes < MOST_BYTES
-
-
-def test_a_feed_of_1_gb_is_refused_before_it_is_sent(tmp_path: Path) -> None:
-    path = tmp_path / "feed.xml"
-    with path.open("wb") as stream:
-        stream.truncate(1_000_000_000)
-    with serving(tmp_path / "spool") as appliance:
-        command = ("push", str(path), "-o", str(tmp_path / "out"), "--to", appliance.url)
-        ended = run(*command, "--progress", "none")
-
-    assert ended.returncode == 2, ended.stderr

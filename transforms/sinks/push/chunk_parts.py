@@ -9,42 +9,37 @@ import io
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 import msgspec
 
 from schemas.account import Chunk
-from schemas.errors import FormatError, RecordError, SourceError
+from schemas.errors import FormatError, RecordError
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats.splitter import RecordOffsets
 from transforms.formats.xml.scanner import find_url
-from transforms.sinks.push.model import ChunkPart, open_chunk_file, range_blocks
+from transforms.sinks.push.model import (
+    ChunkPart,
+    changed_error,
+    open_chunk_file,
+    range_blocks,
+)
 from transforms.storage.atomic import HashingReader
 
 MAX_REJECT_BYTES = 1 << 20
 """How much of a refused record a reject keeps."""
 
-_FIX = "the file was changed; convert again to make the chunk anew"
 
+def scan_feed(path: Path, format: str, *, source: str) -> tuple[RecordOffsets, HashingReader]:
+    """Read a feed once; return its records, and the reader with its size and digest.
 
-class ScannedFeed(NamedTuple):
-    """The records of a file, and the size and the digest of all its bytes."""
-
-    offsets: RecordOffsets
-    bytes: int
-    sha256: str
-
-
-def scan_feed(path: Path, format: str, *, source: str) -> ScannedFeed:
-    """Read a feed once; `source` is its name in messages.
-
-    Raises FormatError if it is no feed of this format, and SourceError if it cannot be read.
+    `source` is its name in messages. Raises FormatError if it is no feed of this format, and
+    SourceError if it cannot be read.
     """
     with open_chunk_file(path) as stream:
         reader = HashingReader(stream)
-        offsets = RecordOffsets(io.BufferedReader(reader), format, source=source)
-    return ScannedFeed(offsets, reader.bytes, reader.digest.hexdigest())
+        return RecordOffsets(io.BufferedReader(reader), format, source=source), reader
 
 
 def whole_chunk(chunk: Chunk, root: Path) -> ChunkPart:
@@ -53,9 +48,7 @@ def whole_chunk(chunk: Chunk, root: Path) -> ChunkPart:
     with open_chunk_file(path):
         size = path.stat().st_size
     if size != chunk.bytes:
-        raise SourceError(
-            f"{path}: {size} bytes; expected {chunk.bytes} as in the manifest: {_FIX}"
-        )
+        raise changed_error(path, f"{size} bytes", f"{chunk.bytes} as in the manifest")
     return ChunkPart(chunk=chunk, path=path, offset=0, length=chunk.bytes, sha256=chunk.sha256)
 
 
@@ -95,9 +88,9 @@ class ChunkSplitter:
     @cached_property
     def _offsets(self) -> RecordOffsets:
         path = self.whole.path
-        scanned = scan_feed(path, self.whole.chunk.format or "", source=str(path))
-        _check_digest(self.whole, scanned.sha256)
-        return scanned.offsets
+        offsets, reader = scan_feed(path, self.whole.chunk.format or "", source=str(path))
+        _check_digest(self.whole, reader.digest.hexdigest())
+        return offsets
 
     def _part(self, stream: IO[bytes], first: int, count: int) -> ChunkPart:
         piece = self._offsets.part(first, count)
@@ -132,4 +125,4 @@ def _digest(stream: IO[bytes], offset: int, length: int) -> str:
 
 def _check_digest(part: ChunkPart, sha256: str) -> None:
     if sha256 != part.sha256:
-        raise SourceError(f"{part.path}: SHA-256 {sha256}; expected {part.sha256}: {_FIX}")
+        raise changed_error(part.path, f"SHA-256 {sha256}", part.sha256)

@@ -10,13 +10,13 @@ import msgspec
 
 from schemas.account import Chunk
 from schemas.errors import SourceError
-from schemas.feed import CLEANUP, FULL, REPLACE
+from schemas.feed import FULL, REPLACE
 from schemas.receipt import Refusal
 
 REQUEST_BYTES_LIMIT = 1_000_000_000
 """An appliance refuses a request with a body of this many bytes or more."""
 
-ERASING_FEEDTYPES = (FULL, REPLACE, CLEANUP)
+ERASING_FEEDTYPES = (FULL, REPLACE)
 """Feedtypes that delete the previous content of a datasource; only its first request has one."""
 
 BLOCK_BYTES = 1 << 20
@@ -52,13 +52,19 @@ class ChunkPart(msgspec.Struct, frozen=True, kw_only=True):
     def records(self) -> int:
         return self.count or count_records(self.chunk)
 
-    def blocks(self, stream: IO[bytes], *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
+    def blocks(self, stream: IO[bytes]) -> Iterator[bytes]:
         """Yield the document from an open file, one block at a time."""
         if self.head:
             yield self.head
-        yield from range_blocks(stream, self.offset, self.length, block_bytes)
+        yield from range_blocks(stream, self.offset, self.length)
         if self.tail:
             yield self.tail
+
+
+def changed_error(path: Path, found: str, expected: str) -> SourceError:
+    """Return the error for a file that is not the one that was converted."""
+    fix = "the file was changed; convert again to make the chunk anew"
+    return SourceError(f"{path}: {found}; expected {expected}: {fix}")
 
 
 @contextmanager

@@ -1,13 +1,12 @@
 """The outcome of each chunk by its receipts; account, progress and rejects of a push."""
 
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.errors import RecordError
@@ -71,9 +70,6 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
     def sent_bytes(self) -> int:
         """The bytes of the accepted requests of this push."""
         return sum(outcome.bytes for outcome in self.outcomes) - self.earlier_bytes
-
-    def count_states(self) -> dict[str, int]:
-        return dict(sorted(Counter(outcome.state.value for outcome in self.outcomes).items()))
 
 
 class PushProgress:
@@ -144,11 +140,6 @@ def outcome_of(chunk: Chunk, receipts: list[Receipt]) -> ChunkOutcome:
         bytes=sum(receipt.bytes for receipt in accepted),
         reply=next((receipt.reply for receipt in reversed(receipts) if receipt.reply), None),
     )
-
-
-def with_outcome(chunk: Chunk, outcome: ChunkOutcome) -> Chunk:
-    """Return the chunk as a line of a manifest after its push."""
-    return replace(chunk, state=outcome.state, attempts=outcome.attempts, reply=outcome.reply)
 
 
 def write_rejects(outcomes: Iterable[ChunkOutcome], *, root: Path, path: Path) -> int:

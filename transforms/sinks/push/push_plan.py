@@ -1,4 +1,4 @@
-"""The plan of a push: its chunks in order, with their feedtypes; and updates of search indexes.
+"""The plan of a push: its chunks in order, checked; and updates of search indexes.
 
 **Spec:** Thunderstone dataload API: "UI - Update search indexes (call after a batch of
 inserts/deletes)".
@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from schemas.account import Chunk
 from schemas.delivery import Door
 from schemas.errors import ConfigError
-from schemas.feed import FULL
+from schemas.feed import FULL, INCREMENTAL, METADATA_AND_URL, REPLACE, check_datasource
 from schemas.record import Action, Record
 from transforms.chunk import write_chunk
-from transforms.formats import THUNDERSTONE, WriteOptions, find_format
+from transforms.formats import THUNDERSTONE, Format, WriteOptions, all_formats, find_format
 from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
-from transforms.sinks.push.settings import GroupsMode, PushSettings
-from transforms.sinks.push.wire.chunk_check import check_chunk
+from transforms.sinks.push.settings import PushSettings
+from transforms.sinks.push.wire.protocol import REQUEST_FORMS, Appliance, ApplianceProtocol
 
 UPDATE_FILE = "update-index.xml"
 """The request that updates search indexes, if no feed file makes one."""
@@ -27,28 +27,74 @@ UPDATE_FILE = "update-index.xml"
 MAX_FAULTS = 20
 """Faults of chunks that are reported at once."""
 
+MAX_NAME_LETTERS = 250
+_WEB_FEEDTYPES = (METADATA_AND_URL, INCREMENTAL)
 _DEFAULT_OPTIONS = WriteOptions()
 
 
 def plan_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> list[Chunk]:
-    """Return the chunks in their order, with the feedtypes that the groups mode asks for.
+    """Return the chunks in their order, with the feedtypes of replaced groups.
 
     Raises ConfigError, with a line for each fault, if the appliance cannot take a chunk, or if one
     would empty a datasource unasked.
     """
     ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)  # Beam may change the order
-    if settings.groups_mode is not GroupsMode.AS_STATED:
-        ordered = _with_groups_mode(ordered, settings.groups_mode)
+    if settings.replaces_groups:
+        ordered = _with_replaced_groups(ordered)
     faults: list[str] = []
     for chunk in ordered:
         try:
             check_chunk(chunk, settings.appliance)
-            _check_empty(chunk, settings)
         except ConfigError as exc:
             faults.append(str(exc))
+        is_empty = chunk.feedtype in ERASING_FEEDTYPES and not count_records(chunk)
+        if is_empty and not settings.can_empty:
+            faults.append(
+                f"{chunk.path}: a full feed without records, which empties {chunk.datasource!r};"
+                " expected records, or --allow-empty-full"
+            )
     if faults:
         raise ConfigError("\n".join(faults[:MAX_FAULTS]))
     return ordered
+
+
+def pushed_formats(protocol: ApplianceProtocol | None = None) -> list[Format]:
+    """Return the formats that appliances take, or that one kind of appliance takes."""
+    doors = protocol.doors if protocol else tuple(REQUEST_FORMS)
+    return [format for format in all_formats() if format.door in doors]
+
+
+def check_chunk(chunk: Chunk, appliance: Appliance) -> None:
+    """Raise ConfigError unless the appliance takes the format, the datasource and the feedtype.
+
+    A chunk without a format is a feed.
+    """
+    formats = pushed_formats(appliance.protocol)
+    taken = (format for format in formats if chunk.format in (None, format.name))
+    door = next((format.door for format in taken), None)
+    if door is None:
+        expected = " or ".join(format.name for format in formats)
+        raise ConfigError(f"{chunk.path}: {chunk.format}; expected {expected} for {appliance.url}")
+    form = REQUEST_FORMS[door]
+    if not form.source_field:
+        return
+    name, label = chunk.datasource, f"{chunk.path}: {form.source_field}"
+    if name is None:
+        raise ConfigError(
+            f"{chunk.path}: no {form.source_field}; expected a name: give it by --datasource"
+        )
+    check_datasource(name, label=label)
+    if len(name) > MAX_NAME_LETTERS:
+        raise ConfigError(
+            f"{label} {name[:20]!r}… has {len(name)} letters; expected at most {MAX_NAME_LETTERS}"
+        )
+    feedtype, is_web = chunk.feedtype, name == "web" and door is Door.FEED
+    feedtypes = _WEB_FEEDTYPES if is_web else form.feedtypes
+    if feedtype in feedtypes or (is_web and feedtype is None):
+        return
+    found = "no feedtype" if feedtype is None else f"feedtype={feedtype!r}"
+    for_web = " for the datasource web" if is_web else ": give it by --feedtype"
+    raise ConfigError(f"{chunk.path}: {found}; expected {' or '.join(feedtypes)}{for_web}")
 
 
 def check_several_full(inputs: Iterable[tuple[str, Sequence[Chunk]]]) -> None:
@@ -85,7 +131,7 @@ def write_update(path: Path, *, options: WriteOptions = _DEFAULT_OPTIONS) -> Chu
     return replace(chunk, records={Action.UPDATE_INDEX.value: 1}, format=THUNDERSTONE.name)
 
 
-def _with_groups_mode(ordered: Sequence[Chunk], mode: GroupsMode) -> list[Chunk]:
+def _with_replaced_groups(ordered: Sequence[Chunk]) -> list[Chunk]:
     """Change the feedtype of the first groups feed of each groupsource, and of each full one.
 
     Raises ConfigError if there are no groups feeds.
@@ -97,18 +143,9 @@ def _with_groups_mode(ordered: Sequence[Chunk], mode: GroupsMode) -> list[Chunk]
         is_groups = format is not None and format.door is Door.GROUPS
         if is_groups and (chunk.feedtype == FULL or chunk.datasource not in seen):
             seen.add(chunk.datasource)
-            changed.append(replace(chunk, feedtype=mode.value))
+            changed.append(replace(chunk, feedtype=REPLACE))
         else:
             changed.append(chunk)
     if not seen:
-        raise ConfigError(f"--groups-mode {mode.value}: no groups feed is pushed; expected one")
+        raise ConfigError("--groups-mode replace: no groups feed is pushed; expected one")
     return changed
-
-
-def _check_empty(chunk: Chunk, settings: PushSettings) -> None:
-    is_empty = chunk.feedtype in ERASING_FEEDTYPES and not count_records(chunk)
-    if is_empty and not settings.can_empty:
-        raise ConfigError(
-            f"{chunk.path}: a full feed without records, which empties {chunk.datasource!r};"
-            " expected records, or --allow-empty-full"
-        )

@@ -1,48 +1,269 @@
 """Push chunks to an appliance: each datasource in order, each chunk accepted once, throttled.
 
+A chunk is sent when all chunks of its datasource before it are settled: accepted, or refused and
+set aside. A chunk that cannot be settled ends the datasource, so nothing is ever sent after it.
+Above all nothing is sent after a `full` part that was not accepted, which would delete it when it
+is sent later.
+
 Every attempt to send a chunk or a part of one has a receipt, which is on the disk before the next
 request for that datasource begins. So a push that ended anywhere can be continued. What is accepted
 or refused is not sent again. What failed is sent again, and so are chunks whose response was not
 seen, at most one for each of the `jobs` threads. That does no harm: records are identified by their
-URLs, and the full part of a feed is only sent while nothing after it was accepted. The request that
-removes groups before a `cleanup` chunk has no receipt of its own; it is repeated with its chunk.
+URLs, and the full part of a feed is only sent while nothing after it was accepted.
 """
 
-import hashlib
 import threading
 import time
+from collections import Counter, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Self
 
-import msgspec
+from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.errors import FatalError, FeedferryError, TargetError, TooManyRejectsError
-from schemas.receipt import ChunkState
+from schemas.feed import INCREMENTAL
+from schemas.receipt import ChunkState, Receipt
 from transforms.retry import RetryPauses
-from transforms.sinks.push.chunk_parts import whole_chunk
-from transforms.sinks.push.chunk_sender import ChunkSender, PushInterrupted
-from transforms.sinks.push.model import ResponseMeaning
+from transforms.sinks.push.chunk_parts import ChunkSplitter, whole_chunk
+from transforms.sinks.push.model import (
+    ERASING_FEEDTYPES,
+    ApplianceResponse,
+    ChunkPart,
+    ResponseMeaning,
+    Verdict,
+)
 from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, PushProgress, outcomes_of
 from transforms.sinks.push.push_plan import (
     UPDATE_FILE,
+    is_added_update,
     is_update,
     plan_chunks,
     write_update,
 )
 from transforms.sinks.push.receipts import Receipts
-from transforms.sinks.push.settings import PushSettings
+from transforms.sinks.push.settings import OnRefusal, PushSettings
 from transforms.sinks.push.throttle.backlog import BacklogThrottle
 from transforms.sinks.push.throttle.gate import SendGate, StopSignal
 from transforms.sinks.push.wire.client import ApplianceClient
-from transforms.sinks.push.wire.responses import judge_response
+from transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
 from transforms.storage.journal import DISK, Disk
 
+MAX_REPLY_LETTERS = 2000
+"""How much of a response a receipt keeps."""
+
+MAX_NOTICES = 20
+"""Further texts of the appliance about accepted records are counted as one."""
+
+OTHER_NOTICES = "accepted with another remark"
+
+MAX_CONSECUTIVE_REFUSED_RECORDS = 100
+"""Stop after this many consecutive refused records: the appliance is the problem, not the data."""
+
+_MAX_GROWTH = 4
+"""A byte becomes at most three on the wire, and the form around the document is small."""
+
+_NO_RESPONSE = ApplianceResponse()
+_NO_VERDICT = Verdict(meaning=ResponseMeaning.RETRY)
+
 _JOIN_SECONDS = 1.0
-INTERRUPTED = "stopped after the current chunk; push again to continue"
+_BY_SEVERITY = (5, 4, 3, 2, 75, 0)
+"""Exit codes of errors; the most serious error of several datasources decides."""
+
+
+class PushInterrupted(Exception):  # noqa: N818 - no error: the operator asked for it
+    """The push was asked to end after the current chunk."""
+
+    def __str__(self) -> str:
+        return "stopped after the current chunk; push again to continue"
+
+
+@dataclass(kw_only=True, eq=False)
+class ChunkSender:
+    """Sends the chunks of one push; each datasource is sent by one thread, several at a time.
+
+    The paths of chunks are relative to `root`.
+    """
+
+    settings: PushSettings
+    client: ApplianceClient
+    gate: SendGate
+    receipts: Receipts
+    root: Path
+    progress: PushProgress
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._consecutive_refusals = 0
+        self.notices: Counter[str] = Counter()
+
+    def send(self, chunk: Chunk) -> None:
+        """Send a chunk; the chunks of one datasource must be sent in order.
+
+        Raises TargetError, BusyError or TooManyRejectsError if it is not settled, and
+        PushInterrupted if the push is asked to end.
+        """
+        splitter = ChunkSplitter(chunk, self.root)
+        parts = deque([splitter.whole])
+        is_begun = False
+        while parts:
+            part = parts.popleft()
+            state = self._settle_part(part, is_begun=is_begun)
+            if state is ChunkState.SPLIT:
+                parts.extendleft(reversed(splitter.split(part)))
+            is_begun = is_begun or state is ChunkState.ACCEPTED
+        if chunk.feedtype in ERASING_FEEDTYPES and not is_begun:
+            raise TargetError(
+                f"{chunk.path}: the {chunk.feedtype} part of {chunk.datasource!r} was refused;"
+                " expected it to be accepted before the parts after it, which are not sent: fix its"
+                " records and convert again, or remove the receipts to send it again as it is"
+            )
+
+    def check_rejects(self) -> None:
+        """Raise TooManyRejectsError if more records are refused than allowed, also earlier ones."""
+        refused, limit = self.progress.rejects, self.settings.max_rejects
+        if limit is not None and refused > limit:
+            raise TooManyRejectsError(
+                f"{refused} records are refused; expected at most {limit}, the limit of "
+                "--max-rejects: raise it to continue"
+            )
+
+    def _settle_part(self, part: ChunkPart, *, is_begun: bool) -> ChunkState:
+        """Return the state of a part that is settled or split; send it if necessary.
+
+        `is_begun` says that an earlier part of the chunk was accepted.
+        """
+        last = self.receipts.last(part.chunk, part.first, part.count)
+        if last is not None and last.state not in (ChunkState.SENDING, ChunkState.FAILED):
+            return last.state
+        feedtype = part.chunk.feedtype
+        if is_begun and feedtype in ERASING_FEEDTYPES:
+            feedtype = INCREMENTAL  # another feedtype would delete the parts before it
+        max_records = self.settings.appliance.protocol.max_records
+        if max_records is not None and part.records > max_records:
+            return ChunkState.SPLIT
+        limit = self.settings.max_request_bytes
+        if part.size * _MAX_GROWTH >= limit:
+            size = self.client.request_bytes(part, feedtype=feedtype)
+            if size >= limit and part.records > 1:
+                return ChunkState.SPLIT
+            if size >= limit:
+                message = f"{size:,} bytes on the wire; expected fewer than {limit:,} for a request"
+                verdict = Verdict(meaning=ResponseMeaning.REFUSED, message=message)
+                return self._settle(part, None, _NO_RESPONSE, verdict)
+        return self._send_part(part, feedtype)
+
+    def _send_part(self, part: ChunkPart, feedtype: str | None) -> ChunkState:
+        """Send a part until it is settled; raise if it cannot be."""
+        pauses = RetryPauses(self.settings.retry)
+        while True:
+            if not self.gate.wait_until_open():
+                raise PushInterrupted
+            self._add_receipt(part, ChunkState.SENDING, feedtype)
+            response = self.client.send(part, feedtype=feedtype)
+            verdict = judge_response(self.settings.appliance.protocol, response, part.records)
+            if verdict.meaning not in (ResponseMeaning.RETRY, ResponseMeaning.FULL_DISK):
+                return self._settle(part, feedtype, response, verdict)
+            self._add_receipt(part, ChunkState.FAILED, feedtype, response, verdict)
+            seconds = pauses.next_seconds(
+                at_least=retry_after_seconds(response),
+                is_limited=verdict.meaning is not ResponseMeaning.FULL_DISK,
+            )
+            message = f"{part.chunk.path}: {verdict.message}"
+            if seconds is None:
+                raise TargetError(message)
+            self.progress.notify(f"{message}; next attempt in {seconds:.0f} s")
+            self.gate.report_attempt(is_accepted=False)
+            if not self.gate.pause(seconds):
+                raise PushInterrupted
+
+    def _settle(
+        self,
+        part: ChunkPart,
+        feedtype: str | None,
+        response: ApplianceResponse,
+        verdict: Verdict,
+    ) -> ChunkState:
+        """Record a final response; raise if it ends the push."""
+        on_refusal = self.settings.on_refusal
+        if verdict.meaning is ResponseMeaning.ACCEPTED:
+            state = ChunkState.ACCEPTED
+        elif verdict.meaning is ResponseMeaning.FATAL or on_refusal is OnRefusal.STOP:
+            state = ChunkState.FAILED
+        elif on_refusal is OnRefusal.SKIP or part.records < 2:
+            state = ChunkState.REFUSED
+        else:
+            state = ChunkState.SPLIT
+        self._add_receipt(part, state, feedtype, response, verdict)
+        if state is ChunkState.FAILED:
+            raise TargetError(f"{part.chunk.path}: {verdict.message}")
+        if state is ChunkState.ACCEPTED:
+            self.gate.report_attempt(is_accepted=True)
+        if state is not ChunkState.SPLIT:
+            self._count(part, verdict, state)
+        return state
+
+    def _add_receipt(
+        self,
+        part: ChunkPart,
+        state: ChunkState,
+        feedtype: str | None,
+        response: ApplianceResponse = _NO_RESPONSE,
+        verdict: Verdict = _NO_VERDICT,
+    ) -> None:
+        """Store the end of an attempt, or its begin, which has neither response nor verdict."""
+        last = self.receipts.last(part.chunk, part.first, part.count)
+        attempts = last.attempt if last is not None else 0
+        refused = (
+            replace(refusal, record=part.first + refusal.record) for refusal in verdict.refused
+        )
+        receipt = Receipt(
+            chunk=part.chunk.ordinal,
+            sha256=part.chunk.sha256,
+            state=state,
+            first=part.first,
+            count=part.count,
+            attempt=attempts + (state is ChunkState.SENDING),
+            feedtype=feedtype,
+            bytes=response.sent_bytes,
+            status=response.status,
+            reply=verdict.message[:MAX_REPLY_LETTERS],
+            seconds=round(response.seconds, 3),
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            refused=tuple(refused),
+        )
+        self.receipts.add(receipt)
+
+    def _count(self, part: ChunkPart, verdict: Verdict, state: ChunkState) -> None:
+        """Count a settled part; raise if too many records are refused."""
+        refused = len(verdict.refused) if state is ChunkState.ACCEPTED else part.records
+        accepted = 0 if is_added_update(part.chunk) else part.records - refused
+        self.progress.add(size=part.size, records=accepted, rejects=refused)
+        with self._lock:
+            is_refused = refused == part.records
+            self._consecutive_refusals = self._consecutive_refusals + refused if is_refused else 0
+            consecutive = self._consecutive_refusals
+            for notice in verdict.notices:
+                is_counted = notice in self.notices or len(self.notices) < MAX_NOTICES
+                self.notices[notice if is_counted else OTHER_NOTICES] += 1
+        if not refused:
+            return
+        message, on_refusal = f"{part.chunk.path}: {verdict.message}", self.settings.on_refusal
+        if consecutive >= MAX_CONSECUTIVE_REFUSED_RECORDS and on_refusal is OnRefusal.BISECT:
+            raise TargetError(
+                f"{message}; {consecutive} consecutive records refused: expected the appliance to "
+                "accept some; push again to continue"
+            )
+        self.check_rejects()
+        if state is ChunkState.ACCEPTED and on_refusal is OnRefusal.STOP:
+            raise TargetError(
+                f"{message}, {verdict.refused[0].words}; expected all Items to be accepted, "
+                "because --on-refusal is stop"
+            )
 
 
 class Pusher:
@@ -66,8 +287,27 @@ class Pusher:
         self._stop = stop
         self._progress = progress
         self.client = client or ApplianceClient(settings.appliance)
-        self._is_reached = settings.appliance.protocol.read_backlog is None
-        self._gate = self._make_gate()
+        read_backlog = settings.appliance.protocol.read_backlog
+        self._is_reached = read_backlog is None
+        throttle = None
+        if read_backlog is not None:
+            throttle = BacklogThrottle(
+                lambda: read_backlog(self.client.backlog()),
+                settings.backlog,
+                clock=time.monotonic,
+                notify=progress.notify,
+            )
+        left = settings.deadline and settings.deadline - time.time()
+        self._gate = SendGate(
+            stop=stop,
+            clock=time.monotonic,
+            now=lambda: datetime.now().astimezone(),
+            notify=progress.notify,
+            throttle=throttle,
+            window=settings.window,
+            deadline=left and time.monotonic() + left,
+            max_wait_seconds=settings.max_wait_seconds,
+        )
 
     def __enter__(self) -> Self:
         self.client.__enter__()
@@ -86,9 +326,8 @@ class Pusher:
         """
         settings, started = self._settings, time.monotonic()
         planned = plan_chunks(chunks, settings)
-        with receipts_of(planned, folder, settings, disk=self._disk) as receipts:
-            is_updated = settings.update_index
-            chunks = [chunk for chunk in planned if is_updated or not is_update(chunk)]
+        with Receipts(folder, planned, settings, disk=self._disk) as receipts:
+            chunks = [chunk for chunk in planned if settings.update_index or not is_update(chunk)]
             earlier = outcomes_of(chunks, receipts.all())
             remaining = [outcome.chunk for outcome in earlier if not outcome.allows_next]
             for chunk in remaining:  # a full part deletes what missing files could not bring back
@@ -104,22 +343,21 @@ class Pusher:
             )
             error: Exception | None = None
             try:
-                self._check_rejects(earlier, remaining)
-                self._connect(remaining)
-                self._send(remaining, sender)
+                if remaining:
+                    sender.check_rejects()
+                    self._connect()
+                    self._send(remaining, sender)
             except (FeedferryError, PushInterrupted, OSError) as exc:
                 error = exc
             outcomes = outcomes_of(chunks, receipts.all())
-            is_settled = error is None and all(outcome.allows_next for outcome in outcomes)
-            if is_settled:
-                receipts.finish(datetime.now(UTC).isoformat(timespec="seconds"))
+        is_settled = error is None and all(outcome.allows_next for outcome in outcomes)
         return PushAccount(
             target=settings.appliance.target,
             outcomes=outcomes,
             earlier_chunks=len(earlier) - len(remaining),
             earlier_bytes=sum(outcome.bytes for outcome in earlier),
             notices=dict(sender.notices),
-            stopped=None if is_settled else _stop_reason(error),
+            stopped=None if is_settled else str(error or PushInterrupted()),
             exit_code=_exit_code(error, outcomes),
             waited_seconds=self._gate.waited_seconds,
             seconds=time.monotonic() - started,
@@ -137,44 +375,12 @@ class Pusher:
         if verdict.meaning is not ResponseMeaning.ACCEPTED or verdict.refused:
             raise TargetError(verdict.message)
 
-    def _make_gate(self) -> SendGate:
-        settings, throttle = self._settings, None
-        read_backlog = settings.appliance.protocol.read_backlog
-        if read_backlog is not None:
-            throttle = BacklogThrottle(
-                lambda: read_backlog(self.client.backlog()),
-                settings.backlog,
-                clock=time.monotonic,
-                notify=self._progress.notify,
-            )
-        left = settings.deadline and settings.deadline - time.time()
-        return SendGate(
-            stop=self._stop,
-            clock=time.monotonic,
-            now=lambda: datetime.now().astimezone(),
-            notify=self._progress.notify,
-            throttle=throttle,
-            window=settings.window,
-            deadline=left and time.monotonic() + left,
-            max_wait_seconds=settings.max_wait_seconds,
-        )
-
-    def _check_rejects(self, earlier: Sequence[ChunkOutcome], remaining: Sequence[Chunk]) -> None:
-        """Raise TooManyRejectsError if earlier pushes had more refused records than allowed."""
-        limit = self._settings.max_rejects
-        refused = sum(outcome.refused for outcome in earlier)
-        if remaining and limit is not None and refused > limit:
-            raise TooManyRejectsError(
-                f"{refused} records were refused by earlier pushes; expected at most {limit}, the "
-                "limit of --max-rejects: raise it to continue"
-            )
-
-    def _connect(self, remaining: Sequence[Chunk]) -> None:
+    def _connect(self) -> None:
         """Request the backlog until there is a connection; raise TargetError if there is none.
 
         A wrong address is so reported within minutes, while a backlog is waited for by the hour.
         """
-        if not remaining or self._is_reached:
+        if self._is_reached:
             return
         pauses = RetryPauses(self._settings.retry)
         while (response := self.client.backlog()).status is None and response.is_unsent:
@@ -187,7 +393,7 @@ class Pusher:
         self._is_reached = True
 
     def _send(self, chunks: Sequence[Chunk], sender: ChunkSender) -> None:
-        """Send the datasources in parallel, at most `jobs` at a time; raise the first error.
+        """Send the datasources in parallel, at most `jobs` at a time; raise the worst error.
 
         The first error ends the other datasources after their current chunk. Chunks without a
         datasource are sent one after another, so the last of them is sent after all others.
@@ -220,33 +426,19 @@ class Pusher:
             while thread.is_alive():  # a signal just before the wait is handled after it
                 thread.join(_JOIN_SECONDS)
         if errors:
-            raise errors[0]
+            raise min(errors, key=lambda error: _BY_SEVERITY.index(_error_code(error)))
 
 
-def receipts_of(
-    planned: Sequence[Chunk], folder: Path, settings: PushSettings, *, disk: Disk = DISK
-) -> Receipts:
-    """Return the receipts of the planned chunks of a run; they are opened by a `with` block."""
-    identity = [(chunk.sha256, chunk.datasource, chunk.feedtype) for chunk in planned]
-    return Receipts(
-        folder,
-        target=settings.appliance.target,
-        run=hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:16],
-        replay=settings.replay,
-        disk=disk,
-    )
-
-
-def _stop_reason(error: Exception | None) -> str:
-    return INTERRUPTED if error is None or isinstance(error, PushInterrupted) else str(error)
-
-
-def _exit_code(error: Exception | None, outcomes: Sequence[ChunkOutcome]) -> int:
+def _error_code(error: Exception) -> int:
     if isinstance(error, FeedferryError):
         return error.exit_code
     if isinstance(error, OSError):
         return FatalError.exit_code
+    return 0 if isinstance(error, PushInterrupted) else FeedferryError.exit_code
+
+
+def _exit_code(error: Exception | None, outcomes: Sequence[ChunkOutcome]) -> int:
     has_refusals = any(
         outcome.state in (ChunkState.PARTLY_ACCEPTED, ChunkState.REFUSED) for outcome in outcomes
     )
-    return 1 if has_refusals else 0
+    return (_error_code(error) if error else 0) or int(has_refusals)

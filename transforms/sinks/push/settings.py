@@ -40,30 +40,14 @@ class SeveralFull(enum.Enum):
     """They are sent as they are."""
 
 
-class GroupsMode(enum.Enum):
-    """What to do with the groups that an appliance has of a groupsource that is pushed.
-
-    Groups of other groupsources stay.
-    """
-
-    AS_STATED = "as-stated"
-    """The feedtype of each groups feed decides."""
-
-    REPLACE = "replace"
-    """The first feed replaces them."""
-
-    CLEANUP = "cleanup"
-    """A request removes them before the first feed."""
-
-
 class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How chunks are pushed.
 
     Up to `jobs` datasources are pushed in parallel. No chunk is begun after `deadline`, in seconds
-    since the epoch. `max_wait_seconds` limits all waiting for the appliance together. `replay`
-    sends accepted chunks again. Without `update_index`, chunks that only update Thunderstone's
-    search indexes are not sent. `can_empty` allows a full feed without records, which empties its
-    datasource. `groups_mode` applies to groups feeds only.
+    since the epoch. `max_wait_seconds` limits all waiting for the appliance together. Without
+    `update_index`, chunks that only update Thunderstone's search indexes are not sent. `can_empty`
+    allows a full feed without records, which empties its datasource. With `replaces_groups`, the
+    first groups feed of each groupsource replaces the groups that the appliance has of it.
     """
 
     appliance: Appliance
@@ -77,7 +61,6 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_request_bytes: int = REQUEST_BYTES_LIMIT
     max_rejects: int | None = None
     keep: Keep = Keep.ALL
-    replay: bool = False
     update_index: bool = True
     can_empty: bool = False
-    groups_mode: GroupsMode = GroupsMode.AS_STATED
+    replaces_groups: bool = False

@@ -11,7 +11,6 @@ from support.appliance_sockets import chunk
 from support.fake_appliance import chunk_of
 from transforms.sinks.push.outcome import (
     ChunkOutcome,
-    PushAccount,
     outcome_of,
     outcomes_of,
     write_rejects,
@@ -95,7 +94,7 @@ def test_single_refused_records_are_named_in_order() -> None:
     [
         ("full", ACCEPTED, True),
         ("full", PARTLY_ACCEPTED, True),
-        *((feedtype, REFUSED, False) for feedtype in ("full", "replace", "cleanup")),
+        *((feedtype, REFUSED, False) for feedtype in ("full", "replace")),
         ("incremental", REFUSED, True),
         (None, REFUSED, True),
         *(("incremental", state, False) for state in (FAILED, READY, SENDING, SPLIT)),
@@ -114,14 +113,6 @@ def test_a_chunk_without_records_is_refused_by_its_receipt() -> None:
     outcome = outcome_of(empty, [receipt(REFUSED, reply="no")])
 
     assert (outcome.state, outcome.refused, outcome.allows_next) == (REFUSED, 0, False)
-
-
-def test_an_account_counts_chunks_by_state() -> None:
-    outcomes = tuple(
-        ChunkOutcome(chunk=CHUNK, state=state) for state in (ACCEPTED, READY, ACCEPTED)
-    )
-
-    assert PushAccount(target="", outcomes=outcomes).count_states() == {"accepted": 2, "ready": 1}
 
 
 # Rejects

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from schemas.account import Chunk
-from schemas.errors import ConfigError, SourceError
+from schemas.errors import BusyError, ConfigError, FatalError, SourceError, TooManyRejectsError
 from schemas.receipt import ChunkState, Refusal, RefusalOf
 from support.fake_appliance import (
     GSA,
@@ -26,8 +26,8 @@ from transforms.sinks.push.chunk_parts import ChunkSplitter
 from transforms.sinks.push.model import ApplianceResponse
 from transforms.sinks.push.outcome import PushAccount, PushProgress
 from transforms.sinks.push.push_plan import write_update
-from transforms.sinks.push.pusher import INTERRUPTED, Pusher
-from transforms.sinks.push.settings import GroupsMode, OnRefusal, PushSettings
+from transforms.sinks.push.pusher import Pusher
+from transforms.sinks.push.settings import OnRefusal, PushSettings
 from transforms.sinks.push.throttle.backlog import BacklogLimits
 from transforms.sinks.push.throttle.gate import StopSignal
 
@@ -177,22 +177,45 @@ def test_datasources_are_pushed_in_parallel_each_in_its_order(rig: PushRig) -> N
     assert states(account) == ["accepted"] * 6
 
 
-def test_a_push_does_not_continue_with_another_datasource(rig: PushRig) -> None:
-    (chunk,) = rig.chunks("a")
-    rig.push([chunk])
-    with pytest.raises(ConfigError, match="push the files that they belong to, with"):
-        rig.push([replace(chunk, datasource="other")])
-
-    assert rig.sent() == []
+class DefectError(Exception):
+    """An error that is not expected."""
 
 
-def test_accepted_chunks_are_sent_again_with_replay(rig: PushRig) -> None:
-    chunks = rig.chunks("a", "b")
-    rig.push(chunks)
-    account = rig.push(chunks, replace(TO_GSA, replay=True))
+@pytest.mark.parametrize("order", [1, -1], ids=["mild first", "serious first"])
+@pytest.mark.parametrize(
+    ("mild", "serious", "exit_code"),
+    [
+        (BusyError("later"), TooManyRejectsError("many"), 3),
+        (TooManyRejectsError("many"), FatalError("gone"), 4),
+        (BusyError("later"), OSError(28, "No space left on device"), 4),
+        (FatalError("gone"), DefectError("ours"), 5),
+    ],
+    ids=str,
+)
+def test_the_most_serious_error_of_several_datasources_decides(
+    rig: PushRig, mild: Exception, serious: Exception, exit_code: int, order: int
+) -> None:
+    first, second = [mild, serious][::order]
+    both = threading.Barrier(2, timeout=60)
+    first_has_ended = threading.Event()
 
-    assert rig.sent() == [1, 2]
-    assert states(account) == ["accepted", "accepted"]
+    def fail(sent: Sent) -> ApplianceResponse:
+        both.wait()
+        if sent.chunk == 1:
+            first_has_ended.set()
+            raise first
+        first_has_ended.wait()
+        raise second
+
+    chunks = [replace(chunk, datasource=f"of{chunk.ordinal}") for chunk in rig.chunks("a", "b")]
+    settings = replace(TO_GSA, jobs=2)
+    if exit_code == 5:
+        with pytest.raises(DefectError):
+            rig.push(chunks, settings, to=fail)
+        return
+    account = rig.push(chunks, settings, to=fail)
+
+    assert (account.exit_code, account.stopped) == (exit_code, str(serious))
 
 
 # Errors
@@ -328,15 +351,14 @@ def test_more_refused_records_than_allowed_end_the_push(rig: PushRig) -> None:
     settings = replace(TO_GSA, max_rejects=1)
     account = rig.push(chunks, settings, to=refuse("a", "b"))
 
-    assert account.exit_code == 3
-    assert account.stopped is not None
-    assert account.stopped.endswith("; more than 1 records are refused, the limit of --max-rejects")
-    account = rig.push(chunks, settings)
-    assert (rig.sent(), account.exit_code) == ([], 3)
-    assert account.stopped == (
-        "2 records were refused by earlier pushes; expected at most 1, the limit of --max-rejects:"
-        " raise it to continue"
-    )
+    again = rig.push(chunks, settings)
+    assert rig.sent() == []
+    for stopped in (account, again):
+        assert stopped.exit_code == 3
+        assert stopped.stopped == (
+            "2 records are refused; expected at most 1, the limit of --max-rejects: raise it to"
+            " continue"
+        )
 
 
 def test_a_hundred_consecutive_refusals_end_the_push(rig: PushRig) -> None:
@@ -469,23 +491,22 @@ def test_only_the_first_part_of_halved_groups_replaces_others(rig: PushRig) -> N
     assert states(account) == ["accepted"]
 
 
-@pytest.mark.parametrize("mode", [GroupsMode.REPLACE, GroupsMode.CLEANUP])
-def test_the_first_groups_of_each_groupsource_have_the_mode(rig: PushRig, mode: GroupsMode) -> None:
+def test_the_first_groups_of_each_groupsource_replace_others(rig: PushRig) -> None:
     groups = groups_of(rig.root, "incremental")
     chunks = [
         replace(groups, ordinal=1, datasource="ldap"),
         replace(groups, ordinal=2, datasource="ldap"),
         replace(groups, ordinal=3, datasource="files"),
     ]
-    rig.push(chunks, replace(TO_GSA, groups_mode=mode))
+    rig.push(chunks, replace(TO_GSA, replaces_groups=True))
 
-    assert [sent.feedtype for sent in rig.client.sent] == [mode.value, "incremental", mode.value]
+    assert [sent.feedtype for sent in rig.client.sent] == ["replace", "incremental", "replace"]
 
 
 def test_a_push_that_continues_does_not_remove_its_own_groups(rig: PushRig) -> None:
     groups = groups_of(rig.root, "full")
     chunks = [replace(groups, ordinal=1), replace(groups, ordinal=2, feedtype="incremental")]
-    settings = replace(TO_GSA, groups_mode=GroupsMode.CLEANUP)
+    settings = replace(TO_GSA, replaces_groups=True)
     rig.push(chunks, settings, to=respond(SUCCESS, CLOSED))
     rig.push(chunks, settings)
 
@@ -494,7 +515,7 @@ def test_a_push_that_continues_does_not_remove_its_own_groups(rig: PushRig) -> N
 
 def test_a_groups_mode_needs_groups(rig: PushRig) -> None:
     with pytest.raises(ConfigError) as caught:
-        rig.push(rig.chunks("a"), replace(TO_GSA, groups_mode=GroupsMode.REPLACE))
+        rig.push(rig.chunks("a"), replace(TO_GSA, replaces_groups=True))
 
     assert str(caught.value) == ("--groups-mode replace: no groups feed is pushed; expected one")
 
@@ -517,16 +538,16 @@ def test_an_empty_full_feed_is_refused_unless_it_is_allowed(rig: PushRig) -> Non
 
 def test_nothing_is_sent_while_a_chunk_file_is_missing(rig: PushRig) -> None:
     chunks = rig.full("a", "b")
-    rig.push(chunks)
     path = rig.root / "chunks" / "000002.xml"
+    content = path.read_bytes()
     path.unlink()
-    with pytest.raises(SourceError) as caught:
-        rig.push(chunks, replace(TO_GSA, replay=True))
-
+    with pytest.raises(SourceError, match="No such file or directory; expected a readable chunk"):
+        rig.push(chunks)
     assert rig.sent() == []
-    assert str(caught.value) == (
-        f"{path}: No such file or directory; expected a readable chunk file"
-    )
+    path.write_bytes(content)
+    rig.push(chunks)
+    path.unlink()
+
     assert states(rig.push(chunks)) == ["accepted", "accepted"]
 
 
@@ -535,7 +556,14 @@ def test_nothing_is_sent_while_a_chunk_file_is_missing(rig: PushRig) -> None:
 
 @pytest.mark.parametrize(
     ("names", "expected", "stopped"),
-    [("ab", ["accepted", "ready"], INTERRUPTED), ("a", ["accepted"], None)],
+    [
+        (
+            "ab",
+            ["accepted", "ready"],
+            "stopped after the current chunk; push again to continue",
+        ),
+        ("a", ["accepted"], None),
+    ],
 )
 def test_a_stopped_push_finishes_the_current_chunk(
     rig: PushRig, names: str, expected: list[str], stopped: str | None

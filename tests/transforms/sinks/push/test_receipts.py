@@ -8,19 +8,21 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError
 from schemas.receipt import ChunkState, Receipt, Refusal
 from support.appliance_sockets import chunk
-from support.fake_appliance import read_receipts
+from support.fake_appliance import GSA, read_receipts
 from transforms.sinks.push.receipts import Receipts
+from transforms.sinks.push.settings import PushSettings
 from transforms.storage.journal import DISK, Disk
 
-TARGET = "http://gsa.example.com:19900"
 SHA = "ab" * 32
-HEADER = b'{"version":1,"target":"http://gsa.example.com:19900","run":"run-1"}\n'
-FINISHED = b'{"finished":"2026-11-21T21:00:00Z"}\n'
 CHUNK = chunk(b"", ordinal=7)
+RUN = "b77b0d26cb969712"
+HEADER = b'{"version":1,"target":"http://gsa.example.com:19900","run":"%b"}\n' % RUN.encode()
+FINISHED = b'{"finished":"2026-11-21T21:00:00Z"}\n'
 SENDING = Receipt(chunk=7, sha256=SHA, state=ChunkState.SENDING, at="2026-11-21T20:00:00Z")
 ACCEPTED = Receipt(
     chunk=7,
@@ -35,6 +37,7 @@ ACCEPTED = Receipt(
     refused=(Refusal(3, "no"),),
 )
 FAILED = Receipt(chunk=7, sha256=SHA, state=ChunkState.FAILED, attempt=2)
+TO_GSA = PushSettings(appliance=GSA)
 
 
 @pytest.fixture
@@ -42,42 +45,24 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "push" / "gsa"
 
 
-def opened(
-    folder: Path,
-    *,
-    run: str = "run-1",
-    target: str = TARGET,
-    replay: bool = False,
-    disk: Disk = DISK,
-) -> Receipts:
-    return Receipts(folder, target=target, run=run, replay=replay, disk=disk)
+def opened(folder: Path, *, disk: Disk = DISK) -> Receipts:
+    return Receipts(folder, [CHUNK], TO_GSA, disk=disk)
 
 
-def push(folder: Path, *added: Receipt, replay: bool = False, finish: bool = False) -> None:
-    with opened(folder, replay=replay) as receipts:
+def push(folder: Path, *added: Receipt) -> None:
+    with opened(folder) as receipts:
         for receipt in added:
             receipts.add(receipt)
-        if finish:
-            receipts.finish("2026-11-21T21:00:00Z")
 
 
-def file_of(folder: Path, number: int = 1) -> Path:
-    return folder / f"receipts-{number:03d}.jsonl"
-
-
-def state(folder: Path, first: int = 0, count: int = 0, *, replay: bool = False) -> object:
-    with opened(folder, replay=replay) as receipts:
-        last = receipts.last(CHUNK, first, count)
-    return last and last.state
+def file_of(folder: Path) -> Path:
+    return folder / "receipts-001.jsonl"
 
 
 def refusal(receipts: Receipts, kind: type[FeedferryError]) -> str:
     with pytest.raises(kind) as caught, receipts:
         pass
     return str(caught.value)
-
-
-# What is kept
 
 
 def test_the_last_receipt_of_the_same_records_counts(folder: Path) -> None:
@@ -104,66 +89,40 @@ def test_a_receipt_is_one_line(folder: Path) -> None:
     )
 
 
-# The end of a push, and replays
+def test_the_files_of_earlier_versions_are_continued(folder: Path) -> None:
+    push(folder, ACCEPTED)
+    with file_of(folder).open("ab") as stream:
+        stream.write(FINISHED)
+    push(folder, FAILED)
+    assert read_receipts(folder) == [ACCEPTED, FAILED]
+    (folder / "receipts-002.jsonl").write_bytes(HEADER)  # of a replay
+    push(folder, SENDING)
 
-
-def test_a_push_is_finished_once(folder: Path) -> None:
-    push(folder, finish=True)
-    push(folder, finish=True)
-    assert file_of(folder).read_bytes() == HEADER + FINISHED
-    with opened(folder) as receipts:
-        assert receipts.is_finished
-        receipts.add(ACCEPTED)
-        assert not receipts.is_finished
-
-    assert read_receipts(folder) == [ACCEPTED]
-    assert state(folder) is ChunkState.ACCEPTED
-
-
-def test_a_replay_has_a_file_of_its_own(folder: Path) -> None:
-    push(folder, ACCEPTED, finish=True)
-    before = file_of(folder).read_bytes()
-    assert state(folder, replay=True) is None
-    push(folder, SENDING, replay=True)
-
-    assert file_of(folder).read_bytes() == before
-    assert sorted(path.name for path in folder.iterdir()) == [
-        *("lock", "receipts-001.jsonl", "receipts-002.jsonl"),
-    ]
-    assert state(folder, replay=True) is ChunkState.SENDING
-    assert state(folder) is ChunkState.SENDING
-    push(folder, finish=True)
-    push(folder, FAILED, replay=True)
-    assert read_receipts(folder) == [FAILED]
-
-
-@pytest.mark.parametrize(
-    ("added", "found"),
-    [([ACCEPTED], "a push that is not finished"), ([], "nothing was pushed")],
-)
-def test_only_a_finished_push_is_replayed(folder: Path, added: list[Receipt], found: str) -> None:
-    push(folder, *added)
-
-    assert refusal(opened(folder, replay=True), ConfigError) == (
-        f"--replay: {folder}: {found}; expected a finished push: push without it first"
-    )
+    assert read_receipts(folder) == [SENDING]
 
 
 # Other runs
 
 
 @pytest.mark.parametrize(
-    ("run", "target"), [("run-1", "http://other.example.com:19900"), ("run-2", TARGET)]
+    ("chunks", "url", "expected"),
+    [
+        ([CHUNK], "http://b:1", f"'{RUN}' at 'http://b:1'"),
+        ([replace(CHUNK, datasource="b")], GSA.url, f"'bbc5dea72b2118e7' at '{GSA.url}'"),
+    ],
 )
-def test_a_folder_belongs_to_one_run_and_one_appliance(folder: Path, run: str, target: str) -> None:
+def test_a_folder_belongs_to_one_run_and_one_appliance(
+    folder: Path, chunks: list[object], url: str, expected: str
+) -> None:
     push(folder, ACCEPTED)
+    other = Receipts(folder, chunks, PushSettings(appliance=replace(GSA, url=url)))  # type: ignore[arg-type]
 
-    assert refusal(opened(folder, run=run, target=target), ConfigError) == (
-        f"{folder}/receipts-001.jsonl: receipts of 'run-1' at '{TARGET}'; expected those of "
-        f"'{run}' at '{target}': push the files that they belong to, with the same --groups-mode, "
+    assert refusal(other, ConfigError) == (
+        f"{folder}/receipts-001.jsonl: receipts of '{RUN}' at '{GSA.url}'; expected those of "
+        f"{expected}: push the files that they belong to, with the same --groups-mode, "
         f"or remove {folder} to push all of these"
     )
-    assert state(folder) is ChunkState.ACCEPTED  # the folder is not locked
+    push(folder)  # the folder is not locked
 
 
 def test_receipts_of_a_later_version_are_refused(folder: Path) -> None:
@@ -181,7 +140,7 @@ def test_receipts_of_a_later_version_are_refused(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("whole")
-    push(folder, SENDING, ACCEPTED, finish=True)
+    push(folder, SENDING, ACCEPTED)
     return file_of(folder).read_bytes()
 
 
@@ -202,11 +161,11 @@ def test_a_push_continues_after_the_whole_lines_of_a_file_cut_anywhere(
 
 def test_zeros_that_a_crash_leaves_are_cut_off(folder: Path) -> None:
     push(folder, SENDING)
-    before = file_of(folder).read_bytes()
-    file_of(folder).write_bytes(before + bytes(300))
-    push(folder, finish=True)
+    with file_of(folder).open("ab") as stream:
+        stream.write(bytes(300))
+    push(folder, FAILED)
 
-    assert file_of(folder).read_bytes() == before + FINISHED
+    assert read_receipts(folder) == [SENDING, FAILED]
 
 
 @pytest.mark.parametrize(
@@ -257,9 +216,6 @@ def test_a_folder_that_is_a_file_is_fatal(tmp_path: Path) -> None:
     assert refusal(opened(tmp_path / "file"), FatalError) == (
         f"{tmp_path}/file: File exists; expected to write receipts there"
     )
-
-
-# Locks
 
 
 def test_a_second_push_is_kept_out(folder: Path) -> None:

@@ -4,8 +4,8 @@ A GSA takes multipart/form-data. The form is that of the adaptor library, whose 
 appliances: the parts in its order, with its content types, and no file name. The client of the
 Feeds Protocol Developer's Guide sends a file name and no types, so appliances take both.
 
-**The boundary** is made of the SHA-256 of the file. No file contains its own digest, so the
-boundary never occurs in the document, and the document need not be searched for it.
+**The boundary** is made of the SHA-256 of the document in the file. No document contains a text
+made of its own digest, so it need not be searched for the boundary.
 
 **A file that has changed is never accepted.** The digest of a chunk, or of the range of a part, is
 computed while the blocks are sent, and the last block waits for it. If the digest differs, neither
@@ -24,10 +24,14 @@ from contextlib import closing
 
 import msgspec
 
-from schemas.errors import SourceError
-from transforms.sinks.push.model import BLOCK_BYTES, ChunkPart, open_chunk_file
+from transforms.sinks.push.model import (
+    BLOCK_BYTES,
+    ChunkPart,
+    changed_error,
+    open_chunk_file,
+    range_blocks,
+)
 
-_FIX = "convert again to make the chunk anew"
 _KEPT = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~*"
 """Bytes that are not encoded (WHATWG URL, but `~` as in RFC 3986)."""
 
@@ -65,7 +69,8 @@ def multipart(
 ) -> RequestBody:
     """Return a form of fields and, as the last field `data`, the document."""
     fields = tuple(fields)
-    boundary = _boundary(fields, part)
+    seed = f"{part.sha256} {part.first} {part.count}" if part else repr(fields)
+    boundary = f"feedferry-{hashlib.sha256(seed.encode()).hexdigest()[:48]}"
     before = "".join(
         _field_header(boundary, name, "text/plain") + f"{value}\r\n" for name, value in fields
     )
@@ -115,38 +120,24 @@ def verified_blocks(
 
     A block is hashed while the caller sends it.
     """
-    file_range = msgspec.structs.replace(part, head=b"", tail=b"")
     digest, left = hashlib.sha256(), part.length
     if part.head:
         yield part.head
     with open_chunk_file(part.path) as stream, ThreadPoolExecutor(max_workers=1) as hasher:
-        for block in file_range.blocks(stream, block_bytes=block_bytes):
+        for block in range_blocks(stream, part.offset, part.length, block_bytes):
             left -= len(block)
             hashing = hasher.submit(digest.update, block)
             if not left:
                 hashing.result()
                 if digest.hexdigest() != part.sha256:
-                    raise SourceError(
-                        f"{part.path}: changed on disk: SHA-256 {digest.hexdigest()}; "
-                        f"expected {part.sha256}: {_FIX}"
-                    )
+                    found = f"SHA-256 {digest.hexdigest()}"
+                    raise changed_error(part.path, found, part.sha256)
             yield block
             hashing.result()
     if left:
-        raise SourceError(
-            f"{part.path}: changed on disk: {left} bytes missing; expected {part.length}: {_FIX}"
-        )
+        raise changed_error(part.path, f"{left} bytes missing", f"{part.length}")
     if part.tail:
         yield part.tail
-
-
-def _boundary(fields: tuple[FormField, ...], part: ChunkPart | None) -> str:
-    if part is not None and not part.count:
-        digest = part.chunk.sha256
-    else:
-        seed = f"{part.chunk.sha256} {part.first} {part.count}" if part else repr(fields)
-        digest = hashlib.sha256(seed.encode()).hexdigest()
-    return f"feedferry-{digest[:48]}"
 
 
 def _field_header(boundary: str, name: str, content_type: str) -> str:

@@ -8,6 +8,7 @@ closed meanwhile, would look like a refused feed. If the appliance responds befo
 was sent, that response is read.
 """
 
+import math
 import socket
 import ssl
 import time
@@ -18,15 +19,16 @@ from typing import Self
 import httpx2
 from msgspec.structs import replace
 
+from schemas.delivery import Door
 from schemas.errors import SourceError
 from schemas.feed import CLEANUP
 from transforms.response_deadline import ResponseDeadline
-from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
+from transforms.sinks.push.model import ApplianceResponse, ChunkPart
 from transforms.sinks.push.wire.address import trusted_certificates
-from transforms.sinks.push.wire.body import RequestBody, compressed
-from transforms.sinks.push.wire.feedergate import BACKLOG_PATH, cleanup_request
-from transforms.sinks.push.wire.protocol import Appliance
-from transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, judge_response
+from transforms.sinks.push.wire.body import RequestBody, compressed, multipart
+from transforms.sinks.push.wire.feedergate import BACKLOG_PATH
+from transforms.sinks.push.wire.protocol import REQUEST_FORMS, Appliance
+from transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES
 
 BACKLOG_SECONDS = 30.0
 """The time limit of a request for the backlog, which an appliance knows at once."""
@@ -67,48 +69,35 @@ class ApplianceClient:
 
     def send(self, part: ChunkPart, *, feedtype: str | None) -> ApplianceResponse:
         """Send a part of a planned chunk; return the response, or the error in its place."""
-        if (feedtype or part.chunk.feedtype) == CLEANUP:
-            response = self._cleanup_before(part)
-            if response is not None:
-                return response
         try:
-            path, body = self._appliance.protocol.make_request(part, self._appliance, feedtype)
+            path, body = self._make_request(part, feedtype)
             if self._appliance.gzip and body.length < GZIP_BYTES_LIMIT:
                 body = compressed(body)
         except SourceError as exc:
             return ApplianceResponse(error=str(exc), is_unsent=True, is_permanent=True)
-        return self._exchange().post(path, body)
+        return self._exchange(path, body)
 
     def request_bytes(self, part: ChunkPart, *, feedtype: str | None) -> int:
         """Return the length of the request body before gzip; reads a file that is URL-encoded."""
-        return self._appliance.protocol.make_request(part, self._appliance, feedtype)[1].length
+        return self._make_request(part, feedtype)[1].length
 
     def cleanup(self, groupsource: str) -> ApplianceResponse:
-        """Remove all groups of a groupsource; raise ConfigError if its name is not possible."""
-        return self._exchange().post(*cleanup_request(groupsource))
+        """Remove all groups of a groupsource."""
+        return self._exchange(REQUEST_FORMS[Door.GROUPS].path, multipart([(CLEANUP, groupsource)]))
 
     def backlog(self) -> ApplianceResponse:
         """Request the number of feeds that wait to be digested."""
-        seconds = min(self._appliance.reply_seconds, BACKLOG_SECONDS)
+        return self._exchange(BACKLOG_PATH, None, max_seconds=BACKLOG_SECONDS)
+
+    def _make_request(self, part: ChunkPart, feedtype: str | None) -> tuple[str, RequestBody]:
+        return self._appliance.protocol.make_request(part, self._appliance.profile, feedtype)
+
+    def _exchange(
+        self, path: str, body: RequestBody | None, *, max_seconds: float = math.inf
+    ) -> ApplianceResponse:
+        seconds = min(self._appliance.reply_seconds, max_seconds)
         appliance = replace(self._appliance, reply_seconds=seconds)
-        return _HttpExchange(self._transport, appliance, self._clock).get(BACKLOG_PATH)
-
-    def _cleanup_before(self, part: ChunkPart) -> ApplianceResponse | None:
-        """Remove the groups of a part's groupsource; return the response unless it is accepted.
-
-        A refusal is permanent: no record of the part is the cause.
-        """
-        response = self.cleanup(part.chunk.datasource or "")
-        verdict = judge_response(self._appliance.protocol, response)
-        if verdict.meaning is ResponseMeaning.ACCEPTED:
-            return None
-        if verdict.meaning is ResponseMeaning.REFUSED:
-            error = f"the cleanup of {part.chunk.datasource!r} was refused: {verdict.message}"
-            return replace(response, status=None, error=error, is_permanent=True)
-        return response
-
-    def _exchange(self) -> "_HttpExchange":
-        return _HttpExchange(self._transport, self._appliance, self._clock)
+        return _HttpExchange(self._transport, appliance, self._clock).run(path, body)
 
 
 class _HttpExchange:
@@ -120,52 +109,23 @@ class _HttpExchange:
         self._transport = transport
         self._appliance = appliance
         self._clock = clock
-        self._started = clock()
         self._length = self._sent = 0
         self._is_answering = False
         self._deadline = ResponseDeadline(appliance.reply_seconds)
 
-    def get(self, path: str) -> ApplianceResponse:
-        url = self._appliance.url + path
-        request = httpx2.Request("GET", url, headers=_HEADERS, extensions=self._extensions())
-        return self._exchange(request)
-
-    def post(self, path: str, body: RequestBody) -> ApplianceResponse:
-        self._length = body.length
-        headers = {"Content-Type": body.content_type, "Content-Length": str(body.length)}
-        if body.content_encoding:
-            headers["Content-Encoding"] = body.content_encoding
-        with closing(self._counted(body)) as blocks:
-            request = httpx2.Request(
-                "POST",
-                self._appliance.url + path,
-                headers=_HEADERS | headers,
-                content=blocks,
-                extensions=self._extensions(),
-            )
-            return self._exchange(request)
-
-    def _extensions(self) -> dict[str, object]:
-        timeout = httpx2.Timeout(
-            connect=self._appliance.connect_seconds,
-            write=self._appliance.write_seconds,
-            read=self._appliance.reply_seconds,
-            pool=None,
-        )
-        return {"timeout": timeout.as_dict(), "trace": self._deadline.trace}
-
-    def _counted(self, body: RequestBody) -> Generator[bytes, None, None]:
-        """Yield the body; a block was sent when the next one is requested."""
-        with closing(body.blocks()) as blocks:
-            for block in blocks:
-                yield block
-                self._sent += len(block)
-
-    def _exchange(self, request: httpx2.Request) -> ApplianceResponse:
-        url = str(request.url)
+    def run(self, path: str, body: RequestBody | None) -> ApplianceResponse:
+        """Post a body, or get a page without one; return the response or the error in its place."""
+        started, url = self._clock(), self._appliance.url + path
         try:
-            with self._deadline:
-                response = self._respond(request)
+            if body is None:
+                response = self._respond("GET", url, {})
+            else:
+                self._length = body.length
+                headers = {"Content-Type": body.content_type, "Content-Length": str(body.length)}
+                if body.content_encoding:
+                    headers["Content-Encoding"] = body.content_encoding
+                with closing(self._counted(body)) as blocks:
+                    response = self._respond("POST", url, headers, blocks)
         except SourceError as exc:
             response = ApplianceResponse(error=str(exc), is_permanent=True)
         except httpx2.HTTPError as exc:
@@ -181,25 +141,47 @@ class _HttpExchange:
             url=url,
             is_unsent=response.is_unsent or self._sent < self._length,
             sent_bytes=self._sent,
-            seconds=self._clock() - self._started,
+            seconds=self._clock() - started,
         )
 
-    def _respond(self, request: httpx2.Request) -> ApplianceResponse:
-        with closing(self._transport.handle_request(request)) as response:
+    def _counted(self, body: RequestBody) -> Generator[bytes, None, None]:
+        """Yield the body; a block was sent when the next one is requested."""
+        with closing(body.blocks()) as blocks:
+            for block in blocks:
+                yield block
+                self._sent += len(block)
+
+    def _respond(
+        self, method: str, url: str, headers: dict[str, str], body: Iterator[bytes] | None = None
+    ) -> ApplianceResponse:
+        timeout = httpx2.Timeout(
+            connect=self._appliance.connect_seconds,
+            write=self._appliance.write_seconds,
+            read=self._appliance.reply_seconds,
+            pool=None,
+        )
+        request = httpx2.Request(
+            method,
+            url,
+            headers=_HEADERS | headers,
+            content=body,
+            extensions={"timeout": timeout.as_dict(), "trace": self._deadline.trace},
+        )
+        with self._deadline, closing(self._transport.handle_request(request)) as response:
             self._is_answering = True
-            body = bytearray()
+            received = bytearray()
             try:
-                self._read_body(response, body)
+                self._read_body(response, received)
             except httpx2.HTTPError:
                 if response.is_success:  # any other status says enough
                     raise
-            headers = response.headers
+            received_headers = response.headers
             return ApplianceResponse(
                 status=response.status_code,
-                content_type=headers.get("content-type", ""),
-                body=bytes(body),
-                location=headers.get("location", ""),
-                retry_after=headers.get("retry-after", ""),
+                content_type=received_headers.get("content-type", ""),
+                body=bytes(received),
+                location=received_headers.get("location", ""),
+                retry_after=received_headers.get("retry-after", ""),
             )
 
     def _read_body(self, response: httpx2.Response, body: bytearray) -> None:
@@ -214,7 +196,7 @@ class _HttpExchange:
     def _explain(self, exc: httpx2.HTTPError) -> tuple[str, bool]:
         """Say why there is no response and how to fix that, and whether another attempt is vain."""
         appliance = self._appliance
-        expected = appliance.protocol.expected_server
+        expected = appliance.protocol.fix_server
         if appliance.proxy:
             expected = f"expected a connection through the proxy {appliance.proxy}"
         progress = "before the response"

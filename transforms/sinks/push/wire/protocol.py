@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from schemas.delivery import Door
-from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, REPLACE
+from schemas.feed import FEEDTYPES, FULL, INCREMENTAL, REPLACE
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, Verdict
 from transforms.sinks.push.throttle.backlog import BacklogCount
 from transforms.sinks.push.wire.body import RequestBody
@@ -33,7 +33,7 @@ REQUEST_FORMS = {
     Door.GROUPS: RequestForm(
         path="/xmlgroups",
         source_field="groupsource",
-        feedtypes=(FULL, INCREMENTAL, REPLACE, CLEANUP),
+        feedtypes=(FULL, INCREMENTAL, REPLACE),
         default_feedtype=INCREMENTAL,  # a full feed would delete the other groups of its source
     ),
     Door.DATA: RequestForm(),
@@ -45,16 +45,20 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
 
     `make_request` returns the path and the body of a request; it raises SourceError if the file of
     the part cannot be read. `judge` returns the meaning of a complete response to a number of
-    records, 0 if that is unknown. `read_backlog` reads how many feeds wait; without it, the
-    appliance does not report that. `max_records` limits the records of a request.
-    `expected_server` is a hint for someone whose address is wrong.
+    records, 0 if that is unknown; it returns None for an unknown text, whose status then decides.
+    `read_backlog` reads how many feeds wait; without it, the appliance does not report that.
+    `max_records` limits the records of a request. Messages contain `acceptance`, what the appliance
+    says when it accepts a feed, and what fixes a server, an address or a missing trust.
     """
 
     name: str
     doors: tuple[Door, ...]
-    expected_server: str
-    make_request: Callable[[ChunkPart, "Appliance", str | None], tuple[str, RequestBody]]
-    judge: Callable[[ApplianceResponse, int], Verdict]
+    acceptance: str
+    fix_server: str
+    fix_address: str
+    fix_trust: str
+    make_request: Callable[[ChunkPart, str, str | None], tuple[str, RequestBody]]
+    judge: Callable[[ApplianceResponse, int], Verdict | None]
     read_backlog: Callable[[ApplianceResponse], BacklogCount] | None = None
     max_records: int | None = None
     has_profiles: bool = False

@@ -14,15 +14,14 @@ from schemas.delivery import Door
 from schemas.receipt import Refusal
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
 from transforms.sinks.push.wire.body import RequestBody, urlencoded
-from transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol
+from transforms.sinks.push.wire.protocol import ApplianceProtocol
 from transforms.sinks.push.wire.responses import (
     MAX_RESPONSE_BYTES,
-    ApplianceHints,
     describe,
-    judge_status,
-    origin_of,
     quote,
+    status_verdict,
     text_of,
+    verdict_on,
 )
 
 MAX_ITEMS = 100_000
@@ -37,11 +36,7 @@ _CLUSTER = (
     "add the address of this machine, and those of all proxies between, to Cluster Members "
     "of the appliance"
 )
-_HINTS = ApplianceHints(
-    acceptance=f"a {_ROOT}",
-    trust=_CLUSTER,
-    address="check --to: expected the address of the admin interface, followed by /recvdata.xml",
-)
+_ADDRESS = "check --to: expected the address of the admin interface, followed by /recvdata.xml"
 _FATAL = {
     "not allowed": f"expected OK: {_CLUSTER}",
     "no profile": "expected OK: check that --profile is the name of a profile there",
@@ -51,7 +46,6 @@ _FIXES = {
     "fail_unknowntype": "expected OK: it does not know the Type of an Item",
     "fail": "expected OK: it does not say why; see its own log",
 }
-_REMARKS = {"not found": ", as the appliance does not have the document"}
 _PAGES = (
     (
         "configured to deny administration from your location",
@@ -76,11 +70,6 @@ class _ItemStatus(NamedTuple):
         status = self.status if is_word else quote(self.status)
         return status + (f", {quote(self.info)}" if self.info else "")
 
-    def remark(self) -> str:
-        return f"accepted with the remark {quote(self.info)}" + _REMARKS.get(
-            self.info.casefold(), ""
-        )
-
     def with_fix(self) -> str:
         return f"{self}; {_FIXES.get(self.status.casefold(), 'expected OK')}"
 
@@ -93,41 +82,35 @@ class _ReplicationResult(NamedTuple):
     rows: int | None
 
 
-def _request(
-    part: ChunkPart, appliance: Appliance, _feedtype: str | None
-) -> tuple[str, RequestBody]:
-    return "", urlencoded([("profile", appliance.profile)], part)
+def _request(part: ChunkPart, profile: str, _feedtype: str | None) -> tuple[str, RequestBody]:
+    return "", urlencoded([("profile", profile)], part)
 
 
-def judge(response: ApplianceResponse, sent: int) -> Verdict:
-    """Return the meaning of a response to `sent` Items; 0 stands for an unknown number."""
+def _judge(response: ApplianceResponse, sent: int) -> Verdict | None:
     body = response.body.lstrip()  # a script may write a blank line before it
     root = _parse(body)
     is_result = _BEGINNING.match(body) if root is None else etree.QName(root).localname == _ROOT
     if not is_result:
-        return _judge_other(response)
+        return _judge_page(response)
     result = _read(root) if root is not None else _ReplicationResult([], [], None)
     for status in (*result.general, *result.items):
         if fix := _FATAL.get(status.status.casefold()):
-            return _verdict(response, ResponseMeaning.FATAL, f"{status}; {fix}")
+            return verdict_on(response, ResponseMeaning.FATAL, f"{status}; {fix}")
     if not response.is_success:
-        return judge_status(response, _HINTS)
+        return None
     if len(response.body) >= MAX_RESPONSE_BYTES:
         found = f"results longer than {MAX_RESPONSE_BYTES} bytes"
         return _refused(response, f"{found}; expected fewer: a part of the Items will have them")
     if root is None:
         found = f"{describe(response)}; expected complete XML"
-        return _verdict(response, ResponseMeaning.RETRY, found)
+        return verdict_on(response, ResponseMeaning.RETRY, found)
     return _judge_request(response, result, sent) or _judge_items(response, result, sent)
 
 
-def _judge_other(response: ApplianceResponse) -> Verdict:
+def _judge_page(response: ApplianceResponse) -> Verdict | None:
     text = " ".join(text_of(response).split())
-    for words, fix in _PAGES:
-        if words in text:
-            found = f"{response.status}, {describe(response)}"
-            return _verdict(response, ResponseMeaning.FATAL, f"{found}; {fix}")
-    return judge_status(response, _HINTS)
+    fix = next((fix for words, fix in _PAGES if words in text), None)
+    return status_verdict(response, ResponseMeaning.FATAL, fix) if fix else None
 
 
 def _judge_request(
@@ -158,17 +141,16 @@ def _judge_items(response: ApplianceResponse, result: _ReplicationResult, sent: 
         meaning=ResponseMeaning.ACCEPTED,
         message=f"OK for {count - len(failed)} of {count} Items",
         refused=tuple(Refusal(number, str(result.items[number])) for number in failed),
-        notices=tuple(item.remark() for item in result.items if item.is_ok and item.info),
+        notices=tuple(
+            f"accepted with the remark {quote(item.info)}"
+            for item in result.items
+            if item.is_ok and item.info
+        ),
     )
 
 
 def _refused(response: ApplianceResponse, found: str) -> Verdict:
-    message = f"{origin_of(response)}: {found}"
-    return Verdict(meaning=ResponseMeaning.REFUSED, message=message)
-
-
-def _verdict(response: ApplianceResponse, meaning: ResponseMeaning, found: str) -> Verdict:
-    return Verdict(meaning=meaning, message=f"{origin_of(response)}: {found}")
+    return verdict_on(response, ResponseMeaning.REFUSED, found)
 
 
 def _parse(body: bytes) -> etree._Element | None:
@@ -204,9 +186,12 @@ def _last_text(element: etree._Element, name: str) -> str:
 RECVDATA = ApplianceProtocol(
     name="recvdata",
     doors=(Door.DATA,),
-    expected_server="expected the appliance's web server there",
+    acceptance=f"a {_ROOT}",
+    fix_server="expected the appliance's web server there",
+    fix_address=_ADDRESS,
+    fix_trust=_CLUSTER,
     make_request=_request,
-    judge=judge,
+    judge=_judge,
     max_records=MAX_ITEMS,
     has_profiles=True,
     has_index_updates=True,

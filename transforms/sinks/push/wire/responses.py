@@ -3,8 +3,6 @@
 import html
 import re
 
-import msgspec
-
 from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
 from transforms.sinks.push.wire.protocol import ApplianceProtocol
 
@@ -30,17 +28,14 @@ _TEMPORARY = (408, 425, 429)
 _UNKNOWN_METHOD = 501
 
 
-class ApplianceHints(msgspec.Struct, frozen=True, kw_only=True):
-    """What one kind of appliance says on acceptance, and how to fix its trust and its address."""
-
-    acceptance: str
-    trust: str
-    address: str
+def verdict_on(response: ApplianceResponse, meaning: ResponseMeaning, found: str) -> Verdict:
+    """Return a verdict whose message begins with the address of the request."""
+    return Verdict(meaning=meaning, message=f"{response.url or 'the appliance'}: {found}")
 
 
-def origin_of(response: ApplianceResponse) -> str:
-    """Return the beginning of a message about a response."""
-    return response.url or "the appliance"
+def status_verdict(response: ApplianceResponse, meaning: ResponseMeaning, fix: str) -> Verdict:
+    """Return a verdict whose message has the status and the text of the response."""
+    return verdict_on(response, meaning, f"{response.status}, {describe(response)}; {fix}")
 
 
 def text_of(response: ApplianceResponse) -> str:
@@ -83,34 +78,29 @@ def judge_response(
     if response.error:
         meaning = ResponseMeaning.FATAL if response.is_permanent else ResponseMeaning.RETRY
         return Verdict(meaning=meaning, message=response.error)
-    verdict = protocol.judge(response, sent)
+    verdict = protocol.judge(response, sent) or _judge_status(response, protocol)
     if verdict.meaning is ResponseMeaning.ACCEPTED and response.is_unsent:
-        return Verdict(
-            meaning=ResponseMeaning.RETRY,
-            message=f"{origin_of(response)}: {describe(response)} after {response.sent_bytes} "
-            "bytes; expected the whole feed to be read first",
-        )
+        found = f"{describe(response)} after {response.sent_bytes} bytes"
+        expected = "expected the whole feed to be read first"
+        return verdict_on(response, ResponseMeaning.RETRY, f"{found}; {expected}")
     return verdict
 
 
-def judge_status(response: ApplianceResponse, hints: ApplianceHints) -> Verdict:
-    """Judge a response with an unknown text."""
+def _judge_status(response: ApplianceResponse, protocol: ApplianceProtocol) -> Verdict:
     status = response.status or 0
-    found = f"{origin_of(response)}: {status}, {describe(response)}"
-    if status == _TOO_LARGE:
-        message = f"{found}; expected it to be small enough: a part of it may be"
-        return Verdict(meaning=ResponseMeaning.REFUSED, message=message)
-    if _is_ill_formed(response):
-        message = f"{found}; expected {hints.acceptance}: the appliance cannot read something in it"
-        return Verdict(meaning=ResponseMeaning.REFUSED, message=message)
-    if status == _FULL_DISK:
-        message = f"{found}; expected disk space for a feed"
-        return Verdict(meaning=ResponseMeaning.FULL_DISK, message=message)
     is_server_error = status >= 500 and status != _UNKNOWN_METHOD
-    if status in _TEMPORARY or is_server_error or (response.is_success and not text_of(response)):
-        message = f"{found}; expected {hints.acceptance}"
-        return Verdict(meaning=ResponseMeaning.RETRY, message=message)
-    return Verdict(meaning=ResponseMeaning.FATAL, message=f"{found}; {_fix(response, hints)}")
+    is_empty_success = response.is_success and not text_of(response)
+    meaning, fix = ResponseMeaning.FATAL, ""
+    if status == _TOO_LARGE:
+        meaning, fix = ResponseMeaning.REFUSED, "it to be small enough: a part of it may be"
+    elif _is_ill_formed(response):
+        meaning = ResponseMeaning.REFUSED
+        fix = f"{protocol.acceptance}: the appliance cannot read something in it"
+    elif status == _FULL_DISK:
+        meaning, fix = ResponseMeaning.FULL_DISK, "disk space for a feed"
+    elif status in _TEMPORARY or is_server_error or is_empty_success:
+        meaning, fix = ResponseMeaning.RETRY, protocol.acceptance
+    return status_verdict(response, meaning, f"expected {fix}" if fix else _fix(response, protocol))
 
 
 def _is_ill_formed(response: ApplianceResponse) -> bool:
@@ -123,19 +113,20 @@ def _is_ill_formed(response: ApplianceResponse) -> bool:
     return can_say_so and _ILL_FORMED.search(text_of(response)) is not None
 
 
-def _fix(response: ApplianceResponse, hints: ApplianceHints) -> str:
+def _fix(response: ApplianceResponse, protocol: ApplianceProtocol) -> str:
+    """Return what fixes a response that another attempt would meet again."""
     status = response.status or 0
     if 300 <= status < 400:
         target = quote(response.location) if response.location else "no address"
         return f"a redirect to {target}, which is not followed: if it is right, give it as --to"
-    not_there = f"expected feeds to be accepted there: {hints.address}"
+    not_there = f"expected feeds to be accepted there: {protocol.fix_address}"
     fixes = {
-        401: f"expected no request for a user: {hints.address}",
-        403: f"expected to be trusted: {hints.trust}",
+        401: f"expected no request for a user: {protocol.fix_address}",
+        403: f"expected to be trusted: {protocol.fix_trust}",
         404: not_there,
         405: not_there,
         407: "expected a proxy that asks for no user: check --proxy, or leave it out",
         _UNKNOWN_METHOD: not_there,
     }
-    address = f": {hints.address}" if response.is_success else ""
-    return fixes.get(status, f"expected {hints.acceptance}{address}")
+    address = f": {protocol.fix_address}" if response.is_success else ""
+    return fixes.get(status, f"expected {protocol.acceptance}{address}")

@@ -214,24 +214,14 @@ def test_a_request_of_a_mebibyte_is_not_compressed(tmp_path: Path) -> None:
     assert b"Content-Encoding" not in listener.heard[0]
 
 
-@pytest.mark.parametrize(
-    ("reply_bytes", "requests", "error"),
-    [
-        (SUCCESS, 2, ""),
-        (reply("Internal Error"), 1, ""),
-        (reply("what?", status="400 Bad Request"), 1, "the cleanup of 'ldap' was refused: "),
-    ],
-)
-def test_groups_are_added_only_after_an_accepted_cleanup(
-    tmp_path: Path, reply_bytes: bytes, requests: int, error: str
-) -> None:
-    groups = whole(tmp_path / "groups.xml", b"<xmlgroups/>", **GROUPS, feedtype="cleanup")
-    response, listener = send_to(saying(reply_bytes), groups)
-    forms = [{"cleanup": "ldap"}, {"groupsource": "ldap", "feedtype": "incremental"}]
-
-    assert list(map(fields_of, listener.heard)) == forms[:requests]
-    assert response.error.startswith(error)
-    assert response.is_permanent is bool(error)
+def test_the_groups_of_a_groupsource_are_removed() -> None:
+    with (
+        listening(saying(SUCCESS)) as listener,
+        ApplianceClient(replace(GSA, url=listener.url)) as client,
+    ):
+        assert client.cleanup("ldap").body == b"Success"
+    assert listener.heard[0].startswith(b"POST /xmlgroups HTTP/1.1\r\n")
+    assert fields_of(listener.body()) == {"cleanup": "ldap"}
 
 
 # Responses
@@ -480,7 +470,7 @@ def test_a_changed_file_is_never_sent_to_its_end(tmp_path: Path, gzip: bool) -> 
             wait_until(lambda: bool(listener.heard))
 
     assert not any(b"behind" in request for request in listener.heard)
-    assert response.error.startswith(f"{tmp_path}/feed.xml: changed on disk: SHA-256 ")
+    assert response.error.startswith(f"{tmp_path}/feed.xml: SHA-256 ")
     assert (response.is_unsent, response.is_permanent) == (True, True)
 
 

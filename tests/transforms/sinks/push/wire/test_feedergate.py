@@ -3,7 +3,8 @@
 import pytest
 
 from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
-from transforms.sinks.push.wire.feedergate import FEEDERGATE, read_backlog
+from transforms.sinks.push.throttle.backlog import BacklogCount
+from transforms.sinks.push.wire.feedergate import FEEDERGATE
 from transforms.sinks.push.wire.protocol import ApplianceProtocol
 from transforms.sinks.push.wire.recvdata import RECVDATA
 from transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
@@ -23,6 +24,11 @@ RETRY, FATAL = ResponseMeaning.RETRY, ResponseMeaning.FATAL
 def response(text: str, status: int = 200, **fields: object) -> ApplianceResponse:
     stated: dict[str, object] = {"url": URL, "content_type": "text/plain", **fields}
     return ApplianceResponse(status=status, body=text.encode(), **stated)  # type: ignore[arg-type]
+
+
+def read_backlog(received: ApplianceResponse) -> BacklogCount:
+    assert FEEDERGATE.read_backlog
+    return FEEDERGATE.read_backlog(received)
 
 
 def judge(received: ApplianceResponse) -> Verdict:

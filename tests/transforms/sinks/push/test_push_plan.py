@@ -5,7 +5,7 @@ import pytest
 from schemas.errors import ConfigError
 from support.appliance_sockets import chunk
 from support.fake_appliance import GSA, THUNDERSTONE
-from transforms.sinks.push.wire.chunk_check import check_chunk
+from transforms.sinks.push.push_plan import check_chunk
 
 FEED = b"<gsafeed/>"
 GROUPS = {"format": "gsa-groups", "datasource": "ldap"}
@@ -17,7 +17,7 @@ DATA = {"format": "thunderstone", "datasource": None, "feedtype": None}
     "stated",
     [
         *({"feedtype": feedtype} for feedtype in ("full", "incremental", "metadata-and-url")),
-        *({**GROUPS, "feedtype": name} for name in ("full", "incremental", "replace", "cleanup")),
+        *({**GROUPS, "feedtype": name} for name in ("full", "incremental", "replace")),
         *({"datasource": "web", "feedtype": name} for name in (None, "incremental")),
         {"datasource": "a" * 250},
         {"format": None},
@@ -50,8 +50,7 @@ def test_a_chunk_of_the_appliance_is_accepted(stated: dict[str, object]) -> None
         ),
         (
             {**GROUPS, "feedtype": "metadata-and-url"},
-            "feedtype='metadata-and-url'; expected full or incremental or replace or cleanup: "
-            f"{BY_FLAG}",
+            f"feedtype='metadata-and-url'; expected full or incremental or replace: {BY_FLAG}",
         ),
         (
             {"datasource": "web", "feedtype": "full"},

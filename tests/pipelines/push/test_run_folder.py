@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pipelines.push.report import as_json, as_text, plan_text
+from pipelines.push.run_folder import as_json, as_text, plan_text
 from schemas.receipt import ChunkState, Refusal
 from support.appliance_sockets import chunk
 from support.fake_appliance import GSA
