@@ -12,7 +12,7 @@ Search Appliance" (three million members), "Creating a Groups Feed Client" (1 GB
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -50,6 +50,7 @@ _STOPS: dict[int, type[FeedferryError]] = {
     FatalError.exit_code: FatalError,
 }
 _log = logging.getLogger(__name__)
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
 def settings_of(
@@ -59,54 +60,39 @@ def settings_of(
     sources: dict[str, SourceConfig],
 ) -> Settings:
     """Return the settings of a run for its spans."""
-    target = Target(
-        format=options.to_format,
-        feedtype=options.feedtype,
-        datasource=options.datasource,
-        dialect=options.dialect,
-        empty_metadata=options.empty_metadata,
-        known_urls=known_urls,
-        wide_deletes=options.allow_wide_deletes,
-        default_mimetype=options.default_mimetype,
-        named_fields=options.fields,
-        max_content_bytes=options.max_content_bytes,
-        content_encoding=options.content_encoding,
-    )
     limit = options.max_rejects
-    return Settings(
+    return _from_options(
+        Settings,
+        options,
         folder=str(folder.absolute()),
-        target=target,
-        reading=read_options(options),
-        writing=WriteOptions(
-            dialect=options.dialect,
-            zone=options.zone,
-            docids=docids(options),
-            delimiter=options.delimiter,
-            max_content_bytes=options.max_content_bytes,
+        target=_from_options(
+            Target,
+            options,
+            format=options.to_format,
+            known_urls=known_urls,
+            wide_deletes=options.allow_wide_deletes,
+            named_fields=options.fields,
         ),
-        max_chunk_bytes=options.max_chunk_bytes,
-        max_chunk_records=options.max_chunk_records,
+        reading=read_options(options),
+        writing=_from_options(WriteOptions, options, docids=docids(options)),
         refused=(REFUSED - options.accept_loss) | options.fail_on_loss,
         max_rejects=limit.count if limit is not None else None,
         sources=sources,
         state=options.state and str(Path(options.state).absolute()),
         has_progress=True,
-        allow_empty_full=options.allow_empty_full,
-        accept_holes=options.accept_holes,
-        verify=options.verify,
     )
 
 
 def read_options(options: ConvertOptions) -> ReadOptions:
     """Return how the formats of the inputs are read."""
-    return ReadOptions(
-        max_content_bytes=options.max_content_bytes,
-        zone=options.zone,
-        mode=Mode.STRICT if options.strict else Mode.LENIENT,
-        docids=docids(options),
-        not_found=options.not_found,
-        max_token_bytes=options.max_token_bytes,
-    )
+    mode = Mode.STRICT if options.strict else Mode.LENIENT
+    return _from_options(ReadOptions, options, mode=mode, docids=docids(options))
+
+
+def _from_options(kind: type[_Struct], options: ConvertOptions, **others: object) -> _Struct:
+    """Return a struct whose fields have the options of the same names, except for `others`."""
+    names = {*kind.__struct_fields__} & {*options.__struct_fields__}
+    return kind(**{**{name: getattr(options, name) for name in names}, **others})
 
 
 def load_sources(spans: Sequence[Span], options: ConvertOptions) -> dict[str, SourceConfig]:
@@ -236,12 +222,11 @@ def _check_limit(unit: str, count: int, limit: int) -> None:
 
 
 def _source_options(options: ConvertOptions) -> SourceOptions:
-    chosen = msgspec.convert(options, SourceOptions, from_attributes=True)
     written = [] if options.output == STDOUT else [("-o", f"{options.output}/")]
     if options.state is not None:
         lock = str(state_lock(Path(options.state)))
         written += [("--state", options.state), ("--state", lock)]
-    return msgspec.structs.replace(chosen, written_paths=tuple(written))
+    return _from_options(SourceOptions, options, written_paths=tuple(written))
 
 
 def _check_state(spans: Sequence[Span], state: str) -> None:

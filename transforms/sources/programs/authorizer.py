@@ -26,12 +26,11 @@ from schemas.record import Action, Record
 from schemas.reject import Reject, record_error
 from schemas.span import Span
 from transforms.formats import AUTHORIZER_STREAM
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.formats.command_stream.doc_ids import id_maker
+from transforms.formats.base import ReadResult
 from transforms.formats.command_stream.syntax import STATUS, USERNAME
 from transforms.formats.command_stream.writer import request
-from transforms.sources.programs.calls import call_program, map_ordered, reject_document
-from transforms.sources.programs.config import Programs, User
+from transforms.sources.programs.calls import ProgramCalls, map_ordered, reject_document
+from transforms.sources.programs.config import User
 from transforms.sources.programs.process import CancelToken
 from transforms.sources.secrets import resolve
 
@@ -43,7 +42,7 @@ _ACCESSES = {"PERMIT": Access.PERMIT, "DENY": Access.DENY}
 
 
 def authorize(
-    records: Iterable[ReadResult], programs: Programs, *, options: ReadOptions = ReadOptions()
+    records: Iterable[ReadResult], calls: ProgramCalls
 ) -> Generator[ReadResult, None, None]:
     """Yield each added document without an ACL with the ACL of the decisions, in order.
 
@@ -51,15 +50,15 @@ def authorize(
     document. If the program fails, or a part of its output cannot be read, the documents of its
     batch are rejected. All other items are passed on, and all items if there is no authorizer.
     """
+    programs = calls.programs
     if not programs.authorizer:
         yield from records
         return
-    authorizer = _Authorizer(programs, options)
     parallel = programs.parallel or 1
     batches = _batches(
         records, max_items=programs.authorizer_batch, max_bytes=MAX_BATCH_BYTES // (2 * parallel)
     )
-    jobs = (partial(authorizer.decide, batch) for batch in batches)
+    jobs = (partial(_decide, calls, batch) for batch in batches)
     with closing(map_ordered(jobs, parallel=parallel)) as results:
         yield from results
 
@@ -93,72 +92,61 @@ class _Answer(NamedTuple):
     notices: list[Notice]
 
 
-class _Authorizer:
-    """Calls the program and makes ACLs of its answers."""
-
-    def __init__(self, programs: Programs, options: ReadOptions) -> None:
-        self._programs = programs
-        self._options = options
-        self._id_of = id_maker(options.docids)
-
-    def decide(self, batch: list[ReadResult], token: CancelToken) -> list[ReadResult]:
-        """Return the batch with ACLs, after the notices about the output of the program."""
-        ids: dict[str, str] = {}
-        errors: dict[str, RecordError] = {}
-        for record in filter(_needs_acl, batch):
-            try:
-                ids[record.url] = self._requestable_id(record)
-            except Exception as exc:
-                errors[record.url] = record_error(exc)
-        answers: list[_Answer] = []
+def _decide(calls: ProgramCalls, batch: list[ReadResult], token: CancelToken) -> list[ReadResult]:
+    """Return the batch with ACLs, after the notices about the output of the program."""
+    ids: dict[str, str] = {}
+    errors: dict[str, RecordError] = {}
+    for record in filter(_needs_acl, batch):
         try:
-            if ids:
-                answers = [self._ask(user, [*ids.values()], token) for user in self._programs.users]
+            doc_id = calls.id_of(record.url)
+            request(username="", password=None, groups=(), ids=(doc_id,))  # raises RecordError
+            ids[record.url] = doc_id
         except Exception as exc:
-            errors |= dict.fromkeys(ids, record_error(exc))
-        results: list[ReadResult] = [notice for answer in answers for notice in answer.notices]
-        for item in batch:
-            if not _needs_acl(item):
-                results.append(item)
-            elif item.url in errors:
-                results.append(reject_document(item, errors[item.url], stage=STAGE))
-            else:
-                results += _with_acl(item, ids[item.url], answers)
-        return results
+            errors[record.url] = record_error(exc)
+    answers: list[_Answer] = []
+    try:
+        if ids:
+            users = calls.programs.users
+            answers = [_ask(calls, user, [*ids.values()], token) for user in users]
+    except Exception as exc:
+        errors |= dict.fromkeys(ids, record_error(exc))
+    results: list[ReadResult] = [notice for answer in answers for notice in answer.notices]
+    for item in batch:
+        if not _needs_acl(item):
+            results.append(item)
+        elif item.url in errors:
+            results.append(reject_document(item, errors[item.url], stage=STAGE))
+        else:
+            results += _with_acl(item, ids[item.url], answers)
+    return results
 
-    def _requestable_id(self, record: Record) -> str:
-        """Return the doc id; raise RecordError if no request can contain it."""
-        doc_id = self._id_of(record.url)
-        request(username="", password=None, groups=(), ids=(doc_id,))
-        return doc_id
 
-    def _ask(self, user: User, ids: list[str], token: CancelToken) -> _Answer:
-        programs = self._programs
-        password = None if user.password is None else resolve(user.password)
-        return call_program(
-            programs,
-            programs.authorizer,
-            partial(self._parse, user),
-            stdin=request(username=user.name, password=password, groups=user.groups, ids=ids),
-            token=token,
-        )
+def _ask(calls: ProgramCalls, user: User, ids: list[str], token: CancelToken) -> _Answer:
+    password = None if user.password is None else resolve(user.password)
+    return calls.call(
+        calls.programs.authorizer,
+        partial(_parse, calls, user),
+        stdin=request(username=user.name, password=password, groups=user.groups, ids=ids),
+        token=token,
+    )
 
-    def _parse(self, user: User, stream: bytes) -> _Answer:
-        """Return the answer in a stream; raise RecordError if a part of it cannot be read.
 
-        Statuses for another user are ignored. Nothing asks for those of other ids.
-        """
-        span = Span(source=f"{shlex.join(self._programs.authorizer)} for {user.name!r}")
-        answer = _Answer(user, {}, [])
-        for result in AUTHORIZER_STREAM.read(BytesIO(stream), span=span, options=self._options):
-            if isinstance(result, Reject):
-                raise RecordError(result.code, result.reason)
-            if isinstance(result, Notice):
-                answer.notices.append(result)
-            elif isinstance(result, Record) and {*_extras(result, USERNAME)} <= {user.name}:
-                status = next(iter(_extras(result, STATUS)), "")
-                answer.statuses[self._id_of(result.url)] = status
-        return answer
+def _parse(calls: ProgramCalls, user: User, stream: bytes) -> _Answer:
+    """Return the answer in a stream; raise RecordError if a part of it cannot be read.
+
+    Statuses for another user are ignored. Nothing asks for those of other ids.
+    """
+    span = Span(source=f"{shlex.join(calls.programs.authorizer)} for {user.name!r}")
+    answer = _Answer(user, {}, [])
+    for result in AUTHORIZER_STREAM.read(BytesIO(stream), span=span, options=calls.options):
+        if isinstance(result, Reject):
+            raise RecordError(result.code, result.reason)
+        if isinstance(result, Notice):
+            answer.notices.append(result)
+        elif isinstance(result, Record) and {*_extras(result, USERNAME)} <= {user.name}:
+            status = next(iter(_extras(result, STATUS)), "")
+            answer.statuses[calls.id_of(result.url)] = status
+    return answer
 
 
 def _extras(record: Record, place: str) -> list[str]:

@@ -13,7 +13,8 @@ from schemas.avro import carried_bytes
 from schemas.errors import FormatError, ProgramError, RecordError, UnavailableError
 from schemas.record import Record
 from schemas.reject import Reject, reject_record
-from transforms.formats.base import ReadResult
+from transforms.formats.base import ReadOptions, ReadResult
+from transforms.formats.command_stream.doc_ids import id_maker
 from transforms.retry import RetryPolicy, retry
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.process import CancelToken, run
@@ -53,50 +54,54 @@ def map_ordered(
             pool.shutdown(cancel_futures=True)
 
 
-def attempt(call: Callable[[], _Result], *, programs: Programs, token: CancelToken) -> _Result:
-    """Return the result of `call`; repeat it after a temporary failure, or raise its last error.
+class ProgramCalls:
+    """The calls of the programs of one source, repeated after temporary failures."""
 
-    There are `programs.retries` retries. `token` ends a pause when the run ends.
-    """
-    policy = RetryPolicy(
-        first_seconds=programs.backoff_seconds,
-        max_attempts=programs.retries + 1,
-        max_total_seconds=math.inf,
-    )
-    return retry(
-        call,
-        policy,
-        is_temporary=lambda error: isinstance(error, RecordError) and error.code in TEMPORARY,
-        sleep=token.sleep,
-        notify=_log_retry,
-    )
+    def __init__(self, programs: Programs, options: ReadOptions = ReadOptions()) -> None:
+        self.programs = programs
+        self.options = options
+        self.id_of = id_maker(options.docids)
 
+    def call(
+        self,
+        command: tuple[str, ...],
+        parse: Callable[[bytes], _Result],
+        *,
+        stdin: bytes = b"",
+        token: CancelToken,
+    ) -> _Result:
+        """Run a program; return what `parse` makes of its output.
 
-def call_program(
-    programs: Programs,
-    command: tuple[str, ...],
-    parse: Callable[[bytes], _Result],
-    *,
-    stdin: bytes = b"",
-    token: CancelToken,
-) -> _Result:
-    """Run a program, again after a temporary failure; return what `parse` makes of its output.
+        Raise ProgramError, with the end of standard error, for output that cannot be used.
+        """
 
-    Raise ProgramError, with the end of standard error, for output that cannot be used.
-    """
+        def run_and_parse() -> _Result:
+            output = run(self.programs, command, stdin=stdin, token=token)
+            try:
+                return parse(output.stdout)
+            except RecordError as exc:
+                raise ProgramError(exc.code, exc.reason + output.stderr, output.stdout) from exc
+            except (UnavailableError, FormatError) as exc:
+                is_unavailable = isinstance(exc, UnavailableError)
+                code = "repository-unavailable" if is_unavailable else "no-stream"
+                raise ProgramError(code, str(exc) + output.stderr, output.stdout) from exc
 
-    def call() -> _Result:
-        output = run(programs, command, stdin=stdin, token=token)
-        try:
-            return parse(output.stdout)
-        except RecordError as exc:
-            raise ProgramError(exc.code, exc.reason + output.stderr, output.stdout) from exc
-        except (UnavailableError, FormatError) as exc:
-            is_unavailable = isinstance(exc, UnavailableError)
-            code = "repository-unavailable" if is_unavailable else "no-stream"
-            raise ProgramError(code, str(exc) + output.stderr, output.stdout) from exc
+        return self.attempt(run_and_parse, token)
 
-    return attempt(call, programs=programs, token=token)
+    def attempt(self, call: Callable[[], _Result], token: CancelToken) -> _Result:
+        """Return the result of `call`, or raise its last error; `token` ends a pause."""
+        policy = RetryPolicy(
+            first_seconds=self.programs.backoff_seconds,
+            max_attempts=self.programs.retries + 1,
+            max_total_seconds=math.inf,
+        )
+        return retry(
+            call,
+            policy,
+            is_temporary=lambda error: isinstance(error, RecordError) and error.code in TEMPORARY,
+            sleep=token.sleep,
+            notify=_log_retry,
+        )
 
 
 def reject_document(record: Record, exc: RecordError, *, stage: str) -> Reject:

@@ -21,10 +21,8 @@ from schemas.record import Action, Crawl, Record
 from schemas.reject import Filtered, Reject, record_error, reject_record
 from schemas.span import Span
 from transforms.formats import RETRIEVER_STREAM
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.formats.command_stream.doc_ids import id_maker
-from transforms.sources.programs.calls import call_program
-from transforms.sources.programs.config import Programs
+from transforms.formats.base import ReadResult
+from transforms.sources.programs.calls import ProgramCalls
 from transforms.sources.programs.process import CancelToken
 
 STAGE = "retrieve"
@@ -36,39 +34,32 @@ _MILLISECOND = timedelta(milliseconds=1)
 _Struct = TypeVar("_Struct", Record, Crawl)
 
 
-class Retriever:
-    """Calls the program and reads its output."""
+def retrieve(calls: ProgramCalls, listed: Record, token: CancelToken) -> list[ReadResult]:
+    """Return notices and one Record, Filtered or Reject for a listed document.
 
-    def __init__(self, programs: Programs, options: ReadOptions) -> None:
-        self._programs = programs
-        self._options = options
-        self._id_of = id_maker(options.docids)
+    Raise SourceError if the program cannot be started.
+    """
+    try:
+        program = calls.programs.retriever
+        command = (*program, calls.id_of(listed.url), _millis(listed.visited))
+        return calls.call(command, partial(_parse, calls, listed), token=token)
+    except Exception as exc:
+        return [_reject(listed, record_error(exc))]
 
-    def retrieve(self, listed: Record, token: CancelToken) -> list[ReadResult]:
-        """Return notices and one Record, Filtered or Reject.
 
-        Raise SourceError if the program cannot be started.
-        """
-        programs = self._programs
-        try:
-            command = (*programs.retriever, self._id_of(listed.url), _millis(listed.visited))
-            return call_program(programs, command, partial(self._parse, listed), token=token)
-        except Exception as exc:
-            return [_reject(listed, record_error(exc))]
-
-    def _parse(self, listed: Record, stream: bytes) -> list[ReadResult]:
-        span = Span(source=listed.url, ordinal=listed.provenance.span)
-        results = list(RETRIEVER_STREAM.read(BytesIO(stream), span=span, options=self._options))
-        notices: list[ReadResult] = [result for result in results if isinstance(result, Notice)]
-        document = _single_document(results)
-        expected_id, actual_id = self._id_of(listed.url), self._id_of(document.url)
-        if expected_id != actual_id:
-            reason = f"an answer for {actual_id!r}; expected one for {expected_id!r}"
-            raise RecordError("other-document", reason)
-        if isinstance(document, Record):
-            return [*notices, merge(listed, document)]
-        action = listed.action.value
-        return [*notices, Filtered(code=document.code, url=listed.url, action=action)]
+def _parse(calls: ProgramCalls, listed: Record, stream: bytes) -> list[ReadResult]:
+    span = Span(source=listed.url, ordinal=listed.provenance.span)
+    results = list(RETRIEVER_STREAM.read(BytesIO(stream), span=span, options=calls.options))
+    notices: list[ReadResult] = [result for result in results if isinstance(result, Notice)]
+    document = _single_document(results)
+    expected_id, actual_id = calls.id_of(listed.url), calls.id_of(document.url)
+    if expected_id != actual_id:
+        reason = f"an answer for {actual_id!r}; expected one for {expected_id!r}"
+        raise RecordError("other-document", reason)
+    if isinstance(document, Record):
+        return [*notices, merge(listed, document)]
+    action = listed.action.value
+    return [*notices, Filtered(code=document.code, url=listed.url, action=action)]
 
 
 def merge(listed: Record, retrieved: Record) -> Record:

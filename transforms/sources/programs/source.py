@@ -30,13 +30,13 @@ from transforms.sources.feed_files import read_file
 from transforms.sources.files import cut_file, sign_path
 from transforms.sources.programs import config
 from transforms.sources.programs.authorizer import authorize
-from transforms.sources.programs.calls import map_ordered
+from transforms.sources.programs.calls import ProgramCalls, map_ordered
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.process import CancelToken
 from transforms.sources.programs.process import run as run_program
 from transforms.sources.programs.redact import Mask
-from transforms.sources.programs.retriever import Retriever
-from transforms.sources.programs.transformer import Transformer
+from transforms.sources.programs.retriever import retrieve
+from transforms.sources.programs.transformer import transform
 
 COMMAND = "command"
 
@@ -68,9 +68,9 @@ class ProgramsSource(Source[Programs]):
     def read(self, request: SpanRequest[Programs]) -> Generator[ReadResult, None, None]:
         if request.config is None:
             raise TypeError("documents of programs are read with their configuration")
-        retrieve = partial(documents, programs=request.config, options=request.options)
+        read_documents = partial(documents, programs=request.config, options=request.options)
         yield from read_file(
-            request.span, LISTER_STREAM, request.options, request.count, then=retrieve
+            request.span, LISTER_STREAM, request.options, request.count, then=read_documents
         )
 
 
@@ -109,32 +109,31 @@ def documents(
     secret of the programs. Raise SourceError if a program cannot be started.
     """
     mask = Mask(programs.secrets())
+    calls = ProgramCalls(programs, options)
     with (
         mask.errors(),
-        closing(_retrieve(listed, programs, options)) as retrieved,
-        closing(authorize(retrieved, programs, options=options)) as authorized,
+        closing(_retrieve(listed, calls)) as retrieved,
+        closing(authorize(retrieved, calls)) as authorized,
     ):
         yield from map(mask.result, authorized)
 
 
 def _retrieve(
-    listed: Iterable[ReadResult], programs: Programs, options: ReadOptions
+    listed: Iterable[ReadResult], calls: ProgramCalls
 ) -> Generator[ReadResult, None, None]:
     """Yield notices and one Record, Filtered or Reject for each listed ADD."""
-    if not programs.retriever:
+    if not calls.programs.retriever:
         yield from listed
         return
-    retriever = Retriever(programs, options)
-    transformer = Transformer(programs, options) if programs.transformer else None
 
     def get(record: Record, token: CancelToken) -> list[ReadResult]:
-        results = retriever.retrieve(record, token)
-        if transformer is None:
+        results = retrieve(calls, record, token)
+        if not calls.programs.transformer:
             return results
-        return [transformer.transform(one, token) if _is_added(one) else one for one in results]
+        return [transform(calls, one, token) if _is_added(one) else one for one in results]
 
     items = (partial(get, item) if _is_added(item) else item for item in listed)
-    with closing(map_ordered(items, parallel=programs.parallel or 1)) as results:
+    with closing(map_ordered(items, parallel=calls.programs.parallel or 1)) as results:
         yield from results
 
 

@@ -18,44 +18,35 @@ from msgspec.structs import replace
 from schemas.errors import ProgramError, RecordError
 from schemas.record import Meta, Record
 from schemas.reject import Reject, record_error
-from transforms.formats.base import ReadOptions
-from transforms.formats.command_stream.doc_ids import id_maker
-from transforms.sources.programs.calls import attempt, reject_document
-from transforms.sources.programs.config import Programs
+from transforms.sources.programs.calls import ProgramCalls, reject_document
 from transforms.sources.programs.process import CancelToken, run
 
 STAGE = "transform"
 
 
-class Transformer:
-    """Calls the program and reads its output file."""
+def transform(calls: ProgramCalls, record: Record, token: CancelToken) -> Record | Reject:
+    """Return a document with the metadata of the program, or its Reject."""
+    try:
+        metadata = calls.attempt(partial(_metadata, calls, record, token), token)
+        return replace(record, metadata=metadata)
+    except ProgramError as exc:
+        code = exc.code.replace("program", "transformer")
+        return reject_document(record, RecordError(code, exc.reason), stage=STAGE)
+    except Exception as exc:
+        return reject_document(record, record_error(exc), stage=STAGE)
 
-    def __init__(self, programs: Programs, options: ReadOptions) -> None:
-        self._programs = programs
-        self._id_of = id_maker(options.docids)
 
-    def transform(self, record: Record, token: CancelToken) -> Record | Reject:
-        """Return a document with the metadata of the program, or its Reject."""
-        call = partial(self._metadata, record, token)
-        try:
-            return replace(record, metadata=attempt(call, programs=self._programs, token=token))
-        except ProgramError as exc:
-            code = exc.code.replace("program", "transformer")
-            return reject_document(record, RecordError(code, exc.reason), stage=STAGE)
-        except Exception as exc:
-            return reject_document(record, record_error(exc), stage=STAGE)
-
-    def _metadata(self, record: Record, token: CancelToken) -> tuple[Meta, ...]:
-        params = {"docid": self._id_of(record.url), "url": record.url}
-        if record.mimetype is not None:
-            params["mimetype"] = record.mimetype
-        with tempfile.TemporaryDirectory(prefix="feedferry-") as folder:
-            metadata_path, params_path = Path(folder, "metadata"), Path(folder, "params")
-            metadata_path.write_bytes(_join((meta.name, _value(meta)) for meta in record.metadata))
-            params_path.write_bytes(_join((name, value.encode()) for name, value in params.items()))
-            command = (*self._programs.transformer, str(metadata_path), str(params_path))
-            run(self._programs, command, token=token)
-            return _split(_read(metadata_path, self._programs.max_output_bytes))
+def _metadata(calls: ProgramCalls, record: Record, token: CancelToken) -> tuple[Meta, ...]:
+    programs = calls.programs
+    params = {"docid": calls.id_of(record.url), "url": record.url}
+    if record.mimetype is not None:
+        params["mimetype"] = record.mimetype
+    with tempfile.TemporaryDirectory(prefix="feedferry-") as folder:
+        metadata_path, params_path = Path(folder, "metadata"), Path(folder, "params")
+        metadata_path.write_bytes(_join((meta.name, _value(meta)) for meta in record.metadata))
+        params_path.write_bytes(_join((name, value.encode()) for name, value in params.items()))
+        run(programs, (*programs.transformer, str(metadata_path), str(params_path)), token=token)
+        return _split(_read(metadata_path, programs.max_output_bytes))
 
 
 def _value(meta: Meta) -> bytes:

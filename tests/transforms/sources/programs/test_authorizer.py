@@ -14,6 +14,7 @@ from schemas.reject import Reject
 from support.listings import listed, python, stream
 from transforms.formats.base import ReadResult
 from transforms.sources.programs.authorizer import MAX_BATCH_BYTES, authorize
+from transforms.sources.programs.calls import ProgramCalls
 from transforms.sources.programs.config import Programs, User
 
 A, B, C = listed("a"), listed("b"), listed("c")
@@ -48,13 +49,17 @@ def codes_of_rejects(found: list[ReadResult]) -> list[str]:
     return [one.code for one in found if isinstance(one, Reject)]
 
 
+def authorized(records: list[ReadResult], programs: Programs) -> list[ReadResult]:
+    return list(authorize(records, ProgramCalls(programs)))
+
+
 def requests(folder: Path) -> list[str]:
     return (folder / "asked").read_text().splitlines()
 
 
 def test_permit_and_deny_become_principals_and_nothing_else_changes(tmp_path: Path) -> None:
     record = Record(url="a", action=Action.ADD, content=Content(b"text"), mimetype="text/plain")
-    found = list(authorize([record, B], authorizer(tmp_path, "good")))
+    found = authorized([record, B], authorizer(tmp_path, "good"))
 
     assert found == [
         msgspec.structs.replace(record, acl=Acl(principals=(ANN_MAY, BEN_MAY_NOT))),
@@ -63,7 +68,7 @@ def test_permit_and_deny_become_principals_and_nothing_else_changes(tmp_path: Pa
 
 
 def test_each_batch_has_one_request_per_user(tmp_path: Path) -> None:
-    list(authorize([A, B, C], authorizer(tmp_path, "good", authorizer_batch=2)))
+    authorized([A, B, C], authorizer(tmp_path, "good", authorizer_batch=2))
 
     assert requests(tmp_path) == [
         "username=ann id=a id=b",
@@ -75,7 +80,7 @@ def test_each_batch_has_one_request_per_user(tmp_path: Path) -> None:
 
 def test_the_content_of_a_batch_is_limited(tmp_path: Path) -> None:
     big = Record(url="a", action=Action.ADD, content=Content(bytes(MAX_BATCH_BYTES // 2)))
-    list(authorize([big, B], authorizer(tmp_path, "good", ANN)))
+    authorized([big, B], authorizer(tmp_path, "good", ANN))
 
     assert requests(tmp_path) == ["username=ann id=a", "username=ann id=b"]
 
@@ -83,7 +88,7 @@ def test_the_content_of_a_batch_is_limited(tmp_path: Path) -> None:
 def test_a_request_has_groups_and_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANNS", "s3same")
     ann = User(name="ann", groups=("managers", "staff"), password="${env:ANNS}")
-    list(authorize([A], authorizer(tmp_path, "good", ann)))
+    authorized([A], authorizer(tmp_path, "good", ann))
 
     expected = ["username=ann password=s3same group=managers group=staff id=a"]
     assert requests(tmp_path) == expected
@@ -93,7 +98,7 @@ def test_other_items_and_existing_acls_keep_their_place(tmp_path: Path) -> None:
     own = Record(url="own", action=Action.ADD, acl=Acl())
     gone = listed("gone", action=Action.DELETE)
     reject = Reject(code="no-stream", reason="nothing", stage="retrieve")
-    found = list(authorize([A, gone, reject, own, B], authorizer(tmp_path, "good", ANN)))
+    found = authorized([A, gone, reject, own, B], authorizer(tmp_path, "good", ANN))
 
     assert (found[1:4], requests(tmp_path)) == ([gone, reject, own], ["username=ann id=a id=b"])
 
@@ -110,7 +115,7 @@ def test_other_items_and_existing_acls_keep_their_place(tmp_path: Path) -> None:
 def test_only_a_clear_answer_becomes_a_principal(
     tmp_path: Path, behaviour: str, expected: list[Acl], noted: list[str]
 ) -> None:
-    found = list(authorize([A, B], authorizer(tmp_path, behaviour, BEN)))
+    found = authorized([A, B], authorizer(tmp_path, behaviour, BEN))
 
     assert acls(found) == expected
     assert [*dict.fromkeys(notice.code for notice in notices(found))] == noted
@@ -123,7 +128,7 @@ def test_a_missing_decision_is_a_notice_with_its_document(
     tmp_path: Path, behaviour: str, status: str
 ) -> None:
     detail = f"{status} for user 'ben' and 'b'; the ACL does not name the user"
-    assert notices(list(authorize([B], authorizer(tmp_path, behaviour, BEN)))) == [
+    assert notices(authorized([B], authorizer(tmp_path, behaviour, BEN))) == [
         Notice(code="indeterminate", detail=detail, source="listing", span=2, offset=33)
     ]
 
@@ -142,13 +147,13 @@ def test_a_missing_decision_is_a_notice_with_its_document(
 def test_a_failure_and_an_unreadable_answer_reject_all_documents_of_the_request(
     tmp_path: Path, trouble: str, code: str
 ) -> None:
-    found = list(authorize([A, B], authorizer(tmp_path, trouble, ANN)))
+    found = authorized([A, B], authorizer(tmp_path, trouble, ANN))
 
     assert codes_of_rejects(found) == [code, code]
 
 
 def test_a_reject_contains_the_whole_record(tmp_path: Path) -> None:
-    assert list(authorize([A], authorizer(tmp_path, "exit", ANN))) == [
+    assert authorized([A], authorizer(tmp_path, "exit", ANN)) == [
         Reject(
             code="program-exit",
             reason="exit code 1; expected 0; stderr ends 'no such disk'",
@@ -164,7 +169,7 @@ def test_a_reject_contains_the_whole_record(tmp_path: Path) -> None:
 
 
 def test_an_unusable_id_does_not_affect_other_documents(tmp_path: Path) -> None:
-    found = list(authorize([listed("a\0b"), A], authorizer(tmp_path, "good", ANN)))
+    found = authorized([listed("a\0b"), A], authorizer(tmp_path, "good", ANN))
 
     assert (len(codes_of_rejects(found)), acls(found)) == (1, [Acl(principals=(ANN_MAY,))])
 
@@ -187,7 +192,7 @@ def test_an_answer_that_names_another_user_is_ignored(
     command = ("printf", "%s", stream(*lines).decode())
     programs = Programs(lister=("list",), authorizer=command, users=(ANN,))
 
-    found = list(authorize([A], programs))
+    found = authorized([A], programs)
 
     assert acls(found) == [Acl(principals=expected)]
     assert [one.code for one in notices(found)] == ["indeterminate"] * (not expected)

@@ -9,7 +9,7 @@ import pytest
 from schemas.errors import FormatError, RecordError, SourceError
 from support.listings import listed
 from transforms.formats.base import ReadResult
-from transforms.sources.programs.calls import Job, attempt, map_ordered
+from transforms.sources.programs.calls import Job, ProgramCalls, map_ordered
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.process import CancelToken
 
@@ -33,7 +33,7 @@ def result(*codes: str, retries: int) -> str:
     """Return the result of a failing call, or the code of its error."""
     programs = Programs(lister=("list",), retries=retries, backoff_seconds=0)
     try:
-        return attempt(failing(*codes), programs=programs, token=CancelToken())
+        return ProgramCalls(programs).attempt(failing(*codes), CancelToken())
     except RecordError as exc:
         return exc.code
 
@@ -93,7 +93,7 @@ def test_a_cancelled_token_ends_the_pause() -> None:
     token.cancel()
     programs = Programs(lister=("list",), retries=1, backoff_seconds=3600)
 
-    assert attempt(failing("program-exit"), programs=programs, token=token) == "done"
+    assert ProgramCalls(programs).attempt(failing("program-exit"), token) == "done"
 
 
 def test_results_and_other_items_keep_their_order() -> None:

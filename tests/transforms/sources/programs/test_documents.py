@@ -18,11 +18,12 @@ from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta,
 from schemas.reject import Filtered, Reject
 from support.listings import FOLDER, HEADER, listed, shell, stream
 from transforms.formats.base import Docids, Mode, ReadOptions, ReadResult
+from transforms.sources.programs import transformer
+from transforms.sources.programs.calls import ProgramCalls
 from transforms.sources.programs.config import Programs, User
 from transforms.sources.programs.process import CancelToken
 from transforms.sources.programs.retriever import merge
 from transforms.sources.programs.source import documents, list_documents
-from transforms.sources.programs.transformer import Transformer
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +90,7 @@ def transform_by(
 ) -> Record | Reject:
     all_keys = {"retries": 0, "timeout_seconds": 30.0, **keys}
     programs = Programs(lister=("list",), transformer=command, **all_keys)
-    return Transformer(programs, ReadOptions()).transform(record, CancelToken())
+    return transformer.transform(ProgramCalls(programs), record, CancelToken())
 
 
 def metadata(behaviour: str, record: Record = DOCUMENT) -> tuple[Meta, ...]:
