@@ -95,7 +95,7 @@ class ColumnIndex:
         action: str | None = None,
     ) -> Reject:
         """Return the reject of a row: its key, the reason, and the row `without` some columns."""
-        key = ", ".join(f"{name}={_show(row[self.at('key', name)])}" for name in self.key)
+        key = ", ".join(f"{name}={_describe_value(row[self.at('key', name)])}" for name in self.key)
         data = row_json({name: row[at] for at, name in enumerate(self.names) if at not in without})
         return Reject(
             code=error.code,
@@ -119,7 +119,7 @@ def column_text(name: str, value: object) -> str | None:
         raise RecordError(exc.code, f"{name}: {exc.reason}") from exc
 
 
-def _show(value: object) -> str:
+def _describe_value(value: object) -> str:
     if value is None:
         return "NULL"
     try:

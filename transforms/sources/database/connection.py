@@ -247,7 +247,7 @@ class Session:
         times = f" ({attempts} times)" if is_repeated else ""
         url = _resolve_url(self._mapping)
         mask = Mask((*secrets_in([self._mapping.connection]), *_secrets(url)))
-        text = mask.text(f"{_shown_url(url)}, {where}: {reason}{times}; expected ")
+        text = mask.text(f"{_describe_url(url)}, {where}: {reason}{times}; expected ")
         if fault is DatabaseFault.SQL:
             return ConfigError(f"{text}SQL that this database understands")
         if fault is DatabaseFault.VALUE:
@@ -255,7 +255,7 @@ class Session:
         return SourceError(f"{text}a database that answers, and a login that may read it")
 
 
-def _shown_url(url: sa.URL) -> str:
+def _describe_url(url: sa.URL) -> str:
     """Return a URL without login and options."""
     if url.get_backend_name() == "sqlite":
         return f"sqlite:///{(url.database or '').removeprefix('file:')}"

@@ -22,6 +22,9 @@ from transforms.sources.yaml_structs import (
 DATABASE = "database"
 """The format of spans that are key ranges of a database."""
 
+TIMESTAMP = "incremental: timestamp"
+"""The key of the timestamp column, in messages."""
+
 ESCAPE = "\\"
 """Before a delimiter of a list of principals, it makes the delimiter a part of a name."""
 
@@ -264,7 +267,7 @@ class RowMapping(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = msgspec.field(default=".", name="_folder")
 
     @property
-    def shown(self) -> str:
+    def rows_name(self) -> str:
         """The name of the rows in messages."""
         return f"table {self.table!r}" if self.table else "the query"
 

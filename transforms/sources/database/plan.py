@@ -38,8 +38,8 @@ from transforms.sources.database.deletions import (
     is_row,
     read_deleted,
 )
-from transforms.sources.database.mapping import RowMapping
-from transforms.sources.database.table import TIMESTAMP, TableQuery, write_key
+from transforms.sources.database.mapping import TIMESTAMP, RowMapping
+from transforms.sources.database.table import TableQuery, write_key
 from transforms.sources.database.watermark import (
     decode_mark,
     floor_of,
@@ -148,7 +148,7 @@ def _find_watermark(
         return None, None
     clock = read_clock(table.session)
     column = table.timestamp_column(name)
-    where = f"{table.mapping.shown}, {TIMESTAMP} {name!r}"
+    where = f"{table.mapping.rows_name}, {TIMESTAMP} {name!r}"
     ((highest,),) = table.run(sa.select(sa.func.max(column)).where(*table.where), where=where)
     if before is not None:
         before = limit_to_clock(before, clock)
@@ -271,10 +271,10 @@ def _estimate_row_bytes(table: TableQuery, sample: Sequence[Key]) -> int:
     dialect = table.session.dialect
     sizes = [dialect.size(table.column(column.name), column) for column in table.columns]
     total = sum((sa.func.coalesce(size, 0) for size in sizes), start=sa.literal(_ROW_BYTES))
-    found: list[int] = []
+    row_bytes: list[int] = []
     for at in range(0, len(sample), _BATCH_ROWS):
         keys = tuple(map(write_key, sample[at : at + _BATCH_ROWS]))
         rows = table.filtered(RowFilter(keys=keys))
         with suppress(UnreadableValueError):  # reading rejects the rows with such values
-            found += [size for (size,) in table.run(rows.select(total))]
-    return sum(found) // len(found) if found else _ROW_BYTES
+            row_bytes += [size for (size,) in table.run(rows.select(total))]
+    return sum(row_bytes) // len(row_bytes) if row_bytes else _ROW_BYTES

@@ -37,10 +37,9 @@ from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.database.columns import ColumnIndex, Key, Row
 from transforms.sources.database.connection import Session, UnreadableValueError
 from transforms.sources.database.dialects import INLINE_BYTES, Expression
-from transforms.sources.database.mapping import RowMapping
+from transforms.sources.database.mapping import TIMESTAMP, RowMapping
 from transforms.sources.database.records import RecordMaker
 from transforms.sources.database.table import (
-    TIMESTAMP,
     KeyOrder,
     Select,
     TableQuery,
@@ -176,7 +175,7 @@ class PageReader:
         limit = self._table.mapping.page_rows
         while True:
             try:
-                page = self._read(limit)
+                page = self._rows(self._select(self._values, limit), where=self._range)
             except UnreadableValueError as exc:
                 if limit > 1:
                     limit = 1
@@ -201,19 +200,16 @@ class PageReader:
         """
         table, key = self._table, self.key_of(row)
         values = _values(table, max_bytes=max_bytes)
-        statement = table.select(*values).where(table.order.equal(key))
+        statement = table.select(*values).where(table.has_one_of([key]))
         try:
             rows = self._rows(statement, where=f"the row {write_key(key)}")
         except UnreadableValueError as exc:
             return UnreadableRow(key, exc.reason)
         return rows[0] if rows else None
 
-    def _read(self, limit: int) -> list[PageRow]:
-        return self._rows(self._select(self._values, limit), where=self._range)
-
     def _read_key(self) -> Key:
         statement = self._select(self._table.key_columns, 1)
-        where = f"{self._table.mapping.shown}, {self._range}, the first key"
+        where = f"{self._table.mapping.rows_name}, {self._range}, the first key"
         key: Key = self._table.run(statement, where=where, is_retried=True)[0]
         return key
 
@@ -231,7 +227,7 @@ class PageReader:
         return statement.limit(limit)
 
     def _rows(self, statement: Select, *, where: str) -> list[PageRow]:
-        where = f"{self._table.mapping.shown}, {where}"
+        where = f"{self._table.mapping.rows_name}, {where}"
         rows: list[PageRow] = self._table.run(statement, where=where, is_retried=True)
         if not self._has_large:
             return rows

@@ -18,7 +18,7 @@ from transforms.formats.base import ReadOptions
 from transforms.sources.database.acl import acl_getter
 from transforms.sources.database.columns import ColumnIndex, LoadRows, Row, url_getter
 from transforms.sources.database.content import content_getter
-from transforms.sources.database.mapping import MetadataColumn, RowMapping
+from transforms.sources.database.mapping import TIMESTAMP, MetadataColumn, RowMapping
 from transforms.sources.database.values import text_of, time_getter, values_of
 
 _ADD = Action.ADD  # the attribute lookup of an enum costs ten times as much
@@ -117,7 +117,7 @@ def used_columns(mapping: RowMapping, index: ColumnIndex) -> Collection[int]:
     """
     RecordMaker(mapping, index, lambda query, key: ())
     if mapping.timestamp is not None:
-        index.at("incremental: timestamp", mapping.timestamp)
+        index.at(TIMESTAMP, mapping.timestamp)
     for name in index.key:
         index.at("key", name)
     if mapping.content.is_page or any(entry.is_all for entry in mapping.metadata_columns):
@@ -144,6 +144,8 @@ def metadata_getter(
                 metas.extend(read(row))
             elif type(value := row[at]) is str:
                 metas.append(Meta(name, value))
+            elif type(value) is int:
+                metas.append(Meta(name, str(value)))
             elif value is not None:
                 metas.extend(_metas(name, value))
         return tuple(metas)

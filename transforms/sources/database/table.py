@@ -26,15 +26,12 @@ from schemas.span import RowFilter
 from transforms.sources.database.columns import ColumnIndex, Key
 from transforms.sources.database.connection import Session
 from transforms.sources.database.dialects import Dialect, Expression, ResultColumn
-from transforms.sources.database.mapping import RowMapping
+from transforms.sources.database.mapping import TIMESTAMP, RowMapping
 from transforms.sources.database.records import used_columns
 
 Select = sa.Select[Any]  # Any: values are not converted, so types do not matter
 _Condition = sa.ColumnElement[bool]
 _Compare = Callable[[Any, Any], Any]  # Any: SQLAlchemy's operators on columns and tuples of them
-
-TIMESTAMP = "incremental: timestamp"
-"""The key of the mapping, in messages."""
 
 _ALIAS = "feedferry_rows"
 _KEY_TYPES: dict[str, tuple[type, Callable[[Any], object], Callable[[Any], object]]] = {
@@ -88,10 +85,6 @@ class KeyOrder:
     columns: Sequence[Expression]
     dialect: Dialect
 
-    def equal(self, key: Key) -> _Condition:
-        pairs = zip(self.columns, self._literals(key), strict=True)
-        return sa.and_(*(column == value for column, value in pairs))
-
     def after(self, key: Key) -> _Condition:
         return self._compare(key, operator.gt, operator.ge, operator.gt)
 
@@ -103,7 +96,8 @@ class KeyOrder:
 
     def _compare(self, key: Key, strict: _Compare, loose: _Compare, last: _Compare) -> _Condition:
         """Return a condition that uses an index; `last` compares the last column."""
-        columns, values = self.columns, self._literals(key)
+        columns = self.columns
+        values = [literal(value, self.dialect) for value in key]
         condition: _Condition
         if len(columns) == 1:
             condition = last(columns[0], values[0])
@@ -113,9 +107,6 @@ class KeyOrder:
             nested = _nest(list(zip(columns, values, strict=True)), strict, last)
             condition = sa.and_(loose(columns[0], values[0]), nested)
         return condition
-
-    def _literals(self, key: Key) -> list[Expression]:
-        return [literal(value, self.dialect) for value in key]
 
 
 def _nest(pairs: Sequence[tuple[Any, Any]], strict: _Compare, last: _Compare) -> Any:
@@ -177,16 +168,17 @@ class TableQuery:
     def filtered(self, row_filter: RowFilter) -> "TableQuery":
         """Return the rows that pass a filter."""
         conditions: list[_Condition] = []
+        dialect = self.session.dialect
         if row_filter.timestamp:
             column = self.timestamp_column(row_filter.timestamp)
             if row_filter.is_null:
                 conditions.append(column.is_(None))
             if row_filter.above is not None:
-                conditions.append(column > self._literal(row_filter.above.value()))
+                conditions.append(column > literal(row_filter.above.value(), dialect))
             if row_filter.upto is not None:
-                conditions.append(column <= self._literal(row_filter.upto.value()))
+                conditions.append(column <= literal(row_filter.upto.value(), dialect))
         if row_filter.keys:
-            conditions.append(self._in(list(map(read_key, row_filter.keys))))
+            conditions.append(self.has_one_of(list(map(read_key, row_filter.keys))))
         return replace(self, where=(*self.where, *conditions))
 
     def timestamp_column(self, name: str) -> Expression:
@@ -195,12 +187,12 @@ class TableQuery:
 
     def read_keys(self) -> Iterator[Key]:
         """Yield the keys of all rows in order, without those with NULL."""
-        return self.session.stream(self.select(*self.key_columns), where=self.mapping.shown)
+        return self.session.stream(self.select(*self.key_columns), where=self.mapping.rows_name)
 
     def read_null_keys(self) -> Iterator[Key]:
         """Yield the keys with NULL."""
         statement = sa.select(*self.key_columns).where(*self.where, sa.not_(self.has_key))
-        return self.session.stream(statement, where=self.mapping.shown)
+        return self.session.stream(statement, where=self.mapping.rows_name)
 
     def run(
         self, statement: sa.Executable, *, where: str = "", is_retried: bool = False
@@ -210,7 +202,7 @@ class TableQuery:
         Raise the errors of `Session.run`.
         """
         call = partial(_fetch_all, statement)
-        return self.session.run(call, where=where or self.mapping.shown, is_retried=is_retried)
+        return self.session.run(call, where=where or self.mapping.rows_name, is_retried=is_retried)
 
     def check_unique_key(self) -> None:
         """Raise ConfigError if two rows have the same key; not checked for the primary key.
@@ -223,13 +215,13 @@ class TableQuery:
         keys = sa.select(*self.key_columns, count).where(*self.where, self.has_key)
         duplicates = keys.group_by(*self.key_columns).having(count > 1).limit(1)
         for *key, number in self.run(duplicates):
-            shown = ", ".join(map("{}={!r}".format, self.key, key))
+            values = ", ".join(map("{}={!r}".format, self.key, key))
             raise ConfigError(
-                f"key: {number} rows of {self.mapping.shown} have {shown}; expected columns that "
-                "are unique for each row"
+                f"key: {number} rows of {self.mapping.rows_name} have {values}; expected columns "
+                "that are unique for each row"
             )
 
-    def _in(self, keys: Sequence[Key]) -> _Condition:
+    def has_one_of(self, keys: Sequence[Key]) -> _Condition:
         bound = self.session.dialect.bound
         values = [tuple(map(bound, key)) for key in keys]
         if len(self.key) == 1:
@@ -237,9 +229,6 @@ class TableQuery:
         row: Any = sa.tuple_(*self.key_columns, types=[NullType() for _ in self.key])
         condition: _Condition = row.in_(values)
         return condition
-
-    def _literal(self, value: object) -> Expression:
-        return literal(value, self.session.dialect)
 
 
 def _fetch_all(statement: sa.Executable, connection: sa.Connection) -> list[Any]:
@@ -260,13 +249,13 @@ def open_table(mapping: RowMapping) -> TableQuery:
         primary: list[str] = []
         if mapping.table is not None:
             read_primary_key = partial(_read_primary_key, mapping)
-            primary = session.run(read_primary_key, where=mapping.shown)
-        columns = session.describe(_selectable(mapping, ()), where=mapping.shown)
+            primary = session.run(read_primary_key, where=mapping.rows_name)
+        columns = session.describe(_selectable(mapping, ()), where=mapping.rows_name)
     index = ColumnIndex([column.name for column in columns])
     key = tuple(index.names[index.at("key", name)] for name in mapping.key) or tuple(primary)
     if not key:
         raise ConfigError(
-            f"key: missing, and {mapping.shown} has no primary key; expected key: [COLUMN]"
+            f"key: missing, and {mapping.rows_name} has no primary key; expected key: [COLUMN]"
         )
     for column in columns:
         if column.name in key and not column.is_ordered:

@@ -51,7 +51,7 @@ def values_of(value: object) -> tuple[str | bytes, ...]:
 
 def row_json(row: Mapping[str, object]) -> bytes:
     """Return columns of a row as JSON for a reject, with bytes in hexadecimal."""
-    text = json.dumps(row, ensure_ascii=False, default=_show)
+    text = json.dumps(row, ensure_ascii=False, default=_describe)
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -73,20 +73,26 @@ def time_getter(at: int, *, name: str, zone: str) -> Callable[[Sequence[Any]], d
         except (ValueError, OverflowError, RecordError):
             raise RecordError(
                 "bad-date",
-                f"{name}={_show(value)!r}; expected a date, a time or seconds since 1970",
+                f"{name}={_describe(value)!r}; expected a date, a time or seconds since 1970",
             ) from None
 
     return get
 
 
 def _time_of(value: object, local: tzinfo, zone: str) -> datetime | None:
+    if type(value) is str:
+        return _parse_time(value, zone)
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=local)).astimezone(UTC)
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day, tzinfo=local).astimezone(UTC)
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         return _since_1970(Decimal(value))
-    text = (text_of(value) or "").strip()
+    return _parse_time(text_of(value) or "", zone)
+
+
+def _parse_time(text: str, zone: str) -> datetime | None:
+    text = text.strip()
     if not text or text.startswith(_ZERO_DATE):
         return None
     moment = parse_date(text, zone=zone)
@@ -124,7 +130,7 @@ def _utf8_text(value: bytes) -> str:
         ) from None
 
 
-def _show(value: object) -> str | None:
+def _describe(value: object) -> str | None:
     if isinstance(value, bytes):
         return value.hex()
     try:

@@ -23,6 +23,7 @@ import sqlalchemy as sa
 from schemas.errors import ConfigError
 from schemas.span import Timestamp, TimestampType, Watermark
 from transforms.sources.database.connection import Session
+from transforms.sources.database.mapping import TIMESTAMP
 from transforms.sources.database.values import text_of
 
 _EXPECTED = (
@@ -56,9 +57,9 @@ def watermark_of(value: object, *, name: str) -> Watermark:
     """Return the watermark at a value of the column `name`; raise ConfigError for other types."""
     type_ = _type_of(value)
     if type_ is None:
-        shown = repr(value) if isinstance(value, str) else f"the type {type(value).__name__}"
+        description = repr(value) if isinstance(value, str) else f"the type {type(value).__name__}"
         raise ConfigError(
-            f"incremental: timestamp: {name!r} has a value of {shown}; expected {_EXPECTED}"
+            f"{TIMESTAMP}: {name!r} has a value of {description}; expected {_EXPECTED}"
         )
     return Watermark(type=type_, text=timestamp_text(value))
 
@@ -175,5 +176,7 @@ def _parse_iso(text: str) -> tuple[datetime, str | None]:
 
 def _ticks_per_second(value: int) -> int:
     """Return the unit of a number that counts from 1970, 0 if it does not look like a time."""
-    ticks = (one for one in _TICKS_PER_SECOND if _FIRST_SECOND <= value / one <= _LAST_SECOND)
-    return next(ticks, 0)
+    for ticks in _TICKS_PER_SECOND:
+        if _FIRST_SECOND <= value / ticks <= _LAST_SECOND:
+            return ticks
+    return 0
