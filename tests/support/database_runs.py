@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +73,7 @@ class Database:
     def remap(self, **keys: Any) -> None:  # keys of a mapping
         self.mapping = replace(self.mapping, **keys)
 
-    def plan(
-        self, *, is_refresh: bool = False, safety: Safety = USUAL, has_state: bool = True
-    ) -> RowPlan:
+    def plan(self, *, is_refresh: bool = False, safety: Safety = USUAL) -> RowPlan:
         """Return the plan of the next run."""
         folder = self.folder / f"run{self.runs}"
         folder.mkdir(exist_ok=True)
@@ -93,7 +91,7 @@ class Database:
             reading=ReadOptions(),
             options=options,
         )
-        with open_state(self.state) if has_state else nullcontext() as state:
+        with open_state(self.state) as state:
             return plan_rows(open_table(self.mapping), state, run)
 
     def run(
@@ -134,10 +132,6 @@ class Database:
         """Return the keys of the state."""
         with open_state(self.state) as state:
             return [known.key for known in state.documents()]
-
-    def mark(self) -> str | None:
-        with open_state(self.state) as state:
-            return state.mark
 
     def _read(self, span: Span, seen: list[StateChange], refuses: Refuses) -> Iterator[str]:
         request = SpanRequest(

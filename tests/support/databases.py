@@ -132,7 +132,9 @@ def postgresql() -> Iterator[Server]:
         command += [word for setting in settings.split() for word in ("-c", setting)]
 
         def execute(database: str, statements: Sequence[str]) -> Sequence[Sequence[object]]:
-            with _postgresql_connection(port, database or "postgres") as connection:
+            place = f"host=127.0.0.1 port={port} dbname={database or 'postgres'}"
+            login = f"user={_USER} password={PASSWORD}"
+            with psycopg.connect(f"{place} {login}", autocommit=True) as connection:
                 for statement in statements:
                     cursor = connection.execute(statement.encode())
                 return cursor.fetchall() if statements and cursor.description else []
@@ -212,17 +214,6 @@ def _forward(source: socket.socket, sink: socket.socket, most: int | None) -> No
         with suppress(OSError):
             part.shutdown(socket.SHUT_RDWR)
     sink.close()
-
-
-def _postgresql_connection(port: int, database: str) -> psycopg.Connection[tuple[object, ...]]:
-    return psycopg.connect(
-        host="127.0.0.1",
-        port=port,
-        user=_USER,
-        password=PASSWORD,
-        dbname=database,
-        autocommit=True,
-    )
 
 
 def _mariadb_connection(port: int, database: str) -> "pymysql.Connection[pymysql.cursors.Cursor]":

@@ -196,14 +196,6 @@ def page(folder: Path, text: str, *row: object, max_bytes: int = 1000) -> bytes:
     return template_renderer(written(folder, text), PEOPLE, max_bytes=max_bytes)(row or ANNA)
 
 
-def render_error(folder: Path, text: str) -> str:
-    """The reason of the reject of a row by a template."""
-    with pytest.raises(RecordError) as caught:
-        page(folder, text)
-    assert caught.value.code == "template"
-    return caught.value.reason
-
-
 def test_a_row_is_a_table() -> None:
     expected = """\
 <!DOCTYPE html>

@@ -33,7 +33,6 @@ from transforms.sources.database.mapping import (
     MetadataColumn,
     RowMapping,
 )
-from transforms.sources.database.plan import cut_rows
 from transforms.sources.database.read import (
     LargeRow,
     LookupQueries,
@@ -683,17 +682,6 @@ def test_a_row_is_sent_if_its_digest_differs_and_in_a_refresh(sqlite_server: Sql
 def test_a_deletion_that_was_sent_has_no_url_and_is_filtered(sqlite_server: Sqlite) -> None:
     mapping = new_mapping(sqlite_server, MAPPING, *DOCS)
     assert isinstance(read_again(mapping, url="")[1], Filtered)
-
-
-def test_ranges_together_have_the_records_of_the_whole_in_its_order(server: AnyServer) -> None:
-    digit = " UNION ALL ".join(f"SELECT {number} AS n" for number in range(10))
-    numbers = f"SELECT 10 * a.n + b.n AS i FROM ({digit}) a, ({digit}) b"
-    fill = f"INSERT INTO docs SELECT i + 10, 'text', 'live', i FROM ({numbers}) ns"
-    table = new_table(server, MAPPING, *DOCS, fill)
-    ranges = list(cut_rows(table, span_bytes=1000))
-    table.session.close()
-    assert len(ranges) > 5
-    assert [one for part in ranges for one in read(table.mapping, part)] == read(table.mapping)
 
 
 def test_a_missing_database_ends_the_run(remote: Server) -> None:

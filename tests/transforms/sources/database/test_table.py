@@ -113,14 +113,6 @@ def test_a_missing_table_key_or_column_is_refused(
     assert refusal(lambda: opened(server, **keys)) == message
 
 
-def test_two_rows_with_the_same_key_are_refused(server: AnyServer) -> None:
-    table = opened(server, key=("level",))
-    assert refusal(table.check_unique_key) == (
-        "key: 2 rows of table 'docs' have level=5; expected columns that are unique for each row"
-    )
-    table.session.close()
-
-
 def test_the_collation_decides_whether_keys_are_the_same(mariadb_server: Server) -> None:
     query = "SELECT CASE id WHEN 1 THEN 'a' ELSE 'A ' END AS id, title, body FROM docs WHERE id < 3"
     table = opened(mariadb_server, table=None, query=query, key=("id",))

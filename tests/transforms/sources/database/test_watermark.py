@@ -122,15 +122,6 @@ def test_the_floor_is_below_the_watermark_and_the_lag(
     assert floor(value, lag_seconds) == below
 
 
-def test_a_lag_of_integers_that_are_no_time_is_refused() -> None:
-    with pytest.raises(ConfigError) as raised:
-        floor(17, 600)
-    assert str(raised.value) == (
-        "incremental: lag: 600s, and 'updated' holds 17, which is no time; expected lag: 0s, or a "
-        "column of dates, times or seconds since 1970"
-    )
-
-
 @pytest.mark.parametrize(
     ("value", "limited"),
     [
