@@ -49,6 +49,7 @@ _FORMS = (
         re.ASCII,
     ),
 )
+_LOCAL_DATE = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d", re.ASCII)
 _EPOCH_SECONDS = re.compile(r"[+-]?\d{9,12}", re.ASCII)
 
 
@@ -111,6 +112,8 @@ def _parse_any(text: str, zone: str) -> datetime | None:
     if len(text) > _MAX_LENGTH:
         return None
     try:
+        if _LOCAL_DATE.fullmatch(text):  # the form of Thunderstone data: this is faster
+            return datetime.fromisoformat(text).replace(tzinfo=_zone(zone)).astimezone(UTC)
         if _EPOCH_SECONDS.fullmatch(text):
             return _EPOCH + timedelta(seconds=int(text))
         match = next(filter(None, (form.fullmatch(text) for form in _FORMS)), None)

@@ -73,6 +73,7 @@ _SPECIFIED = frozenset(
 )
 _NO_FIELDS = (DATATYPES, XML_NAMESPACE)
 _PUSHED = (Action.ADD, Action.UPDATE)
+_HISTORY = frozenset(("Dlsecs", "Depth", "Views", "Clicks", "CTR", "Pop", "Refs", "Errors"))
 _NO_HISTORY = History()
 _Value = TypeVar("_Value")
 
@@ -183,6 +184,8 @@ class _ItemReader:
         return tuple(self._take_all(qualified, lambda child: _field(child, self._charset)))
 
     def history(self, url: str) -> History | None:
+        if _HISTORY.isdisjoint(self._named):
+            return None
         history = History(
             download_seconds=self.number("Dlsecs"),
             depth=self.integer("Depth"),
@@ -298,9 +301,11 @@ def text_of(child: etree._Element, charset: str) -> str | None:
 
     Raises RecordError if its base64 is torn or is not text in `charset`.
     """
+    if not child.keys():
+        return None if len(child) else child.text or ""
     text = characters(child)
-    if text is None or not child.keys():
-        return text
+    if text is None:
+        return None
     name = etree.QName(child).localname
     return _decode_text(decode_base64(text.encode(), name), charset, name)
 
@@ -419,7 +424,7 @@ def _nested_text(result: etree._Element, leaf: str, url: str) -> str | None:
 def parse_item_extras(item: etree._Element) -> Iterator[Extra]:
     """Yield an Item's attributes, and the text between its elements as one extra."""
     yield from (Extra(f"{ATTRIBUTE_PLACE}{name}", value) for name, value in item.items())
-    between = (item.text, *(child.tail for child in item))
-    text = " ".join(text.strip() for text in between if text and text.strip())
+    between = [item.text, *[child.tail for child in item]]
+    text = " ".join([text.strip() for text in between if text and not text.isspace()])
     if text:
         yield Extra(TEXT_PLACE, text)
