@@ -8,14 +8,13 @@ from lxml import etree
 
 from schemas import avro
 from schemas.acl import Scope
-from schemas.avro import carried_bytes
+from schemas.avro import carried_bytes, long
 from schemas.errors import ConfigError, FormatError, LossRefusedError, ProgramError, RecordError
 from schemas.membership import Member, Membership
 from schemas.notice import Notice
 from schemas.record import Action, Record
 from schemas.reject import DEFECT, Place, Reject, defect_type, record_error, reject_bytes
 from schemas.span import Span
-from schemas.varint import long
 
 SPAN = Span(source="feed.xml", ordinal=2)
 TORN = RecordError("torn", "a torn record; expected its end")
@@ -104,7 +103,7 @@ def test_a_defect_names_its_place_in_our_code_and_no_content() -> None:
         long("secret")  # type: ignore[arg-type]  # a defect of the caller
     except TypeError as exc:
         reason = record_error(exc).reason
-    assert reason.startswith("a defect of feedferry: TypeError in schemas.varint:")
+    assert reason.startswith("a defect of feedferry: TypeError in schemas.avro:")
     assert "secret" not in reason
 
 

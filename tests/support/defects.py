@@ -124,7 +124,7 @@ FAULTS = {
         "authz-status=PERMIT",
     ),
     "avro": Fault(
-        "schemas.avro._convert",
+        "schemas.avro.convert",
         lambda fields, kind: MARK in fields["url"],
         _container(),
         avro.encode(_record(URLS[1])),

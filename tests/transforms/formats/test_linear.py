@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from schemas.avro import long
 from schemas.errors import FatalError
 from schemas.record import Action, Content, Record
-from schemas.varint import long
 from support.steps import CountedStream, Steps, count_in
 from transforms.formats import by_name
 from transforms.formats.canonical import avro

@@ -15,16 +15,14 @@ import io
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
-import fastavro
 import msgspec
 
 from schemas import avro
 from schemas.errors import FormatError, RecordError
 from schemas.membership import Membership, RecordOrMembership
 from schemas.record import Record
-from schemas.reject import DEFECT, KEPT_BYTES, Place, Reject, record_error, reject_bytes
+from schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
 from schemas.span import ContainerHeader, Span
-from schemas.varint import long
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.canonical import admit
 from transforms.formats.canonical.avro_container import (
@@ -111,7 +109,7 @@ class AvroEncoder:
         if not records:
             return b""
         size = sum(map(len, records))
-        return b"".join((long(len(records)), long(size), *records, our_sync(self._kind)))
+        return b"".join((avro.long(len(records)), avro.long(size), *records, our_sync(self._kind)))
 
     def epilog(self) -> bytes:
         return b""
@@ -144,6 +142,9 @@ class _BlockReader:
         self._max_block_bytes = options.max_unit_bytes
         self._max_content_bytes = options.max_content_bytes
         self._is_resolved = False
+        self._kind: type[RecordOrMembership] = Record
+        if container.kind == MEMBERSHIP:
+            self._kind = Membership
 
     def results(self) -> Iterator[RecordOrMembership | Reject]:
         while head := self._ahead.peek(FRAMING_BYTES):
@@ -192,69 +193,49 @@ class _BlockReader:
 
     def _records(self, block: _Block) -> Iterator[RecordOrMembership | Reject]:
         try:
-            datums = self._unpack(block)
+            datums = unpack(self._container.codec, block.packed, max_bytes=self._max_block_bytes)
         except Exception as exc:
             place = Place(block.offset, len(block.packed))
             yield self._reject(record_error(exc), block.packed, place)
             return
         stream = io.BytesIO(datums)
         for _ in range(block.records):
-            at = stream.tell()
+            at, end = stream.tell(), None
+            record: RecordOrMembership | None = None
             try:
-                record = self._decode_next(stream)
-            except Exception as exc:
-                error = record_error(exc)
-                end = self._skip_datum(stream, at) if error.code == DEFECT else len(datums)
-                yield self._reject(error, datums[at:end], _place(block, datums, at, end))
-                if end == len(datums):
-                    return
-            else:
+                fields = self._read_fields(stream)
                 end = stream.tell()
-                yield self._admit(record, datums[at:end], _place(block, datums, at, end))
+                record = avro.convert(fields, self._kind)
+                if isinstance(record, Record):
+                    record = admit(record, max_content_bytes=self._max_content_bytes)
+            except Exception as exc:
+                datum = datums[at:end]
+                place = _place(block, datums, at, at + len(datum))
+                reject = self._reject(record_error(exc), datum, place)
+                if record is not None:
+                    action = record.action.value
+                    reject = msgspec.structs.replace(reject, url=record.url, action=action)
+                yield reject
+            else:
+                yield record
+            if end is None:  # so the begin of the next datum is not known
+                return
         at = stream.tell()
         if at < len(datums):
             reason = f"{len(datums) - at} bytes after {block.records} records; expected none"
             place = _place(block, datums, at, len(datums))
             yield self._reject(RecordError("bad-block", reason), datums[at:], place)
 
-    def _skip_datum(self, stream: io.BytesIO, at: int) -> int:
-        """Skip the datum that begins at `at` by fastavro alone; return where it ends."""
-        stream.seek(at)
+    def _read_fields(self, stream: IO[bytes]) -> object:
+        """Read a datum. If the first one has another schema than ours, so have all."""
         try:
-            schema = self._container.written or avro.schema(self._container.kind)
-            fastavro.schemaless_reader(stream, schema, None)
-        except Exception as exc:
-            record_error(exc)
-            stream.seek(0, io.SEEK_END)
-        return stream.tell()
-
-    def _unpack(self, block: _Block) -> bytes:
-        return unpack(self._container.codec, block.packed, max_bytes=self._max_block_bytes)
-
-    def _decode_next(self, stream: IO[bytes]) -> RecordOrMembership:
-        """Decode a datum. If the first one has another schema than ours, so have all."""
-        kind: type[RecordOrMembership] = Record
-        if self._container.kind == MEMBERSHIP:
-            kind = Membership
-        try:
-            record = avro.decode_next(stream, kind, written=self._container.written)
+            fields = avro.read_fields(stream, self._kind, written=self._container.written)
         except RecordError as exc:
             if exc.code == "other-schema" and not self._is_resolved:
                 raise FormatError(f"{self._span.source}: {exc.reason}") from exc
             raise
         self._is_resolved = True
-        return record
-
-    def _admit(
-        self, record: RecordOrMembership, datum: bytes, place: Place
-    ) -> RecordOrMembership | Reject:
-        if isinstance(record, Membership):
-            return record
-        try:
-            return admit(record, max_content_bytes=self._max_content_bytes)
-        except Exception as exc:
-            reject = self._reject(record_error(exc), datum, place)
-        return msgspec.structs.replace(reject, url=record.url, action=record.action.value)
+        return fields
 
     def _reject(self, exc: RecordError, data: bytes, place: Place) -> Reject:
         reject = reject_bytes(exc, span=self._span, place=place, data=data[:KEPT_BYTES])

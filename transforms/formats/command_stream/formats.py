@@ -4,30 +4,36 @@ The first command that only one of the formats has decides. A stream of ids alon
 a stream of several ids is not of a retriever.
 """
 
-import re
+import io
 from collections.abc import Iterator
 from functools import partial
 
-from transforms.formats.base import Format
+from schemas.errors import FormatError, UnavailableError
+from schemas.span import Span
+from transforms.formats.base import Format, ReadOptions
 from transforms.formats.command_stream import adapt, authorizer, documents, lister
 from transforms.formats.command_stream.documents import LISTER, RETRIEVER
-from transforms.formats.command_stream.syntax import BEFORE_HEADER, ID_LIST, PREFIX
+from transforms.formats.command_stream.syntax import CommandReader, read_header
 from transforms.formats.command_stream.writer import (
     AuthorizerEncoder,
     ListerEncoder,
     RetrieverEncoder,
 )
 
-_HEADER = re.compile(BEFORE_HEADER + PREFIX + rb"[^\[]*\[([^\]]+)\]", re.DOTALL)
 _AUTHORIZER = frozenset({"authz-status", "username", "user", "password", "group"})
 
 
 def _is_stream(name: str, head: bytes) -> bool:
-    header = _HEADER.match(head)
-    if header is None:
+    commands = CommandReader(io.BytesIO(head), Span(), ReadOptions())
+    names = (command.name for command in commands)
+    try:
+        for _ in read_header(commands):
+            pass
+        return name == _deciding_stream(names)
+    except UnavailableError:
+        return name == "lister-stream"
+    except FormatError:
         return False
-    delimiter = header[1].replace(b"\xc0\x80", b"\0").replace(b"\xc0\x8a", b"\n")
-    return name == _deciding_stream(_names(head[header.end() :].split(delimiter)))
 
 
 def _deciding_stream(names: Iterator[str]) -> str:
@@ -41,16 +47,6 @@ def _deciding_stream(names: Iterator[str]) -> str:
         if (name in LISTER) != (name in RETRIEVER):
             break
     return "lister-stream"
-
-
-def _names(tokens: list[bytes]) -> Iterator[str]:
-    """Yield the names of commands; each id of a list is `id`."""
-    in_list = False
-    for token in (token.removesuffix(b"\r") for token in tokens):
-        if not token or (token == ID_LIST and not in_list):
-            in_list = bool(token)
-        else:
-            yield "id" if in_list else token.partition(b"=")[0].decode("latin-1")
 
 
 LISTER_STREAM = Format(

@@ -71,14 +71,13 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,40}")
 
 BLOCK_BYTES = 1 << 17
 
-BEFORE_HEADER = rb"(?:\xef\xbb\xbf)?\s*(?:-e\s+)?"
-"""A byte order mark, blanks, and the `-e` that the `echo` of some shells prints."""
-
-ID_LIST = b"id-list"
 OVERLAP = "a delimiter that overlaps what it ends; read as what makes sense"
 """Detail of the notice for a command with `is_repaired`."""
 
-_BEFORE = re.compile(BEFORE_HEADER + b"(?=GSA Adaptor)")
+_BEFORE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:-e\s+)?(?=GSA Adaptor)")
+"""A byte order mark, blanks, and the `-e` that the `echo` of some shells prints."""
+
+_ID_LIST = b"id-list"
 _BEFORE_BYTES = 1 << 12
 _LINE_BYTES = 1 << 16
 _SHOWN_BYTES = 40
@@ -223,7 +222,7 @@ class CommandReader:
                 if not self._is_long:
                     match = self._empties.match(self._data, self._pos)
                     self._pos = match.end() if match else self._pos
-            elif token == ID_LIST and not self.in_list:
+            elif token == _ID_LIST and not self.in_list:
                 self.in_list = True
             else:
                 return self._command(token, offset)

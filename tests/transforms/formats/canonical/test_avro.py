@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from schemas import avro as datums
 from schemas.acl import Scope
+from schemas.avro import long
 from schemas.errors import FormatError, RecordError
 from schemas.membership import Member, Membership
 from schemas.record import Action, Content, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import ContainerHeader, Span
-from schemas.varint import long
 from support.strategies import memberships, records
 from support.streams import read_both_ways
 from transforms.formats.base import ReadOptions, WriteOptions

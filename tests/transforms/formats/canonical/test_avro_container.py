@@ -9,8 +9,8 @@ import fastavro
 import pytest
 
 from schemas import avro
+from schemas.avro import long
 from schemas.errors import FormatError, RecordError
-from schemas.varint import long
 from transforms.formats.canonical.avro_container import (
     MAX_BLOCK_BYTES,
     MEMBERSHIP,
