@@ -145,17 +145,15 @@ def decode_next(stream: IO[bytes], kind: type[_Item], *, written: Schema | None 
 
     `written` is the parsed schema of the writer if it is not ours.
     """
-    return convert(read_fields(stream, kind, written=written), kind)
+    return convert(read_fields(stream, kind.__name__.lower(), written=written), kind)
 
 
-def read_fields(
-    stream: IO[bytes], kind: type[RecordOrMembership], *, written: Schema | None = None
-) -> object:
-    """Return the fields of the next datum; after a RecordError, its end is not known.
+def read_fields(stream: IO[bytes], name: str, *, written: Schema | None = None) -> object:
+    """Return the fields of the next `record` or `membership`.
 
-    The error has the code `other-schema` if Avro cannot resolve `written` into our schema.
+    After a RecordError, the end of the datum is not known. The error has the code `other-schema` if
+    Avro cannot resolve `written` into our schema.
     """
-    name = kind.__name__.lower()
     ours = schema(name)
     try:
         if written is None:
@@ -165,19 +163,20 @@ def read_fields(
         reason = f"{_clip(str(exc))}; expected a schema that Avro resolves into a {name}"
         raise RecordError("other-schema", reason) from exc
     except UNREADABLE as exc:
-        raise _bad_avro(f"unreadable bytes ({type(exc).__name__})", kind) from exc
+        raise _bad_avro(f"unreadable bytes ({type(exc).__name__})", name) from exc
 
 
 def convert(fields: object, kind: type[_Item]) -> _Item:
     """Return the record or membership that has the fields; another schema has other types."""
+    name = kind.__name__.lower()
     try:
         item = msgspec.convert(fields, kind)
     except UNREADABLE as exc:
-        raise _bad_avro(_clip(str(exc)), kind) from exc
+        raise _bad_avro(_clip(str(exc)), name) from exc
     if isinstance(item, Record):
         for time in (item.modified, item.visited, item.next_check):
             if time is not None and time.tzinfo is None:  # of the logical type local-timestamp-…
-                raise _bad_avro(f"a time without a zone, {time.isoformat()!r}", kind)
+                raise _bad_avro(f"a time without a zone, {time.isoformat()!r}", name)
     return item
 
 
@@ -192,10 +191,8 @@ def schema_document(name: str) -> Any:  # JSON
     return json.loads(files("schemas").joinpath(f"{name}.avsc").read_text("utf-8"))
 
 
-def _bad_avro(problem: str, kind: type[RecordOrMembership]) -> RecordError:
-    return RecordError(
-        "bad-avro", f"{problem}; expected one Avro datum of a {kind.__name__.lower()}"
-    )
+def _bad_avro(problem: str, name: str) -> RecordError:
+    return RecordError("bad-avro", f"{problem}; expected one Avro datum of a {name}")
 
 
 def _clip(text: str) -> str:

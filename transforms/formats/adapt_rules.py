@@ -5,11 +5,9 @@ is the adapter of a format that holds some fields and loses the others; `encode_
 contents as the user chose.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from enum import Enum
-from operator import attrgetter, is_
-from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -68,58 +66,6 @@ class Draft(Struct):
         if not self.losses or is_deletion(self.record):
             return (self.record,), ()
         return (self.record,), tuple(self.losses)
-
-
-Rule = Callable[[Draft, Target], None]
-
-
-class RuleOf(NamedTuple):
-    """A rule, and the records that it is for.
-
-    With `fields`, it is for records that state one of them; with `is_needed`, for those of which
-    that is true when it is the rule's turn; with both, for records that meet both; with neither,
-    for all.
-    """
-
-    rule: Rule
-    fields: tuple[str, ...] = ()
-    is_needed: Callable[[Record], bool] | None = None
-
-
-class RuleTable:
-    """Rules in their order.
-
-    Records that state the same fields need the same rules, which are chosen once.
-    """
-
-    def __init__(self, rules: Iterable[RuleOf]) -> None:
-        self._rules = tuple(rules)
-        self._fields = sorted({field for rule in self._rules for field in rule.fields})
-        self._values = attrgetter(*self._fields)
-        self._usual = self._values(Record(url="", action=Action.ADD))
-        self._chosen: dict[tuple[bool, ...], tuple[RuleOf, ...]] = {}
-        self._usual_rules = self._choose((True,) * len(self._fields))
-
-    def apply(self, record: Record, target: Target) -> tuple[tuple[Record], tuple[Loss, ...]]:
-        values = self._values(record)
-        if values == self._usual:  # costs a third of the look-up: most URLs of a listing are so
-            rules = self._usual_rules
-        else:
-            as_usual = tuple(map(is_, values, self._usual))
-            chosen = self._chosen.get(as_usual)
-            rules = self._choose(as_usual) if chosen is None else chosen
-        draft = None
-        for rule, _, is_needed in rules:
-            if is_needed is None or is_needed(draft.record if draft else record):
-                draft = draft or Draft(record)
-                rule(draft, target)
-        return draft.finish() if draft else ((record,), ())
-
-    def _choose(self, as_usual: tuple[bool, ...]) -> tuple[RuleOf, ...]:
-        other = {name for name, same in zip(self._fields, as_usual, strict=True) if not same}
-        rules = tuple(rule for rule in self._rules if not rule.fields or other & set(rule.fields))
-        self._chosen[as_usual] = rules
-        return rules
 
 
 def is_deletion(record: Record) -> bool:

@@ -229,7 +229,7 @@ class _BlockReader:
     def _read_fields(self, stream: IO[bytes]) -> object:
         """Read a datum. If the first one has another schema than ours, so have all."""
         try:
-            fields = avro.read_fields(stream, self._kind, written=self._container.written)
+            fields = avro.read_fields(stream, self._container.kind, written=self._container.written)
         except RecordError as exc:
             if exc.code == "other-schema" and not self._is_resolved:
                 raise FormatError(f"{self._span.source}: {exc.reason}") from exc

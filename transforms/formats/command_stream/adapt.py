@@ -10,8 +10,8 @@ arrives. Blanks around the name of a principal are no loss either: the deployed 
 
 import re
 from collections.abc import Callable
-from functools import partial
 from itertools import product
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -21,8 +21,6 @@ from schemas.record import Action, Authmethod, Crawl, Extra, Meta, Record
 from transforms.formats.adapt_rules import (
     HINTS,
     Draft,
-    RuleOf,
-    RuleTable,
     body_as_content,
     counted,
     field_of,
@@ -63,17 +61,20 @@ _LISTED_HINTS = frozenset(
 """Hints that a listing has, except a display URL. Most records have these: a look-up is fast."""
 _UNLISTED_HINTS = tuple(name for name in HINTS if name not in (*_LISTED_FLAGS, "display_url"))
 _UNRETRIEVED_HINTS = ("crawl_immediately", "authmethod", "pagerank", "feedrank", "scoring")
-_NO_HINTS = Crawl()
+_document_fields = attrgetter(
+    *("content", "body", "mimetype", "charset", "acl", "history", "categories", "fields"),
+    *("metadata", *_UNHELD_FIELDS, *_TEXTS),
+)
+_NO_DOCUMENT = _document_fields(Record(url="", action=Action.ADD))
 _NO_PATTERNS = "command streams have no patterns"
 _CHARSET = re.compile(r""";\s*charset\s*=\s*"?([^\s;"]*)""", re.IGNORECASE)
 _PARAMETER = re.compile(r"[\w.:+-]+", re.ASCII)
 
 
 def _adapter(
-    refuse: Callable[[Record], None], *rules: RuleOf, has_acls: bool = True
+    refuse: Callable[[Record], None], fit: Callable[[Draft, Target], None], *, has_acls: bool = True
 ) -> Callable[[Target], Adapter]:
-    """Return the `Format.adapter` of a stream: a check that may reject a record, then rules."""
-    table = RuleTable(rules)
+    """Return the `Format.adapter` of a stream: a check that may reject a record, and its rules."""
     update_index, delete_pattern = Action.UPDATE_INDEX, Action.DELETE_PATTERN
 
     def adapter(target: Target) -> Adapter:
@@ -86,12 +87,14 @@ def _adapter(
                     found = f"a deletion by the pattern {record.url!r}"
                     reason = f"{found}; expected a deletion of one URL, because {_NO_PATTERNS}"
                     raise RecordError("delete-pattern", reason)
+                draft = Draft(record)
                 if has_acls and is_alone(record):
-                    return left_out(Draft(record))
+                    return left_out(draft)
                 refuse(record)
             except RecordError as exc:
                 return rejected(record, exc)
-            return table.apply(record, target)
+            fit(draft, target)
+            return draft.finish()
 
         return adapt
 
@@ -128,19 +131,45 @@ def _refuse_documents(record: Record) -> None:
         )
 
 
-def _has_other_hints(record: Record) -> bool:
-    return record.crawl is not None and record.crawl not in _LISTED_HINTS
+def _fit_listing(draft: Draft, _target: Target) -> None:
+    record = draft.record
+    has_other_hints = record.crawl is not None and record.crawl not in _LISTED_HINTS
+    if record.metadata or has_other_hints:
+        lose_protection(draft)
+    if _document_fields(record) != _NO_DOCUMENT:
+        _lose_document(draft)
+    if has_other_hints:
+        lose_hints(draft, _UNLISTED_HINTS)
+        _lose_bad_urls(draft)
+    if record.extras:
+        _lose_other_extras(draft, keeps_params=False)
 
 
-def _may_be_protected(record: Record) -> bool:
-    return bool(record.metadata) or _has_other_hints(record)
+def _fit_document(draft: Draft, target: Target) -> None:
+    if draft.record.body is not None:
+        _body_as_utf8(draft, target)
+    lose_fields(draft, _UNHELD_FIELDS)
+    _authmethod_as_secure(draft)
+    lose_hints(draft, _UNRETRIEVED_HINTS)
+    lose_history(draft)
+    _lose_bad_urls(draft)
+    _lose_other_extras(draft, keeps_params=True)
+    texts_as_metadata(draft, target)
+    fields_as_metadata(draft, target)
+    _fit_metadata(draft)
+    _charset_in_mimetype(draft)
+    _fit_acl(draft)
 
 
-def _lose_protection(draft: Draft, _target: Target) -> None:
+def _fit_answer(draft: Draft, _target: Target) -> None:
     lose_protection(draft)
+    _lose_document(draft)
+    lose_fields(draft, ("modified",))
+    lose_hints(draft, HINTS)
+    _keep_answer(draft)
 
 
-def _lose_document(draft: Draft, _target: Target) -> None:
+def _lose_document(draft: Draft) -> None:
     """Drop the fields of a document that neither a listing nor an answer has."""
     lose_acl(draft)
     lose_content(draft)
@@ -158,18 +187,6 @@ def _lose_named(draft: Draft, field: str, names: tuple[str, ...]) -> None:
         draft.change(**{field: ()})
 
 
-def _lose_unlisted_hints(draft: Draft, target: Target) -> None:
-    lose_hints(draft, _UNLISTED_HINTS)
-    _lose_bad_urls(draft, target)
-
-
-def _lose_unretrieved(draft: Draft, _target: Target) -> None:
-    lose_fields(draft, _UNHELD_FIELDS)
-    _authmethod_as_secure(draft)
-    lose_hints(draft, _UNRETRIEVED_HINTS)
-    lose_history(draft)
-
-
 def _authmethod_as_secure(draft: Draft) -> None:
     """Express an authmethod as `secure`; if a record states both, the more secure one counts."""
     crawl = draft.record.crawl
@@ -178,12 +195,7 @@ def _authmethod_as_secure(draft: Draft) -> None:
         draft.change(crawl=replace(crawl, secure=is_secure))
 
 
-def _lose_time_and_hints(draft: Draft, _target: Target) -> None:
-    lose_fields(draft, ("modified",))
-    lose_hints(draft, HINTS)
-
-
-def _lose_bad_urls(draft: Draft, _target: Target) -> None:
+def _lose_bad_urls(draft: Draft) -> None:
     """Drop URLs that Java refuses: the deployed parser stops at them."""
     crawl = draft.record.crawl
     if crawl is None:
@@ -198,7 +210,7 @@ def _lose_bad_urls(draft: Draft, _target: Target) -> None:
     draft.change(crawl=replace(crawl, anchors=anchors))
 
 
-def _lose_other_extras(draft: Draft, _target: Target, *, keeps_params: bool) -> None:
+def _lose_other_extras(draft: Draft, *, keeps_params: bool) -> None:
     """Keep unknown commands, and the params of a retriever."""
 
     def is_kept(extra: Extra) -> bool:
@@ -217,7 +229,7 @@ def _keep_extras(draft: Draft, is_kept: Callable[[Extra], bool]) -> None:
         draft.change(extras=tuple(filter(is_kept, extras)))
 
 
-def _keep_answer(draft: Draft, _target: Target) -> None:
+def _keep_answer(draft: Draft) -> None:
     """Keep one user with its groups, and one status, in the order of a stream."""
     by_place: dict[str, Extra] = {}
     for extra in draft.record.extras:
@@ -240,7 +252,7 @@ def _body_as_utf8(draft: Draft, target: Target) -> None:
         draft.change(charset="UTF-8")
 
 
-def _charset_in_mimetype(draft: Draft, _target: Target) -> None:
+def _charset_in_mimetype(draft: Draft) -> None:
     """Write the charset as a parameter of the mimetype: `text/html; charset=UTF-8`."""
     mimetype, charset = draft.record.mimetype, draft.record.charset
     if charset is None:
@@ -254,7 +266,7 @@ def _charset_in_mimetype(draft: Draft, _target: Target) -> None:
     draft.change(mimetype=mimetype, charset=None)
 
 
-def _fit_metadata(draft: Draft, _target: Target) -> None:
+def _fit_metadata(draft: Draft) -> None:
     """Keep text, and each pair once, as the deployed parser does."""
     fitted: dict[Meta, None] = {}
     for meta in draft.record.metadata:
@@ -271,7 +283,7 @@ def _fit_metadata(draft: Draft, _target: Target) -> None:
         draft.change(metadata=tuple(fitted))
 
 
-def _fit_acl(draft: Draft, _target: Target) -> None:
+def _fit_acl(draft: Draft) -> None:
     """Fit an ACL to the commands, which have one rule of case for all principals."""
     acl = draft.record.acl
     if acl is None:
@@ -312,36 +324,6 @@ def _unify_case(draft: Draft, principals: tuple[Principal, ...]) -> tuple[Princi
     return tuple(replace(principal, case_sensitive=is_sensitive) for principal in principals)
 
 
-_TEXT_FIELDS = (*_TEXTS, "categories", "fields", "metadata")
-_DOCUMENT_FIELDS = (
-    *("content", "body", "mimetype", "charset", "acl", "history"),
-    *(*_UNHELD_FIELDS, *_TEXT_FIELDS),
-)
-
-lister_adapter = _adapter(
-    _refuse_update,
-    RuleOf(_lose_protection, is_needed=_may_be_protected),
-    RuleOf(_lose_document, fields=_DOCUMENT_FIELDS),
-    RuleOf(_lose_unlisted_hints, is_needed=_has_other_hints),
-    RuleOf(partial(_lose_other_extras, keeps_params=False), fields=("extras",)),
-)
-retriever_adapter = _adapter(
-    _refuse_without_content,
-    RuleOf(_body_as_utf8, fields=("body",)),
-    RuleOf(_lose_unretrieved, fields=(*_UNHELD_FIELDS, "crawl", "history")),
-    RuleOf(_lose_bad_urls, fields=("crawl",)),
-    RuleOf(partial(_lose_other_extras, keeps_params=True), fields=("extras",)),
-    RuleOf(texts_as_metadata, fields=(*_TEXTS, "categories")),
-    RuleOf(fields_as_metadata, fields=("fields",)),
-    RuleOf(_fit_metadata, fields=_TEXT_FIELDS),
-    RuleOf(_charset_in_mimetype, fields=("charset", "body")),
-    RuleOf(_fit_acl, fields=("acl",)),
-)
-authorizer_adapter = _adapter(
-    _refuse_documents,
-    RuleOf(_lose_protection, is_needed=_may_be_protected),
-    RuleOf(_lose_document, fields=_DOCUMENT_FIELDS),
-    RuleOf(_lose_time_and_hints, fields=("modified", "crawl")),
-    RuleOf(_keep_answer),
-    has_acls=False,
-)
+lister_adapter = _adapter(_refuse_update, _fit_listing)
+retriever_adapter = _adapter(_refuse_without_content, _fit_document)
+authorizer_adapter = _adapter(_refuse_documents, _fit_answer, has_acls=False)
