@@ -12,12 +12,11 @@ from schemas.record import Record
 from schemas.reject import Reject, reject_record
 from transforms.formats import all_formats, by_name
 from transforms.formats.adapt_rules import counted, encode_contents, hold_fields
-from transforms.formats.base import Adapted, Adapter, Outcome, Target
+from transforms.formats.base import Adapted, Adapter, Target
 
 __all__ = [
     "Adapted",
     "Adapter",
-    "Outcome",
     "Target",
     "adapt",
     "adapt_membership",

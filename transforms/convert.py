@@ -40,6 +40,7 @@ from transforms.formats import (
     by_name,
     find_format,
 )
+from transforms.formats.adapt_rules import rejected
 from transforms.normalize import normalize
 from transforms.sources import SourceConfig, SpanRequest, read_span, source_of
 from transforms.sources.state_changes import SEEN, StateChangeFile
@@ -193,7 +194,7 @@ class SpanConversion:
                         add_notice(self._account.notices, notice)
                 outcomes, losses = self._adapter(normalize(result))
             except Exception as exc:
-                outcomes, losses = (_reject_for(result, exc, stage="adapt"),), ()
+                outcomes, losses = rejected(result, record_error(exc))
             for loss in losses:
                 self._lose(loss)
             if len(outcomes) > 1:

@@ -13,16 +13,21 @@ from pathlib import Path
 
 import apache_beam as beam
 import msgspec
+from msgspec.structs import replace
 
 from schemas.account import Account, Chunk, merge
+from schemas.avro import carried_bytes
 from schemas.errors import FeedferryError
+from schemas.membership import Membership, RecordOrMembership
 from schemas.notice import REFUSED, Loss
 from schemas.record import Record
-from schemas.reject import record_error, reject_record
+from schemas.reject import Reject, record_error
 from schemas.span import Span
 from transforms import convert as _convert
-from transforms.adapt import Adapter, Target, adapter, check_loss
+from transforms.adapt import Adapter, Target, adapt_membership, adapter, check_loss
 from transforms.formats import ReadOptions, ReadResult
+from transforms.formats.adapt_rules import rejected
+from transforms.formats.base import Outcome
 from transforms.normalize import normalize
 from transforms.sinks.push.outcome import PushProgress
 from transforms.sinks.push.pusher import Pusher
@@ -70,7 +75,7 @@ class Merge(beam.PTransform):
     """Turn accounts into their sum."""
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
-        keyed = beam.Map(_key).with_output_types(tuple[str, bytes])
+        keyed = beam.Map(_with_key, "account").with_output_types(tuple[str, bytes])
         return (
             pcoll
             | "Key" >> keyed
@@ -99,8 +104,9 @@ class ReadRecords(beam.PTransform):
 class Adapt(beam.PTransform):
     """Normalize records, and turn them into records that the target holds, and losses.
 
-    Other results are passed on. The pipeline fails with LossRefusedError at a loss of a field in
-    `refused`: by default where a document would become public or empty.
+    Groups are rejected by a target without groups; other results are passed on. The pipeline fails
+    with LossRefusedError at a loss of a field in `refused`: by default where a document would
+    become public or empty.
     """
 
     target: Target
@@ -128,7 +134,7 @@ class Push(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
         name = self.settings.appliance.name
-        owned = beam.Map(_own, name).with_output_types(tuple[str, bytes])
+        owned = beam.Map(_with_key, name).with_output_types(tuple[str, bytes])
         push = beam.Map(_push, self.settings, self.root, self.folder)
         return (
             pcoll
@@ -138,8 +144,8 @@ class Push(beam.PTransform):
         )
 
 
-def _own(chunk: bytes, name: str) -> tuple[str, bytes]:
-    return name, chunk
+def _with_key(element: bytes, key: str) -> tuple[str, bytes]:
+    return key, element
 
 
 def _push(
@@ -179,28 +185,32 @@ def _read(span: bytes, options: ReadOptions, config: SourceConfig | None) -> Ite
 def _adapt(
     result: ReadResult, target: Target, refused: frozenset[str]
 ) -> Iterator[ReadResult | Loss]:
-    if not isinstance(result, Record):
+    if not isinstance(result, Record | Membership):
         yield result
         return
-    try:
-        outcomes, losses = _adapter(target)(normalize(result))
-    except Exception as exc:
-        error = record_error(exc)
-        yield reject_record(result, code=error.code, reason=error.reason, stage="adapt")
-        return
+    outcomes, losses = _adapt_result(result, target)
     for loss in losses:
         check_loss(loss, refused, source=result.provenance.source)
-    yield from outcomes
+    for outcome in outcomes:
+        is_reject = isinstance(outcome, Reject)
+        yield replace(outcome, data=carried_bytes(result)) if is_reject else outcome
     yield from losses
+
+
+def _adapt_result(
+    result: RecordOrMembership, target: Target
+) -> tuple[tuple[Outcome | Membership, ...], tuple[Loss, ...]]:
+    if isinstance(result, Membership):
+        return (adapt_membership(result, target),), ()
+    try:
+        return _adapter(target)(normalize(result))
+    except Exception as exc:
+        return rejected(result, record_error(exc))
 
 
 @cache
 def _adapter(target: Target) -> Adapter:
     return adapter(target)
-
-
-def _key(account: bytes) -> tuple[str, bytes]:
-    return "account", account
 
 
 def _merge(accounts: Iterable[bytes]) -> bytes:

@@ -12,6 +12,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from pipelines.convert.runners import LocalRunner
 from schemas.account import Account, Chunk, LossCount
 from schemas.acl import Access, Acl, Principal, Scope
+from schemas.membership import Member, Membership
 from schemas.notice import Loss
 from schemas.record import Action, Arrival, Provenance, Record
 from schemas.reject import Reject
@@ -191,14 +192,18 @@ DOCUMENT = Record(
 def test_records_are_normalized_and_adapted_and_others_are_passed_on() -> None:
     crawled = Record(url=f"{HOST}/a", action=Action.ADD, arrival=Arrival.CRAWLED)
     reject = Reject(code="malformed", reason="an & that is not escaped", stage="read")
+    group = Membership(group=Member(name="staff", scope=Scope.GROUP))
     public = msgspec.structs.replace(DOCUMENT, url=f"{HOST}/plan.txt", acl=None)
     loss = Loss(field="acl", url=public.url, detail="1 principal")
     adapt = Adapt(Target(format="thunderstone"), refused=frozenset({"content"}))
 
     with beam.Pipeline(runner=LocalRunner()) as pipeline:
-        results = pipeline | beam.Create([DOCUMENT, crawled, reject]) | adapt
-        shown = results | beam.Map(lambda each: each.code if isinstance(each, Reject) else each)
-        assert_that(shown, equal_to([public, loss, "crawled", "malformed"]))
+        results = pipeline | beam.Create([DOCUMENT, crawled, reject, group]) | adapt
+        shown = results | beam.Map(
+            lambda each: (each.code, bool(each.data)) if isinstance(each, Reject) else each
+        )
+        rejects = [("crawled", True), ("malformed", False), ("membership", True)]
+        assert_that(shown, equal_to([public, loss, *rejects]))
 
 
 def test_a_record_that_would_become_public_ends_the_pipeline() -> None:
