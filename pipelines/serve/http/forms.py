@@ -128,21 +128,23 @@ def _name_of(part: MultipartSegment) -> str:
 
 
 def _read_pairs(blocks: Iterable[bytes]) -> Iterator[Event]:
-    head, decoder = b"", None
+    is_name, pending = True, b""  # what is not decoded yet
     for piece, is_last in _split_pairs(blocks):
-        value = piece
-        if decoder is None:
-            head, equals, value = (head + piece).partition(b"=")
-            if len(head) > _MAX_HEAD_BYTES:
-                raise RefusedError(400, f"{head[:80]!r}; expected name=value")
+        pending += piece
+        if is_name:
+            name, equals, value = pending.partition(b"=")
+            if len(name) > _MAX_HEAD_BYTES:
+                raise RefusedError(400, f"{name[:80]!r}; expected name=value")
             if not equals and not is_last:
                 continue
-            decoder = PercentDecoder()
-            yield decoder.decode(head, is_last=True).decode("latin-1")
-        if decoded := decoder.decode(value, is_last=is_last):
-            yield decoded
-        if is_last:
-            head, decoder = b"", None
+            yield unquote(name).decode("latin-1")
+            is_name, pending = False, value
+        cut = -1 if is_last else pending.rfind(b"%", max(len(pending) - 2, 0))
+        cut = len(pending) if cut < 0 else cut  # before an escape that may be incomplete
+        if cut:
+            yield unquote(pending[:cut])
+        pending = pending[cut:]
+        is_name = is_last
 
 
 def _split_pairs(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
@@ -187,25 +189,8 @@ def decompress(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     raise RefusedError(415, f"Content-Encoding: {encoding!r}; expected gzip or none")
 
 
-class PercentDecoder:
-    """Decodes a text of application/x-www-form-urlencoded, in which `+` is a space."""
-
-    def __init__(self) -> None:
-        self._incomplete = b""
-
-    def decode(self, block: bytes, *, is_last: bool) -> bytes:
-        """Return the decoded text up to an escape that may continue in the next block."""
-        block = self._incomplete + block
-        cut = -1 if is_last else block.rfind(b"%", max(len(block) - 2, 0))
-        if cut < 0:
-            self._incomplete = b""
-            return unquote(block)
-        self._incomplete = block[cut:]
-        return unquote(block[:cut])
-
-
 def unquote(block: bytes) -> bytes:
-    """Decode a percent-encoded text; a `%` that begins no escape is kept.
+    """Decode a percent-encoded text, in which `+` is a space; a `%` that begins no escape is kept.
 
     Quoted-printable is the same code with other signs, and the standard library decodes it in C:
     three times as fast for base64, twenty times for XML. The result differs, and is not used, if a

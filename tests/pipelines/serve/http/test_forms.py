@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.serve.http import forms
-from pipelines.serve.http.forms import PIECE_BYTES, PercentDecoder, decompress, limit_size
+from pipelines.serve.http.forms import PIECE_BYTES, decompress, limit_size
 from pipelines.serve.http.server import RefusedError
 
 KNOWN = ("datasource", "feedtype")
@@ -253,9 +253,7 @@ def body_refusal(blocks: Iterable[bytes]) -> tuple[int, str]:
 
 
 def decoded(blocks: list[bytes]) -> bytes:
-    decoder = PercentDecoder()
-    pieces = [decoder.decode(block, is_last=False) for block in blocks]
-    return b"".join([*pieces, decoder.decode(b"", is_last=True)])
+    return read([b"data=", *blocks], URLENCODED)[1]
 
 
 @pytest.mark.parametrize(
