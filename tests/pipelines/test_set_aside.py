@@ -2,18 +2,13 @@
 
 import json
 import re
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from pipelines.cli.convert_options import ConvertOptions
-from pipelines.serve.forward_journal import FILE_NAME, DeliveryOutcome, ForwardJournal, ForwardState
-from pipelines.serve.forwarder import Convert, Forwarder, Notifier
-from pipelines.serve.gateway import DRAIN_SECONDS, Gateway
+from pipelines.serve.forward_journal import DeliveryOutcome, ForwardJournal, ForwardState
+from pipelines.serve.forwarder import Convert
+from pipelines.serve.gateway import DRAIN_SECONDS
 from pipelines.serve.rehearsal.index import DeliveryStatus, Index
 from pipelines.serve.retry import retry
 from pipelines.serve.spool_writer import SpoolWriter
@@ -21,12 +16,11 @@ from pipelines.serve.worker_process import WorkerProcess
 from schemas.errors import BusyError, ConfigError
 from support import hostile_work as work
 from support.archives import document, gsa_feed
-from support.fake_appliance import GSA, SUCCESS, THUNDERSTONE, FakeClient, Sent, replace_client
-from support.served import run, serving, wait_until
+from support.fake_appliance import GSA, THUNDERSTONE, FakeClient, replace_client
+from support.gateways import GatewayRun, accepting
+from support.served import post_form, run, serving, wait_until
 from support.spools import HandSpool
-from transforms.retry import RetryPolicy
-from transforms.sinks.push.model import ApplianceResponse
-from transforms.sinks.push.settings import PushSettings
+from transforms.sinks.push.wire.protocol import Appliance
 from transforms.sources.spool import read_deliveries
 
 pytestmark = pytest.mark.slow
@@ -34,10 +28,6 @@ pytestmark = pytest.mark.slow
 LIMIT, PLENTY = 3.0, 60.0
 FAILED = "Internal Error: ZeroDivisionError('division by zero')"
 DIED = "begun 3 times and never finished: the process ended each time"
-
-
-def accepting(_sent: Sent) -> ApplianceResponse:
-    return SUCCESS
 
 
 def sent(wire: FakeClient) -> list[tuple[str | None, list[str]]]:
@@ -51,36 +41,24 @@ def spool(tmp_path: Path) -> HandSpool:
     return HandSpool(tmp_path / "spool")
 
 
-@contextmanager
 def forwarding(
     spool: HandSpool,
     convert: Convert,
     *,
     limit: float = PLENTY,
-    to: object = GSA,
+    to: Appliance = GSA,
     drain_seconds: float = DRAIN_SECONDS,
-) -> Iterator[Gateway]:
-    options = ConvertOptions(inputs=(), output="", to_format="", accept_loss=frozenset())
-    settings = PushSettings(
-        appliance=msgspec.convert(to, type(GSA)), retry=RetryPolicy(max_attempts=1)
-    )
-    said: list[str] = []
-    notifier = Notifier(warn=said.append, inform=said.append)
+) -> GatewayRun:
+    """A gateway that converts in a worker process."""
     worker = WorkerProcess(limit_seconds=limit)
-    forwarder = Forwarder(spool.root, options, settings, notifier, worker=worker, convert=convert)
-    retry = RetryPolicy(first_seconds=0.01)
-    with Gateway(forwarder, retry=retry, drain_seconds=drain_seconds) as forwards:
-        yield forwards
-
-
-def settle(forwards: Gateway) -> None:
-    wait_until(lambda: forwards.backlog() == 0)
-
-
-def journal(spool: HandSpool) -> list[tuple[int, ForwardState]]:
-    lines = (spool.root / "forward" / FILE_NAME).read_bytes().splitlines()
-    found = [msgspec.json.decode(line, type=DeliveryOutcome) for line in lines]
-    return [(one.ordinal, one.state) for one in found]
+    return GatewayRun(
+        spool,
+        appliance=to,
+        first_pause_seconds=0.01,
+        drain_seconds=drain_seconds,
+        worker=worker,
+        convert=convert,
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,9 +80,7 @@ def test_what_cannot_be_converted_is_set_aside_and_the_others_are_forwarded(
     wire = replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "bad", "full")
     spool.feed(gsa_feed(document(2)), "crm")
-    with forwarding(spool, convert, limit=limit) as forwards:
-        settle(forwards)
-        (one,) = forwards.set_aside()
+    (one,) = forwarding(spool, convert, limit=limit).to_the_end().gateway.set_aside()
     assert (one.ordinal, one.name, one.feedtype, one.reason) == (1, "bad", "full", reason)
     assert sent(wire) == [("incremental", ["2.txt"])]
 
@@ -117,9 +93,8 @@ def test_a_conversion_that_ended_with_its_gateway_three_times_is_set_aside(
     attempts = spool.root / "attempts"
     attempts.mkdir()
     (attempts / "gateway-1").write_text("3")
-    with forwarding(spool, work.convert_failing) as forwards:
-        settle(forwards)
-        assert [one.reason for one in forwards.set_aside()] == [DIED]
+    run = forwarding(spool, work.convert_failing).to_the_end()
+    assert [one.reason for one in run.gateway.set_aside()] == [DIED]
 
 
 def test_a_gateway_that_is_stopped_does_not_count_as_an_attempt(
@@ -128,10 +103,9 @@ def test_a_gateway_that_is_stopped_does_not_count_as_an_attempt(
     replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "bad")
     attempts = spool.root / "attempts" / "gateway-1"
-    with forwarding(spool, work.convert_looping, drain_seconds=0.0):
-        wait_until(attempts.exists)
+    run = forwarding(spool, work.convert_looping, drain_seconds=0.0).until(attempts.exists)
     assert not attempts.exists()
-    assert journal(spool) == []
+    assert run.journal() == []
 
 
 def test_a_retried_delivery_is_forwarded_with_all_later_ones_of_its_datasource(
@@ -140,22 +114,20 @@ def test_a_retried_delivery_is_forwarded_with_all_later_ones_of_its_datasource(
     wire = replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "bad", "full")
     spool.feed(gsa_feed(document(2)), "crm")
-    with forwarding(spool, work.convert_failing) as forwards:
-        settle(forwards)
-        (spool.root / "fixed").touch()
-        spool.feed(gsa_feed(document(3)), "bad")
-        settle(forwards)
+    forwarding(spool, work.convert_failing).to_the_end()
+    (spool.root / "fixed").touch()
+    spool.feed(gsa_feed(document(3)), "bad")
+    forwarding(spool, work.convert_failing).to_the_end()
     retry(spool.root, "1")
-    with forwarding(spool, work.convert_failing) as forwards:
-        settle(forwards)
-        assert forwards.set_aside() == []
+    run = forwarding(spool, work.convert_failing).to_the_end()
+    assert run.gateway.set_aside() == []
     assert sent(wire) == [
         ("incremental", ["2.txt"]),
         ("incremental", ["3.txt"]),
         ("full", ["1.txt"]),
         ("incremental", ["3.txt"]),
     ]
-    states = [state for ordinal, state in journal(spool) if ordinal == 1]
+    states = [one.state for one in run.journal() if one.ordinal == 1]
     assert states == [ForwardState.SET_ASIDE, ForwardState.RETRIED, ForwardState.FORWARDED]
 
 
@@ -164,16 +136,14 @@ def test_a_delivery_that_a_later_full_feed_supersedes_is_not_forwarded_again(
 ) -> None:
     wire = replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "bad", "full")
-    with forwarding(spool, work.convert_failing) as forwards:
-        settle(forwards)
-        (spool.root / "fixed").touch()
-        spool.feed(gsa_feed(document(2)), "bad", "full")
-        settle(forwards)
+    forwarding(spool, work.convert_failing).to_the_end()
+    (spool.root / "fixed").touch()
+    spool.feed(gsa_feed(document(2)), "bad", "full")
+    forwarding(spool, work.convert_failing).to_the_end()
     retry(spool.root, "bad")
-    with forwarding(spool, work.convert_failing) as forwards:
-        settle(forwards)
+    last = forwarding(spool, work.convert_failing).to_the_end().journal()[-1]
     assert sent(wire) == [("full", ["2.txt"])]
-    assert journal(spool)[-1] == (1, ForwardState.LEFT_OUT)
+    assert (last.ordinal, last.state) == (1, ForwardState.LEFT_OUT)
 
 
 def test_a_full_feed_whose_deletions_the_index_cannot_say_is_set_aside(
@@ -182,9 +152,8 @@ def test_a_full_feed_whose_deletions_the_index_cannot_say_is_set_aside(
     wire = replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "crm", "full")
     set_aside(spool)
-    with forwarding(spool, work.convert_failing, to=THUNDERSTONE) as forwards:
-        settle(forwards)
-        (one,) = forwards.set_aside()
+    run = forwarding(spool, work.convert_failing, to=THUNDERSTONE).to_the_end()
+    (one,) = run.gateway.set_aside()
     assert one.reason == "the index could not digest it, so its deletions are not known"
     assert [one for one in wire.sent if one.chunk] == []
 
@@ -274,12 +243,6 @@ def test_a_retry_is_refused_while_a_receiver_has_the_spool(spool: HandSpool) -> 
         retry(spool.root, "all")
 
 
-def posted(url: str, path: str, *fields: str, text: bytes) -> bytes:
-    words = [word for field in (*fields, "data=<-") for word in ("-F", field)]
-    command = ["curl", "-sS", "--noproxy", "*", "--max-time", "60", *words, url + path]
-    return subprocess.run(command, input=text, capture_output=True, check=True).stdout
-
-
 FORM_FEEDS = [
     ("/xmlgroups", ("groupsource=ldap", "feedtype=full"), b"\x0b<xmlgroups>"),
     (
@@ -297,10 +260,10 @@ def test_a_form_feed_in_a_feed_stops_neither_the_index_nor_a_gateway(
     flags = ("--feed-timeout", "3s", "--backlog-interval", "50ms")
     with serving(tmp_path / "new") as new:
         with serving(tmp_path / "old", "--forward", new.url, *flags) as old:
-            assert posted(old.url, path, *fields, text=text) == b"Success"
+            assert post_form(old.url + path, *fields, "data=<-", text=text) == b"Success"
             good = gsa_feed(document(2))
             fields = ("datasource=wiki", "feedtype=incremental")
-            assert posted(old.url, "/xmlfeed", *fields, text=good) == b"Success"
+            assert post_form(f"{old.url}/xmlfeed", *fields, "data=<-", text=good) == b"Success"
             wait_until(lambda: old.get("/getbacklogcount") == b"0")
             wait_until(lambda: "http://intranet.example.com/2.txt" in old.urls())
             assert "http://intranet.example.com/2.txt" in new.urls()

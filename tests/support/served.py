@@ -70,6 +70,13 @@ class Served:
         return [delivery.feedtype for delivery in read_deliveries(self.spool)]
 
 
+def post_form(url: str, *fields: str, text: bytes = b"") -> bytes:
+    """Post the fields of a form with curl, which reads `-` from the text; return the reply."""
+    words = [word for field in fields for word in ("-F", field)]
+    command = ["curl", "-sS", "--noproxy", "*", "--max-time", "60", *words, url]
+    return subprocess.run(command, input=text, capture_output=True, check=False).stdout
+
+
 @contextmanager
 def serving(spool: Path, *flags: str) -> Iterator[Served]:
     """Run a receiver on a free port; end it by SIGTERM, and see that it ends well."""

@@ -9,26 +9,19 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from pipelines.cli.convert_options import ConvertOptions
-from pipelines.serve.forward_journal import FILE_NAME, DeliveryOutcome, ForwardJournal, ForwardState
-from pipelines.serve.forwarder import Forwarder, Notifier
-from pipelines.serve.gateway import DRAIN_SECONDS, RETRY, Gateway
-from pipelines.serve.rehearsal.index import Index
+from pipelines.serve.forward_journal import DeliveryOutcome, ForwardJournal, ForwardState
+from pipelines.serve.gateway import DRAIN_SECONDS
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 from support import fake_appliance
 from support.archives import ACL, BROKEN, HOST, document, gsa_feed, thunderstone
-from support.fake_appliance import GSA, SUCCESS, THUNDERSTONE, FakeClient, Sent
-from support.rehearsal import InlineWorker, digest_missing
+from support.fake_appliance import SUCCESS, THUNDERSTONE, FakeClient, Sent
+from support.gateways import GatewayRun, accepting, digest
 from support.served import wait_until
 from support.spools import HandSpool
-from transforms.retry import RetryPolicy
 from transforms.sinks.push.model import ApplianceResponse
-from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.wire.protocol import Appliance
 from transforms.sources.spool import read_deliveries
 
 pytestmark = pytest.mark.slow
@@ -37,11 +30,8 @@ Wired = Callable[[Callable[[Sent], ApplianceResponse]], FakeClient]
 AWAY = ApplianceResponse(error="nobody there")
 EMPTY = gsa_feed(datasource="crm", feedtype="full")
 _ITEM = re.compile(rb"<Type>([ID])</Type>\s*<Url>http://www\.example\.com/([^<]+)")
+WEB_RECORD = f'<record url="{HOST}/1" mimetype="text/html"/>'
 SECRET = gsa_feed(document(1, inside=ACL))
-
-
-def accepting(_sent: Sent) -> ApplianceResponse:
-    return SUCCESS
 
 
 def taking(sent: Sent) -> ApplianceResponse:
@@ -63,61 +53,6 @@ def spool(tmp_path: Path) -> HandSpool:
     return HandSpool(tmp_path / "spool")
 
 
-def digest(spool: Path) -> None:
-    """As the receiver does, which the gateway stands beside."""
-    spool.mkdir(exist_ok=True)
-    with Index(spool / "index.db") as index:
-        for delivery in read_deliveries(spool):
-            digest_missing(index, delivery, spool)
-
-
-class Run:
-    """A gateway on a spool, and what it said."""
-
-    def __init__(
-        self,
-        spool: HandSpool,
-        *,
-        appliance: Appliance = GSA,
-        accepted: tuple[str, ...] = (),
-        first_pause_seconds: float = RETRY.first_seconds,
-        drain_seconds: float = DRAIN_SECONDS,
-    ) -> None:
-        options = ConvertOptions(
-            inputs=(), output="", to_format="", accept_loss=frozenset(accepted)
-        )
-        settings = PushSettings(appliance=appliance, retry=RetryPolicy(max_attempts=1))
-        self.said: list[str] = []
-        self.remarks: list[str] = []
-        notifier = Notifier(warn=self.said.append, inform=self.remarks.append)
-        self.spool = spool.root
-        digest(spool.root)
-        forwarder = Forwarder(spool.root, options, settings, notifier, worker=InlineWorker())
-        self.gateway = Gateway(
-            forwarder,
-            retry=msgspec.structs.replace(RETRY, first_seconds=first_pause_seconds),
-            drain_seconds=drain_seconds,
-        )
-
-    def until(self, is_so: Callable[[], bool]) -> "Run":
-        with self.gateway:
-            wait_until(is_so)
-        return self
-
-    def to_the_end(self) -> "Run":
-        return self.until(lambda: self.gateway.backlog() == 0)
-
-    def until_told(self, words: str) -> "Run":
-        return self.until(lambda: any(words in line for line in self.said))
-
-    def journal(self) -> list[DeliveryOutcome]:
-        lines = (self.spool / "forward" / FILE_NAME).read_bytes().splitlines()
-        return [msgspec.json.decode(line, type=DeliveryOutcome) for line in lines]
-
-    def kept(self) -> list[str]:
-        return sorted(path.name for path in (self.spool / "forward").iterdir())
-
-
 def texts(wire: FakeClient) -> list[tuple[str | None, int]]:
     """The feedtype and the number of records of each feed that was sent."""
     return [(sent.feedtype, len(sent.names)) for sent in wire.sent]
@@ -127,24 +62,28 @@ def test_forwarded_delivery_leaves_only_a_line(spool: HandSpool, wired: Wired) -
     wired(accepting)
     spool.feed(gsa_feed(document(1), document(2)))
     spool.feed(gsa_feed(document(3)))
-    run = Run(spool).to_the_end()
+    run = GatewayRun(spool).to_the_end()
     found = [(one.ordinal, one.state, one.accepted, one.settled) for one in run.journal()]
     assert found == [(1, ForwardState.FORWARDED, 2, 1), (2, ForwardState.FORWARDED, 1, 2)]
     assert (run.kept(), run.said) == (["forwarded.jsonl"], [])
 
 
-def test_empty_full_feed_empties_the_datasource(spool: HandSpool, wired: Wired) -> None:
+@pytest.mark.parametrize(
+    ("feed", "posted", "sent"),
+    [
+        (EMPTY, ("crm", "full"), ["full"]),
+        (EMPTY, ("crm", "incremental"), []),
+        (gsa_feed(WEB_RECORD), ("web", "full"), ["metadata-and-url"]),
+    ],
+    ids=["empty-full", "empty-incremental", "full-web"],
+)
+def test_a_feed_is_sent_as_it_was_posted_unless_it_changes_nothing(
+    spool: HandSpool, wired: Wired, feed: bytes, posted: tuple[str, str], sent: list[str]
+) -> None:
     wire = wired(accepting)
-    spool.feed(EMPTY, "crm", "full")
-    Run(spool).to_the_end()
-    assert texts(wire) == [("full", 0)]
-
-
-def test_an_empty_feed_that_replaces_nothing_is_not_sent(spool: HandSpool, wired: Wired) -> None:
-    wire = wired(accepting)
-    spool.feed(EMPTY, "crm", "incremental")
-    Run(spool).to_the_end()
-    assert texts(wire) == []
+    spool.feed(feed, *posted)
+    GatewayRun(spool).to_the_end()
+    assert [one.feedtype for one in wire.sent] == sent
 
 
 @pytest.mark.parametrize(("feedtype", "sent"), [("full", "full"), ("replace", "replace")])
@@ -153,7 +92,7 @@ def test_groups_without_any_clear_their_source(
 ) -> None:
     wire = wired(accepting)
     spool.groups(b"<xmlgroups></xmlgroups>", "ldap", feedtype)
-    Run(spool).to_the_end()
+    GatewayRun(spool).to_the_end()
     assert texts(wire) == [(sent, 0)]
 
 
@@ -175,7 +114,7 @@ def test_full_feed_deletes_missing_documents_from_thunderstone(
     wire = wired(taking)
     spool.feed(gsa_feed(page("a"), page("b"), page("c")), "crm", "full")
     spool.feed(gsa_feed(page("b"), page("d")), "crm", "full")
-    run = Run(spool, appliance=THUNDERSTONE).to_the_end()
+    run = GatewayRun(spool, appliance=THUNDERSTONE).to_the_end()
     assert items(wire) == [
         [("I", "a"), ("I", "b"), ("I", "c")],
         [("D", "a"), ("D", "c")],
@@ -187,7 +126,7 @@ def test_full_feed_deletes_missing_documents_from_thunderstone(
 
 def test_full_feed_waits_for_its_digestion(spool: HandSpool, wired: Wired) -> None:
     wire = wired(taking)
-    run = Run(spool, appliance=THUNDERSTONE)
+    run = GatewayRun(spool, appliance=THUNDERSTONE)
     spool.feed(gsa_feed(page("a")), "crm", "full")
     spool.feed(gsa_feed(page("b")), "wiki")
     with run.gateway:
@@ -200,12 +139,8 @@ def test_full_feed_waits_for_its_digestion(spool: HandSpool, wired: Wired) -> No
 
 def test_full_feed_waits_for_earlier_digestions(spool: HandSpool) -> None:
     spool.feed(gsa_feed(page("a")), "crm", "full")
-    digest(spool.root)
-    options = ConvertOptions(inputs=(), output="", to_format="")
-    settings = PushSettings(appliance=THUNDERSTONE)
     (delivery,) = read_deliveries(spool.root)
-    notifier = Notifier(warn=print, inform=print)
-    forwarder = Forwarder(spool.root, options, settings, notifier, worker=InlineWorker())
+    forwarder = GatewayRun(spool, appliance=THUNDERSTONE).forwarder
     with closing(forwarder.journal) as journal:
         assert forwarder.is_ready(delivery)
         journal.append(DeliveryOutcome(2, ForwardState.FORWARDED))
@@ -215,12 +150,12 @@ def test_full_feed_waits_for_earlier_digestions(spool: HandSpool) -> None:
 def test_document_taken_during_a_pause_is_not_deleted(spool: HandSpool, wired: Wired) -> None:
     wired(taking)
     spool.feed(gsa_feed(page("a"), page("b")), "crm", "full")
-    Run(spool, appliance=THUNDERSTONE).to_the_end()
+    GatewayRun(spool, appliance=THUNDERSTONE).to_the_end()
     answers = iter([AWAY])
     wire = wired(lambda sent: next(answers, None) or taking(sent))
     spool.feed(gsa_feed(page("b")), "crm", "full")
     spool.feed(gsa_feed(page("a")), "wiki")
-    Run(spool, appliance=THUNDERSTONE, first_pause_seconds=1).to_the_end()
+    GatewayRun(spool, appliance=THUNDERSTONE, first_pause_seconds=1).to_the_end()
     assert items(wire) == [[("D", "a")], [("I", "a")], [("I", "b")]]
 
 
@@ -229,7 +164,7 @@ def test_document_taken_by_a_held_back_feed_is_deleted(spool: HandSpool, wired: 
     spool.feed(gsa_feed(page("a"), page("b")), "crm", "full")
     spool.feed(gsa_feed(page("b")), "crm", "full")
     spool.feed(gsa_feed(page("a").replace("<content>", f"{ACL}<content>")), "sec")
-    run = Run(spool, appliance=THUNDERSTONE)
+    run = GatewayRun(spool, appliance=THUNDERSTONE)
     run.until(lambda: run.gateway.backlog() == 1)
     assert items(wire) == [[("I", "a"), ("I", "b")], [("D", "a")], [("I", "b")]]
 
@@ -238,7 +173,7 @@ def test_forwarding_continues_when_thunderstone_is_back(spool: HandSpool, wired:
     answers = iter([AWAY, AWAY])
     wire = wired(lambda sent: next(answers, None) or taking(sent))
     spool.feed(gsa_feed(page("a")))
-    run = Run(spool, appliance=THUNDERSTONE, first_pause_seconds=0.01).to_the_end()
+    run = GatewayRun(spool, appliance=THUNDERSTONE, first_pause_seconds=0.01).to_the_end()
     assert items(wire) == [[("I", "a")], [("I", "a")], [("I", "a")]]
     told = (
         "delivery 1 of 'intranet': chunks/000001.xml: nobody there; held back, with later"
@@ -251,7 +186,7 @@ def test_held_back_full_feed_deletes_nothing(spool: HandSpool, wired: Wired) -> 
     wire = wired(taking)
     spool.feed(gsa_feed(document(1), document(2)), "crm", "full")
     spool.feed(SECRET, "crm", "full")
-    run = Run(spool, appliance=THUNDERSTONE).until_told("--accept-loss acl")
+    run = GatewayRun(spool, appliance=THUNDERSTONE).until_told("--accept-loss acl")
     assert (b"<Type>D</Type>" in b"".join(wire.texts), run.remarks) == (False, [])
 
 
@@ -259,7 +194,7 @@ def test_unreadable_full_feed_deletes_nothing(spool: HandSpool, wired: Wired) ->
     wire = wired(taking)
     spool.feed(gsa_feed(page("a")), "crm", "full")
     spool.feed(gsa_feed(BROKEN), "crm", "full")
-    run = Run(spool, appliance=THUNDERSTONE).to_the_end()
+    run = GatewayRun(spool, appliance=THUNDERSTONE).to_the_end()
     assert (items(wire), run.remarks) == ([[("I", "a")]], [])
     assert run.said == [
         f"delivery 2 of 'crm': 1 malformed rejected, in {run.spool}/forward/000000000002"
@@ -270,35 +205,28 @@ def test_unreadable_full_feed_deletes_nothing(spool: HandSpool, wired: Wired) ->
 def test_removed_delivery_is_not_sent_for_its_successor(spool: HandSpool, wired: Wired) -> None:
     wired(lambda _sent: AWAY)
     spool.feed(gsa_feed(page("a")))
-    Run(spool).until_told("nobody there")
+    GatewayRun(spool).until_told("nobody there")
     (spool.root / JOURNAL).unlink()
     (spool.root / "index.db").unlink()
     wire = wired(accepting)
     again = HandSpool(spool.root)
     again.feed(gsa_feed(page("b"), page("c")))
-    Run(again).to_the_end()
+    GatewayRun(again).to_the_end()
     assert [sent.names for sent in wire.sent] == [("b", "c")]
 
 
 def test_short_journal_of_the_spool_is_reported(spool: HandSpool, wired: Wired) -> None:
     wired(accepting)
     spool.feed(gsa_feed(document(1)))
-    run = Run(spool).to_the_end()
+    run = GatewayRun(spool).to_the_end()
     (spool.root / JOURNAL).write_bytes(b"")
     with pytest.raises(ConfigError) as caught:
-        Run(spool).to_the_end()
+        GatewayRun(spool).to_the_end()
     assert str(caught.value) == (
         f"{run.spool}/forward/forwarded.jsonl: has delivery 1, but deliveries.jsonl ends before it;"
         " expected its line there; restore the line, as the next delivery would have its number"
         " and count as forwarded"
     )
-
-
-def test_full_web_feed_is_sent_as_metadata_and_url(spool: HandSpool, wired: Wired) -> None:
-    wire = wired(accepting)
-    spool.feed(gsa_feed(f'<record url="{HOST}/1" mimetype="text/html"/>'), "web", "full")
-    Run(spool).to_the_end()
-    assert [sent.feedtype for sent in wire.sent] == ["metadata-and-url"]
 
 
 @pytest.mark.parametrize(
@@ -323,7 +251,7 @@ def test_unreadable_feed_is_set_aside(
     wire = wired(accepting)
     spool.feed(feed, "crm", "full")
     spool.feed(gsa_feed(document(3)), "crm")
-    run = Run(spool).to_the_end()
+    run = GatewayRun(spool).to_the_end()
     why = reason.format(spool.root)
     assert texts(wire) == [("incremental", 0)]
     assert run.said == [
@@ -339,7 +267,7 @@ def test_unreadable_feed_is_set_aside(
 def test_unreadable_records_are_rejected_and_reported(spool: HandSpool, wired: Wired) -> None:
     wired(accepting)
     spool.feed(gsa_feed(document(1), BROKEN, document(2)))
-    run = Run(spool).to_the_end()
+    run = GatewayRun(spool).to_the_end()
     folder = spool.root / "forward" / "000000000001"
     assert run.said == [f"delivery 1 of 'intranet': 1 malformed rejected, in {folder}/rejects/"]
     assert [(one.accepted, one.rejected) for one in run.journal()] == [(2, 1)]
@@ -352,7 +280,7 @@ def test_acl_that_would_be_lost_holds_its_queue_back(spool: HandSpool, wired: Wi
     spool.feed(SECRET, "sec")
     spool.feed(gsa_feed(document(2)), "sec")
     spool.feed(gsa_feed(document(3)), "crm")
-    run = Run(spool, appliance=THUNDERSTONE)
+    run = GatewayRun(spool, appliance=THUNDERSTONE)
     run.until(lambda: len(wire.sent) == 2)  # one feed, and the update of the indexes behind it
     assert (run.gateway.backlog(), [one.ordinal for one in run.journal()]) == (2, [3])
     assert run.said == [
@@ -367,9 +295,9 @@ def test_queue_continues_when_its_loss_is_accepted(spool: HandSpool, wired: Wire
     spool.feed(SECRET, "sec")
     spool.feed(gsa_feed(document(2)), "crm")
     spool.feed(gsa_feed(document(3)), "sec")
-    held = Run(spool, appliance=THUNDERSTONE)
+    held = GatewayRun(spool, appliance=THUNDERSTONE)
     held.until(lambda: held.gateway.backlog() == 2)
-    run = Run(spool, appliance=THUNDERSTONE, accepted=("acl",)).to_the_end()
+    run = GatewayRun(spool, appliance=THUNDERSTONE, accepted=("acl",)).to_the_end()
     assert [(one.ordinal, one.settled) for one in run.journal()] == [(2, 0), (1, 2), (3, 3)]
 
 
@@ -378,7 +306,7 @@ def test_missing_file_holds_its_queue_back(spool: HandSpool, wired: Wired) -> No
     path = Path(spool.feed(gsa_feed(document(1)), "crm"))
     spool.feed(gsa_feed(document(2)), "wiki")
     moved = path.rename(path.with_suffix(".gone"))
-    run = Run(spool, first_pause_seconds=0.01)
+    run = GatewayRun(spool, first_pause_seconds=0.01)
     with run.gateway:
         wait_until(lambda: bool(run.said) and run.gateway.backlog() == 1)
         moved.rename(path)
@@ -396,7 +324,7 @@ def test_refused_full_feed_is_set_aside(spool: HandSpool, wired: Wired) -> None:
     wired(lambda sent: refused if sent.feedtype == "full" else SUCCESS)
     spool.feed(gsa_feed(document(1)), "crm", "full")
     spool.feed(gsa_feed(document(2)), "crm")
-    run = Run(spool).to_the_end()
+    run = GatewayRun(spool).to_the_end()
     assert [one.state for one in run.journal()] == [ForwardState.SET_ASIDE, ForwardState.FORWARDED]
     assert run.kept() == ["000000000001", "forwarded.jsonl"]
 
@@ -410,11 +338,9 @@ def test_defect_holds_only_one_queue_back(
         return SUCCESS
 
     wired(answer)
-    spool.feed(
-        gsa_feed(f'<record url="{HOST}/1" mimetype="text/html"/>'), "web", "metadata-and-url"
-    )
+    spool.feed(gsa_feed(WEB_RECORD), "web", "metadata-and-url")
     spool.feed(gsa_feed(document(2)), "crm")
-    run = Run(spool, first_pause_seconds=300)
+    run = GatewayRun(spool, first_pause_seconds=300)
     run.until(lambda: run.gateway.backlog() == 1)
     assert run.said == [
         "delivery 1 of 'web': ZeroDivisionError('by nothing'); held back, with later deliveries of"
@@ -426,7 +352,7 @@ def test_defect_holds_only_one_queue_back(
 def test_profile_that_is_no_datasource_is_set_aside(spool: HandSpool, wired: Wired) -> None:
     wired(accepting)
     spool.data(thunderstone(f"{HOST}/1"), "my profile")
-    run = Run(spool).to_the_end()
+    run = GatewayRun(spool).to_the_end()
     assert [one.reason for one in run.journal()] == [
         "the profile as a datasource: 'my profile'; expected a letter or _, then letters, digits,"
         " _ and -"
@@ -436,7 +362,7 @@ def test_profile_that_is_no_datasource_is_set_aside(spool: HandSpool, wired: Wir
 def test_groups_are_left_out_for_thunderstone(spool: HandSpool, wired: Wired) -> None:
     wired(taking)
     spool.groups(b"<xmlgroups></xmlgroups>")
-    run = Run(spool, appliance=THUNDERSTONE).to_the_end()
+    run = GatewayRun(spool, appliance=THUNDERSTONE).to_the_end()
     assert run.remarks == [
         "delivery 1 of 'ldap': groups, which Thunderstone does not have; left out"
     ]
@@ -446,18 +372,18 @@ def test_groups_are_left_out_for_thunderstone(spool: HandSpool, wired: Wired) ->
 def test_run_for_another_appliance_is_made_again(spool: HandSpool, wired: Wired) -> None:
     wired(lambda _sent: AWAY)
     spool.feed(gsa_feed(document(1)))
-    Run(spool).until_told("nobody there")
+    GatewayRun(spool).until_told("nobody there")
     wire = wired(taking)
-    run = Run(spool, appliance=THUNDERSTONE).until(lambda: len(wire.sent) == 2)
+    run = GatewayRun(spool, appliance=THUNDERSTONE).until(lambda: len(wire.sent) == 2)
     assert run.said == []
 
 
 def test_remains_of_a_killed_gateway_are_removed(spool: HandSpool, wired: Wired) -> None:
     wired(accepting)
     spool.feed(gsa_feed(document(1)))
-    Run(spool).to_the_end()
+    GatewayRun(spool).to_the_end()
     (spool.root / "forward" / "000000000001" / "chunks").mkdir(parents=True)
-    assert Run(spool).to_the_end().kept() == ["forwarded.jsonl"]
+    assert GatewayRun(spool).to_the_end().kept() == ["forwarded.jsonl"]
 
 
 def no_room(_journal: ForwardJournal, _outcome: DeliveryOutcome) -> None:
@@ -470,8 +396,8 @@ def test_feed_sent_before_a_kill_is_not_sent_again(spool: HandSpool, wired: Wire
     spool.feed(gsa_feed(document(1)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ForwardJournal, "append", no_room)
-        Run(spool).until_told("No space left on device")
-    Run(spool).to_the_end()
+        GatewayRun(spool).until_told("No space left on device")
+    GatewayRun(spool).to_the_end()
     assert len(wire.sent) == 1
 
 
@@ -485,7 +411,7 @@ def test_it_stops_in_time_while_an_answer_does_not_come(spool: HandSpool, wired:
 
     wire = wired(answer)
     spool.feed(gsa_feed(document(1)))
-    run = Run(spool, drain_seconds=0.05).until(asked.is_set)
+    run = GatewayRun(spool, drain_seconds=0.05).until(asked.is_set)
     late.set()
     assert run.said == ["the current delivery has no reply yet; it is sent again at the next start"]
     assert len(wire.sent) == 1
@@ -494,5 +420,5 @@ def test_it_stops_in_time_while_an_answer_does_not_come(spool: HandSpool, wired:
 def test_it_stops_at_once_while_it_waits_to_try_again(spool: HandSpool, wired: Wired) -> None:
     wired(lambda _sent: AWAY)
     spool.feed(gsa_feed(document(1)))
-    run = Run(spool, first_pause_seconds=10 * DRAIN_SECONDS).until_told("nobody there")
+    run = GatewayRun(spool, first_pause_seconds=10 * DRAIN_SECONDS).until_told("nobody there")
     assert len(run.said) == 1  # nothing was under way when it stopped

@@ -1,7 +1,6 @@
 """A receiver that forwards, from one process to another, over real sockets."""
 
 import sqlite3
-import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from support.fake_appliance import chunk_of
 from support.ports import kept_port
-from support.served import Served, run, serving, wait_until
+from support.served import Served, post_form, run, serving, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -34,14 +33,6 @@ def finished(folder: Path, *, feedtype: str = "incremental") -> str:
 
 def forwarded(appliance: Served) -> bool:
     return int(appliance.get("/getbacklogcount")) == 0
-
-
-def posted(appliance: Served, path: str, *fields: str) -> str:
-    """What curl gets for a form."""
-    words = [word for field in fields for word in ("-F", field)]
-    url = appliance.url + path
-    command = ["curl", "-sS", "--noproxy", "*", "--max-time", "60", *words, url]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def groups(appliance: Served) -> list[tuple[str, str]]:
@@ -74,15 +65,15 @@ def test_groups_are_forwarded_and_cleaned_up_as_they_came(tmp_path: Path) -> Non
         serving(tmp_path / "new") as new,
         serving(tmp_path / "old", "--forward", new.url) as old,
     ):
-        said = posted(old, "/xmlgroups", "groupsource=ldap", f"data=@{feed}")
+        said = post_form(f"{old.url}/xmlgroups", "groupsource=ldap", f"data=@{feed}")
         wait_until(lambda: forwarded(old))
         held = [name for _, name in groups(new)]
-        cleaned = posted(old, "/xmlgroups", "cleanup=ldap")
+        cleaned = post_form(f"{old.url}/xmlgroups", "cleanup=ldap")
         wait_until(lambda: forwarded(old))
         left = groups(new)
 
-    assert (said, held) == ("Success", ["board"])
-    assert (cleaned, left) == ("Success", [])
+    assert (said, held) == (b"Success", ["board"])
+    assert (cleaned, left) == (b"Success", [])
 
 
 def test_while_the_new_appliance_is_away_the_backlog_grows_and_nothing_is_lost(
@@ -126,8 +117,8 @@ def test_pushed_groups_take_the_place_of_those_of_their_source(tmp_path: Path) -
         old.write_text(GROUPS.replace("board", "former"))
         feed = tmp_path / "groups.xml"
         feed.write_text(GROUPS)
-        posted(new, "/xmlgroups", "groupsource=ldap", f"data=@{old}")
-        posted(new, "/xmlgroups", "groupsource=files", f"data=@{old}")
+        post_form(f"{new.url}/xmlgroups", "groupsource=ldap", f"data=@{old}")
+        post_form(f"{new.url}/xmlgroups", "groupsource=files", f"data=@{old}")
         words = ("push", str(feed), "-o", str(tmp_path / "run"), "--to", new.url)
         flags = ("--datasource", "ldap", "--groups-mode", "replace", "--gzip")
         ended = run(*words, *flags, *FAST)

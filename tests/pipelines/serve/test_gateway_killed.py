@@ -2,7 +2,6 @@
 
 import random
 import signal
-import subprocess
 import threading
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from schemas.delivery import JOURNAL
 from support.archives import gsa_feed
 from support.ports import kept_port
-from support.served import BOUND_SECONDS, Served, serving, start, wait_until
+from support.served import BOUND_SECONDS, Served, post_form, serving, start, wait_until
 from transforms.sources.spool import read_deliveries
 
 pytestmark = pytest.mark.slow
@@ -39,10 +38,7 @@ def post(url: str, number: int) -> bool:
     source = DATASOURCES[number % 2]
     feedtype = "full" if number < len(DATASOURCES) else "incremental"
     fields = (f"datasource={source}", f"feedtype={feedtype}", "data=<-")
-    words = [word for one in fields for word in ("-F", one)]
-    command = ["curl", "-sS", "--noproxy", "*", "--max-time", "60", *words, f"{url}/xmlfeed"]
-    said = subprocess.run(command, input=feed(number), capture_output=True, check=False)
-    return said.stdout == b"Success"
+    return post_form(f"{url}/xmlfeed", *fields, text=feed(number)) == b"Success"
 
 
 class Client(threading.Thread):

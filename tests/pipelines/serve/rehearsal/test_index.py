@@ -68,6 +68,9 @@ rehearsal.digest(delivery, spool)
 """A receiver that stops in the middle of a feed, when a large part is in the file."""
 
 TORN_END = "</group>\n</gsafeed>\n"
+PARSING = "ProcessFeed: parsing error"
+SKIPPED = "Skipping the record, Line number: 7, Error"
+NO_END = "the end of the stream; expected </gsafeed>: more records may have followed"
 
 
 def test_a_delivery_is_a_row_of_the_page(rehearsal: Rehearsal) -> None:
@@ -132,57 +135,54 @@ def test_readers_see_the_state_before_the_current_delivery(
     assert states == [["a"]]
 
 
-def test_a_file_that_is_no_feed_changes_nothing(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a")))
-    row = rehearsal.feed("<html></html>", feedtype="full")
-    assert (rehearsal.pages(), row.status, row.in_error, row.details) == (
-        ["a"],
-        DeliveryStatus.FAILED,
-        1,
-        ("ProcessFeed: parsing error: 002.xml:1: root element 'html'; expected <gsafeed>",),
-    )
-
-
-def test_a_full_feed_without_its_end_changes_nothing(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a")))
-    row = rehearsal.feed(gsa_feed(page("b")).removesuffix("</gsafeed>\n"), feedtype="full")
-    assert (rehearsal.pages(), row.status, row.details) == (
-        ["a"],
-        DeliveryStatus.FAILED,
+@pytest.mark.parametrize(
+    ("feed", "feedtype", "pages", "expected"),
+    [
         (
-            "ProcessFeed: parsing error: Line number: 8: the end of the stream; expected"
-            " </gsafeed>: more records may have followed",
+            "<html></html>",
+            "full",
+            ["old"],
+            (0, 1, f"{PARSING}: 002.xml:1: root element 'html'; expected <gsafeed>"),
         ),
-    )
-
-
-def test_a_full_feed_of_which_no_record_can_be_read_changes_nothing(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a")))
-    row = rehearsal.feed(gsa_feed(page("b", "x & y"), page("c", "x & y")), feedtype="full")
-    assert (rehearsal.pages(), row.status) == (["a"], DeliveryStatus.FAILED)
-    assert row.details[0] == "ProcessFeed: parsing error: none of its 2 records can be read"
-
-
-def test_an_incremental_feed_without_its_end_is_included_up_to_the_damage(
+        (
+            gsa_feed(page("a")).removesuffix("</gsafeed>\n"),
+            "full",
+            ["old"],
+            (0, 1, f"{PARSING}: Line number: 8: {NO_END}"),
+        ),
+        (
+            gsa_feed(page("a", "x & y"), page("b", "x & y")),
+            "full",
+            ["old"],
+            (0, 2, f"{PARSING}: none of its 2 records can be read"),
+        ),
+        (
+            gsa_feed(page("a")).removesuffix(TORN_END),
+            "incremental",
+            ["a", "old"],
+            (1, 1, f"{PARSING}, Line number: 7: {NO_END}"),
+        ),
+        (
+            gsa_feed(page("a"), page("b", "x & y"), page("c")),
+            "full",
+            ["a", "c"],
+            (2, 1, f"{SKIPPED}: an & that is not escaped; expected &amp;"),
+        ),
+    ],
+    ids=["no-feed", "torn-full", "unreadable-full", "torn-incremental", "one-record"],
+)
+def test_damage_costs_a_record_or_a_whole_feed(
     rehearsal: Rehearsal,
+    feed: str,
+    feedtype: str,
+    pages: list[str],
+    expected: tuple[int, int, str],
 ) -> None:
-    row = rehearsal.feed(gsa_feed(page("a")).removesuffix(TORN_END))
-    assert (rehearsal.pages(), row.status, row.details) == (
-        ["a"],
-        DeliveryStatus.WITH_ERRORS,
-        (
-            "ProcessFeed: parsing error, Line number: 7: the end of the stream; expected"
-            " </gsafeed>: more records may have followed",
-        ),
-    )
-
-
-def test_a_malformed_record_costs_only_itself(rehearsal: Rehearsal) -> None:
-    row = rehearsal.feed(gsa_feed(page("a"), page("b", "x & y"), page("c")), feedtype="full")
-    assert (rehearsal.pages(), row.included, row.in_error) == (["a", "c"], 2, 1)
-    assert row.details == (
-        "Skipping the record, Line number: 7, Error: an & that is not escaped; expected &amp;",
-    )
+    rehearsal.feed(gsa_feed(page("old")))
+    row = rehearsal.feed(feed, feedtype=feedtype)
+    status = DeliveryStatus.WITH_ERRORS if row.included else DeliveryStatus.FAILED
+    assert (rehearsal.pages(), row.status) == (pages, status)
+    assert (row.included, row.in_error, row.details[0]) == expected
 
 
 def test_the_first_reasons_are_kept_and_truncated(rehearsal: Rehearsal) -> None:

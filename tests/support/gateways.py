@@ -1,0 +1,83 @@
+"""Gateways for tests: their appliance is a function, see `fake_appliance.replace_client`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from pipelines.cli.convert_options import ConvertOptions
+from pipelines.serve.forward_journal import DeliveryOutcome
+from pipelines.serve.forwarder import Convert, Forwarder, Notifier, convert_spans
+from pipelines.serve.gateway import DRAIN_SECONDS, RETRY, Gateway
+from pipelines.serve.rehearsal.index import Index
+from pipelines.serve.worker_process import WorkerProcess
+from support.fake_appliance import GSA, SUCCESS, Sent
+from support.rehearsal import InlineWorker, digest_missing
+from support.served import wait_until
+from support.spools import HandSpool
+from transforms.retry import RetryPolicy
+from transforms.sinks.push.model import ApplianceResponse
+from transforms.sinks.push.settings import PushSettings
+from transforms.sinks.push.wire.protocol import Appliance
+from transforms.sources.spool import read_deliveries
+
+
+def accepting(_sent: Sent) -> ApplianceResponse:
+    return SUCCESS
+
+
+def digest(spool: Path) -> None:
+    """Digest all deliveries, as the receiver of a gateway does."""
+    spool.mkdir(exist_ok=True)
+    with Index(spool / "index.db") as index:
+        for delivery in read_deliveries(spool):
+            digest_missing(index, delivery, spool)
+
+
+class GatewayRun:
+    """A gateway on a spool, with its warnings and its other messages."""
+
+    def __init__(  # noqa: PLR0913 - the options of a gateway and its collaborators
+        self,
+        spool: HandSpool,
+        *,
+        appliance: Appliance = GSA,
+        accepted: tuple[str, ...] = (),
+        first_pause_seconds: float = RETRY.first_seconds,
+        drain_seconds: float = DRAIN_SECONDS,
+        worker: WorkerProcess | None = None,
+        convert: Convert = convert_spans,
+    ) -> None:
+        self.said: list[str] = []
+        self.remarks: list[str] = []
+        self.spool = spool.root
+        digest(spool.root)
+        self.forwarder = Forwarder(
+            spool.root,
+            ConvertOptions(inputs=(), output="", to_format="", accept_loss=frozenset(accepted)),
+            PushSettings(appliance=appliance, retry=RetryPolicy(max_attempts=1)),
+            Notifier(warn=self.said.append, inform=self.remarks.append),
+            worker=worker or InlineWorker(),
+            convert=convert,
+        )
+        retry = msgspec.structs.replace(RETRY, first_seconds=first_pause_seconds)
+        self.gateway = Gateway(self.forwarder, retry=retry, drain_seconds=drain_seconds)
+
+    def until(self, is_so: Callable[[], bool]) -> Self:
+        with self.gateway:
+            wait_until(is_so)
+        return self
+
+    def to_the_end(self) -> Self:
+        return self.until(lambda: self.gateway.backlog() == 0)
+
+    def until_told(self, words: str) -> Self:
+        return self.until(lambda: any(words in line for line in self.said))
+
+    def journal(self) -> list[DeliveryOutcome]:
+        lines = (self.spool / "forward" / "forwarded.jsonl").read_bytes().splitlines()
+        return [msgspec.json.decode(line, type=DeliveryOutcome) for line in lines]
+
+    def kept(self) -> list[str]:
+        return sorted(path.name for path in (self.spool / "forward").iterdir())
