@@ -52,10 +52,12 @@ def read_file(
     try:
         with open_span(span, is_partial=True) as stream:
             count.open(stream)
-            results = format_.read(stream, span=span, options=options)
-            if then is not None:
-                results = then(results)
-            with closing(_up_to_fault(results, stream, format_, span)) as readable:
+
+            def read() -> Iterator[ReadResult]:
+                results = format_.read(stream, span=span, options=options)
+                return results if then is None else then(results)
+
+            with closing(_up_to_fault(read, stream, format_, span)) as readable:
                 yield from readable
     except UnreadableError as exc:
         yield from _unopened(span, exc)
@@ -63,14 +65,16 @@ def read_file(
 
 
 def _up_to_fault(
-    results: Iterator[ReadResult], stream: SpanStream, format_: Format, span: Span
+    read: Callable[[], Iterator[ReadResult]], stream: SpanStream, format_: Format, span: Span
 ) -> Generator[ReadResult, None, None]:
     """Yield results up to a fault of the stream, then a Reject of everything after it.
 
     Of a format without record ends, the last record before the fault may be a part of a record.
     """
     has_record_ends = format_.has_record_ends
+    results: Iterator[ReadResult] = iter(())
     try:
+        results = read()
         for result in results:
             if stream.fault is None or (has_record_ends and not _is_torn_end(result)):
                 yield result

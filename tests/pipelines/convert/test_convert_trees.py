@@ -256,7 +256,7 @@ def test_a_file_that_is_closed_later_is_sent_again(tree: Path) -> None:
 
 def test_a_file_whose_acl_cannot_be_read_is_not_sent_without_it(tree: Path) -> None:
     (tree / "plan.pdf.metadata.xml").symlink_to("nowhere.xml")
-    put(tree / "zebra.csv.meta.yaml", b"google:aclusers: ida")
+    put(tree / "zebra.csv.meta.yaml", b"google:aclusers: [ida")
     assert convert("pdfs", *BASE, "-o", "out") == 1
     assert report("out")["account"]["reject_codes"] == {"bad-sidecar": 2}
     assert not {"plan.pdf", "zebra.csv"} & set(urls("out"))

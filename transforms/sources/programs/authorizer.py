@@ -15,6 +15,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from io import BytesIO
+from threading import Event
 from typing import NamedTuple, TypeGuard
 
 import msgspec
@@ -31,7 +32,6 @@ from transforms.formats.command_stream.syntax import STATUS, USERNAME
 from transforms.formats.command_stream.writer import request
 from transforms.sources.programs.calls import ProgramCalls, map_ordered, reject_document
 from transforms.sources.programs.config import User
-from transforms.sources.programs.process import CancelToken
 from transforms.sources.secrets import resolve
 
 STAGE = "authorize"
@@ -92,7 +92,7 @@ class _Answer(NamedTuple):
     notices: list[Notice]
 
 
-def _decide(calls: ProgramCalls, batch: list[ReadResult], token: CancelToken) -> list[ReadResult]:
+def _decide(calls: ProgramCalls, batch: list[ReadResult], cancelled: Event) -> list[ReadResult]:
     """Return the batch with ACLs, after the notices about the output of the program."""
     ids: dict[str, str] = {}
     errors: dict[str, RecordError] = {}
@@ -107,7 +107,7 @@ def _decide(calls: ProgramCalls, batch: list[ReadResult], token: CancelToken) ->
     try:
         if ids:
             users = calls.programs.users
-            answers = [_ask(calls, user, [*ids.values()], token) for user in users]
+            answers = [_ask(calls, user, [*ids.values()], cancelled) for user in users]
     except Exception as exc:
         errors |= dict.fromkeys(ids, record_error(exc))
     results: list[ReadResult] = [notice for answer in answers for notice in answer.notices]
@@ -121,13 +121,13 @@ def _decide(calls: ProgramCalls, batch: list[ReadResult], token: CancelToken) ->
     return results
 
 
-def _ask(calls: ProgramCalls, user: User, ids: list[str], token: CancelToken) -> _Answer:
+def _ask(calls: ProgramCalls, user: User, ids: list[str], cancelled: Event) -> _Answer:
     password = None if user.password is None else resolve(user.password)
     return calls.call(
         calls.programs.authorizer,
         partial(_parse, calls, user),
         stdin=request(username=user.name, password=password, groups=user.groups, ids=ids),
-        token=token,
+        cancelled=cancelled,
     )
 
 

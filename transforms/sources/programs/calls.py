@@ -5,6 +5,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -17,15 +18,15 @@ from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import id_maker
 from transforms.retry import RetryPolicy, retry
 from transforms.sources.programs.config import Programs
-from transforms.sources.programs.process import CancelToken, run
+from transforms.sources.programs.process import run
 
 TEMPORARY = frozenset(
     {"program-exit", "program-signal", "program-timeout", "repository-unavailable"}
 )
 """Codes of failures after which a call is repeated."""
 
-Job = Callable[[CancelToken], list[ReadResult]]
-"""Work that runs programs, and ends them when the token is cancelled."""
+Job = Callable[[Event], list[ReadResult]]
+"""Work that runs programs, and ends them when the event is set."""
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -39,18 +40,18 @@ def map_ordered(
     At most twice as many items are taken before the first result is ready. If a job raises, or the
     caller closes the generator, all running programs are ended first.
     """
-    token = CancelToken()
+    cancelled = Event()
     pending: deque[Future[list[ReadResult]]] = deque()
     with ThreadPoolExecutor(parallel, thread_name_prefix="program") as pool:
         try:
             for item in items:
-                pending.append(pool.submit(item, token) if callable(item) else _done(item))
+                pending.append(pool.submit(item, cancelled) if callable(item) else _done(item))
                 while pending and (pending[0].done() or len(pending) >= 2 * parallel):
                     yield from pending.popleft().result()
             while pending:
                 yield from pending.popleft().result()
         finally:
-            token.cancel()
+            cancelled.set()
             pool.shutdown(cancel_futures=True)
 
 
@@ -68,7 +69,7 @@ class ProgramCalls:
         parse: Callable[[bytes], _Result],
         *,
         stdin: bytes = b"",
-        token: CancelToken,
+        cancelled: Event,
     ) -> _Result:
         """Run a program; return what `parse` makes of its output.
 
@@ -76,7 +77,7 @@ class ProgramCalls:
         """
 
         def run_and_parse() -> _Result:
-            output = run(self.programs, command, stdin=stdin, token=token)
+            output = run(self.programs, command, stdin=stdin, cancelled=cancelled)
             try:
                 return parse(output.stdout)
             except RecordError as exc:
@@ -86,10 +87,10 @@ class ProgramCalls:
                 code = "repository-unavailable" if is_unavailable else "no-stream"
                 raise ProgramError(code, str(exc) + output.stderr, output.stdout) from exc
 
-        return self.attempt(run_and_parse, token)
+        return self.attempt(run_and_parse, cancelled)
 
-    def attempt(self, call: Callable[[], _Result], token: CancelToken) -> _Result:
-        """Return the result of `call`, or raise its last error; `token` ends a pause."""
+    def attempt(self, call: Callable[[], _Result], cancelled: Event) -> _Result:
+        """Return the result of `call`, or raise its last error; `cancelled` ends a pause."""
         policy = RetryPolicy(
             first_seconds=self.programs.backoff_seconds,
             max_attempts=self.programs.retries + 1,
@@ -99,7 +100,7 @@ class ProgramCalls:
             call,
             policy,
             is_temporary=lambda error: isinstance(error, RecordError) and error.code in TEMPORARY,
-            sleep=token.sleep,
+            sleep=cancelled.wait,
             notify=_log_retry,
         )
 

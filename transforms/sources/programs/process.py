@@ -12,10 +12,10 @@ import select
 import selectors
 import signal
 import subprocess
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Event
 from typing import IO, NamedTuple
 
 from schemas.errors import ProgramError, SourceError
@@ -41,55 +41,31 @@ class Output(NamedTuple):
     stderr: str
 
 
-class CancelToken:
-    """Ends all programs that run with it; safe from any thread."""
-
-    def __init__(self) -> None:
-        self._cancelled = threading.Event()
-
-    def cancel(self) -> None:
-        """End running programs, and start no further ones."""
-        self._cancelled.set()
-
-    def check(self) -> None:
-        """Raise ProgramError after `cancel`."""
-        if self._cancelled.is_set():
-            raise ProgramError("program-cut", "cancelled; expected its result to be discarded")
-
-    def sleep(self, seconds: float) -> None:
-        """Wait for `seconds`, or until `cancel`."""
-        self._cancelled.wait(seconds)
-
-
 def run(
     programs: Programs,
     command: tuple[str, ...],
     *,
     stdin: bytes = b"",
     listing: IO[bytes] | None = None,
-    token: CancelToken | None = None,
+    cancelled: Event | None = None,
 ) -> Output:
     """Run one of the programs to its end; return its output.
 
-    With `listing`, the output is written there, and the limits are those of the lister. Raise
-    SourceError if the program cannot be started, and ProgramError with the code program-exit,
-    program-signal, program-timeout, program-endless or program-argument. No message shows a secret.
+    With `listing`, the output is written there, and the limits are those of the lister. The program
+    is ended when `cancelled` is set. Raise SourceError if it cannot be started, and ProgramError
+    with the code program-exit, program-signal, program-timeout, program-endless, program-argument
+    or program-cut. No message shows a secret.
     """
-    token = token or CancelToken()
-    token.check()
-    if listing is None:
-        limits = _Limits(programs.timeout_seconds, programs.max_output_bytes)
-    else:
-        limits = _Limits(
-            programs.lister_timeout_seconds,
-            programs.max_listing_bytes,
-            timeout_key="lister_timeout",
-            output_key="max_listing_bytes",
-        )
+    cancelled = cancelled or Event()
+    _check_not_cancelled(cancelled)
+    limits = _Limits(programs.timeout_seconds, programs.max_output_bytes)
+    if listing is not None:
+        seconds, size = programs.lister_timeout_seconds, programs.max_listing_bytes
+        limits = _Limits(seconds, size, "lister_timeout", "max_listing_bytes")
     mask = Mask(programs.secrets())
     max_stderr = 2 * (TAIL_CHARS + mask.longest)  # masking shortens it
     process = _start(programs, command, is_fed=bool(stdin))
-    pump = _Pump(process, limits, listing or io.BytesIO(), token, max_stderr)
+    pump = _Pump(process, limits, listing or io.BytesIO(), cancelled, max_stderr)
     try:
         pump.run(stdin)
         _check_exit(pump.wait())
@@ -117,7 +93,7 @@ class _Pump:
     process: subprocess.Popen[bytes]
     limits: _Limits
     output: IO[bytes]
-    token: CancelToken
+    cancelled: Event
     max_stderr: int
     stderr: bytes = b""
     count: int = 0
@@ -150,7 +126,7 @@ class _Pump:
         return self.output.getvalue() if isinstance(self.output, io.BytesIO) else b""
 
     def _select_seconds(self) -> float:
-        self.token.check()
+        _check_not_cancelled(self.cancelled)
         limit = self.limits.timeout_seconds
         if limit is None:
             return _POLL_SECONDS
@@ -269,6 +245,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
+
+
+def _check_not_cancelled(cancelled: Event) -> None:
+    if cancelled.is_set():
+        raise ProgramError("program-cut", "cancelled; expected its result to be discarded")
 
 
 def _check_exit(returncode: int) -> None:

@@ -11,6 +11,7 @@ output that cannot be read.
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from io import BytesIO
+from threading import Event
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -23,7 +24,6 @@ from schemas.span import Span
 from transforms.formats import RETRIEVER_STREAM
 from transforms.formats.base import ReadResult
 from transforms.sources.programs.calls import ProgramCalls
-from transforms.sources.programs.process import CancelToken
 
 STAGE = "retrieve"
 MAX_KEPT_BYTES = 1 << 20
@@ -34,7 +34,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 _Struct = TypeVar("_Struct", Record, Crawl)
 
 
-def retrieve(calls: ProgramCalls, listed: Record, token: CancelToken) -> list[ReadResult]:
+def retrieve(calls: ProgramCalls, listed: Record, cancelled: Event) -> list[ReadResult]:
     """Return notices and one Record, Filtered or Reject for a listed document.
 
     Raise SourceError if the program cannot be started.
@@ -42,7 +42,7 @@ def retrieve(calls: ProgramCalls, listed: Record, token: CancelToken) -> list[Re
     try:
         program = calls.programs.retriever
         command = (*program, calls.id_of(listed.url), _millis(listed.visited))
-        return calls.call(command, partial(_parse, calls, listed), token=token)
+        return calls.call(command, partial(_parse, calls, listed), cancelled=cancelled)
     except Exception as exc:
         return [_reject(listed, record_error(exc))]
 

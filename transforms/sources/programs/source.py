@@ -16,6 +16,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import TypeGuard
 
 from msgspec.structs import replace
@@ -32,7 +33,6 @@ from transforms.sources.programs import config
 from transforms.sources.programs.authorizer import authorize
 from transforms.sources.programs.calls import ProgramCalls, map_ordered
 from transforms.sources.programs.config import Programs
-from transforms.sources.programs.process import CancelToken
 from transforms.sources.programs.process import run as run_program
 from transforms.sources.programs.redact import Mask
 from transforms.sources.programs.retriever import retrieve
@@ -126,11 +126,11 @@ def _retrieve(
         yield from listed
         return
 
-    def get(record: Record, token: CancelToken) -> list[ReadResult]:
-        results = retrieve(calls, record, token)
+    def get(record: Record, cancelled: Event) -> list[ReadResult]:
+        results = retrieve(calls, record, cancelled)
         if not calls.programs.transformer:
             return results
-        return [transform(calls, one, token) if _is_added(one) else one for one in results]
+        return [transform(calls, one, cancelled) if _is_added(one) else one for one in results]
 
     items = (partial(get, item) if _is_added(item) else item for item in listed)
     with closing(map_ordered(items, parallel=calls.programs.parallel or 1)) as results:

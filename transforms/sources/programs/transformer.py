@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from threading import Event
 
 from msgspec.structs import replace
 
@@ -19,15 +20,15 @@ from schemas.errors import ProgramError, RecordError
 from schemas.record import Meta, Record
 from schemas.reject import Reject, record_error
 from transforms.sources.programs.calls import ProgramCalls, reject_document
-from transforms.sources.programs.process import CancelToken, run
+from transforms.sources.programs.process import run
 
 STAGE = "transform"
 
 
-def transform(calls: ProgramCalls, record: Record, token: CancelToken) -> Record | Reject:
+def transform(calls: ProgramCalls, record: Record, cancelled: Event) -> Record | Reject:
     """Return a document with the metadata of the program, or its Reject."""
     try:
-        metadata = calls.attempt(partial(_metadata, calls, record, token), token)
+        metadata = calls.attempt(partial(_metadata, calls, record, cancelled), cancelled)
         return replace(record, metadata=metadata)
     except ProgramError as exc:
         code = exc.code.replace("program", "transformer")
@@ -36,7 +37,7 @@ def transform(calls: ProgramCalls, record: Record, token: CancelToken) -> Record
         return reject_document(record, record_error(exc), stage=STAGE)
 
 
-def _metadata(calls: ProgramCalls, record: Record, token: CancelToken) -> tuple[Meta, ...]:
+def _metadata(calls: ProgramCalls, record: Record, cancelled: Event) -> tuple[Meta, ...]:
     programs = calls.programs
     params = {"docid": calls.id_of(record.url), "url": record.url}
     if record.mimetype is not None:
@@ -45,7 +46,11 @@ def _metadata(calls: ProgramCalls, record: Record, token: CancelToken) -> tuple[
         metadata_path, params_path = Path(folder, "metadata"), Path(folder, "params")
         metadata_path.write_bytes(_join((meta.name, _value(meta)) for meta in record.metadata))
         params_path.write_bytes(_join((name, value.encode()) for name, value in params.items()))
-        run(programs, (*programs.transformer, str(metadata_path), str(params_path)), token=token)
+        run(
+            programs,
+            (*programs.transformer, str(metadata_path), str(params_path)),
+            cancelled=cancelled,
+        )
         return _split(_read(metadata_path, programs.max_output_bytes))
 
 

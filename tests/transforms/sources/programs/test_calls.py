@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from threading import Event
 
 import pytest
 
@@ -11,7 +12,6 @@ from support.listings import listed
 from transforms.formats.base import ReadResult
 from transforms.sources.programs.calls import Job, ProgramCalls, map_ordered
 from transforms.sources.programs.config import Programs
-from transforms.sources.programs.process import CancelToken
 
 ONE, TWO, THREE = listed("1"), listed("2"), listed("3")
 PATIENCE_SECONDS = 60
@@ -33,35 +33,33 @@ def result(*codes: str, retries: int) -> str:
     """Return the result of a failing call, or the code of its error."""
     programs = Programs(lister=("list",), retries=retries, backoff_seconds=0)
     try:
-        return ProgramCalls(programs).attempt(failing(*codes), CancelToken())
+        return ProgramCalls(programs).attempt(failing(*codes), Event())
     except RecordError as exc:
         return exc.code
 
 
-def give(item: ReadResult, token: CancelToken) -> list[ReadResult]:
+def give(item: ReadResult, cancelled: Event) -> list[ReadResult]:
     return [item]
 
 
-def give_after(event: threading.Event, item: ReadResult, token: CancelToken) -> list[ReadResult]:
+def give_after(event: Event, item: ReadResult, cancelled: Event) -> list[ReadResult]:
     assert event.wait(PATIENCE_SECONDS)
     return [item]
 
 
-def give_and_set(event: threading.Event, item: ReadResult, token: CancelToken) -> list[ReadResult]:
+def give_and_set(event: Event, item: ReadResult, cancelled: Event) -> list[ReadResult]:
     event.set()
     return [item]
 
 
-def wait_for_the_end(
-    started: threading.Event, ended: list[str], token: CancelToken
-) -> list[ReadResult]:
+def wait_for_the_end(started: Event, ended: list[str], cancelled: Event) -> list[ReadResult]:
     started.set()
-    token.sleep(PATIENCE_SECONDS)
+    cancelled.wait(PATIENCE_SECONDS)
     ended.append("ended")
     return []
 
 
-def fail(token: CancelToken) -> list[ReadResult]:
+def fail(cancelled: Event) -> list[ReadResult]:
     raise SourceError("no program")
 
 
@@ -88,16 +86,16 @@ def test_only_temporary_failures_are_repeated(
     assert result(*codes, retries=retries) == expected
 
 
-def test_a_cancelled_token_ends_the_pause() -> None:
-    token = CancelToken()
-    token.cancel()
+def test_a_cancellation_ends_the_pause() -> None:
+    cancelled = Event()
+    cancelled.set()
     programs = Programs(lister=("list",), retries=1, backoff_seconds=3600)
 
-    assert ProgramCalls(programs).attempt(failing("program-exit"), token) == "done"
+    assert ProgramCalls(programs).attempt(failing("program-exit"), cancelled) == "done"
 
 
 def test_results_and_other_items_keep_their_order() -> None:
-    event = threading.Event()
+    event = Event()
     jobs: list[Job | ReadResult] = [
         partial(give_after, event, ONE),
         TWO,
@@ -118,7 +116,7 @@ def test_an_item_is_passed_on_before_the_next_one_is_read() -> None:
 
 @pytest.mark.parametrize("later", [partial(give, ONE), ONE])
 def test_at_most_twice_as_many_items_are_taken_as_run(later: Job | ReadResult) -> None:
-    event = threading.Event()
+    event = Event()
     taken: list[int] = []
 
     def jobs() -> Iterator[Job | ReadResult]:
@@ -144,7 +142,7 @@ def test_an_error_of_a_job_is_raised() -> None:
 
 
 def test_closing_the_generator_cancels_running_jobs() -> None:
-    started, ended = threading.Event(), list[str]()
+    started, ended = Event(), list[str]()
     jobs = [partial(give_after, started, ONE), partial(wait_for_the_end, started, ended)]
     outcomes = map_ordered(jobs, parallel=2)
 
@@ -155,7 +153,7 @@ def test_closing_the_generator_cancels_running_jobs() -> None:
 
 
 def test_an_error_of_the_input_cancels_running_jobs() -> None:
-    started, ended = threading.Event(), list[str]()
+    started, ended = Event(), list[str]()
 
     def jobs() -> Iterator[Job | ReadResult]:
         yield partial(wait_for_the_end, started, ended)

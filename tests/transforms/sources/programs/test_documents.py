@@ -21,7 +21,6 @@ from transforms.formats.base import Docids, Mode, ReadOptions, ReadResult
 from transforms.sources.programs import transformer
 from transforms.sources.programs.calls import ProgramCalls
 from transforms.sources.programs.config import Programs, User
-from transforms.sources.programs.process import CancelToken
 from transforms.sources.programs.retriever import merge
 from transforms.sources.programs.source import documents, list_documents
 
@@ -90,7 +89,7 @@ def transform_by(
 ) -> Record | Reject:
     all_keys = {"retries": 0, "timeout_seconds": 30.0, **keys}
     programs = Programs(lister=("list",), transformer=command, **all_keys)
-    return transformer.transform(ProgramCalls(programs), record, CancelToken())
+    return transformer.transform(ProgramCalls(programs), record, threading.Event())
 
 
 def metadata(behaviour: str, record: Record = DOCUMENT) -> tuple[Meta, ...]:

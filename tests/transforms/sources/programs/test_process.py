@@ -5,6 +5,7 @@ import select
 import signal
 from io import BytesIO
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from schemas.errors import ProgramError, SourceError
 from support.listings import shell
 from transforms.sources.programs.config import Programs, User
-from transforms.sources.programs.process import CancelToken, Output, run
+from transforms.sources.programs.process import Output, run
 
 pytestmark = pytest.mark.slow
 
@@ -25,10 +26,10 @@ class CancellingOutput(BytesIO):
 
     def __init__(self) -> None:
         super().__init__()
-        self.token = CancelToken()
+        self.cancelled = Event()
 
     def write(self, data: Any) -> int:
-        self.token.cancel()
+        self.cancelled.set()
         return super().write(data)
 
 
@@ -182,7 +183,7 @@ def test_a_program_with_endless_output_is_ended() -> None:
 def test_the_whole_process_group_ends_and_no_zombie_is_left() -> None:
     output = CancellingOutput()
     with pytest.raises(ProgramError) as caught:
-        run(limits(), shell("behave.sh", "family"), listing=output, token=output.token)
+        run(limits(), shell("behave.sh", "family"), listing=output, cancelled=output.cancelled)
 
     leader, child = map(int, output.getvalue().split())
     assert (caught.value.code, has_ended(leader), has_ended(child)) == ("program-cut", True, True)
@@ -251,10 +252,9 @@ def test_an_argument_that_cannot_be_passed_fails_only_this_call(argument: str, r
     assert (exc.code, exc.reason) == ("program-argument", reason)
 
 
-def test_a_cancelled_token_starts_no_program_and_does_not_sleep() -> None:
-    token = CancelToken()
-    token.cancel()
-    token.sleep(3600)
+def test_no_program_starts_after_a_cancellation() -> None:
+    cancelled = Event()
+    cancelled.set()
 
     with pytest.raises(ProgramError, match="cancelled"):
-        run(limits(), ("no-such-program",), token=token)
+        run(limits(), ("no-such-program",), cancelled=cancelled)
