@@ -291,7 +291,6 @@ def test_a_listing_and_a_state_have_these_changes(
 
 def test_an_unchanged_document_adds_nothing_to_the_size_of_a_span(tmp_path: Path) -> None:
     (line,) = changes(tmp_path, [known("a", size=10**9)], [file("a", size=10**9)])
-
     assert (line.size, line.path) == (0, "")
 
 
@@ -300,7 +299,6 @@ def test_with_other_rules_or_a_refresh_all_documents_are_new(
     tmp_path: Path, stated: dict[str, str]
 ) -> None:
     state = [known("a"), ARCHIVE, replace(B, digest="d1"), known_folder("b/"), known("c")]
-
     assert changes(tmp_path, state, [file("a"), file("a.zip"), folder("b/")], **stated) == [  # type: ignore[arg-type]  # one of two
         replace(file("a"), members=(known("a"),)),
         replace(file("a.zip"), members=(B,)),
@@ -312,7 +310,6 @@ def test_with_other_rules_or_a_refresh_all_documents_are_new(
 def test_a_listing_out_of_order_is_a_defect(tmp_path: Path) -> None:
     with pytest.raises(FeedferryError) as caught:
         changes(tmp_path, [known("a")], [file("b"), file("a")])
-
     assert str(caught.value) == (
         "'a' listed after 'b': a defect of feedferry; no document was read"
     )
@@ -322,7 +319,6 @@ def test_a_listing_is_read_line_by_line(tmp_path: Path) -> None:
     lines = iter([file("a"), file("b")])
     with open_state(tmp_path / "none.state") as empty:
         next(compare(lines, empty, rules="r1", is_refresh=False))
-
     assert list(lines) == [file("b")]
 
 
@@ -335,7 +331,6 @@ def test_documents_are_counted_while_they_pass() -> None:
         *(folder("f/"), unchanged("g/"), gone("h/"), forgotten("i")),
     ]
     exact = Safety(min_records=2, max_delete_percent=Decimal(50))
-
     assert list(check_changes(lines, known=2, safety=exact)) == lines
     with pytest.raises(StoppedError, match=r"^1 of 3 documents"):
         list(check_changes(lines, known=3, safety=Safety()))
@@ -507,7 +502,6 @@ def test_after_each_run_the_target_has_the_documents_of_the_tree(trees: list[Tre
         run = Run(Path(folder, "docs.state"))
         for tree in trees:
             run.over(tree)
-
     assert run.target == held(trees[-1])
 
 
@@ -519,7 +513,6 @@ def test_a_second_run_over_an_unchanged_tree_sends_nothing(trees: list[Tree]) ->
         run = Run(Path(folder, "docs.state"))
         for tree in (*trees, trees[-1]):
             run.over(tree)
-
     assert run.sent == []
 
 
@@ -543,7 +536,6 @@ def test_documents_that_move_and_keep_their_urls_stay(
         run = Run(Path(folder, "docs.state"), url_of_name)
         for place in places:
             run.over({place[name] + name: Leaf(f"content of {name}") for name in place})
-
     assert run.target == {
         f"http://docs.example.com/{name}": f"content of {name}" for name in places[-1]
     }
@@ -559,5 +551,4 @@ def test_a_url_of_several_documents_stays_as_long_as_one_has_it(
         run = Run(Path(folder, "docs.state"), url_of_name)
         for tree in trees:
             run.over({key: Leaf("content") for key in tree})
-
     assert set(run.target) == {url_of_name(key) for key in trees[-1]}
