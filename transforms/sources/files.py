@@ -30,7 +30,13 @@ from schemas.reject import TORN_COMPRESSION, UNREADABLE
 from schemas.span import FileSignature, Span
 from transforms.formats import all_formats, find_format, look_of, sniff
 from transforms.formats.base import ReadOptions
-from transforms.sources.tree.remote import connect, open_remote, translate_errors, version_of
+from transforms.sources.tree.remote import (
+    connect,
+    error_text,
+    open_remote,
+    translate_errors,
+    version_of,
+)
 
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdError
@@ -294,8 +300,7 @@ def _fault_of(path: str, exc: BaseException) -> RecordError | None:
 
 
 def _unreadable(source: str, exc: BaseException) -> SourceError:
-    cause = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
-    return SourceError(f"{source}: {cause or type(exc).__name__}; expected a file that can be read")
+    return SourceError(f"{source}: {error_text(exc)}; expected a file that can be read")
 
 
 def _sign_stream(stream: IO[bytes]) -> FileSignature | None:

@@ -11,16 +11,13 @@ from schemas.notice import Notice
 from schemas.record import Record
 from schemas.sent_document import StateChange
 from schemas.span import KeyRange, Span
-from support.archives import HOST, document, gsa_feed
 from support.database_runs import Database
-from support.listings import shell
-from support.spools import HandSpool, delivered
+from support.spools import delivered
 from transforms.formats.base import ReadResult
 from transforms.sources import SpanRequest, read_span
 from transforms.sources.database.mapping import DATABASE
 from transforms.sources.listing import ListingEntry, cut_listing, write_listing
-from transforms.sources.programs.config import Programs
-from transforms.sources.spool.source import SELECTION, SPOOL, Selection
+from transforms.sources.spool.source import SELECTION, Selection
 from transforms.sources.tree.tree import Tree
 
 TWO = b'{"action":"DELETE","url":"http://a.example.com/1"}\n' * 2
@@ -84,13 +81,6 @@ def test_files_of_a_tree_are_read_by_their_listing(tmp_path: Path) -> None:
     assert (size, [change.document.key for change in changes]) == (8, ["a.txt", "b.txt"])
 
 
-def test_the_documents_of_a_listing_are_retrieved_from_programs(tmp_path: Path) -> None:
-    programs = Programs(lister=("list",), retriever=shell("retriever.sh", "good"))
-    listing = put(tmp_path / "listing", b"GSA Adaptor Data Version 1 [\n]\nid=a\nid=b\n")
-    span = Span(source="docs", path=str(listing), format="command")
-    assert len(read(span, config=programs)[0]) == 2
-
-
 def test_rows_are_read_by_their_mapping(tmp_path: Path) -> None:
     database = Database(
         tmp_path,
@@ -101,14 +91,6 @@ def test_rows_are_read_by_their_mapping(tmp_path: Path) -> None:
     results, size = read(span, config=database.mapping)
     assert urls(results) == ["http://db.example.com/1", "http://db.example.com/2"]
     assert size == 10
-
-
-def test_a_spool_is_read_as_all_of_its_deliveries(tmp_path: Path) -> None:
-    spool = HandSpool(tmp_path)
-    spool.feed(gsa_feed(document(1)))
-    spool.feed(gsa_feed(document(2)), feedtype="full")
-    results, _ = read(Span(source="spool", path=str(tmp_path), format=SPOOL))
-    assert urls(results) == [f"{HOST}/1.txt", f"{HOST}/2.txt"]
 
 
 def test_a_selection_yields_its_notices(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from schemas.content import MAX_CONTENT_BYTES
 from schemas.errors import RecordError
 from transforms.mimetype_table import BZIP2, GZIP, TAR, XZ, ZIP, is_archive_type, type_of_name
 from transforms.sources.files import decompress
+from transforms.sources.tree.remote import error_text
 
 _NO_FILE = "no-file"
 _TOO_LARGE = "archive-too-large"
@@ -264,8 +265,7 @@ def _translate_errors(name: str) -> Iterator[None]:
     except _DAMAGE as exc:
         if (error := _medium_error(exc)) is not None:
             raise unreadable(name, error) from exc
-        cause = str(exc) or type(exc).__name__
-        reason = f"{name!r}: {cause}; expected a complete archive"
+        reason = f"{name!r}: {str(exc) or type(exc).__name__}; expected a complete archive"
         raise RecordError("bad-archive", reason) from exc
 
 
@@ -283,8 +283,8 @@ def _medium_error(exc: BaseException | None) -> OSError | None:
 
 def unreadable(name: str, exc: OSError) -> RecordError:
     """Return the error for a file that cannot be read."""
-    cause = exc.strerror or str(exc) or type(exc).__name__
-    return RecordError("unreadable", f"{name!r}: {cause}; expected a file that can be read")
+    reason = f"{name!r}: {error_text(exc)}; expected a file that can be read"
+    return RecordError("unreadable", reason)
 
 
 def _members(

@@ -26,6 +26,7 @@ from transforms.sources.tree.posix_acl import read_acl
 from transforms.sources.tree.remote import (
     check_remote,
     connect,
+    error_text,
     modified_ns_of,
     scheme_of,
     size_of,
@@ -45,7 +46,7 @@ _FILE_TYPES = {
     stat.S_IFCHR: "a device",
 }
 _SAFE = "/!$&'()*+,;=:@"
-_LISTABLE = "expected a folder that can be listed"
+LISTABLE = "expected a folder that can be listed"
 
 ListFolder = Callable[[ListingEntry], Iterable[ListingEntry]]
 """Lists the entries of a folder in any order; raises what its library raises.
@@ -209,9 +210,9 @@ def _root_of(tree: Tree) -> str:
     try:
         status = os.stat(path)
     except OSError as exc:
-        raise ConfigError(f"INPUT: {path!r}: {exc.strerror}; {_LISTABLE}") from exc
+        raise ConfigError(f"INPUT: {path!r}: {exc.strerror}; {LISTABLE}") from exc
     if not stat.S_ISDIR(status.st_mode):
-        raise ConfigError(f"INPUT: {path!r} is not a folder; {_LISTABLE}")
+        raise ConfigError(f"INPUT: {path!r} is not a folder; {LISTABLE}")
     return path.rstrip("/")
 
 
@@ -229,8 +230,8 @@ def _without_status(key: str, path: str, exc: OSError) -> ListingEntry:
     if exc.errno == errno.ELOOP:
         return left_out(key, path, "symlink-loop")
     if exc.errno not in (errno.ENOENT, errno.ENOTDIR):
-        cause = exc.strerror or type(exc).__name__
-        return rejected(key, path, "unreadable", f"{cause}; expected a file that can be read")
+        reason = f"{error_text(exc)}; expected a file that can be read"
+        return rejected(key, path, "unreadable", reason)
     try:
         target = os.readlink(path)
     except OSError:

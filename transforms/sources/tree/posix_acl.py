@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
+from transforms.sources.tree.remote import error_text
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import folder_url_of
 
@@ -113,8 +114,7 @@ def read_permissions(path: str) -> Permissions:
     try:
         return parse_permissions(os.stat(path), read_acl(path))
     except (OSError, ValueError) as exc:
-        cause = (isinstance(exc, OSError) and exc.strerror) or str(exc)
-        reason = f"{path}: {cause}; expected permissions that can be read"
+        reason = f"{path}: {error_text(exc)}; expected permissions that can be read"
         raise RecordError("no-acl", reason) from exc
 
 

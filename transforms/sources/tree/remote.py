@@ -116,9 +116,9 @@ def translate_errors(path: str) -> Iterator[None]:
         raise _os_error(path, exc) from exc
 
 
-def error_text(exc: OSError) -> str:
-    """Return what went wrong, without the number and the path."""
-    return exc.strerror or str(exc) or type(exc).__name__
+def error_text(exc: BaseException) -> str:
+    """Return what went wrong, without the number and the path of an OSError."""
+    return getattr(exc, "strerror", None) or str(exc) or type(exc).__name__
 
 
 def open_remote(path: str) -> IO[bytes]:
@@ -181,7 +181,7 @@ def _os_error(path: str, exc: Exception) -> OSError:
     if isinstance(cause, FileNotFoundError) or status in (404, 410):
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     is_denied = isinstance(cause, PermissionError) or status in (401, 403)
-    text = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+    text = error_text(cause)
     if isinstance(status, int):
         text = f"{status} {getattr(cause, 'message', '')}".strip()
     text = text.partition("\n")[0][:_MAX_ERROR_CHARS]  # libraries may quote what they received

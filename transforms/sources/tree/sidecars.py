@@ -26,6 +26,7 @@ from transforms.formats.xml.elements import ParsedElement
 from transforms.formats.xml.scanner import RawElement
 from transforms.formats.xml.serializer import shut_parser
 from transforms.sources.tree.file_content import read_bytes
+from transforms.sources.tree.remote import error_text
 from transforms.sources.tree.urls import is_unicode
 
 MAX_BYTES = 1 << 20
@@ -83,8 +84,7 @@ def _load(path: str, open_file: Callable[[str], IO[bytes]]) -> bytes:
     except (OSError, SourceError) as exc:
         if isinstance(exc, OSError) and exc.errno == errno.ELOOP:
             raise ValueError("a symbolic link; expected a file, or --follow-links") from exc
-        cause = (isinstance(exc, OSError) and exc.strerror) or str(exc)
-        raise ValueError(f"{cause}; expected a file that can be read") from exc
+        raise ValueError(f"{error_text(exc)}; expected a file that can be read") from exc
     if len(text) > MAX_BYTES:
         raise ValueError(f"more than {MAX_BYTES} bytes; expected at most that")
     return text

@@ -43,6 +43,7 @@ from transforms.sources.files import open_span, sniff_format
 from transforms.sources.listing import LISTING, EntryKind, cut_listing, read_listing, write_listing
 from transforms.sources.state_changes import read_changes
 from transforms.sources.tree.acl_table import load_acl_table
+from transforms.sources.tree.folders import LISTABLE
 from transforms.sources.tree.patterns import judge
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import check_urls
@@ -267,7 +268,7 @@ def _has_documents(folder: Path, name: str) -> bool:
     try:
         os.scandir(folder).close()
     except OSError as exc:
-        raise SourceError(f"{name}: {exc.strerror}; expected a folder that can be listed") from exc
+        raise SourceError(f"{name}: {exc.strerror}; {LISTABLE}") from exc
     feed = other = None
     for path in itertools.islice(_files_below(folder), SNIFFED_FILES):
         try:

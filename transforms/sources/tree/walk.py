@@ -18,7 +18,7 @@ import msgspec
 
 from schemas.errors import FatalError, SourceError
 from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.sources.tree.folders import ListFolder, folder_lister
+from transforms.sources.tree.folders import LISTABLE, ListFolder, folder_lister
 from transforms.sources.tree.patterns import SIDECAR, described_by
 from transforms.sources.tree.remote import error_text, translate_errors
 from transforms.sources.tree.tree import Tree
@@ -33,7 +33,6 @@ MAX_DEPTH = 100
 _Item = tuple[str, bool, ListingEntry]
 """An entry with its place: its own key, or that of the file that it describes, and whether so."""
 
-_LISTABLE = "expected a folder that can be listed"
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(ListingEntry).decode
 
@@ -58,7 +57,7 @@ def walk(
     try:
         folders = [_OpenFolder(root, list_folder, run_length)]
     except OSError as exc:
-        raise SourceError(f"{tree.root}: {error_text(exc)}; {_LISTABLE}") from exc
+        raise SourceError(f"{tree.root}: {error_text(exc)}; {LISTABLE}") from exc
     try:
         while folders:
             entry = next(folders[-1].entries, None)
@@ -72,7 +71,7 @@ def walk(
                         raise OSError(f"{MAX_DEPTH} folders above it")
                     folders.append(_OpenFolder(entry, list_folder, run_length))
                 except OSError as exc:
-                    reason = f"{error_text(exc)}; {_LISTABLE}"
+                    reason = f"{error_text(exc)}; {LISTABLE}"
                     unlistable = rejected(line.key, line.path, "unlistable-folder", reason)
                     yield msgspec.structs.replace(unlistable, url=line.url)
             elif not tree.only or line.kind is EntryKind.FOLDER or line.key in tree.only:

@@ -47,12 +47,14 @@ def segments() -> st.SearchStrategy[str]:
 
 
 KEYS = st.lists(segments(), min_size=1, max_size=3).map("/".join)
-TEMPLATES = st.sampled_from(
+Rules = dict[str, str]
+RULES = st.sampled_from(
     (
-        "https://docs.example.com/{path}",
-        "https://docs.example.com/view?id={id}&as=text",
-        "https://docs.example.com/a/{path}/",
-        "https://docs.example.com/{path}?p={path}",
+        {"base_url": BASE},
+        {"url_template": "https://docs.example.com/{path}"},
+        {"url_template": "https://docs.example.com/view?id={id}&as=text"},
+        {"url_template": "https://docs.example.com/a/{path}/"},
+        {"url_template": "https://docs.example.com/{path}?p={path}"},
     )
 )
 
@@ -96,18 +98,16 @@ def test_a_url_has_nothing_but_a_path_after_the_host(key: str) -> None:
     assert urlsplit(made).path == made.removeprefix("https://docs.example.com")
 
 
-@given(KEYS, KEYS)
-def test_different_keys_have_different_urls(one: str, other: str) -> None:
+@given(RULES, KEYS, KEYS)
+def test_different_keys_have_different_urls(rules: Rules, one: str, other: str) -> None:
     assume(one != other)
-    assert url(one, base_url=BASE) != url(other, base_url=BASE)
+    assert url(one, **rules) != url(other, **rules)
+    assert folder_url(one, **rules) != folder_url(other, **rules)
 
 
-@given(TEMPLATES, KEYS, KEYS)
-def test_different_keys_have_different_urls_by_a_template(
-    template: str, one: str, other: str
-) -> None:
-    assume(one != other)
-    assert url(one, url_template=template) != url(other, url_template=template)
+@given(RULES, KEYS, KEYS)
+def test_no_file_has_the_url_of_a_folder(rules: Rules, folder: str, file: str) -> None:
+    assert folder_url(folder, **rules) != url(file, **rules)
 
 
 @pytest.mark.parametrize(
@@ -124,17 +124,6 @@ def test_the_url_of_a_folder_ends_in_a_slash(
     key: str, rules: dict[str, str], expected: str
 ) -> None:
     assert folder_url(key, **rules) == BASE + expected
-
-
-@given(TEMPLATES, KEYS, KEYS)
-def test_no_file_has_the_url_of_a_folder(template: str, folder: str, file: str) -> None:
-    assert folder_url(folder, url_template=template) != url(file, url_template=template)
-
-
-@given(TEMPLATES, KEYS, KEYS)
-def test_different_folders_have_different_urls(template: str, one: str, other: str) -> None:
-    assume(one != other)
-    assert folder_url(one, url_template=template) != folder_url(other, url_template=template)
 
 
 @pytest.mark.parametrize(
