@@ -68,20 +68,14 @@ _FLAG = (b"\x00", b"\x01")
 _STATED_FLAG = {None: _NULL, False: _VALUE + b"\x00", True: _VALUE + b"\x01"}
 
 
-def _two_bytes(low: int) -> bytes:
-    return bytes((low & 0x7F | 0x80, low >> 7 | 0x80))
-
-
-def _one_or_two_bytes(low: int) -> bytes:
-    return bytes((low,)) if low < 0x80 else bytes((low & 0x7F | 0x80, low >> 7))
-
-
-_LOW = tuple(_two_bytes(low) for low in range(1 << 14))
+_LOW = tuple(bytes((low & 0x7F | 0x80, low >> 7 | 0x80)) for low in range(1 << 14))
 """Encodings of the lowest 14 bits of a longer number."""
-_LAST = tuple(_one_or_two_bytes(low) for low in range(1 << 14))
-LENGTHS = _LAST[::2]
+_LAST = tuple(
+    bytes((low,)) if low < 0x80 else bytes((low & 0x7F | 0x80, low >> 7)) for low in range(1 << 14)
+)
+_LENGTHS = _LAST[::2]
 """Encodings of the longs from 0, for callers that avoid a function call."""
-SHORT = len(LENGTHS)
+_SHORT = len(_LENGTHS)
 
 
 def long(number: int) -> bytes:
@@ -89,10 +83,10 @@ def long(number: int) -> bytes:
     return _varint(number << 1 if number >= 0 else ~number << 1 | 1)
 
 
-def length(data: bytes) -> bytes:
+def _length(data: bytes) -> bytes:
     """Return the length prefix of `data`."""
     size = len(data)
-    return LENGTHS[size] if size < SHORT else long(size)
+    return _LENGTHS[size] if size < _SHORT else long(size)
 
 
 def _varint(number: int) -> bytes:
@@ -138,14 +132,6 @@ def carried_bytes(record: RecordOrMembership) -> bytes:
     except Exception as exc:
         record_error(exc)
         return json.dumps(msgspec.to_builtins(record, enc_hook=repr), default=repr).encode()
-
-
-def decode_next(stream: IO[bytes], kind: type[_Item], *, written: Schema | None = None) -> _Item:
-    """Return the record or membership of the next datum; raise RecordError if there is none.
-
-    `written` is the parsed schema of the writer if it is not ours.
-    """
-    return convert(read_fields(stream, kind.__name__.lower(), written=written), kind)
 
 
 def read_fields(stream: IO[bytes], name: str, *, written: Schema | None = None) -> object:
@@ -225,7 +211,7 @@ def _put_document(parts: list[bytes], record: Record) -> None:
     if content is None:
         parts.append(_NULL)
     else:  # no copy, because the content may be large
-        parts += (_VALUE, length(content.data), content.data, _ENCODING[content.encoding._value_])
+        parts += (_VALUE, _length(content.data), content.data, _ENCODING[content.encoding._value_])
     parts += (
         _NULL if record.mimetype is None else _VALUE + _text(record.mimetype),
         _NULL if record.charset is None else _VALUE + _text(record.charset),
@@ -245,9 +231,9 @@ def _put_metadata(parts: list[bytes], metadata: tuple[Meta, ...]) -> None:
         size = len(value)
         parts += (
             _name(name) if len(name) < _NAME_CHARS else _text(name),
-            LENGTHS[size] if size < SHORT else long(size),
+            _LENGTHS[size] if size < _SHORT else long(size),
             value,
-            _NULL if meta.data is None else _VALUE + length(meta.data) + meta.data,
+            _NULL if meta.data is None else _VALUE + _length(meta.data) + meta.data,
         )
     parts.append(_END)
 
@@ -393,7 +379,7 @@ def _member(member: Member) -> bytes:
 def _text(text: str) -> bytes:
     utf8 = text.encode()
     size = len(utf8)
-    return (LENGTHS[size] if size < SHORT else long(size)) + utf8
+    return (_LENGTHS[size] if size < _SHORT else long(size)) + utf8
 
 
 def _text_or_null(text: str | None) -> bytes:

@@ -230,7 +230,7 @@ def lose_content(draft: Draft) -> None:
         draft.change(content=None, body=None)
 
 
-def body_as_content(draft: Draft, _target: Target) -> None:
+def body_as_content(draft: Draft) -> None:
     record = draft.record
     if record.body is None:
         return
@@ -245,7 +245,7 @@ def body_as_content(draft: Draft, _target: Target) -> None:
     draft.change(body=None, content=content, mimetype=PLAIN_TEXT, charset=None)
 
 
-def texts_as_metadata(draft: Draft, _target: Target) -> None:
+def texts_as_metadata(draft: Draft) -> None:
     """Put title, description, keywords and categories before the metadata."""
     record = draft.record
     metas = []
@@ -268,7 +268,7 @@ def texts_as_metadata(draft: Draft, _target: Target) -> None:
         )
 
 
-def fields_as_metadata(draft: Draft, _target: Target) -> None:
+def fields_as_metadata(draft: Draft) -> None:
     record = draft.record
     if not record.fields:
         return

@@ -72,33 +72,30 @@ _PARAMETER = re.compile(r"[\w.:+-]+", re.ASCII)
 
 
 def _adapter(
-    refuse: Callable[[Record], None], fit: Callable[[Draft, Target], None], *, has_acls: bool = True
+    refuse: Callable[[Record], None], fit: Callable[[Draft], None], *, has_acls: bool = True
 ) -> Callable[[Target], Adapter]:
     """Return the `Format.adapter` of a stream: a check that may reject a record, and its rules."""
     update_index, delete_pattern = Action.UPDATE_INDEX, Action.DELETE_PATTERN
 
-    def adapter(target: Target) -> Adapter:
-        def adapt(record: Record) -> Adapted:
-            action = record.action
-            if action is update_index:
-                return filtered(record, "update-index"), ()
-            try:
-                if action is delete_pattern:
-                    found = f"a deletion by the pattern {record.url!r}"
-                    reason = f"{found}; expected a deletion of one URL, because {_NO_PATTERNS}"
-                    raise RecordError("delete-pattern", reason)
-                draft = Draft(record)
-                if has_acls and is_alone(record):
-                    return left_out(draft)
-                refuse(record)
-            except RecordError as exc:
-                return rejected(record, exc)
-            fit(draft, target)
-            return draft.finish()
+    def adapt(record: Record) -> Adapted:
+        action = record.action
+        if action is update_index:
+            return filtered(record, "update-index"), ()
+        try:
+            if action is delete_pattern:
+                found = f"a deletion by the pattern {record.url!r}"
+                reason = f"{found}; expected a deletion of one URL, because {_NO_PATTERNS}"
+                raise RecordError("delete-pattern", reason)
+            draft = Draft(record)
+            if has_acls and is_alone(record):
+                return left_out(draft)
+            refuse(record)
+        except RecordError as exc:
+            return rejected(record, exc)
+        fit(draft)
+        return draft.finish()
 
-        return adapt
-
-    return adapter
+    return lambda _target: adapt
 
 
 def _refuse_update(record: Record) -> None:
@@ -131,7 +128,7 @@ def _refuse_documents(record: Record) -> None:
         )
 
 
-def _fit_listing(draft: Draft, _target: Target) -> None:
+def _fit_listing(draft: Draft) -> None:
     record = draft.record
     has_other_hints = record.crawl is not None and record.crawl not in _LISTED_HINTS
     if record.metadata or has_other_hints:
@@ -145,23 +142,23 @@ def _fit_listing(draft: Draft, _target: Target) -> None:
         _lose_other_extras(draft, keeps_params=False)
 
 
-def _fit_document(draft: Draft, target: Target) -> None:
+def _fit_document(draft: Draft) -> None:
     if draft.record.body is not None:
-        _body_as_utf8(draft, target)
+        _body_as_utf8(draft)
     lose_fields(draft, _UNHELD_FIELDS)
     _authmethod_as_secure(draft)
     lose_hints(draft, _UNRETRIEVED_HINTS)
     lose_history(draft)
     _lose_bad_urls(draft)
     _lose_other_extras(draft, keeps_params=True)
-    texts_as_metadata(draft, target)
-    fields_as_metadata(draft, target)
+    texts_as_metadata(draft)
+    fields_as_metadata(draft)
     _fit_metadata(draft)
     _charset_in_mimetype(draft)
     _fit_acl(draft)
 
 
-def _fit_answer(draft: Draft, _target: Target) -> None:
+def _fit_answer(draft: Draft) -> None:
     lose_protection(draft)
     _lose_document(draft)
     lose_fields(draft, ("modified",))
@@ -245,9 +242,9 @@ def _keep_answer(draft: Draft) -> None:
     draft.change(action=Action.UPDATE)
 
 
-def _body_as_utf8(draft: Draft, target: Target) -> None:
+def _body_as_utf8(draft: Draft) -> None:
     is_text = draft.record.body is not None and draft.record.content is None
-    body_as_content(draft, target)
+    body_as_content(draft)
     if is_text:
         draft.change(charset="UTF-8")
 

@@ -128,7 +128,7 @@ def _fit_document(draft: Draft, target: Target, *, is_url_feed: bool) -> None:
         _crawl(draft)
     else:
         if record.body is not None:
-            body_as_content(draft, target)
+            body_as_content(draft)
         if record.arrival is not _PUSHED and record.action is not _DELETE:
             draft.change(arrival=_PUSHED)
     if record.charset is not None:
@@ -142,9 +142,9 @@ def _fit_document(draft: Draft, target: Target, *, is_url_feed: bool) -> None:
         or record.categories
     ):
         _drop_empty_texts(draft)
-        texts_as_metadata(draft, target)
+        texts_as_metadata(draft)
     if record.fields:
-        fields_as_metadata(draft, target)
+        fields_as_metadata(draft)
     if target.datasource == "web":
         _lose_metadata(draft)
     if _has_empty_value(draft.record.metadata):
