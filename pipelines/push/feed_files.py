@@ -95,9 +95,8 @@ def scan_files(options: PushOptions, settings: PushSettings, staging: Path) -> l
         check_several_full((chunk.source, [chunk]) for chunk in chunks)
     plan_chunks([replace(chunk, path=chunk.source) for chunk in chunks], settings)
     if settings.appliance.protocol.has_index_updates and not is_update(chunks[-1]):
-        update = write_update(staging / UPDATE_FILE)
-        update = replace(update, path=str(staging / UPDATE_FILE), ordinal=len(chunks) + 1)
-        chunks.append(update)
+        path = staging / UPDATE_FILE
+        chunks.append(replace(write_update(path), path=str(path), ordinal=len(chunks) + 1))
     return chunks
 
 

@@ -1,5 +1,6 @@
 """`feedferry push`: send existing chunks to an appliance, in order and throttled."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +15,7 @@ from pipelines.cli.signals import DRAINING, draining
 from pipelines.push.feed_files import EXPECTED_INPUT, make_run, scan_files
 from pipelines.push.run_folder import (
     MANIFEST,
-    as_json_text,
+    as_json,
     as_text,
     plan_text,
     read_manifest,
@@ -98,8 +99,12 @@ def print_account(
     root: Path, account: PushAccount, settings: PushSettings, *, output: DisplayOptions
 ) -> None:
     """Print the account of a push, and the reason if it stopped."""
-    format_account = as_text if output.report_format is ReportFormat.TEXT else as_json_text
-    click.echo(format_account(account, root=root, folder=receipts_folder(root, settings)))
+    folder = receipts_folder(root, settings)
+    text = as_text(account, root=root, folder=folder)
+    if output.report_format is not ReportFormat.TEXT:
+        report = {**as_json(account), "folder": str(root), "receipts": str(folder)}
+        text = json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False)
+    click.echo(text)
     if account.stopped is not None:
         click.echo(f"feedferry: {account.stopped}", err=True)
 

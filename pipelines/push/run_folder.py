@@ -3,7 +3,6 @@
 A push writes `report.json` next to its receipts, and `rejects/`; it updates the manifest.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,7 +23,6 @@ from transforms.storage.atomic import whole_file, write_json
 
 MANIFEST = "manifest.jsonl"
 REPORT = "report.json"
-VERSION = 1
 MAX_SAMPLES = 5
 """How many refused records the text shows, with the words of the appliance."""
 
@@ -113,7 +111,7 @@ def as_json(account: PushAccount) -> dict[str, object]:
     """Return the account as plain values; the manifest has the outcome of each chunk."""
     outcomes = account.outcomes
     return {
-        "version": VERSION,
+        "version": 1,
         "target": account.target,
         "chunks": dict(sorted(Counter(outcome.state.value for outcome in outcomes).items())),
         "records": _count_records(outcomes),
@@ -126,12 +124,6 @@ def as_json(account: PushAccount) -> dict[str, object]:
         "waited_seconds": round(account.waited_seconds, 3),
         "seconds": round(account.seconds, 3),
     }
-
-
-def as_json_text(account: PushAccount, *, root: Path, folder: Path) -> str:
-    """Return the report as one indented document with sorted keys."""
-    report = {**as_json(account), "folder": str(root), "receipts": str(folder)}
-    return json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False)
 
 
 def plan_text(chunks: Sequence[Chunk], settings: PushSettings) -> str:

@@ -181,18 +181,6 @@ def test_several_runs_are_pushed_in_the_given_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_second_of_two_full_runs_replaces_the_first_on_demand(tmp_path: Path) -> None:
-    runs = [str(one_chunk(tmp_path / name, name, feedtype="full")) for name in "ba"]
-    with serving(tmp_path / "spool") as appliance:
-        ended = run("push", *runs, "--to", appliance.url, "--several-full", "each", *FAST)
-        urls, feedtypes = appliance.urls(), appliance.feedtypes()
-
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert feedtypes == ["full", "full"]
-    assert urls == [f"{HOST}/a1", f"{HOST}/a2"]
-
-
-@pytest.mark.slow
 def test_receipts_of_another_run_are_found_before_anything_is_sent(tmp_path: Path) -> None:
     first, second = (one_chunk(tmp_path / name, name) for name in "ab")
     with serving(tmp_path / "spool") as appliance:
@@ -256,16 +244,3 @@ def test_every_account_of_the_sample_has_the_same_counts(tmp_path: Path) -> None
         ("4", "54"),
     ]
     assert re.findall(r", (\d+) records, ", pushed.stderr)[-1] == "54"
-
-
-@pytest.mark.slow
-def test_the_plan_of_feed_files_has_the_added_update_of_indexes(tmp_path: Path) -> None:
-    path = str(tmp_path / items_of(tmp_path, 1, ["a", "b"]).path)
-    with serving(tmp_path / "spool", "--receive-profile", "sample") as appliance:
-        target = f"{appliance.url}/texis/dowalk/recvdata.xml"
-        flags = ("-o", str(tmp_path / "out"), "--to", target, "--profile", "sample", *FAST)
-        plan = run("push", path, *flags, "--dry-run")
-        pushed = run("push", path, *flags)
-
-    assert "chunks    thunderstone: 2 (2 thunderstone), 2 records," in plan.stdout
-    assert re.findall(r"^total +(\d+) +(\d+)$", pushed.stdout, re.MULTILINE) == [("2", "2")]

@@ -59,21 +59,6 @@ def test_the_account_of_a_push() -> None:
     ]
 
 
-def test_the_account_of_a_successful_push_is_short() -> None:
-    pushed = PushAccount(
-        target="http://gsa.example.com:19900", outcomes=PUSHED.outcomes[:1], seconds=2.0
-    )
-    assert as_text(pushed, root=Path("out"), folder=Path("out/push/gsa")).splitlines() == [
-        "                chunks     records",
-        "accepted             1           3",
-        "refused              0           0",
-        "left                 0           0",
-        "total                1           3",
-        "target    http://gsa.example.com:19900, 3,000 bytes on the wire in 0:02",
-        "receipts  out/push/gsa/",
-    ]
-
-
 def test_the_report_of_a_push_as_json() -> None:
     assert as_json(PUSHED) == {
         "version": 1,

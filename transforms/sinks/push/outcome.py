@@ -17,8 +17,6 @@ from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from transforms.sinks.push.push_plan import is_added_update
 from transforms.storage.atomic import RejectFile
 
-REJECT_CODE = "refused"
-
 
 class ChunkOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one chunk, and how many of its records were accepted and refused.
@@ -142,8 +140,8 @@ def outcome_of(chunk: Chunk, receipts: list[Receipt]) -> ChunkOutcome:
     )
 
 
-def write_rejects(outcomes: Iterable[ChunkOutcome], *, root: Path, path: Path) -> int:
-    """Write all refused records, in the order of the chunks; return the number of rejects.
+def write_rejects(outcomes: Iterable[ChunkOutcome], *, root: Path, path: Path) -> None:
+    """Write all refused records, in the order of the chunks; if there are none, remove the file.
 
     A chunk of several records that was refused as a whole is one reject, with its first bytes. Its
     file is kept.
@@ -153,22 +151,21 @@ def write_rejects(outcomes: Iterable[ChunkOutcome], *, root: Path, path: Path) -
     ]
     if not refused:
         path.unlink(missing_ok=True)  # an earlier push wrote it; its records are accepted now
-        return 0
+        return
     path.parent.mkdir(exist_ok=True)
     rejects = RejectFile(path)
     for outcome in refused:
         for reject in _rejects(outcome, root):
             rejects.add(reject)
     rejects.close(whole=True)
-    return rejects.count
 
 
 def _rejects(outcome: ChunkOutcome, root: Path) -> Iterator[Reject]:
     splitter = ChunkSplitter(outcome.chunk, root)
     if outcome.state is ChunkState.REFUSED and not outcome.refusals:
-        yield splitter.reject(RecordError(REJECT_CODE, outcome.reply or ""))
+        yield splitter.reject(RecordError("refused", outcome.reply or ""))
     for refusal in outcome.refusals:
         reason = refusal.words
         if refusal.of is RefusalOf.RECORD:
             reason = f"the appliance responded {reason!r}; expected it to take the record"
-        yield splitter.reject(RecordError(REJECT_CODE, reason), refusal.record)
+        yield splitter.reject(RecordError("refused", reason), refusal.record)

@@ -24,9 +24,6 @@ from transforms.sinks.push.wire.protocol import REQUEST_FORMS, Appliance, Applia
 UPDATE_FILE = "update-index.xml"
 """The request that updates search indexes, if no feed file makes one."""
 
-MAX_FAULTS = 20
-"""Faults of chunks that are reported at once."""
-
 MAX_NAME_LETTERS = 250
 _WEB_FEEDTYPES = (METADATA_AND_URL, INCREMENTAL)
 _DEFAULT_OPTIONS = WriteOptions()
@@ -54,7 +51,7 @@ def plan_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> list[Chunk]:
                 " expected records, or --allow-empty-full"
             )
     if faults:
-        raise ConfigError("\n".join(faults[:MAX_FAULTS]))
+        raise ConfigError("\n".join(faults[:20]))
     return ordered
 
 

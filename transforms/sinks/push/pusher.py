@@ -37,7 +37,7 @@ from transforms.sinks.push.model import (
     ResponseMeaning,
     Verdict,
 )
-from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, PushProgress, outcomes_of
+from transforms.sinks.push.outcome import PushAccount, PushProgress, outcomes_of
 from transforms.sinks.push.push_plan import (
     UPDATE_FILE,
     is_added_update,
@@ -70,7 +70,6 @@ _MAX_GROWTH = 4
 _NO_RESPONSE = ApplianceResponse()
 _NO_VERDICT = Verdict(meaning=ResponseMeaning.RETRY)
 
-_JOIN_SECONDS = 1.0
 _BY_SEVERITY = (5, 4, 3, 2, 75, 0)
 """Exit codes of errors; the most serious error of several datasources decides."""
 
@@ -310,7 +309,6 @@ class Pusher:
         )
 
     def __enter__(self) -> Self:
-        self.client.__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -351,6 +349,8 @@ class Pusher:
                 error = exc
             outcomes = outcomes_of(chunks, receipts.all())
         is_settled = error is None and all(outcome.allows_next for outcome in outcomes)
+        refused_states = (ChunkState.PARTLY_ACCEPTED, ChunkState.REFUSED)
+        has_refusals = any(outcome.state in refused_states for outcome in outcomes)
         return PushAccount(
             target=settings.appliance.target,
             outcomes=outcomes,
@@ -358,7 +358,7 @@ class Pusher:
             earlier_bytes=sum(outcome.bytes for outcome in earlier),
             notices=dict(sender.notices),
             stopped=None if is_settled else str(error or PushInterrupted()),
-            exit_code=_exit_code(error, outcomes),
+            exit_code=(_error_code(error) if error else 0) or int(has_refusals),
             waited_seconds=self._gate.waited_seconds,
             seconds=time.monotonic() - started,
         )
@@ -424,7 +424,7 @@ class Pusher:
             thread.start()
         for thread in threads:
             while thread.is_alive():  # a signal just before the wait is handled after it
-                thread.join(_JOIN_SECONDS)
+                thread.join(1.0)
         if errors:
             raise min(errors, key=lambda error: _BY_SEVERITY.index(_error_code(error)))
 
@@ -435,10 +435,3 @@ def _error_code(error: Exception) -> int:
     if isinstance(error, OSError):
         return FatalError.exit_code
     return 0 if isinstance(error, PushInterrupted) else FeedferryError.exit_code
-
-
-def _exit_code(error: Exception | None, outcomes: Sequence[ChunkOutcome]) -> int:
-    has_refusals = any(
-        outcome.state in (ChunkState.PARTLY_ACCEPTED, ChunkState.REFUSED) for outcome in outcomes
-    )
-    return (_error_code(error) if error else 0) or int(has_refusals)

@@ -20,7 +20,6 @@ from transforms.sinks.push.settings import PushSettings
 from transforms.storage.journal import DISK, Disk, Journal, read_journal
 from transforms.storage.lock import Lock
 
-LOCK = "lock"
 VERSION = 1
 _FINISHED = b'{"finished":'
 """Earlier versions wrote such a line after the last receipt, and a further file for a replay."""
@@ -71,7 +70,7 @@ class Receipts:
         with ExitStack() as opened, self._explained():
             self._folder.mkdir(parents=True, exist_ok=True)
             where = str(self._folder)
-            opened.enter_context(Lock(self._folder / LOCK, where=where, by="push"))
+            opened.enter_context(Lock(self._folder / "lock", where=where, by="push"))
             for receipt in self.read():
                 self._remember(receipt)
             self._opened = opened.pop_all()

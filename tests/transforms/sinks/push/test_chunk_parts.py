@@ -68,14 +68,6 @@ def singles(made: ChunkSplitter, part: ChunkPart) -> list[ChunkPart]:
     return [single for half in made.split(part) for single in singles(made, half)]
 
 
-def test_a_whole_chunk_is_its_file(tmp_path: Path) -> None:
-    markup = HEAD + record("0", 1) + TAIL
-    part = whole_chunk(chunk_of(tmp_path, markup), tmp_path)
-
-    assert (part.first, part.count, part.sha256) == (0, 0, hashlib.sha256(markup).hexdigest())
-    assert text_of(part) == markup
-
-
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

@@ -108,26 +108,17 @@ def test_no_chunk_follows_an_open_chunk_or_a_refused_full_part(
     assert outcome.allows_next is expected
 
 
-def test_a_chunk_without_records_is_refused_by_its_receipt() -> None:
-    empty = replace(CHUNK, records={}, feedtype="full")
-    outcome = outcome_of(empty, [receipt(REFUSED, reply="no")])
-
-    assert (outcome.state, outcome.refused, outcome.allows_next) == (REFUSED, 0, False)
-
-
 # Rejects
 
 
 def written(root: Path, outcome: ChunkOutcome) -> list[tuple[object, ...]]:
     """Return URL, code and reason of the rejects of an outcome."""
     path = root / "rejects" / "push-gsa.avro"
-    count = write_rejects([outcome], root=root, path=path)
-    if not count:
-        assert not path.exists()
+    write_rejects([outcome], root=root, path=path)
+    if not path.exists():
         return []
     with path.open("rb") as stream:
         rejects = [reject for reject in fastavro.reader(stream) if isinstance(reject, dict)]
-    assert len(rejects) == count
     return [(reject["url"], reject["code"], reject["reason"]) for reject in rejects]
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, FatalError, SourceError, TooManyRejectsError
 from schemas.receipt import ChunkState, Refusal, RefusalOf
+from support.disks import RecordingDisk
 from support.fake_appliance import (
     GSA,
     ILL_FORMED,
@@ -30,6 +31,7 @@ from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import OnRefusal, PushSettings
 from transforms.sinks.push.throttle.backlog import BacklogLimits
 from transforms.sinks.push.throttle.gate import StopSignal
+from transforms.storage.journal import DISK, Disk
 
 AT_ONCE = RetryPolicy(max_attempts=3, jitter=lambda: 0.0)
 TO_GSA = PushSettings(appliance=GSA, retry=AT_ONCE, backlog=BacklogLimits(interval_seconds=0.001))
@@ -91,6 +93,7 @@ class PushRig:
         *,
         to: Respond = accept,
         backlog: ApplianceResponse | None = None,
+        disk: Disk = DISK,
     ) -> PushAccount:
         self.client = FakeClient(to, backlog=backlog)
         pusher = Pusher(
@@ -98,6 +101,7 @@ class PushRig:
             stop=self.stop,
             progress=PushProgress(self.messages.append),
             client=self.client,
+            disk=disk,
         )
         self.stop = StopSignal()
         with pusher:
@@ -108,13 +112,9 @@ class PushRig:
         with pytest.raises(RuntimeError, match=r"^killed$"):
             self.push(chunks, to=respond(*before, "killed"))
 
-    def chunks(self, *names: str, **fields: object) -> list[Chunk]:
+    def chunks(self, *names: str) -> list[Chunk]:
         """Write chunks with records of these names."""
-        stated: dict[str, str] = fields  # type: ignore[assignment]  # the fields of a chunk
-        return [
-            chunk_of(self.root, ordinal, each, **stated)
-            for ordinal, each in enumerate(names, start=1)
-        ]
+        return [chunk_of(self.root, ordinal, each) for ordinal, each in enumerate(names, start=1)]
 
     def full(self, *names: str) -> list[Chunk]:
         """Write chunks, the first of which is the full part of a feed."""
@@ -216,6 +216,41 @@ def test_the_most_serious_error_of_several_datasources_decides(
     account = rig.push(chunks, settings, to=fail)
 
     assert (account.exit_code, account.stopped) == (exit_code, str(serious))
+
+
+# Receipts on the disk
+
+JOURNAL = "push/gsa/receipts-001.jsonl"
+LINE = [f"write {JOURNAL}", f"sync {JOURNAL}"]
+BEGIN = [f"sync {JOURNAL}", *LINE, "sync folder push/gsa", "sync folder push"]
+CHUNK = [*LINE, "send", *LINE]
+
+
+def push_to_disk(rig: PushRig, disk: RecordingDisk) -> PushAccount:
+    def answer(_sent: Sent) -> ApplianceResponse:
+        disk.done.append("send")
+        return SUCCESS
+
+    return rig.push(rig.chunks("abc", "def"), to=answer, disk=disk)
+
+
+def test_a_receipt_is_on_the_disk_before_its_request_and_before_the_next(rig: PushRig) -> None:
+    disk = RecordingDisk(rig.root)
+    push_to_disk(rig, disk)
+
+    assert disk.done == [*BEGIN, *CHUNK, *CHUNK]
+
+
+@pytest.mark.parametrize("operation", range(1, 12))
+def test_no_request_follows_while_a_receipt_is_not_on_the_disk(
+    rig: PushRig, operation: int
+) -> None:
+    disk = RecordingDisk(rig.root)
+    disk.fail_at(operation)
+    account = push_to_disk(rig, disk)
+
+    assert account.stopped is not None
+    assert len(rig.client.sent) == (0 if operation <= len(BEGIN + LINE) else 1)
 
 
 # Errors

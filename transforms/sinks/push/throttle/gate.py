@@ -15,7 +15,6 @@ from schemas.units import format_duration
 from transforms.sinks.push.throttle.backlog import BacklogThrottle
 from transforms.sinks.push.throttle.window import SendWindow
 
-_MIN_WAIT_SECONDS = 0.001
 _MAX_WINDOW_WAIT_SECONDS = 60.0
 """The window is checked again after this time: the clock may be set, or the machine may sleep."""
 
@@ -84,10 +83,10 @@ class SendGate:
         while not self.stop.is_set:
             self._check_deadline(0.0, "")
             if seconds := self._seconds_until_window():
-                self._wait(min(seconds, _MAX_WINDOW_WAIT_SECONDS))
+                self.stop.wait(min(seconds, _MAX_WINDOW_WAIT_SECONDS))
             elif seconds := self._seconds_until_digested():
                 with self._waiting_for_appliance():
-                    self._wait(seconds)
+                    self.stop.wait(seconds)
             else:
                 return not self.stop.is_set
         return False
@@ -104,7 +103,7 @@ class SendGate:
         self._check_deadline(seconds, f"the next attempt would be in {format_duration(seconds)}")
         self._check_max_wait(seconds, "a feed was not accepted")
         with self._waiting_for_appliance():
-            self._wait(seconds)
+            self.stop.wait(seconds)
         return not self.stop.is_set
 
     def _seconds_until_window(self) -> float:
@@ -156,9 +155,6 @@ class SendGate:
                 f"{reason}, after {format_duration(waited)} of waiting for the appliance; expected"
                 f" at most {format_duration(self.max_wait_seconds)} (--max-wait); {_FIX}"
             )
-
-    def _wait(self, seconds: float) -> None:
-        self.stop.wait(max(seconds, _MIN_WAIT_SECONDS))
 
     @contextmanager
     def _waiting_for_appliance(self) -> Iterator[None]:

@@ -15,7 +15,6 @@ from schemas.spelling import did_you_mean
 from schemas.units import parse_duration
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_EVERY_DAY = frozenset(range(7))
 _DAY_MINUTES = 24 * 60
 _TIME = r"[0-9]{1,2}:[0-9]{2}"
 _DAY = rf"(?:{'|'.join(_DAYS)})"
@@ -125,7 +124,7 @@ def _parse_hours(text: str, match: re.Match[str]) -> WindowHours:
         first, last = (_DAYS.index((day or day_range[1]).lower()) for day in day_range.groups())
         days.update((first + ahead) % 7 for ahead in range((last - first) % 7 + 1))
     end = end if end > begin else end + _DAY_MINUTES
-    return WindowHours(frozenset(days) or _EVERY_DAY, begin % _DAY_MINUTES, end)
+    return WindowHours(frozenset(days or range(7)), begin % _DAY_MINUTES, end)
 
 
 def _parse_time(text: str, time_of_day: str) -> int:

@@ -47,8 +47,6 @@ def parse_target(
             "--profile: not given; expected the profile that receives, because the address ends in "
             "recvdata.xml"
         )
-    if profile and not profile.isprintable():
-        raise ConfigError(f"--profile: {profile!r}; expected a name without control characters")
     if ca_file is not None:
         trusted_certificates(ca_file)
     return Appliance(

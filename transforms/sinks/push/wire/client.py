@@ -28,7 +28,7 @@ from transforms.sinks.push.wire.address import trusted_certificates
 from transforms.sinks.push.wire.body import RequestBody, compressed, multipart
 from transforms.sinks.push.wire.feedergate import BACKLOG_PATH
 from transforms.sinks.push.wire.protocol import REQUEST_FORMS, Appliance
-from transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES
+from transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, quote
 
 BACKLOG_SECONDS = 30.0
 """The time limit of a request for the backlog, which an appliance knows at once."""
@@ -37,7 +37,6 @@ GZIP_BYTES_LIMIT = 1 << 20
 """Longer bodies are not compressed: "GSA only allows request content up to 1 MB to be compressed"
 (adaptor library)."""
 
-_MAX_QUOTED_LETTERS = 200
 _HEADERS = {
     "User-Agent": "feedferry",
     "Accept": "*/*",
@@ -204,7 +203,7 @@ class _HttpExchange:
             progress = "within the response"
         elif self._sent < self._length:
             progress = f"after {self._sent} of {self._length} bytes"
-        found, is_permanent = repr(str(exc)[:_MAX_QUOTED_LETTERS]), False
+        found, is_permanent = quote(str(exc)), False
         match exc:
             case httpx2.WriteTimeout():
                 message = f"no bytes read for {appliance.write_seconds:g} s, {progress}"

@@ -27,7 +27,6 @@ from transforms.sinks.push.wire.responses import (
 )
 
 BACKLOG_PATH = "/getbacklogcount"
-SUCCESS = "success"
 _PORTS = "a feedergate listens on port 19900, with TLS on 19902"
 _TRUST = (
     "add the address of this machine to the List of Trusted IP Addresses "
@@ -65,7 +64,7 @@ def _judge(response: ApplianceResponse, _sent: int) -> Verdict | None:
     if is_html(response):
         return None
     text = text_of(response)
-    if response.is_success and re.sub("[\r\n]", "", text).casefold() == SUCCESS:
+    if response.is_success and re.sub("[\r\n]", "", text).casefold() == "success":
         return Verdict(meaning=ResponseMeaning.ACCEPTED, message=text)
     words = " ".join(text.casefold().split())
     for beginning, meaning, fix in _KNOWN_ERRORS:

@@ -29,6 +29,7 @@ MAX_ITEMS = 100_000
 
 _ROOT, _ITEM, _ROWS = "ThunderstoneReplicationResult", "ItemResult", "Rows"
 _STATUS, _INFO = "Status", "Info"
+_REFUSED = ResponseMeaning.REFUSED
 _BEGINNING = re.compile(rb"(?:<\?xml[^>]*>\s*)?<(?:[A-Za-z]\w*:)?%b[\s/>]" % _ROOT.encode())
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _NOT_IN_WORD = re.compile(r"[^A-Za-z_ -]", re.ASCII)
@@ -100,7 +101,9 @@ def _judge(response: ApplianceResponse, sent: int) -> Verdict | None:
         return None
     if len(response.body) >= MAX_RESPONSE_BYTES:
         found = f"results longer than {MAX_RESPONSE_BYTES} bytes"
-        return _refused(response, f"{found}; expected fewer: a part of the Items will have them")
+        return verdict_on(
+            response, _REFUSED, f"{found}; expected fewer: a part of the Items will have them"
+        )
     if root is None:
         found = f"{describe(response)}; expected complete XML"
         return verdict_on(response, ResponseMeaning.RETRY, found)
@@ -119,7 +122,7 @@ def _judge_request(
     """Judge the response as a whole; return None if its Items decide."""
     for status in result.general:
         if not status.is_ok:
-            return _refused(response, status.with_fix())
+            return verdict_on(response, _REFUSED, status.with_fix())
     count = len(result.items)
     if not count and result.general and result.rows == sent:
         return Verdict(meaning=ResponseMeaning.ACCEPTED, message="OK")
@@ -127,7 +130,9 @@ def _judge_request(
     is_single = sent == count == 1  # its own Status says everything
     if not count or count != expected or not (is_single or result.rows in (None, expected)):
         rows = "" if result.rows is None else f" and Rows {result.rows}"
-        return _refused(response, f"results of {count} Items{rows}; expected {sent or 'some'}")
+        return verdict_on(
+            response, _REFUSED, f"results of {count} Items{rows}; expected {sent or 'some'}"
+        )
     return None
 
 
@@ -136,7 +141,7 @@ def _judge_items(response: ApplianceResponse, result: _ReplicationResult, sent: 
     count = len(result.items)
     if failed and (len(failed) == count or not sent):
         first = result.items[failed[0]]
-        return _refused(response, f"{len(failed)} of {count} Items: {first.with_fix()}")
+        return verdict_on(response, _REFUSED, f"{len(failed)} of {count} Items: {first.with_fix()}")
     return Verdict(
         meaning=ResponseMeaning.ACCEPTED,
         message=f"OK for {count - len(failed)} of {count} Items",
@@ -147,10 +152,6 @@ def _judge_items(response: ApplianceResponse, result: _ReplicationResult, sent: 
             if item.is_ok and item.info
         ),
     )
-
-
-def _refused(response: ApplianceResponse, found: str) -> Verdict:
-    return verdict_on(response, ResponseMeaning.REFUSED, found)
 
 
 def _parse(body: bytes) -> etree._Element | None:

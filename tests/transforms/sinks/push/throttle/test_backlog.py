@@ -134,27 +134,6 @@ def test_accepted_feeds_count_against_the_ceiling() -> None:
     ]
 
 
-def test_accepted_feeds_do_not_count_twice() -> None:
-    rig = ThrottleRig(0, 3000, limits=BacklogLimits(interval_seconds=60))
-    rig.send(3000)
-    rig.now += 61
-
-    assert rig.send(2000) == 1001
-
-
-def test_a_push_that_reached_the_ceiling_continues_below_the_floor() -> None:
-    rig = ThrottleRig(0, 9, 4, 3, limits=SMALL)
-    rig.send(100)
-
-    assert [rig.pauses(after=61) for _ in range(3)] == [True, True, False]
-
-
-def test_a_refused_feed_does_not_count() -> None:
-    rig = ThrottleRig(10, limits=SMALL)
-
-    assert [rig.pauses() for _ in range(5)] == [False] * 5
-
-
 def test_feeds_accepted_during_a_request_are_not_in_its_count() -> None:
     rig = ThrottleRig(0, limits=SMALL)
 

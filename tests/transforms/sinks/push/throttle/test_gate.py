@@ -288,7 +288,6 @@ class DigestingAppliance:
         self.requested: list[float] = []
         self.taken = 0
         self.highest = 0
-        self.is_full = threading.Event()
         self._digests = digests
         self._waiting = 0
         self._lock = threading.Lock()
@@ -304,36 +303,12 @@ class DigestingAppliance:
             self.taken += 1
             self._waiting += 1
             self.highest = max(self.highest, self._waiting)
-            if self.highest == 11:
-                self.is_full.set()
 
 
-def push_in_threads(appliance: DigestingAppliance, gate: SendGate) -> list[str]:
-    """Push twelve feeds from each of four threads; return how they end."""
-    ends: list[str] = []
-
-    def send(_feed: int) -> bool:
-        if not gate.wait_until_open():
-            return False
-        appliance.take()
-        gate.report_attempt(is_accepted=True)
-        return True
-
-    def push() -> None:
-        ends.append("done" if all(map(send, range(12))) else "stopped")
-
-    threads = [threading.Thread(target=push) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(MAX_TEST_SECONDS)
-    return ends
-
-
-def real_gate(appliance: DigestingAppliance, *, interval_seconds: float = 0.05) -> SendGate:
-    limits = BacklogLimits(ceiling=10, floor=4, interval_seconds=interval_seconds)
-    messages: list[str] = []
-    return SendGate(
+def test_threads_share_one_ceiling_and_send_everything() -> None:
+    appliance, messages = DigestingAppliance(digests=9), list[str]()
+    limits = BacklogLimits(ceiling=10, floor=4, interval_seconds=0.05)
+    gate = SendGate(
         stop=StopSignal(),
         clock=time.monotonic,
         now=lambda: datetime.now(UTC),
@@ -343,25 +318,18 @@ def real_gate(appliance: DigestingAppliance, *, interval_seconds: float = 0.05) 
         ),
     )
 
+    def push() -> None:
+        for _ in range(12):
+            assert gate.wait_until_open()
+            appliance.take()
+            gate.report_attempt(is_accepted=True)
 
-def test_threads_share_one_ceiling_and_send_everything() -> None:
-    appliance = DigestingAppliance(digests=9)
+    threads = [threading.Thread(target=push) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(MAX_TEST_SECONDS)
 
-    assert push_in_threads(appliance, real_gate(appliance)) == ["done"] * 4
     assert appliance.taken == 48
     assert appliance.highest <= MOST
     assert all(later - earlier > 0.05 for earlier, later in pairwise(appliance.requested))
-
-
-def test_the_stop_signal_ends_all_threads() -> None:
-    appliance = DigestingAppliance(digests=0)
-    gate = real_gate(appliance, interval_seconds=MAX_TEST_SECONDS)
-
-    def stop_when_full() -> None:
-        if appliance.is_full.wait(MAX_TEST_SECONDS):
-            gate.stop.stop()
-
-    threading.Thread(target=stop_when_full).start()
-
-    assert push_in_threads(appliance, gate) == ["stopped"] * 4
-    assert 11 <= appliance.taken <= MOST

@@ -99,11 +99,6 @@ def test_another_path_is_refused(path: str) -> None:
             {"profile": "intranet"},
             "--profile: 'intranet'; expected none: only Thunderstone has profiles",
         ),
-        (
-            RECVDATA,
-            {"profile": "a\nb"},
-            "--profile: 'a\\nb'; expected a name without control characters",
-        ),
     ],
 )
 def test_a_password_a_bad_proxy_or_profile_is_refused(

@@ -110,10 +110,6 @@ def test_a_part_is_its_head_its_range_and_its_tail(tmp_path: Path) -> None:
     assert (sent(body), body.length) == (b"data=%3C2345%3E", 15)
 
 
-def test_an_empty_file_is_sent(tmp_path: Path) -> None:
-    assert list(verified_blocks(whole(tmp_path / "feed.xml", b""))) == []
-
-
 def test_a_file_that_grew_is_sent_as_it_was(tmp_path: Path) -> None:
     part = whole(tmp_path / "feed.xml", FEED)
     part.path.write_bytes(FEED + b"more")
@@ -167,13 +163,6 @@ def test_a_file_that_has_changed_is_refused(
         list(verified_blocks(part))
 
     assert str(caught.value) == f"{tmp_path}/feed.xml: {found}"
-
-
-def test_a_range_that_has_changed_is_refused(tmp_path: Path) -> None:
-    part = range_of(tmp_path / "feed.xml", b"0123456789")
-    part.path.write_bytes(b"01234x6789")
-    with pytest.raises(SourceError, match="the file was changed"):
-        list(verified_blocks(part))
 
 
 # Encoded values

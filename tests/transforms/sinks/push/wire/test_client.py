@@ -157,15 +157,6 @@ def test_thunderstone_data_is_posted_as_an_encoded_form(tmp_path: Path) -> None:
     assert length == len(listener.body())
 
 
-def test_the_backlog_is_requested() -> None:
-    with (
-        listening(saying(reply("17"))) as listener,
-        ApplianceClient(replace(GSA, url=listener.url)) as client,
-    ):
-        assert client.backlog().body == b"17"
-    assert listener.heard[0].startswith(b"GET /getbacklogcount HTTP/1.1\r\n")
-
-
 def test_a_proxy_is_used_only_if_it_is_named(
     feed: ChunkPart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,14 +205,16 @@ def test_a_request_of_a_mebibyte_is_not_compressed(tmp_path: Path) -> None:
     assert b"Content-Encoding" not in listener.heard[0]
 
 
-def test_the_groups_of_a_groupsource_are_removed() -> None:
+def test_the_backlog_is_requested_and_groups_are_removed() -> None:
     with (
-        listening(saying(SUCCESS)) as listener,
+        listening(saying(reply("17"), SUCCESS)) as listener,
         ApplianceClient(replace(GSA, url=listener.url)) as client,
     ):
-        assert client.cleanup("ldap").body == b"Success"
-    assert listener.heard[0].startswith(b"POST /xmlgroups HTTP/1.1\r\n")
-    assert fields_of(listener.body()) == {"cleanup": "ldap"}
+        assert (client.backlog().body, client.cleanup("ldap").body) == (b"17", b"Success")
+    backlog, cleanup = listener.heard
+    assert backlog.startswith(b"GET /getbacklogcount HTTP/1.1\r\n")
+    assert cleanup.startswith(b"POST /xmlgroups HTTP/1.1\r\n")
+    assert fields_of(cleanup) == {"cleanup": "ldap"}
 
 
 # Responses
