@@ -26,11 +26,10 @@ from pipelines.serve.forward_journal import (
 from pipelines.serve.rehearsal.index import (
     INDEX_FILE,
     TORN,
-    DeliveryStatus,
     open_index,
     write_deletions,
 )
-from pipelines.serve.retry import set_aside_message
+from pipelines.serve.retry import name, set_aside_message
 from pipelines.serve.worker_process import (
     ATTEMPTS,
     SetAsideError,
@@ -163,7 +162,6 @@ class Forwarder:
             self.inform(f"{name(delivery)}: groups, which Thunderstone does not have; left out")
             return DeliveryOutcome(delivery.ordinal, ForwardState.LEFT_OUT)
         try:
-            self._check_index(delivery)
             if delivery.feedtype == CLEANUP:
                 verdict = judge_response(FEEDERGATE, pusher.client.cleanup(delivery.datasource))
                 if verdict.meaning is not ResponseMeaning.ACCEPTED:
@@ -221,15 +219,6 @@ class Forwarder:
         publish(account, settings, output=output, spans=spans)
         self._report(account, delivery, output)
         return output
-
-    def _check_index(self, delivery: Delivery) -> None:
-        """Raise SetAsideError for a delivery whose deletions the index does not know."""
-        if self._needs_deletions(delivery):
-            with open_index(self._index) as index:
-                if index.status(delivery.ordinal) is DeliveryStatus.SET_ASIDE:
-                    raise SetAsideError(
-                        "the index could not digest it, so its deletions are not known"
-                    )
 
     def _needs_deletions(self, delivery: Delivery) -> bool:
         """Whether a full feed is for an appliance without full feeds."""
@@ -349,11 +338,6 @@ class Forwarder:
         if outcome.refused:
             self.warn(f"{name(delivery)}: {outcome.refused} refused, in {root}/rejects/")
         return outcome
-
-
-def name(delivery: Delivery) -> str:
-    """Return the name of a delivery in a message."""
-    return f"delivery {delivery.ordinal} of {delivery.datasource or delivery.profile!r}"
 
 
 def _is_finished(output: Path, to_format: Format, delivery: Delivery) -> bool:

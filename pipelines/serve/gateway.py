@@ -18,9 +18,9 @@ from typing import Self
 from msgspec.structs import replace
 
 from pipelines.serve.forward_journal import FOLDER, DeliveryOutcome
-from pipelines.serve.forwarder import Forwarder, name
+from pipelines.serve.forwarder import Forwarder
 from pipelines.serve.rehearsal.index import SetAsideDelivery
-from pipelines.serve.retry import describe
+from pipelines.serve.retry import describe, name
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FeedferryError, StoppedError
 from transforms.retry import RetryPolicy

@@ -63,11 +63,16 @@ def retry(spool: Path, wanted: str) -> int:
     return 0
 
 
+def name(delivery: Delivery) -> str:
+    """Return the name of a delivery in a message."""
+    return f"delivery {delivery.ordinal} of {name_of(delivery)!r}"
+
+
 def set_aside_message(spool: Path, delivery: Delivery, reason: object) -> str:
     return (
-        f"delivery {delivery.ordinal} of {name_of(delivery)!r}: {reason}; set aside, its feed is"
-        f" {delivery.path}; later deliveries go on; to try again, stop the receiver: feedferry"
-        f" serve --spool {spool} --retry {delivery.ordinal}"
+        f"{name(delivery)}: {reason}; set aside, its feed is {delivery.path}; later deliveries go"
+        f" on; to try again, stop the receiver: feedferry serve --spool {spool} --retry"
+        f" {delivery.ordinal}"
     )
 
 

@@ -625,7 +625,7 @@ def write_deletions(
 
     It is for an appliance without full feeds. Documents that the spool never contained are not in
     it, nor those that another datasource has taken since then by a settled delivery. Raises
-    SourceError if the index cannot be read.
+    SourceError if the index cannot be read, SetAsideError if it has set the delivery aside.
     """
     count = 0
 
@@ -638,5 +638,7 @@ def write_deletions(
 
     feed = Feed(datasource=delivery.datasource, feedtype=INCREMENTAL)
     with open_index(index_path) as index, whole_file(path) as stream:
+        if index.status(delivery.ordinal) is DeliveryStatus.SET_ASIDE:
+            raise SetAsideError("the index could not digest it, so its deletions are not known")
         write_all(GSA_FEED.make_encoder(WriteOptions(feed=feed)), deletions(index), stream)
     return count
