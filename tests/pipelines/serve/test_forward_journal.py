@@ -21,65 +21,65 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "forward" / FILE_NAME
 
 
-def written(path: Path, *lines: DeliveryOutcome) -> None:
-    journal = ForwardJournal(path.parent.parent)
-    for line in lines:
-        journal.append(line)
-    journal.close()
+def written(spool: Path, *lines: DeliveryOutcome) -> None:
+    with closing(ForwardJournal(spool)) as journal:
+        for line in lines:
+            journal.append(line)
 
 
-def known(path: Path, *ordinals: int) -> list[bool]:
-    journal = ForwardJournal(path.parent.parent)
-    journal.close()
-    return [journal.is_settled(ordinal) for ordinal in ordinals]
+AGAIN = (settled(1, up_to=1), settled(2, up_to=2), settled(1, state=ForwardState.RETRIED))
 
 
-def test_all_up_to_an_ordinal_may_be_settled_at_once(path: Path) -> None:
-    written(path, settled(3, up_to=0), settled(1, up_to=3))
-    assert known(path, 1, 2, 3, 4) == [True, True, True, False]
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ((settled(3), settled(1, up_to=3)), [True, True, True, False]),
+        ((settled(2), settled(3)), [False, True, True, False]),
+        (AGAIN, [False, True, False, False]),
+        ((*AGAIN, settled(1, up_to=2)), [True, True, False, False]),
+    ],
+    ids=["all-before", "gap", "retried", "forwarded-again"],
+)
+def test_a_delivery_is_settled_by_its_line_or_a_later_one(
+    tmp_path: Path, lines: tuple[DeliveryOutcome, ...], expected: list[bool]
+) -> None:
+    written(tmp_path, *lines)
+    with closing(ForwardJournal(tmp_path)) as journal:
+        assert [journal.is_settled(ordinal) for ordinal in (1, 2, 3, 4)] == expected
 
 
-def test_line_has_no_default_values(path: Path) -> None:
-    written(path, DeliveryOutcome(ordinal=7, state=ForwardState.FORWARDED, settled=7, accepted=2))
+def test_line_has_no_default_values(tmp_path: Path, path: Path) -> None:
+    written(tmp_path, DeliveryOutcome(7, ForwardState.FORWARDED, settled=7, accepted=2))
     assert path.read_text() == '{"ordinal":7,"state":"forwarded","settled":7,"accepted":2}\n'
 
 
-def test_incomplete_line_is_overwritten(path: Path) -> None:
-    written(path, settled(1, up_to=1))
+def test_incomplete_line_is_overwritten(tmp_path: Path, path: Path) -> None:
+    written(tmp_path, settled(1, up_to=1))
     with path.open("ab") as stream:
         stream.write(b'{"ordinal":2,"st')
-    written(path, settled(2, up_to=2))
+    written(tmp_path, settled(2, up_to=2))
     assert path.read_text() == (
         '{"ordinal":1,"state":"forwarded","settled":1}\n'
         '{"ordinal":2,"state":"forwarded","settled":2}\n'
     )
 
 
-def test_damaged_line_is_reported(path: Path) -> None:
-    written(path, settled(1, up_to=1))
+def test_damaged_line_is_reported(tmp_path: Path, path: Path) -> None:
+    written(tmp_path, settled(1, up_to=1))
     with path.open("ab") as stream:
         stream.write(b"nothing\n")
     with pytest.raises(FatalError) as caught:
-        ForwardJournal(path.parent.parent)
+        ForwardJournal(tmp_path)
     assert str(caught.value) == (
         f"{path}:2: JSON is malformed: invalid character (byte 4); expected the outcome of a"
         " delivery; remove the line"
     )
 
 
-@pytest.mark.slow
-def test_gap_between_many_settled_deliveries_stays_open(path: Path) -> None:
-    journal = ForwardJournal(path.parent.parent)
-    for ordinal in range(2, 1200):
-        journal.append(settled(ordinal, up_to=0))
-    journal.close()
-    assert known(path, 1, 2, 1199, 1200) == [False, True, True, False]
-
-
-def test_journal_that_cannot_be_opened_is_reported(path: Path) -> None:
+def test_journal_that_cannot_be_opened_is_reported(tmp_path: Path, path: Path) -> None:
     path.mkdir(parents=True)
     with pytest.raises(FatalError) as caught:
-        ForwardJournal(path.parent.parent)
+        ForwardJournal(tmp_path)
     assert str(caught.value) == (
         f"{path}: Is a directory; expected a place for the outcomes of deliveries"
     )

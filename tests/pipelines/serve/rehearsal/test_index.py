@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import reduce
 from pathlib import Path
@@ -360,26 +360,32 @@ def test_an_empty_or_torn_full_feed_and_feeds_of_documents(rehearsal: Rehearsal)
     assert rehearsal.index.groups_count() == 0
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "index.db"
-    path.write_bytes(b"not a database, but long enough to be looked at" * 99)
-    with pytest.raises(ConfigError) as caught:
-        Index(path)
-    assert str(caught.value) == (
-        f"{path}: file is not a database; expected an index of version 5; remove the file, and"
-        " it is made again from the deliveries"
-    )
-
-
-def test_another_database_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "index.db"
+def other_database(path: Path) -> None:
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE documents (url TEXT)")
+
+
+def no_database(path: Path) -> None:
+    path.write_bytes(b"not a database, but long enough to be looked at" * 99)
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (no_database, "file is not a database"),
+        (other_database, "another database, or another version"),
+    ],
+)
+def test_a_file_that_is_no_index_is_refused(
+    tmp_path: Path, write: Callable[[Path], None], words: str
+) -> None:
+    path = tmp_path / "index.db"
+    write(path)
     with pytest.raises(ConfigError) as caught:
         Index(path)
     assert str(caught.value) == (
-        f"{path}: another database, or another version; expected an index of version 5; remove"
-        " the file, and it is made again from the deliveries"
+        f"{path}: {words}; expected an index of version 5; remove the file, and it is made again"
+        " from the deliveries"
     )
 
 

@@ -212,28 +212,23 @@ def test_a_row_is_a_feed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "expected"),
+    ("fields", "column", "expected"),
     [
-        (DeliveryStatus.COMPLETED, "✓ Completed"),
-        (DeliveryStatus.WITH_ERRORS, "! Completed with errors"),
-        (DeliveryStatus.FAILED, "✕ Failed in error"),
-        (DeliveryStatus.IN_PROGRESS, "… In progress"),
+        ({"status": DeliveryStatus.COMPLETED}, 2, "✓ Completed"),
+        ({"status": DeliveryStatus.WITH_ERRORS}, 2, "! Completed with errors"),
+        ({"status": DeliveryStatus.FAILED}, 2, "✕ Failed in error"),
+        ({"status": DeliveryStatus.IN_PROGRESS}, 2, "… In progress"),
+        ({"status": DeliveryStatus.WAITING}, 2, "… Waiting"),
+        ({"at": "2026-07-01T12:00:09Z"}, 0, "2026-07-01 12:00:09 just now"),
+        ({"at": "2026-07-01T11:59:57.25Z"}, 0, "2026-07-01 11:59:57 2 seconds ago"),
+        ({"at": "2026-07-01T12:30:00+02:00"}, 0, "2026-07-01 10:30:00 1 hour ago"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_status_has_a_word_and_a_sign(status: DeliveryStatus, expected: str) -> None:
-    assert rendered(feeds=(fed(status=status),)).rows()[0][2] == expected
-
-
-@pytest.mark.parametrize(
-    ("at", "expected"),
-    [
-        ("2026-07-01T12:00:09Z", "2026-07-01 12:00:09 just now"),
-        ("2026-07-01T11:59:57.25Z", "2026-07-01 11:59:57 2 seconds ago"),
-        ("2026-07-01T12:30:00+02:00", "2026-07-01 10:30:00 1 hour ago"),
-    ],
-)
-def test_time_is_absolute_and_relative(at: str, expected: str) -> None:
-    assert rendered(feeds=(fed(at=at),)).rows()[0][0] == expected
+def test_a_status_has_a_sign_and_a_time_is_absolute_and_relative(
+    fields: dict[str, Any], column: int, expected: str
+) -> None:
+    assert rendered(feeds=(fed(**fields),)).rows()[0][column] == expected
 
 
 def test_reasons_are_below_their_feed() -> None:
