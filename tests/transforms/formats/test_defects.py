@@ -10,7 +10,6 @@ from schemas.membership import Membership
 from schemas.record import Action, Record
 from schemas.reject import DEFECT, Reject, defect_type
 from schemas.span import ElementContext, Span
-from support.archives import gsa_feed
 from support.defects import FAULTS, MARK, break_at, put_in
 from transforms.formats import FORMATS, Docids, Mode, ReadOptions, ReadResult, by_name
 from transforms.formats.xml.element_names import ElementNames
@@ -18,16 +17,11 @@ from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElemen
 from transforms.formats.xml.scanner import RawElement
 
 OPTIONS = ReadOptions(docids=Docids(base_url="http://intranet.example.com/"))
-EVERY_READER = pytest.mark.parametrize("name", FAULTS)
 VOCABULARY = ElementNames(root="gsafeed", records=("record",))
 
 
 def read(name: str, document: bytes, *, options: ReadOptions = OPTIONS) -> list[ReadResult]:
     return list(by_name(name).read(io.BytesIO(document), span=Span(source="f"), options=options))
-
-
-def urls(found: list[ReadResult]) -> list[str | None]:
-    return [one.url for one in found if isinstance(one, Record | Membership)]
 
 
 def rejects(found: Sequence[ReadResult]) -> list[Reject]:
@@ -48,73 +42,45 @@ def faulty(name: str, monkeypatch: pytest.MonkeyPatch) -> list[ReadResult]:
     return read(name, FAULTS[name].document)
 
 
-def test_every_reader_is_tried() -> None:
+def test_every_reader_is_tried_with_three_records() -> None:
     assert FAULTS.keys() == {format_.name for format_ in FORMATS}
+    assert {name: len(whole) for name, whole in WHOLE.items()} == dict.fromkeys(FAULTS, 3)
 
 
-@EVERY_READER
-def test_without_a_fault_all_three_records_are_read(name: str) -> None:
-    assert len(WHOLE[name]) == 3
-
-
-@EVERY_READER
-def test_a_defect_costs_one_record(name: str, faulty: list[ReadResult]) -> None:
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_defect_costs_one_record_whose_reject_has_its_bytes(
+    name: str, faulty: list[ReadResult]
+) -> None:
     whole = [one for one in WHOLE[name] if MARK not in (one.url or "")]
     assert [one for one in faulty if isinstance(one, Record | Membership)] == whole
-
-
-@EVERY_READER
-def test_the_reject_of_a_defect_has_the_type_and_the_original_bytes(
-    name: str, faulty: list[ReadResult]
-) -> None:
     (reject,) = rejects(faulty)
-    assert (reject.code, defect_type(reject)) == (DEFECT, "KeyError")
-    assert reject.data == FAULTS[name].cost
-
-
-@EVERY_READER
-def test_the_reject_of_a_defect_says_where_it_was_and_nothing_of_the_document(
-    name: str, faulty: list[ReadResult]
-) -> None:
-    (reject,) = rejects(faulty)
-    assert "secret" not in reject.reason
+    document, cost = FAULTS[name].document, FAULTS[name].cost
+    assert (reject.code, defect_type(reject), reject.data) == (DEFECT, "KeyError", cost)
+    assert document[reject.offset : reject.offset + reject.length] == cost
     assert reject.reason.startswith("a defect of feedferry: KeyError in ")
-
-
-@EVERY_READER
-def test_the_place_of_a_defect_is_that_of_its_bytes(name: str, faulty: list[ReadResult]) -> None:
-    (reject,) = rejects(faulty)
-    document = FAULTS[name].document
-    assert document[reject.offset : reject.offset + reject.length] == FAULTS[name].cost
+    assert "secret" not in reject.reason
 
 
 # Readers with a fast path
 
 
-def test_a_run_of_records_is_read_one_by_one_where_one_is_defective(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("name", "head", "record", "tail"),
+    [
+        ("gsa-feed", "<gsafeed><group>", '<record url="http://a/{}"/>', "</group></gsafeed>"),
+        ("lister-stream", "GSA Adaptor Data Version 1 [\0]\0", "id={}\0", ""),
+    ],
+)
+def test_a_run_of_records_is_read_one_by_one_if_one_is_defective(
+    name: str, head: str, record: str, tail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put_in(monkeypatch, FAULTS["gsa-feed"])
-    many = [f'<record url="http://a.example.com/{number}"/>' for number in range(500)]
-    many[250] = f'<record url="http://a.example.com/{MARK}"/>'
+    put_in(monkeypatch, FAULTS[name])
+    records = [record.format(MARK if number == 250 else number) for number in range(500)]
 
-    found = read("gsa-feed", gsa_feed(*many))
+    found = read(name, "".join((head, *records, tail)).encode())
 
     assert [reject.code for reject in rejects(found)] == [DEFECT]
-    assert len(urls(found)) == 499
-
-
-def test_a_stretch_of_a_listing_is_read_one_by_one_where_one_is_defective(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    put_in(monkeypatch, FAULTS["lister-stream"])
-    ids = [f"id={number}\0" for number in range(500)]
-    ids[250] = f"id={MARK}\0"
-
-    found = read("lister-stream", f"GSA Adaptor Data Version 1 [\0]\0{''.join(ids)}".encode())
-
-    assert [reject.code for reject in rejects(found)] == [DEFECT]
-    assert len(urls(found)) == 499
+    assert len(found) == 500
 
 
 # A function that fails is handed in

@@ -298,17 +298,16 @@ def _drop_charset(draft: Draft) -> None:
     stated = record.charset
     if stated is None:
         return
-    is_utf_8 = record.content is not None and stated.lower() in _UTF_8
-    if not is_utf_8 and not _declares_charset(record):
+    content = record.content
+    if content is None or not (
+        stated.lower() in _UTF_8
+        or (
+            content.encoding is Encoding.NONE
+            and charset.declares_charset(content.data, mimetype=record.mimetype or "")
+        )
+    ):
         draft.lose("charset", repr(stated))
     draft.record = replace(record, charset=None)
-
-
-def _declares_charset(record: Record) -> bool:
-    content, mimetype = record.content, record.mimetype or ""
-    if content is None or content.encoding is not Encoding.NONE:
-        return False
-    return charset.declares_charset(content.data, mimetype=mimetype)
 
 
 def _crawl(draft: Draft) -> None:

@@ -166,7 +166,7 @@ class ThunderstoneEncoder(Encoder):
         yield "Body", record.body
         yield "Keywords", record.keywords
         yield "Description", record.description
-        yield "Meta", metadata_text(record.metadata) if record.metadata else None
+        yield "Meta", "\n".join(map(_line, record.metadata)) if record.metadata else None
         yield from (("Category", category) for category in record.categories)
         yield "Modified", self._date(record.modified)
         yield "NextCheck", self._date(record.next_check)
@@ -267,12 +267,8 @@ def ratio_text(number: float) -> str:
     return text if float(text) == number else repr(number)
 
 
-def metadata_text(metadata: tuple[Meta, ...]) -> str:
-    """Return the lines that `parse_metadata` reads; raise RecordError if a pair has none."""
-    return "\n".join(map(_line, metadata))
-
-
 def _line(pair: Meta) -> str:
+    """Return the line that `parse_metadata` reads; raise RecordError if the pair has none."""
     if pair.data is not None:
         reason = f"metadata {pair.name!r} of {len(pair.data)} bytes that are no text; expected text"
         raise RecordError("bad-metadata", reason)

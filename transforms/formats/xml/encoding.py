@@ -104,7 +104,6 @@ class Transcoded:
         self._is_latin = codec in _LATIN
         self._passed = 0
         self._stream = stream
-        self._codec = codec
         self._head = head
         codecs.register_error(_KEEP, _keep)
         self._decoder = codecs.getincrementaldecoder(codec)(_KEEP)
@@ -133,7 +132,7 @@ class Transcoded:
     def _encode(self, piece: str) -> bytes:
         if _KEPT.fullmatch(piece):
             return bytes([ord(piece) & 0xFF])
-        return piece.encode(self._codec)
+        return piece.encode(self.codec)
 
 
 def _keep(exc: UnicodeError) -> tuple[str | bytes, int]:
