@@ -141,14 +141,14 @@ def _read_answers(acl: AclSource, answers: Sequence[Row]) -> Iterator[Principal]
                 f"{len(answer)} columns after the key in the query for ACLs; expected name, scope, "
                 "access and optionally namespace",
             )
-        name, scope, access, *rest = [(text_of(value) or "").strip() for value in answer]
+        name, scope, access, *namespace = [(text_of(value) or "").strip() for value in answer]
         if name:
             yield _principal(
                 acl,
                 _member(_SCOPES, "scope", scope),
                 _member(_ACCESSES, "access", access),
                 name,
-                *rest,
+                *namespace,
             )
 
 

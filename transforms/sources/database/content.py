@@ -66,8 +66,8 @@ _HEADERS = {"User-Agent": "feedferry", "Accept": "*/*", "Accept-Encoding": "iden
 _GENERIC_TYPES = ("application/octet-stream", "binary/octet-stream")
 
 
-class FoundDocument(NamedTuple):
-    """A document in a file or at a URL, with what its name and its server state."""
+class RowDocument(NamedTuple):
+    """The document of a row, with the name of its file and the statements of its server."""
 
     data: bytes
     file_name: str = ""
@@ -93,10 +93,10 @@ def content_getter(
         if not folder.is_dir():
             raise ConfigError(f"content: folder: '{folder}'; expected an existing folder")
         find = partial(_read_file, os.path.realpath(folder), max_bytes=max_bytes)
-        return _found_getter("path", content.path, mapping, index, find)
+        return _linked_getter("path", content.path, mapping, index, find)
     if content.fetch is not None:
         find = partial(fetch, timeout_seconds=content.timeout_seconds, max_bytes=max_bytes)
-        return _found_getter("fetch", content.fetch, mapping, index, find)
+        return _linked_getter("fetch", content.fetch, mapping, index, find)
     if content.template is not None:
         path = mapping.resolve(content.template)
         render = template_renderer(path, index, max_bytes=max_bytes)
@@ -132,20 +132,20 @@ def _column_getter(
         if value is None:
             raise _null(name, "NULL")
         if not isinstance(value, bytes):
-            found = f"{name}: a value of the type {type(value).__name__}"
-            raise RecordError("bad-value", f"{found}; expected a document: text or bytes")
+            reason = f"{name}: a value of the type {type(value).__name__}; expected a document: "
+            raise RecordError("bad-value", f"{reason}text or bytes")
         _check_size(len(value), max_bytes)
-        return _typed(FoundDocument(value), stated(row), mapping.charset)
+        return _typed(RowDocument(value), stated(row), mapping.charset)
 
     return get
 
 
-def _found_getter(
+def _linked_getter(
     key: str,
     name: str,
     mapping: RowMapping,
     index: ColumnIndex,
-    find: Callable[[str], FoundDocument],
+    find: Callable[[str], RowDocument],
 ) -> Callable[[Row], TypedContent]:
     place, stated = index.text_getter(f"content: {key}", name), _mimetype_getter(mapping, index)
 
@@ -158,7 +158,7 @@ def _found_getter(
     return get
 
 
-def _typed(document: FoundDocument, mimetype: str | None, charset: str | None) -> TypedContent:
+def _typed(document: RowDocument, mimetype: str | None, charset: str | None) -> TypedContent:
     """Return a document with the type of the mapping, of its server, or the detected one."""
     data, name = document.data, document.file_name
     mimetype, charset = mimetype or document.mimetype, charset or document.charset
@@ -193,12 +193,12 @@ def _check_size(size: int, max_bytes: int) -> None:
         )
 
 
-def _null(name: str, found: str) -> RecordError:
-    reason = f"{name} is {found}; expected a document, or a query that leaves such rows out"
+def _null(name: str, value: str) -> RecordError:
+    reason = f"{name} is {value}; expected a document, or a query that leaves such rows out"
     return RecordError("null-content", reason)
 
 
-def _read_file(folder: str, path: str, *, max_bytes: int) -> FoundDocument:
+def _read_file(folder: str, path: str, *, max_bytes: int) -> RowDocument:
     """Return the content of a file; raise RecordError if its real path leaves the folder."""
     try:
         real = os.path.realpath(os.path.join(folder, path))
@@ -215,7 +215,7 @@ def _read_file(folder: str, path: str, *, max_bytes: int) -> FoundDocument:
     except ValueError as exc:  # NUL, or a text that the file system cannot encode
         raise RecordError("unreadable", f"{path!r}: not a file name; expected a file") from exc
     _check_size(len(data), max_bytes)
-    return FoundDocument(data, os.path.basename(path))
+    return RowDocument(data, os.path.basename(path))
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
@@ -223,7 +223,7 @@ def _open_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def fetch(url: str, *, timeout_seconds: float, max_bytes: int) -> FoundDocument:
+def fetch(url: str, *, timeout_seconds: float, max_bytes: int) -> RowDocument:
     """Return the document at a URL; raise RecordError unless it is complete in time.
 
     At most five redirects are followed, to http and https only. A response counts only if it has
@@ -261,7 +261,7 @@ def _trusted() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _read_response(url: httpx2.URL, response: httpx2.Response, *, max_bytes: int) -> FoundDocument:
+def _read_response(url: httpx2.URL, response: httpx2.Response, *, max_bytes: int) -> RowDocument:
     if response.status_code != HTTPStatus.OK:
         raise _fetch_error(url, f"{response.status_code} {response.reason_phrase}".rstrip())
     encoding = response.headers.get("content-encoding", "identity")
@@ -277,7 +277,7 @@ def _read_response(url: httpx2.URL, response: httpx2.Response, *, max_bytes: int
     mimetype = stated if "/" in stated and stated not in _GENERIC_TYPES else None
     charset = response.charset_encoding
     file_name = os.path.basename(urlsplit(str(url)).path)
-    return FoundDocument(bytes(content), file_name, mimetype, charset and charset.lower())
+    return RowDocument(bytes(content), file_name, mimetype, charset and charset.lower())
 
 
 def _parse_url(text: str) -> httpx2.URL:
@@ -296,9 +296,11 @@ def _check_url(url: httpx2.URL) -> None:
         raise _fetch_error(url, "a user in the URL, which others may see")
 
 
-def _fetch_error(url: httpx2.URL, found: str) -> RecordError:
-    shown = str(url.copy_with(username=None, password=None, query=None, fragment=None))
-    return RecordError("fetch-failed", f"{shown!r}: {found}; expected a document, with 200 OK")
+def _fetch_error(url: httpx2.URL, problem: str) -> RecordError:
+    public_url = str(url.copy_with(username=None, password=None, query=None, fragment=None))
+    return RecordError(
+        "fetch-failed", f"{public_url!r}: {problem}; expected a document, with 200 OK"
+    )
 
 
 def table_renderer(

@@ -20,6 +20,7 @@ rows without a timestamp, and the rejected rows: rows below the watermark and it
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -98,17 +99,22 @@ class KeySets:
     """Keys of rows and deleted keys, in a temporary file of SQLite."""
 
     def __init__(self) -> None:
-        self._connection = sqlite3.connect("", isolation_level=None)
+        self._connection = sqlite3.connect("")
         for statement in _SCHEMA:
             self._connection.execute(statement)
-        self.existing_count = 0
 
     def add_existing(self, keys: Iterable[str]) -> None:
-        statement = "INSERT OR IGNORE INTO existing VALUES (?)"
-        self.existing_count += self._insert(statement, ((key,) for key in keys))
+        rows = ((key,) for key in keys)
+        with self._connection:
+            self._connection.executemany("INSERT OR IGNORE INTO existing VALUES (?)", rows)
 
     def add_deleted(self, deleted: Iterable[DeletedKey]) -> None:
-        self._insert("INSERT OR REPLACE INTO deleted VALUES (?, ?)", deleted)
+        with self._connection:
+            self._connection.executemany("INSERT OR REPLACE INTO deleted VALUES (?, ?)", deleted)
+
+    def count_existing(self) -> int:
+        ((count,),) = self._connection.execute("SELECT count(*) FROM existing")
+        return int(count)
 
     def exists(self, key: str) -> bool:
         return self._has("SELECT 1 FROM existing WHERE key = ?", key)
@@ -123,12 +129,6 @@ class KeySets:
 
     def close(self) -> None:
         self._connection.close()
-
-    def _insert(self, statement: str, rows: Iterable[tuple[str, ...]]) -> int:
-        self._connection.execute("BEGIN")
-        inserted = self._connection.executemany(statement, rows).rowcount
-        self._connection.execute("COMMIT")
-        return max(inserted, 0)
 
     def _has(self, query: str, value: str) -> bool:
         return self._connection.execute(query, (value,)).fetchone() is not None
@@ -170,7 +170,7 @@ class DeletionLister:
             if line.kind is EntryKind.GONE and line.url and not line.key.startswith(_URL_PREFIX):
                 gone += not self._keys.is_deleted(line.key)
             yield line
-        check_safety(self._keys.existing_count, gone, known=self._state.count, safety=safety)
+        check_safety(self._keys.count_existing(), gone, known=self._state.count, safety=safety)
 
     def _is_gone(self, entry: SentDocument) -> bool:
         """Return whether a key that the query does not return is to be deleted or forgotten."""
@@ -217,10 +217,8 @@ def advance_state(
     """
     changes = _StateChanges(state, incremental, mark)
     with whole_file(path) as stream:
-        for seen in changes.forgotten():
-            stream.write(_encoder.encode(seen) + b"\n")
-        for seen in all_seen:
-            stream.writelines(_encoder.encode(change) + b"\n" for change in changes.of(seen))
+        all_changes = chain(changes.forgotten(), chain.from_iterable(map(changes.of, all_seen)))
+        stream.writelines(_encoder.encode(change) + b"\n" for change in all_changes)
     return _read(path)
 
 

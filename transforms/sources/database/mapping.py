@@ -289,8 +289,8 @@ class RowMapping(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         if (self.table is None) == (self.query is None):
-            found = "neither table nor query" if self.table is None else "table and query"
-            raise ValueError(f"{found}; expected one of them")
+            problem = "neither table nor query" if self.table is None else "table and query"
+            raise ValueError(f"{problem}; expected one of them")
         if self.schema is not None and self.table is None:
             raise ValueError("schema without table; expected table: NAME, or no schema")
         if self.query is not None and not self.key:

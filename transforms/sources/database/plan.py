@@ -226,7 +226,7 @@ def _collect_keys(table: TableQuery, keys: KeySets) -> None:
     if reading.compares_keys:
         keys.add_existing(map(write_key, table.read_keys()))
         return
-    for batch in _batches(one.key for one in keys.deleted() if one.key != NULL_KEY):
+    for batch in _batches(key for key, _ in keys.deleted() if key != NULL_KEY):
         existing = table.filtered(RowFilter(keys=batch)).read_keys()
         keys.add_existing(map(write_key, existing))
 

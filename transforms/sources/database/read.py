@@ -57,7 +57,7 @@ _LOOKUP = "feedferry_lookup"
 _SAMPLE_STEP = 16
 _MAX_OPEN_MAPPINGS = 4
 _NO_PROVENANCE = Provenance()
-Recall = Callable[[str], SentDocument | None]
+FindSent = Callable[[str], SentDocument | None]
 """Returns the entry of a key in the state."""
 
 
@@ -89,13 +89,13 @@ def read_rows(
     mapping: RowMapping,
     options: ReadOptions = ReadOptions(),
     see: OnChange | None = None,
-    known: Recall | None = None,
+    find_sent: FindSent | None = None,
 ) -> Generator[ReadResult, None, None]:
     """Yield the outcomes of the rows in the key range of a span.
 
     `see` is called for each row before its outcome is yielded: a deletion is gone, a rejected row
-    has no digest. Rows that are `known` with the same digest are filtered, except in a refresh.
-    Raise SourceError if the database is lost.
+    has no digest. Rows that `find_sent` finds with the same digest are filtered, except in a
+    refresh. Raise SourceError if the database is lost.
     """
     key_range = range_of(span)
     table = _open(mapping, os.getpid()).filtered(key_range.filter)
@@ -106,22 +106,18 @@ def read_rows(
             return
         pages = PageReader(table, key_range)
         outcomes = _outcomes(pages, table, span, options)
-        if see is None and known is None:
+        if see is None and find_sent is None:
             for _, outcome in outcomes:
                 yield outcome
             return
-        recall = None if key_range.is_refresh else known
+        find = None if key_range.is_refresh else find_sent
         timestamp_of = _timestamp_getter(table)
         for row, outcome in outcomes:
-            seen = _seen(write_key(pages.key_of(row)), outcome, timestamp_of(row))
+            change = _state_change(write_key(pages.key_of(row)), outcome, timestamp_of(row))
             if see is not None:
-                see(seen)
-            before = None if recall is None else recall(seen.document.key)
-            if (
-                before is not None
-                and isinstance(outcome, Record)
-                and _is_same(before, seen.document)
-            ):
+                see(change)
+            before = None if find is None else find(change.document.key)
+            if isinstance(outcome, Record) and _is_unchanged(before, change.document):
                 yield Filtered(code=UNCHANGED, url=outcome.url, action=outcome.action.value)
             else:
                 yield outcome
@@ -337,11 +333,11 @@ def _timestamp_getter(table: TableQuery) -> Callable[[PageRow], str]:
     return get
 
 
-def _seen(key: str, outcome: Record | Reject, timestamp: str) -> StateChange:
+def _state_change(key: str, outcome: Record | Reject, timestamp: str) -> StateChange:
     digest = _digest(outcome) if isinstance(outcome, Record) else NO_DIGEST
     is_deleted = isinstance(outcome, Record) and outcome.action is Action.DELETE
-    known = SentDocument(key=key, url=outcome.url or "", fingerprint=timestamp, digest=digest)
-    return StateChange(document=known, is_deleted=is_deleted)
+    document = SentDocument(key=key, url=outcome.url or "", fingerprint=timestamp, digest=digest)
+    return StateChange(document=document, is_deleted=is_deleted)
 
 
 def _digest(record: Record) -> str:
@@ -353,8 +349,8 @@ def _digest(record: Record) -> str:
     return hashlib.sha256(datum).hexdigest()
 
 
-def _is_same(before: SentDocument, known: SentDocument) -> bool:
+def _is_unchanged(before: SentDocument | None, document: SentDocument) -> bool:
     """Return whether a row is as in the state, where a deletion has no URL."""
-    if known.digest == NO_DIGEST or before.digest != known.digest:
+    if before is None or document.digest == NO_DIGEST or before.digest != document.digest:
         return False
-    return before.url in ("", known.url)
+    return before.url in ("", document.url)

@@ -4,7 +4,7 @@ SQLAlchemy takes a while to load, so it is loaded where a database is read.
 """
 
 from collections.abc import Generator, Iterator
-from functools import partial
+from contextlib import nullcontext
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -51,11 +51,8 @@ class DatabaseSource(Source[RowMapping]):
         from transforms.sources.database.plan import plan_rows
         from transforms.sources.database.table import open_table
 
-        table = open_table(run.config)
-        if run.options.state is None:
-            yield from plan_rows(table, None, run).spans
-            return
-        with open_state(Path(run.options.state)) as state:
+        table, path = open_table(run.config), run.options.state
+        with nullcontext() if path is None else open_state(Path(path)) as state:
             yield from plan_rows(table, state, run).spans
 
     def tally(self, span: Span) -> SpanTally:
@@ -68,12 +65,15 @@ class DatabaseSource(Source[RowMapping]):
 
         if request.config is None:
             raise TypeError("a database is read with its mapping")
-        read = partial(read_rows, request.span, mapping=request.config, options=request.options)
-        if request.state is None:
-            yield from read()
-            return
-        with open_state(Path(request.state)) as state:
-            yield from read(see=request.see, known=state.find)
+        path = request.state
+        with nullcontext() if path is None else open_state(Path(path)) as state:
+            yield from read_rows(
+                request.span,
+                mapping=request.config,
+                options=request.options,
+                see=request.see,
+                find_sent=None if state is None else state.find,
+            )
 
     def remember(self, run: SourceRun[RowMapping], account: Account, *, generation: int) -> None:
         from transforms.sources.database.deletions import advance_state

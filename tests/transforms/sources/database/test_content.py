@@ -16,7 +16,7 @@ from schemas.record import Content
 from support.ports import kept_port
 from transforms.sources.database.columns import ColumnIndex, ColumnReference
 from transforms.sources.database.content import (
-    FoundDocument,
+    RowDocument,
     TypedContent,
     content_getter,
     fetch,
@@ -348,7 +348,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
 
 
-def fetched(url: str, *, timeout_seconds: float = 60, max_bytes: int = 100_000) -> FoundDocument:
+def fetched(url: str, *, timeout_seconds: float = 60, max_bytes: int = 100_000) -> RowDocument:
     return fetch(url, timeout_seconds=timeout_seconds, max_bytes=max_bytes)
 
 
@@ -365,8 +365,8 @@ def linked(url: str, **keys: Any) -> TypedContent:
 
 
 def test_a_document_has_the_type_and_charset_of_its_server(site: str) -> None:
-    assert fetched(f"{site}/page") == FoundDocument(PAGE, "page", "text/html", "iso-8859-1")
-    assert fetched(f"{site}/binary") == FoundDocument(b"%PDF-1.7", "binary")
+    assert fetched(f"{site}/page") == RowDocument(PAGE, "page", "text/html", "iso-8859-1")
+    assert fetched(f"{site}/binary") == RowDocument(b"%PDF-1.7", "binary")
 
 
 def test_a_chunked_document_is_complete(site: str) -> None:
@@ -384,7 +384,7 @@ def test_five_redirects_are_followed(site: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "problem"),
     [
         ("hops/6", "Exceeded maximum allowed redirects."),
         ("none?token=secret", "404 Not Found"),
@@ -397,9 +397,11 @@ def test_five_redirects_are_followed(site: str) -> None:
         ),
     ],
 )
-def test_another_response_is_no_document(site: str, path: str, found: str) -> None:
+def test_another_response_is_no_document(site: str, path: str, problem: str) -> None:
     shown = f"{site}/{path.partition('?')[0]}"
-    assert fetch_error(f"{site}/{path}") == f"'{shown}': {found}; expected a document, with 200 OK"
+    assert (
+        fetch_error(f"{site}/{path}") == f"'{shown}': {problem}; expected a document, with 200 OK"
+    )
 
 
 @pytest.mark.parametrize(("path", "max_bytes"), [("page", 10), ("endless", 10_000)])
@@ -430,7 +432,7 @@ def test_redirects_to_files_and_with_passwords_are_not_followed(site: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("url", "found"),
+    ("url", "problem"),
     [
         ("file:///etc/passwd", "not an http or https URL"),
         ("/page", "not an http or https URL"),
@@ -440,9 +442,9 @@ def test_redirects_to_files_and_with_passwords_are_not_followed(site: str) -> No
         ("http://tim:secret@x.example.com/a", "'http://x.example.com/a': a user in the URL, which"),
     ],
 )
-def test_other_urls_are_refused(url: str, found: str) -> None:
+def test_other_urls_are_refused(url: str, problem: str) -> None:
     reason = fetch_error(url)
-    assert found in reason
+    assert problem in reason
     assert "secret" not in reason
 
 

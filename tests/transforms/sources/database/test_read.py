@@ -110,8 +110,12 @@ def test_keys_of_three_columns_are_paged(server: AnyServer) -> None:
     table = f"CREATE TABLE docs ({columns}, body TEXT, PRIMARY KEY (a, b, id))"
     values = "INSERT INTO docs VALUES (1,'x',1,''), (1,'x',2,''), (1,'y',1,''), (2,'a',0,'')"
     rows = chain.from_iterable(pages(new_table(server, replace(PAGED, page_rows=1), table, values)))
-    found = [row[:3] for row in rows if type(row) is tuple]
-    assert found == [(1, "x", 1), (1, "x", 2), (1, "y", 1), (2, "a", 0)]
+    assert [row[:3] for row in rows if type(row) is tuple] == [
+        (1, "x", 1),
+        (1, "x", 2),
+        (1, "y", 1),
+        (2, "a", 0),
+    ]
 
 
 TIMES = ["2026-01-02 03:04:05.000002", "2026-01-02 03:04:05.000001", "2026-01-02"]
@@ -197,10 +201,10 @@ def test_rows_with_null_in_the_key_are_in_no_page(server: AnyServer) -> None:
 
 def test_a_row_that_is_deleted_meanwhile_is_left_out(server: AnyServer) -> None:
     table = new_table(server, PAGED, *FIVE)
-    found = pages(table)
-    next(found)
+    others = pages(table)
+    next(others)
     server.execute(database_of(table), ["DELETE FROM docs WHERE id = 3"])
-    assert list(found) == [[(4, "d"), (5, "e")]]
+    assert list(others) == [[(4, "d"), (5, "e")]]
 
 
 LARGE_TYPES = {
@@ -524,9 +528,9 @@ def test_lookup_queries_run_for_each_page(server: AnyServer) -> None:
         acl=AclSource(query=readers),
         content=ContentSource(is_none=True),
     )
-    found = [one for one in read(new_mapping(server, mapping, *DOCS)) if isinstance(one, Record)]
+    outcomes = read(new_mapping(server, mapping, *DOCS))
     anna = Principal(name="anna", scope=Scope.USER, access=Access.PERMIT)
-    assert [(one.metadata, one.acl) for one in found] == [
+    assert [(item.metadata, item.acl) for item in outcomes if isinstance(item, Record)] == [
         ((Meta("tag", "x"), Meta("tag", "y")), Acl(principals=(anna,))),
         ((), None),
         ((Meta("tag", "w"),), Acl()),
@@ -537,8 +541,8 @@ def test_rows_of_a_join_become_records(server: AnyServer) -> None:
     query = "SELECT t.tag, d.id, d.body, d.state, d.rev FROM docs d JOIN tags t ON t.doc = d.id"
     mapping = replace(MAPPING, table=None, query=query, key=("id", "tag"))
     mapping = replace(mapping, url="https://docs.example.com/{id}/{tag}")
-    found = read(new_mapping(server, mapping, *DOCS))
-    assert [one.url for one in found if isinstance(one, Record | Reject)] == [
+    outcomes = read(new_mapping(server, mapping, *DOCS))
+    assert [item.url for item in outcomes if isinstance(item, Record | Reject)] == [
         "https://docs.example.com/1/x",
         "https://docs.example.com/1/y",
         "https://docs.example.com/3/w",
@@ -616,54 +620,58 @@ def test_a_deletion_needs_no_document(server: AnyServer) -> None:
     assert found.action is Action.DELETE
 
 
-def remembered(mapping: RowMapping, whole: Span = span()) -> list[StateChange]:
-    seen: list[StateChange] = []
-    list(read_rows(whole, mapping=mapping, see=seen.append))
-    return seen
+def changes_of(mapping: RowMapping, whole: Span = span()) -> list[StateChange]:
+    changes: list[StateChange] = []
+    list(read_rows(whole, mapping=mapping, see=changes.append))
+    return changes
 
 
-def test_a_row_is_seen_with_key_url_and_timestamp(server: AnyServer) -> None:
-    seen = remembered(new_mapping(server, MAPPING, *DOCS))
-    assert [
-        (one.document.key, one.document.url, one.document.fingerprint, one.is_deleted)
-        for one in seen
-    ] == [
-        ("[1]", "https://docs.example.com/1", "7", False),
-        ("[2]", "https://docs.example.com/2", "8", True),
-        ("[3]", "https://docs.example.com/3", "9", False),
+def test_the_state_gets_key_url_and_timestamp_of_a_row(server: AnyServer) -> None:
+    changes = changes_of(new_mapping(server, MAPPING, *DOCS))
+    documents = [change.document for change in changes]
+    assert [(entry.key, entry.url, entry.fingerprint) for entry in documents] == [
+        ("[1]", "https://docs.example.com/1", "7"),
+        ("[2]", "https://docs.example.com/2", "8"),
+        ("[3]", "https://docs.example.com/3", "9"),
     ]
+    assert [change.is_deleted for change in changes] == [False, True, False]
 
 
 def test_a_digest_does_not_depend_on_the_span(sqlite_server: Sqlite) -> None:
     mapping = new_mapping(sqlite_server, MAPPING, *DOCS)
     other = Span(source="elsewhere", ordinal=9, position=ALL)
-    assert remembered(mapping, other) == remembered(mapping)
+    assert changes_of(mapping, other) == changes_of(mapping)
 
 
 def test_a_digest_changes_with_lookup_queries(sqlite_server: Sqlite) -> None:
     query = "SELECT doc, name, 'user', 'permit' FROM readers"
     mapping = new_mapping(sqlite_server, replace(MAPPING, acl=AclSource(query=query)), *DOCS)
-    before = remembered(mapping)
+    before = changes_of(mapping)
     database = mapping.connection.rpartition("/")[2].removesuffix(".db")
     sqlite_server.execute(database, ["UPDATE readers SET name = 'ben'"])
-    pairs = zip(before, remembered(mapping), strict=True)
-    same = [one.document.digest == other.document.digest for one, other in pairs]
-    assert same == [False, True, True]
+    pairs = zip(before, changes_of(mapping), strict=True)
+    assert [first.document.digest == second.document.digest for first, second in pairs] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_a_row_is_seen_before_its_outcome(sqlite_server: Sqlite) -> None:
-    seen: list[StateChange] = []
-    found = read_rows(span(), mapping=new_mapping(sqlite_server, MAPPING, *DOCS), see=seen.append)
-    next(found)
-    assert [one.document.key for one in seen] == ["[1]"]
-    found.close()
+    changes: list[StateChange] = []
+    mapping = new_mapping(sqlite_server, MAPPING, *DOCS)
+    with closing(read_rows(span(), mapping=mapping, see=changes.append)) as outcomes:
+        next(outcomes)
+        assert [change.document.key for change in changes] == ["[1]"]
 
 
 def read_again(mapping: RowMapping, key_range: KeyRange = ALL, **changes: str) -> list[ReadResult]:
     """The outcomes of a second run; `changes` replace fields of the state's entries."""
-    entries: list[SentDocument] = [replace(one.document, **changes) for one in remembered(mapping)]
-    by_key = {one.key: one for one in entries}
-    return list(read_rows(span(key_range), mapping=mapping, known=by_key.get))
+    entries: list[SentDocument] = [
+        replace(change.document, **changes) for change in changes_of(mapping)
+    ]
+    by_key = {entry.key: entry for entry in entries}
+    return list(read_rows(span(key_range), mapping=mapping, find_sent=by_key.get))
 
 
 def test_an_unchanged_row_is_filtered(server: AnyServer) -> None:
