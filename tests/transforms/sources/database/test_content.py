@@ -369,18 +369,20 @@ def test_a_document_has_the_type_and_charset_of_its_server(site: str) -> None:
     assert fetched(f"{site}/binary") == RowDocument(b"%PDF-1.7", "binary")
 
 
-def test_a_chunked_document_is_complete(site: str) -> None:
-    assert fetched(f"{site}/chunked").data == b"abcde"
-
-
-def test_a_request_has_a_user_agent_and_a_quoted_url(site: str) -> None:
-    assert fetched(f"{site}/agent/é b?c=ü&d=%20#e").data == (
-        b"('feedferry', None, '/agent/%C3%A9%20b?c=%C3%BC&d=%20')"
-    )
-
-
-def test_five_redirects_are_followed(site: str) -> None:
-    assert fetched(f"{site}/hops/5").data == PAGE
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        pytest.param("chunked", b"abcde", id="chunks"),
+        pytest.param("hops/5", PAGE, id="five redirects"),
+        pytest.param(
+            "agent/é b?c=ü&d=%20#e",
+            b"('feedferry', None, '/agent/%C3%A9%20b?c=%C3%BC&d=%20')",
+            id="user agent and quoted URL",
+        ),
+    ],
+)
+def test_a_document_is_fetched(site: str, path: str, data: bytes) -> None:
+    assert fetched(f"{site}/{path}").data == data
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Deletions: keys without a row, the query for deletes, and what a state keeps after a run."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ CARL = SentDocument(key="[3]", url="http://db.example.com/3", digest="c")
 TWIN = SentDocument(key="[2]", url=ANNA.url, digest="b")
 TAKEN = SentDocument(key="[2]", url="http://db.example.com/old", digest="b")
 DELETED_ANNA = sent_deletion("[1]", ANNA.url)
+LAX = Safety(min_records=0, max_delete_percent=Decimal(100))
 MOVED = former_url("http://db.example.com/old")
 
 
@@ -80,7 +82,7 @@ def test_keys_without_a_row_are_deleted(
 ) -> None:
     keys.add_existing(existing)
     with state_of(tmp_path, *entries) as state:
-        assert list(DeletionLister(state, keys, compares_keys=True).lines()) == lines
+        assert list(DeletionLister(state, keys, compares_keys=True).lines(LAX)) == lines
 
 
 def unknown(key: str, reason: str) -> ListingEntry:
@@ -136,21 +138,21 @@ def test_keys_of_the_query_for_deletes_are_deleted(
 ) -> None:
     keys.add_deleted(deleted)
     with state_of(tmp_path, *entries) as state:
-        assert list(DeletionLister(state, keys, compares_keys=False).lines()) == lines
+        assert list(DeletionLister(state, keys, compares_keys=False).lines(LAX)) == lines
 
 
 def test_a_refresh_sends_a_deletion_again(tmp_path: Path, keys: KeySets) -> None:
     keys.add_deleted([DeletedKey("[1]")])
     with state_of(tmp_path, DELETED_ANNA) as state:
         deletions = DeletionLister(state, keys, compares_keys=False, is_refresh=True)
-        assert list(deletions.lines()) == [gone("[1]", ANNA.url)]
+        assert list(deletions.lines(LAX)) == [gone("[1]", ANNA.url)]
 
 
 def test_a_deleted_key_that_a_row_has_is_rejected(tmp_path: Path, keys: KeySets) -> None:
     keys.add_deleted([DeletedKey("[1]")])
     keys.add_existing(["[1]"])
     with state_of(tmp_path, ANNA) as state:
-        (line,) = DeletionLister(state, keys, compares_keys=False).lines()
+        (line,) = DeletionLister(state, keys, compares_keys=False).lines(LAX)
     assert (line.kind, line.code, line.reason) == (
         EntryKind.REJECTED,
         "key-in-both",
@@ -165,7 +167,7 @@ def test_too_many_keys_without_a_row_stop_the_run(tmp_path: Path, keys: KeySets)
         with pytest.raises(
             StoppedError, match=r"^1 of 2 documents in the state are gone; expected"
         ):
-            list(deletions.check(deletions.lines(), Safety()))
+            list(deletions.lines(Safety()))
 
 
 def test_keys_of_the_query_do_not_stop_the_run(tmp_path: Path, keys: KeySets) -> None:
@@ -173,7 +175,7 @@ def test_keys_of_the_query_do_not_stop_the_run(tmp_path: Path, keys: KeySets) ->
     keys.add_existing(["[1]"])
     with state_of(tmp_path, ANNA, BERT) as state:
         deletions = DeletionLister(state, keys, compares_keys=True)
-        assert list(deletions.check(deletions.lines(), Safety())) == [gone("[2]", BERT.url)]
+        assert list(deletions.lines(Safety())) == [gone("[2]", BERT.url)]
 
 
 @pytest.fixture
@@ -323,23 +325,23 @@ def test_a_state_keeps_what_the_next_run_needs(
     seen: StateChange | None,
     changes: list[StateChange],
 ) -> None:
-    all_seen = [] if seen is None else [seen]
     path = tmp_path / "changes"
+    all_seen = [] if seen is None else [seen]
     with state_of(tmp_path, *before) as state:
-        made = advance_state(all_seen, state=state, incremental=reading, mark=MARK, path=path)
-        assert list(made) == changes
+        result = advance_state(all_seen, state=state, incremental=reading, mark=MARK, path=path)
+        assert list(result) == changes
 
 
 def test_every_row_is_kept_without_a_mark(tmp_path: Path) -> None:
     path = tmp_path / "changes"
     with state_of(tmp_path, YOUNG) as state:
-        made = advance_state([kept(OLD)], state=state, incremental=BY_MARK, mark=None, path=path)
-        assert list(made) == [kept(OLD)]
+        result = advance_state([kept(OLD)], state=state, incremental=BY_MARK, mark=None, path=path)
+        assert list(result) == [kept(OLD)]
 
 
 def test_a_state_can_be_updated_while_it_is_open(tmp_path: Path) -> None:
-    path = tmp_path / "changes"
+    path, seen = tmp_path / "changes", [kept(YOUNG)]
     with state_of(tmp_path, OLD) as state:
-        made = advance_state([kept(YOUNG)], state=state, incremental=BY_MARK, mark=MARK, path=path)
+        changes = advance_state(seen, state=state, incremental=BY_MARK, mark=MARK, path=path)
         stamp = StateHead(source="people.yaml")
-        assert update_state(tmp_path / "state", made, before=1, stamp=stamp) == 1
+        assert update_state(tmp_path / "state", changes, before=1, stamp=stamp) == 1

@@ -520,12 +520,12 @@ def test_the_target_equals_the_table_when_rows_are_marked_as_deleted(
     steps: list[tuple[str, int]], lag_seconds: float
 ) -> None:
     away = "UPDATE people SET action = 'delete', updated = {stamp} WHERE id = {number}"
-    standing = "SELECT 'http://db.example.com/' || id, body FROM people WHERE action = ''"
+    remaining = "SELECT 'http://db.example.com/' || id, body FROM people WHERE action = ''"
     with TemporaryDirectory() as folder:
         incremental = IncrementalReading(timestamp="updated", lag_seconds=lag_seconds)
         people = Database(Path(folder), PEOPLE, incremental=incremental, action=TOMBSTONES)
         follow(steps, people, away)
-        assert people.target == people.rows(standing)
+        assert people.target == people.rows(remaining)
 
 
 @pytest.mark.slow

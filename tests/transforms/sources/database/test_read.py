@@ -255,27 +255,27 @@ def test_a_row_with_large_values_is_read_alone_up_to_the_limit(
 ) -> None:
     table = wide(server, (many_bytes(server, 1 << 18), letters(server, 100_000, "ä")))
     row = (0, body, "ä" * 100_000)
-    found = PageReader(table, ALL).read_alone(
+    result = PageReader(table, ALL).read_alone(
         LargeRow((0, None, None), "body"), max_bytes=max_bytes
     )
     table.session.close()
-    assert found == (row if body else LargeRow(row, "body"))
+    assert result == (row if body else LargeRow(row, "body"))
 
 
 def test_a_large_row_that_is_deleted_meanwhile_is_left_out(server: AnyServer) -> None:
     table = wide(server, ("NULL", "NULL"))
-    found = PageReader(table, ALL).read_alone(LargeRow((8, None, None), "body"), max_bytes=9)
+    result = PageReader(table, ALL).read_alone(LargeRow((8, None, None), "body"), max_bytes=9)
     table.session.close()
-    assert found is None
+    assert result is None
 
 
 @pytest.mark.parametrize("type_", ["JSON", "JSONB"])
 def test_large_json_is_text(postgresql_server: Server, type_: str) -> None:
     table = f"CREATE TABLE docs (id INT PRIMARY KEY, body {type_})"
     values = "INSERT INTO docs VALUES (7, to_json(repeat('y', 70000)))"
-    (found,) = read(new_mapping(postgresql_server, PAGED, table, values))
-    assert isinstance(found, Record)
-    assert found.content == Content(b'"' + b"y" * 70000 + b'"')
+    (result,) = read(new_mapping(postgresql_server, PAGED, table, values))
+    assert isinstance(result, Record)
+    assert result.content == Content(b'"' + b"y" * 70000 + b'"')
 
 
 def test_pages_of_wide_rows_have_fewer_rows(sqlite_server: Sqlite) -> None:
@@ -303,11 +303,11 @@ def many(server: Server, *, port: int = 0, count: int = 2000) -> tuple[TableQuer
 
 def test_a_lost_connection_is_replaced(remote: Server) -> None:
     table, database = many(remote)
-    found = pages(table, pauses=[])
-    first = [row[0] for _ in range(3) for row in next(found)]
+    result = pages(table, pauses=[])
+    first = [row[0] for _ in range(3) for row in next(result)]
     wait_until(lambda: remote.connections(database) == 1)
     remote.end_connections(database)
-    others = [row[0] for row in chain.from_iterable(found)]
+    others = [row[0] for row in chain.from_iterable(result)]
     assert first + others == list(range(1, 2001))
 
 
@@ -315,8 +315,8 @@ def test_a_page_that_is_cut_in_the_middle_is_read_again(remote: Server) -> None:
     """The first connection reads the columns; the next two break off in their second page."""
     with closing(Proxy(remote.port, [1 << 20, 150_000, 150_000])) as proxy:
         table, _ = many(remote, port=proxy.port)
-        found = [row[0] for row in chain.from_iterable(pages(table, pauses=[]))]
-    assert found == list(range(1, 2001))
+        result = [row[0] for row in chain.from_iterable(pages(table, pauses=[]))]
+    assert result == list(range(1, 2001))
     assert proxy.connections == 4
 
 
@@ -324,10 +324,10 @@ def test_a_page_that_is_cut_too_often_ends_the_run(remote: Server) -> None:
     pauses: list[float] = []
     with closing(Proxy(remote.port, [1 << 20, 150_000, *[30_000] * 9])) as proxy:
         table, database = many(remote, port=proxy.port)
-        found = pages(table, KeyRange(upto="[1500]"), pauses=pauses)
-        first = next(found)
+        result = pages(table, KeyRange(upto="[1500]"), pauses=pauses)
+        first = next(result)
         with pytest.raises(SourceError) as caught:
-            next(found)
+            next(result)
     assert [row[0] for row in first] == list(range(1, 101))
     assert len(pauses) == 5
     place = f"{remote.scheme}://127.0.0.1:{proxy.port}/{database}"
@@ -373,7 +373,7 @@ def test_a_value_that_python_cannot_hold_costs_its_row_only(
     first, second, third = chain.from_iterable(pages(new_table(server, mapping, table, rows)))
     assert (first, third) == ((1, "", None), (3, "", None))
     assert isinstance(second, UnreadableRow)
-    assert second.key == (2,)
+    assert second.row == (2, None, None)
 
 
 TORN = "CREATE VIEW torn AS SELECT id, body, 6 / (id - 3) AS part FROM docs"
@@ -384,7 +384,7 @@ def test_a_row_that_cannot_be_read_costs_no_other(postgresql_server: Server) -> 
     assert list(pages(new_table(postgresql_server, mapping, *FIVE, TORN))) == [
         [(1, "a", -3)],
         [(2, "b", -6)],
-        [UnreadableRow((3,), "division by zero")],
+        [UnreadableRow((3, None, None), "division by zero")],
         [(4, "d", 6), (5, "e", 3)],
     ]
 
@@ -592,9 +592,9 @@ def large(server: AnyServer, state: str = "live") -> RowMapping:
 
 
 def test_a_large_document_is_read_whole(server: AnyServer) -> None:
-    (found,) = read(large(server))
-    assert isinstance(found, Record)
-    assert found.content == Content(b"x" * 100_000)
+    (result,) = read(large(server))
+    assert isinstance(result, Record)
+    assert result.content == Content(b"x" * 100_000)
 
 
 def test_a_document_that_is_too_large_is_rejected(server: AnyServer) -> None:
@@ -615,9 +615,9 @@ def test_a_document_that_is_too_large_is_rejected(server: AnyServer) -> None:
 
 
 def test_a_deletion_needs_no_document(server: AnyServer) -> None:
-    (found,) = read(large(server, "delete"), max_content_bytes=99_999)
-    assert isinstance(found, Record)
-    assert found.action is Action.DELETE
+    (result,) = read(large(server, "delete"), max_content_bytes=99_999)
+    assert isinstance(result, Record)
+    assert result.action is Action.DELETE
 
 
 def changes_of(mapping: RowMapping, whole: Span = span()) -> list[StateChange]:
