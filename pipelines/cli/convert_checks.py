@@ -38,9 +38,6 @@ def parse(words: Mapping[str, object]) -> ConvertOptions:
     if options.datasource is not None:
         check_datasource(options.datasource)
     docids(options)  # raises ConfigError for options that are no rule
-    for owner in (TREE, SPOOLS):
-        if options.from_format not in (None, owner.name):
-            refuse_flags(options, owner)
     for message in chain(_target_conflicts(options), _input_conflicts(options)):
         raise ConfigError(message)
     return options
@@ -63,7 +60,7 @@ def docids(options: ConvertOptions) -> Docids:
 
 
 def refuse_flags(options: ConvertOptions, source: Source[Any]) -> None:
-    """Raise ConfigError for a flag that only this source has."""
+    """Raise ConfigError for a flag of a source that is not read."""
     for name, declared in flags_of(ConvertOptions).items():
         is_its_own = declared.flag.section is _SECTIONS.get(source.name)
         if is_its_own and getattr(options, name) != declared.default:

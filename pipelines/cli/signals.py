@@ -17,8 +17,6 @@ _STDERR = 2
 _SIGNAL_EXIT = 128
 """A shell expects this plus the number of the signal."""
 
-Handler = Callable[[int, FrameType | None], None]
-
 
 class Terminated(BaseException):
     """SIGTERM was received."""
@@ -73,7 +71,9 @@ def draining(
 
 
 @contextmanager
-def _handling(handler: Handler) -> Iterator[Callable[[], None]]:
+def _handling(
+    handler: Callable[[int, FrameType | None], None],
+) -> Iterator[Callable[[], None]]:
     """Handle signals that are not ignored, as SIGINT is in background jobs of a shell script.
 
     Yields the function that restores the previous handlers.

@@ -139,18 +139,6 @@ def test_each_option_is_parsed() -> None:
             "--datasource d: not for --to lister-stream, which has no feeds",
         ),
         (
-            {"include": ("*.pdf",), "from_format": "gsa-feed"},
-            "--include: not for this source; expected a tree (--from files)",
-        ),
-        (
-            {"hidden": True, "from_format": "gsa-feed"},
-            "--hidden: not for this source; expected a tree (--from files)",
-        ),
-        (
-            {"history": "all", "from_format": "gsa-feed"},
-            "--history: not for this source; expected a spool (--from spool)",
-        ),
-        (
             {"acl_everyone": "corp", "acl": "people.csv"},
             "--acl-everyone: given without --acl posix; expected both",
         ),

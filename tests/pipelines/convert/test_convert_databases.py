@@ -63,18 +63,6 @@ def test_a_row_becomes_a_record() -> None:
     ) in chunks("out")[0]
 
 
-def test_a_missing_column_ends_the_run_before_anything_is_read(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    Path("people.yaml").write_text(MAPPING.replace("title: name", "title: nam"), "utf-8")
-    code = convert(*FEED, "-o", "out")
-    assert (code, capsys.readouterr().err) == (
-        2,
-        "feedferry: title: 'nam'; expected a column: id, name, dept, body, updated_at; did you mean"
-        " 'name'?\n",
-    )
-
-
 def test_a_second_run_sends_what_changed_and_deletes_what_is_gone() -> None:
     incremental("{timestamp: updated_at, deletes: compare}")
     convert(*STATE, "-o", "one")

@@ -111,15 +111,6 @@ def test_groups_and_thunderstone_data_have_the_notice_as_well(name: str, text: s
     assert "Zürich".encode() in chunks("out")[0]
 
 
-def test_the_encoding_is_a_part_of_the_fingerprint_of_a_run() -> None:
-    source = put(Path("a.xml"), declared("ISO-8859-1", gsa_feed(feedtype="full")))
-    args = (source, "-o", "out", "--to", "gsa-feed")
-
-    convert(*args)
-    convert(*args, "--encoding", "utf-8")
-    assert len(list(Path("out/.work").iterdir())) == 2
-
-
 def test_inspect_reports_a_doubtful_encoding_and_has_the_flag(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

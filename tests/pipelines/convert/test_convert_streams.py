@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.archives import HOST, document, documents, gsa_feed, put
+from support.archives import HOST, documents, gsa_feed, put
 from support.runs import chunks, column, convert, report
 
 BASE = "http://adaptor.example.com/doc/"
@@ -46,24 +46,6 @@ def inputs(here: Path) -> None:
 def test_document_ids_without_a_base_url_are_sent_to_no_appliance(target: tuple[str, ...]) -> None:
     assert convert("ids.txt", "--from", "lister-stream", *target, "-o", "out") == 1
     assert report("out")["account"]["reject_codes"] == {"url-not-absolute": 3}
-
-
-def test_values_out_of_range_are_notices_and_losses(capsys: pytest.CaptureFixture[str]) -> None:
-    text = gsa_feed(document(1)).replace(b"<record ", b'<record pagerank="7" lock="TRUE" ', 1)
-    put(Path("feed.xml"), text)
-
-    assert convert("feed.xml", "--to", "gsa-feed", "-o", "out") == 0
-    account = report("out")["account"]
-    assert {code: noted["count"] for code, noted in account["notices"].items()} == {
-        "lock-value": 1,
-        "pagerank-value": 1,
-    }
-    assert {field: loss["count"] for field, loss in account["losses"].items()} == {
-        "lock": 1,
-        "pagerank": 1,
-    }
-    assert b"pagerank" not in chunks("out")[0]
-    assert "pagerank=7; expected an integer from 68 to 100" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -180,14 +162,6 @@ def test_missing_and_unchanged_documents_are_counted(
     assert convert("a.stream", "--to", "native", *flags, "-o", "out") == 0
     assert report("out")["account"]["filter_codes"] == filtered
     assert [record["action"] for record in records("out")] == actions
-
-
-def test_groups_go_from_csv_to_a_groups_feed() -> None:
-    assert convert("groups.csv", *FULL_LDAP, "-o", "out") == 0
-    facts = [
-        column("out", name)[0] for name in ("datasource", "feedtype", "members", "note", "records")
-    ]
-    assert facts == ["ldap", "full", 3, None, {"MEMBERSHIP": 2}]
 
 
 def test_groups_in_several_chunks_are_a_full_feed_and_incremental_ones() -> None:

@@ -283,16 +283,6 @@ def test_members_are_deleted_when_their_archive_is_no_longer_opened(tree: Path) 
     assert report("three")["account"]["filter_codes"]["archive"] == 1
 
 
-def test_members_next_to_a_rejected_member_are_known(tree: Path) -> None:
-    pack(tree / "old.zip", "a.txt", "b.txt", "../c.txt")
-    age(tree)
-    run(*OPENED, name="one")
-    pack(tree / "old.zip", "a.txt", "../c.txt")
-    assert run(*OPENED, name="two") == ["-old.zip/b.txt"]
-    (tree / "old.zip").unlink()
-    assert run(*OPENED, name="three") == ["-old.zip/a.txt"]
-
-
 def test_a_run_that_was_killed_after_its_report_is_finished_by_the_same_command_only(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,7 +24,7 @@ from support.archives import (
     put,
     thunderstone,
 )
-from support.runs import chunks, column, convert, keep_levels, left, manifest, report
+from support.runs import chunks, column, convert, keep_levels, left, report
 
 LONG = "plan " * 200
 PROTECTED = document(9, inside=ACL)
@@ -211,35 +211,6 @@ def test_the_report_holds_the_account_its_inputs_and_the_exit_code(finished: Pat
     assert ".work" not in (finished / "report.json").read_text("utf-8")
 
 
-def test_a_manifest_line_describes_a_chunk(good: str) -> None:
-    convert(good, "-o", "out", "--to", "gsa-feed")
-
-    [text] = chunks("out")
-    assert manifest("out") == [
-        {
-            "asked": "incremental",
-            "attempts": 0,
-            "bytes": len(text),
-            "datasource": "intranet",
-            "feedtype": "incremental",
-            "first_url": f"{HOST}/1.txt",
-            "format": "gsa-feed",
-            "last_url": f"{HOST}/2.txt",
-            "members": 0,
-            "note": None,
-            "ordinal": 1,
-            "origin": None,
-            "path": "chunks/000001.xml",
-            "records": {"ADD": 2},
-            "reply": None,
-            "sha256": hashlib.sha256(text).hexdigest(),
-            "source": "good.xml",
-            "span": 0,
-            "state": "ready",
-        }
-    ]
-
-
 @pytest.mark.parametrize("span_bytes", ["32MiB", "300"], ids=["one-span", "many-spans"])
 def test_a_stopped_run_leaves_nothing_that_looks_finished(span_bytes: str) -> None:
     source = put(Path("a.xml"), gsa_feed(*documents(1, 8), BROKEN, PROTECTED))
@@ -259,22 +230,6 @@ def test_a_run_that_cannot_write_its_manifest_leaves_no_chunks_and_is_resumed(go
 
 
 # Output
-
-
-def test_the_account_is_printed(feed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    convert(feed, "-o", "out", "--to", "native")
-
-    assert capsys.readouterr() == (
-        "                 read     written    rejected    filtered\n"
-        "ADD                 2           2           0           0\n"
-        "DELETE              1           1           0           0\n"
-        "UNKNOWN             1           0           1           0\n"
-        "total               4           3           1           0\n"
-        "rejects   malformed 1, in out/rejects/\n"
-        "chunks    1, 637 bytes, in out/chunks/\n"
-        "report    out/report.json\n",
-        "",
-    )
 
 
 def test_the_account_is_printed_as_json_and_by_a_quiet_run(

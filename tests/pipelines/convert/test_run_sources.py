@@ -18,6 +18,7 @@ from pipelines.convert.settings import (
     store_generation,
 )
 from schemas.account import Account, merge
+from schemas.choices import SpoolHistory
 from schemas.errors import ConfigError, FatalError, StoppedError
 from schemas.sent_document import SentDocument, StateChange
 from schemas.span import Span
@@ -95,6 +96,16 @@ IN_TREE = "in the tree '{}/docs', whose files are documents; expected a place ou
 @pytest.mark.parametrize(
     ("inputs", "keys", "message"),
     [
+        (
+            ("docs/a.txt",),
+            {"hidden": True, "from_format": "native"},
+            "--hidden: not for this source; expected a tree (--from files)",
+        ),
+        (
+            ("docs",),
+            {"history": SpoolHistory.ALL},
+            "--history: not for this source; expected a spool (--from spool)",
+        ),
         (
             ("docs",),
             {"acl": "none.csv", "state": "s"},

@@ -44,7 +44,8 @@ def _metadata(calls: ProgramCalls, record: Record, cancelled: Event) -> tuple[Me
         params["mimetype"] = record.mimetype
     with tempfile.TemporaryDirectory(prefix="feedferry-") as folder:
         metadata_path, params_path = Path(folder, "metadata"), Path(folder, "params")
-        metadata_path.write_bytes(_join((meta.name, _value(meta)) for meta in record.metadata))
+        pairs = ((meta.name, meta.data or meta.value.encode()) for meta in record.metadata)
+        metadata_path.write_bytes(_join(pairs))
         params_path.write_bytes(_join((name, value.encode()) for name, value in params.items()))
         run(
             programs,
@@ -52,10 +53,6 @@ def _metadata(calls: ProgramCalls, record: Record, cancelled: Event) -> tuple[Me
             cancelled=cancelled,
         )
         return _split(_read(metadata_path, programs.max_output_bytes))
-
-
-def _value(meta: Meta) -> bytes:
-    return meta.value.encode() if meta.data is None else meta.data
 
 
 def _join(pairs: Iterable[tuple[str, bytes]]) -> bytes:

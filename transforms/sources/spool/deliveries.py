@@ -61,22 +61,16 @@ def _skip_to(stream: IO[bytes], path: Path, after: int) -> None:
     low, high = 0, stream.seek(0, os.SEEK_END)
     while low < high:
         middle = (low + high) // 2
-        begin = _next_line(stream, middle)
-        line = stream.readline()
+        stream.seek(max(middle - 1, 0))
+        if middle:
+            stream.readline()  # up to the first line that begins at the middle or after it
+        begin, line = stream.tell(), stream.readline()
         has_end = begin < high and line.endswith(b"\n")
         if has_end and _decode_line(line, begin, path).ordinal <= after:
             low = stream.tell()
         else:
             high = middle
     stream.seek(low)
-
-
-def _next_line(stream: IO[bytes], offset: int) -> int:
-    """Seek the first line that begins at `offset` or after it."""
-    stream.seek(max(offset - 1, 0))
-    if offset:
-        stream.readline()
-    return stream.tell()
 
 
 def _decode(stream: IO[bytes], path: Path, *, last: int) -> Iterator[Delivery]:

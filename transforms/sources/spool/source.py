@@ -107,7 +107,22 @@ class SpoolSource(Source[Spool]):
 
     def list_inputs(self, names: Sequence[str], *, first: int) -> list[Span]:
         """Return a span for each spool; raise ConfigError for a folder that is none."""
-        return [_spool_span(name, ordinal=ordinal) for ordinal, name in enumerate(names, first)]
+        for name in names:
+            check_input_name(name)
+            if not os.path.isfile(Path(name, JOURNAL)):
+                raise ConfigError(
+                    f"INPUT: {name!r} has no {JOURNAL}; expected the folder of feedferry serve"
+                    " --spool"
+                )
+        return [
+            Span(
+                source=name.rstrip("/") or name,
+                path=str(Path(name).absolute()),
+                source_ordinal=ordinal,
+                format=SPOOL,
+            )
+            for ordinal, name in enumerate(names, first)
+        ]
 
     def check_inputs(self, spans: Sequence[Span], every: Sequence[Span]) -> None:
         """Raise ConfigError unless a spool is read alone: only its own feeds have an order."""
@@ -349,20 +364,6 @@ def _quote_all(names: Iterable[str]) -> str:
 
 def _read_selection(path: Path) -> Selection:
     return msgspec.json.decode(path.read_bytes(), type=Selection)
-
-
-def _spool_span(name: str, *, ordinal: int) -> Span:
-    check_input_name(name)
-    if not os.path.isfile(Path(name, JOURNAL)):
-        raise ConfigError(
-            f"INPUT: {name!r} has no {JOURNAL}; expected the folder of feedferry serve --spool"
-        )
-    return Span(
-        source=name.rstrip("/") or name,
-        path=str(Path(name).absolute()),
-        source_ordinal=ordinal,
-        format=SPOOL,
-    )
 
 
 def _select(spool: Spool) -> Selection:
