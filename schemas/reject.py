@@ -110,12 +110,12 @@ def reject_bytes(
     )
 
 
-def reject_record(record: RecordOrMembership, *, code: str, reason: str, stage: str) -> Reject:
+def reject_record(record: RecordOrMembership, exc: RecordError, *, stage: str) -> Reject:
     """Return the reject of a record that was read; the caller adds its bytes."""
     provenance = record.provenance
     return Reject(
-        code=code,
-        reason=reason,
+        code=exc.code,
+        reason=exc.reason,
         stage=stage,
         source=provenance.source,
         span=provenance.span,

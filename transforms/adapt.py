@@ -5,7 +5,7 @@ The rules of a format are in its package. `docs/conversions.md` compares the for
 
 from collections.abc import Container
 
-from schemas.errors import ConfigError, LossRefusedError
+from schemas.errors import ConfigError, LossRefusedError, RecordError
 from schemas.membership import Membership
 from schemas.notice import Loss
 from schemas.record import Record
@@ -57,7 +57,7 @@ def adapt_membership(membership: Membership, target: Target) -> Membership | Rej
         f"a group with {members}; expected a document, as {target.format} has no groups;"
         f" {', '.join(with_groups)} take them"
     )
-    return reject_record(membership, code="membership", reason=reason, stage="adapt")
+    return reject_record(membership, RecordError("membership", reason), stage="adapt")
 
 
 def check_loss(loss: Loss, refused: Container[str], *, source: str) -> None:

@@ -228,7 +228,7 @@ class SpanConversion:
         try:
             outcome = adapt_membership(membership, self._settings.target)
         except Exception as exc:
-            outcome = _reject_for(membership, exc, stage="adapt")
+            outcome = reject_record(membership, record_error(exc), stage="adapt")
         if isinstance(outcome, Membership):
             self._enter_groups(membership)
             yield outcome
@@ -284,7 +284,7 @@ class SpanConversion:
         try:
             self._chunks.write(record, self._target_feed if is_in_feed else None)
         except Exception as exc:
-            reject = _reject_for(record, exc, stage="write")
+            reject = reject_record(record, record_error(exc), stage="write")
             self._reject(replace(reject, data=carried_bytes(record)))
 
     def _enter_feed(self, record: Record) -> None:
@@ -466,11 +466,6 @@ def _adapt_in_feed(target: Target, adapt: Adapter, record: Record) -> Adapted:
 
 def _feed_key(provenance: Provenance) -> tuple[str | None, ...]:
     return provenance.source, provenance.datasource, provenance.feedtype
-
-
-def _reject_for(record: RecordOrMembership, exc: Exception, *, stage: str) -> Reject:
-    error = record_error(exc)
-    return reject_record(record, code=error.code, reason=error.reason, stage=stage)
 
 
 def make_encoder(settings: Settings, feed: Feed | None, *, memberships: bool) -> Encoder:

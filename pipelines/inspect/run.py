@@ -131,8 +131,7 @@ def _as_line(result: ReadResult) -> bytes | Reject:
     try:
         return _native.encode(result)
     except Exception as exc:
-        error = record_error(exc)
-        return reject_record(result, code=error.code, reason=error.reason, stage="write")
+        return reject_record(result, record_error(exc), stage="write")
 
 
 def _table(counts: InputCounts) -> list[str]:

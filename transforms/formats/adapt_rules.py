@@ -79,7 +79,7 @@ def is_alone(record: Record) -> bool:
 
 def rejected(record: Record, reason: RecordError) -> Adapted:
     """The adapted form of a record that a target cannot take."""
-    reject = reject_record(record, code=reason.code, reason=reason.reason, stage="adapt")
+    reject = reject_record(record, reason, stage="adapt")
     return (reject,), ()
 
 

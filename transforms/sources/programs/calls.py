@@ -107,7 +107,7 @@ class ProgramCalls:
 
 def reject_document(record: Record, exc: RecordError, *, stage: str) -> Reject:
     """Return the reject of a retrieved document, with the whole record as its bytes."""
-    reject = reject_record(record, code=exc.code, reason=exc.reason, stage=stage)
+    reject = reject_record(record, exc, stage=stage)
     return replace(reject, data=carried_bytes(record))
 
 

@@ -112,7 +112,7 @@ def _reject(record: Record, exc: RecordError) -> Reject:
     """Return the reject of a listed document, with the output of the program as its bytes."""
     stdout = exc.stdout if isinstance(exc, ProgramError) else b""
     return replace(
-        reject_record(record, code=exc.code, reason=exc.reason, stage=STAGE),
+        reject_record(record, exc, stage=STAGE),
         length=len(stdout),
         data=stdout[:MAX_KEPT_BYTES],
         truncated=len(stdout) > MAX_KEPT_BYTES,
