@@ -15,7 +15,7 @@ from schemas.record import Action, Content, Record
 from support.steps import CountedStream, Steps, count_in
 from transforms.formats import by_name
 from transforms.formats.canonical import avro
-from transforms.formats.canonical.avro_container import our_sync
+from transforms.formats.canonical.avro import our_sync
 from transforms.formats.canonical.lookahead import LookaheadReader
 
 SMALL = 8 << 10

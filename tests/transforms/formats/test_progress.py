@@ -18,7 +18,7 @@ from support.gsa_records import read_feed
 from support.steps import within_lines
 from transforms.formats import FORMATS, Mode, ReadOptions, ReadResult, by_name
 from transforms.formats.canonical import avro
-from transforms.formats.canonical.avro_container import our_sync
+from transforms.formats.canonical.avro import our_sync
 from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.scanner import RecordScanner
 

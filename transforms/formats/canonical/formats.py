@@ -2,13 +2,12 @@
 
 from transforms.formats.base import Format
 from transforms.formats.canonical import avro, jsonl
-from transforms.formats.canonical.avro_container import MAGIC
 
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
 
 
 def _is_avro(head: bytes) -> bool:
-    return head.startswith(MAGIC)
+    return head.startswith(avro.MAGIC)
 
 
 def _is_json(head: bytes) -> bool:

@@ -25,7 +25,7 @@ from support.strategies import memberships, records
 from support.streams import read_both_ways
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.canonical import avro
-from transforms.formats.canonical.avro_container import RECORD, our_sync
+from transforms.formats.canonical.avro import RECORD, our_sync
 
 ENCODER = avro.AvroEncoder()
 HEADER = ENCODER.prolog()

@@ -11,7 +11,7 @@ import pytest
 from schemas import avro
 from schemas.avro import long
 from schemas.errors import FormatError, RecordError
-from transforms.formats.canonical.avro_container import (
+from transforms.formats.canonical.avro import (
     MAX_BLOCK_BYTES,
     MEMBERSHIP,
     RECORD,
