@@ -1,7 +1,6 @@
-"""Servers of remote trees for tests, on loopback: S3, SFTP and the web; each ends with its `with`.
+"""Servers of remote trees for tests, on loopback: S3, SFTP and HTTP.
 
-While one runs, this process finds what it needs to talk to it where its user would have that: in
-the environment, and in a home folder.
+While a server runs, the environment and a home folder have the credentials for it.
 """
 
 import asyncio
@@ -34,11 +33,11 @@ BUCKET = "documents"
 _T = TypeVar("_T")
 _Handler = SimpleHTTPRequestHandler
 Answer = Callable[[_Handler], bool]
-"""Answers a request in place of the server; returns whether it did."""
+"""Answers a request instead of the server; returns False to leave it to the server."""
 
 
 def put_all(folder: Path, *names: str) -> None:
-    """Put files below a folder, each with its own name in it."""
+    """Write files below a folder; the content of each is its name."""
     for name in names:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +45,7 @@ def put_all(folder: Path, *names: str) -> None:
 
 
 def error_of(path: str) -> OSError:
-    """Return what is raised by reading a file that cannot be read to its end."""
+    """Return the error of reading a remote file."""
     try:
         with open_remote(path) as stream:
             stream.read()
@@ -75,7 +74,7 @@ def s3_server() -> Iterator[Any]:  # boto3 makes its classes when it runs
 
 
 def fill_bucket(*keys: str) -> None:
-    """Put small objects into the bucket, past the server: a request takes it its time."""
+    """Put small objects into the bucket without requests, which are slow."""
     bucket = get_backend("s3")[DEFAULT_ACCOUNT_ID]["aws"]
     for key in keys:
         bucket.put_object(BUCKET, key, b"text")
@@ -83,7 +82,7 @@ def fill_bucket(*keys: str) -> None:
 
 @contextmanager
 def s3_at(endpoint: str) -> Iterator[Any]:  # the same
-    """Let this process take a server for S3."""
+    """Use a server for s3:// in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", endpoint)
         patch.setenv("AWS_ACCESS_KEY_ID", USER)
@@ -99,10 +98,10 @@ def s3_at(endpoint: str) -> Iterator[Any]:  # the same
 
 
 class SftpServer:
-    """A folder as `/` of an SFTP server, whose user has a key and knows the server's.
+    """An SFTP server with a folder as its `/`, a user with a key, and a known host key.
 
-    A read at or after the first of the offsets in `cuts` ends the connection instead; then
-    the next offset is the first. No user may open or list the path `closed`.
+    A read at or after the first offset in `cuts` ends the connection, and removes the offset. No
+    user may open or list the path `closed`.
     """
 
     def __init__(self, folder: Path, home: Path) -> None:
@@ -128,7 +127,7 @@ class SftpServer:
         return str(self._host_key.get_fingerprint())
 
     def know(self, key: asyncssh.SSHKey) -> None:
-        """Let the user know this one as the server's key, and no other."""
+        """Make this the only known host key of the server."""
         line = f"[127.0.0.1]:{self.port} {key.export_public_key().decode()}"
         (self.home / ".ssh/known_hosts").write_text(line)
 
@@ -138,7 +137,7 @@ class SftpServer:
         self._run(self._listening.wait_closed())
 
     def drop(self) -> None:
-        """End all connections, and go on."""
+        """End all connections; new ones are accepted."""
         self._run(self._drop())
 
     def close(self) -> None:
@@ -159,7 +158,7 @@ class SftpServer:
         return await asyncssh.listen(
             "127.0.0.1",
             0,
-            server_factory=partial(_Door, self),
+            server_factory=partial(_Login, self),
             server_host_keys=[self._host_key],
             authorized_client_keys=keys,
             sftp_factory=partial(_Files, self, self._folder),
@@ -174,17 +173,17 @@ class SftpServer:
     def _run(self, call: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
-    def let_in(self, connection: asyncssh.SSHServerConnection) -> None:
+    def add_connection(self, connection: asyncssh.SSHServerConnection) -> None:
         self.logins += 1
         self._connections.append(connection)
 
 
-class _Door(asyncssh.SSHServer):
+class _Login(asyncssh.SSHServer):
     def __init__(self, server: SftpServer) -> None:
         self._server = server
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
-        self._server.let_in(conn)
+        self._server.add_connection(conn)
 
     def password_auth_supported(self) -> bool:
         return True
@@ -206,7 +205,7 @@ class _Files(asyncssh.SFTPServer):
         self._check(path)
         return super().open(path, pflags, attrs)
 
-    def scandir(self, path: bytes) -> Any:  # what it gives is none of our business
+    def scandir(self, path: bytes) -> Any:  # an iterator of a private type
         self._check(path)
         return super().scandir(path)
 
@@ -225,7 +224,7 @@ class _Files(asyncssh.SFTPServer):
 
 @contextmanager
 def sftp_server(folder: Path, home: Path) -> Iterator[SftpServer]:
-    """Serve a folder by SFTP to the user with the home folder `home`; make both folders."""
+    """Serve a folder by SFTP to the user with the home folder `home`; create both folders."""
     folder.mkdir(parents=True, exist_ok=True)
     server = SftpServer(folder, home)
     with pytest.MonkeyPatch.context() as patch:
@@ -238,9 +237,9 @@ def sftp_server(folder: Path, home: Path) -> Iterator[SftpServer]:
 
 
 class WebServer(ThreadingHTTPServer):
-    """A web server that lists folders, as Python's own does, but for what `answer` answers.
+    """The web server of Python; requests that `answer` takes are answered by it.
 
-    `asked` are the requests so far, each as its method and its path.
+    `asked` has the method and the path of each request.
     """
 
     def __init__(self, folder: Path, answer: Answer | None) -> None:
@@ -249,7 +248,7 @@ class WebServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), partial(_Pages, directory=str(folder)))
 
     def handle_error(self, *_: object) -> None:
-        """Say nothing of clients that have read enough."""
+        """Ignore clients that close the connection early."""
 
     @property
     def root(self) -> str:
@@ -273,7 +272,7 @@ class _Pages(_Handler):
         return self.server.answer is not None and self.server.answer(self)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Do not log requests."""
 
 
 @contextmanager
@@ -290,7 +289,7 @@ def web_server(folder: Path, answer: Answer | None = None) -> Iterator[WebServer
 
 
 def break_off(handler: _Handler) -> bool:
-    """Promise 2000 bytes, and end the connection after 1000; and then give no more of them."""
+    """State 2000 bytes, and end the connection after 1000; answer later ranges without bytes."""
     ranged = handler.headers["Range"]
     headers = {"ETag": '"1"', "Content-Range": "bytes 1000-1999/2000"}
     body = b"" if ranged else b"x" * 1000
@@ -301,7 +300,7 @@ def break_off(handler: _Handler) -> bool:
 def send(
     handler: _Handler, body: bytes, headers: dict[str, str], *, status: int = 200, length: int = -1
 ) -> None:
-    """Send an answer, of the length that it has or pretends to have; then end the connection."""
+    """Send an answer that states `length` bytes, and close the connection."""
     handler.send_response(status)
     for name, value in headers.items():
         handler.send_header(name, value)

@@ -1,4 +1,4 @@
-"""Types of files by what they are called and what stands in them, which may disagree."""
+"""MIME types by name and content, which may disagree."""
 
 import io
 import struct
@@ -25,7 +25,7 @@ MAIL = b"Received: from a by b\r\n\tfor c\r\nFrom: a@example.com\r\nSubject: pla
 
 
 def zipped(*names: str, stated: str = "") -> bytes:
-    """A zip archive of empty files; with a `stated` type as OpenDocument has it, first of all."""
+    """Return a zip archive of small files, after a member `mimetype` if it is `stated`."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         if stated:
@@ -36,7 +36,7 @@ def zipped(*names: str, stated: str = "") -> bytes:
 
 
 def ole(*streams: str) -> bytes:
-    """The beginning of an OLE2 file: its header, and the directory in its third sector."""
+    """Return the start of an OLE2 file: the header, and the directory in the third sector."""
     header = bytearray(512)
     header[:8] = OLE_MAGIC
     struct.pack_into("<H", header, 30, 9)
@@ -155,7 +155,7 @@ def test_text_without_an_extension_may_be_markup_or_mail(content: bytes, expecte
     assert detect("plan", content).mimetype == expected
 
 
-def test_a_page_in_utf_16_is_one() -> None:
+def test_a_page_in_utf_16_is_html() -> None:
     found = detect("plan", PAGE.decode().encode("utf-16"))
     assert found == FileType("text/html", "utf-16")
 
@@ -214,7 +214,7 @@ def test_a_name_chooses_what_the_content_leaves_open(
         ("plan.svg", "image/svg+xml"),
     ],
 )
-def test_text_about_a_page_is_what_it_is_called(name: str, expected: str) -> None:
+def test_text_with_markup_has_the_type_of_its_name(name: str, expected: str) -> None:
     assert detect(name, PAGE).mimetype == expected
 
 

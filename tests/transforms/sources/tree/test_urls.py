@@ -1,4 +1,4 @@
-"""Urls of paths: each of its own, as RFC 3986 has them, and rules that cannot make such urls."""
+"""URLs of paths: unique, percent-encoded as in RFC 3986; and options that make no URLs."""
 
 from typing import Any
 from urllib.parse import unquote, urlsplit
