@@ -27,10 +27,8 @@ from transforms.sources.tree.remote import (
     check_remote,
     connect,
     error_text,
-    modified_ns_of,
+    read_info,
     scheme_of,
-    size_of,
-    version_in,
 )
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import file_entry, is_unicode, left_out, rejected
@@ -84,7 +82,7 @@ def object_folder(folder: ListingEntry, filesystem: Any, path: str) -> Iterator[
         if info["type"] == "directory":
             yield ListingEntry(key=f"{folder.key}{name}/", kind=EntryKind.FOLDER, path=uri)
         else:
-            yield _file_of(folder.key + name, uri, info)
+            yield file_entry(folder.key + name, uri, *read_info(info))
 
 
 class LocalFolders:
@@ -254,15 +252,11 @@ def _bucket(root: str) -> Iterator[ListingEntry]:
             if key.endswith("/"):
                 yield left_out(key, path, "no-file", "an object that represents a folder")
             elif key:
-                yield _file_of(key, path, info | {"size": info["Size"]})
+                yield file_entry(key, path, *read_info(info))
         token = page.get("NextContinuationToken")
         query = query | {"ContinuationToken": token} if token else {}
     if is_empty:
         raise OSError("no object with this prefix")
-
-
-def _file_of(key: str, path: str, info: dict[str, Any]) -> ListingEntry:
-    return file_entry(key, path, size_of(info), modified_ns_of(info), version_in(info))
 
 
 def _sftp_folder(root: str, folder: ListingEntry) -> Iterator[ListingEntry]:

@@ -58,6 +58,7 @@ _CONNECT_SECONDS = 30
 _READ_SECONDS = 60
 _MAX_ERROR_CHARS = 300
 _URL_CHARS = "%/:?#[]@!$&'()*+,;=~"  # a URL that is encoded already stays as it is
+_SIZES = ("size", "Size")
 _TIMES = ("LastModified", "mtime", "last_modified", "updated", "Last-Modified")
 _VERSIONS = ("ETag", "etag", "generation")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -99,12 +100,6 @@ def connect(uri: str) -> tuple[Any, str]:
     return fsspec.filesystem(scheme, **options), path_there
 
 
-def disconnect(uri: str) -> None:
-    """End the SFTP session of a URI, which may be broken; the other schemes have no sessions."""
-    if _known(uri) is _SFTP:
-        connect(uri)[0].client.close()
-
-
 @contextmanager
 def translate_errors(path: str) -> Iterator[None]:
     """Raise OSError for every error of a remote file system: the libraries share no base class."""
@@ -136,15 +131,28 @@ def version_of(stream: IO[bytes]) -> FileSignature | None:
     return raw.signature() if isinstance(raw, _RemoteStream) else None
 
 
-def size_of(info: Mapping[str, Any]) -> int | None:
-    """Return the size in an info of fsspec, if it is known."""
-    size = info.get("size")
-    return size if isinstance(size, int) else None
+class RemoteFileInfo(NamedTuple):
+    """Size, time of the last change, and version of a file, as far as its server states them."""
+
+    size: int | None
+    modified_ns: int | None
+    version: str
 
 
-def modified_ns_of(info: Mapping[str, Any]) -> int | None:
-    """Return the time of the last change in an info of fsspec, if it is known."""
-    value = next((info[name] for name in _TIMES if info.get(name)), None)
+def read_info(info: Mapping[str, Any]) -> RemoteFileInfo:
+    """Return what an info of fsspec, or of S3, states; each file system has its own names."""
+    size, modified, version = (
+        next((info[name] for name in names if info.get(name) not in (None, "")), None)
+        for names in (_SIZES, _TIMES, _VERSIONS)
+    )
+    return RemoteFileInfo(
+        size if isinstance(size, int) else None,
+        _modified_ns(modified),
+        str(version or "").strip('"'),
+    )
+
+
+def _modified_ns(value: object) -> int | None:
     if isinstance(value, str):
         try:
             value = parsedate_to_datetime(value)
@@ -154,12 +162,6 @@ def modified_ns_of(info: Mapping[str, Any]) -> int | None:
         return None
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1) * 1000
-
-
-def version_in(info: Mapping[str, Any]) -> str:
-    """Return the version of a file by its server; empty if the server has no versions."""
-    value = next((info[name] for name in _VERSIONS if info.get(name)), "")
-    return str(value).strip('"')
 
 
 def _http_options() -> dict[str, Any]:
@@ -295,8 +297,8 @@ class _RemoteStream(io.RawIOBase):
             info = filesystem.info(path)
         if info.get("type") == "directory":
             raise IsADirectoryError(errno.EISDIR, "Is a directory", self._path)
-        version = f"{version_in(info)} {modified_ns_of(info) or ''}".strip()
-        return FileSignature(size=size_of(info), version=version)
+        size, modified_ns, version = read_info(info)
+        return FileSignature(size=size, version=f"{version} {modified_ns or ''}".strip())
 
     def _open(self) -> IO[bytes]:
         scheme, at_begin = scheme_of(self._path), not self._position
@@ -325,7 +327,8 @@ class _RemoteStream(io.RawIOBase):
             ended = f"the connection ended after {self._position} of {shown} bytes"
             raise self._error(ended) from cause
         self._reopened = True
-        disconnect(self._path)
+        if _known(self._path) is _SFTP:  # the session may be broken; other schemes have none
+            connect(self._path)[0].client.close()
         if self._look() != self._signature:
             raise self._error("changed while it was read") from cause
 

@@ -11,11 +11,10 @@ from schemas.errors import ConfigError
 from transforms.sources.tree import remote
 from transforms.sources.tree.remote import (
     check_remote,
-    modified_ns_of,
     open_remote,
+    read_info,
     scheme_of,
     translate_errors,
-    version_in,
 )
 
 SECRET = "s3same"
@@ -134,31 +133,28 @@ def test_every_error_of_a_library_becomes_an_oserror(
 
 
 @pytest.mark.parametrize(
-    ("info", "modified_ns", "version"),
+    ("info", "expected"),
     [
         (
-            {"LastModified": datetime(2026, 1, 2, tzinfo=UTC), "ETag": '"e1"'},
-            1_767_312_000_000_000_000,
-            "e1",
+            {"Size": 0, "LastModified": datetime(2026, 1, 2, tzinfo=UTC), "ETag": '"e1"'},
+            (0, 1_767_312_000_000_000_000, "e1"),
         ),
         (
-            {"last_modified": datetime(2026, 1, 2, 0, 0, 0, 5), "etag": "e2"},
-            1_767_312_000_000_005_000,
-            "e2",
+            {"size": 7, "last_modified": datetime(2026, 1, 2, 0, 0, 0, 5), "etag": "e2"},
+            (7, 1_767_312_000_000_005_000, "e2"),
         ),
         (
             {"Last-Modified": "Fri, 02 Jan 2026 00:00:00 GMT", "generation": 17},
-            1_767_312_000_000_000_000,
-            "17",
+            (None, 1_767_312_000_000_000_000, "17"),
         ),
-        ({"Last-Modified": "yesterday"}, None, ""),
-        ({}, None, ""),
+        ({"size": None, "Last-Modified": "yesterday"}, (None, None, "")),
+        ({}, (None, None, "")),
     ],
 )
-def test_every_file_system_names_time_and_version_in_its_own_way(
-    info: dict[str, object], modified_ns: int | None, version: str
+def test_every_file_system_names_size_time_and_version_in_its_own_way(
+    info: dict[str, object], expected: tuple[int | None, int | None, str]
 ) -> None:
-    assert (modified_ns_of(info), version_in(info)) == (modified_ns, version)
+    assert read_info(info) == expected
 
 
 @pytest.mark.slow
