@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pipelines.cli.main import main
 from schemas.receipt import ChunkState, Receipt
-from support.fake_appliance import GSA, chunk_of, finished, items_of
+from support.fake_appliance import GSA, chunk_of, finished
 from support.runs import ROOT
 from support.served import run, serving
 from transforms.sinks.push.receipts import Receipts
@@ -144,16 +144,6 @@ def test_a_plan_leaves_out_accepted_chunks(
         )
 
 
-def test_a_plan_finds_chunks_that_the_appliance_cannot_take(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    finished(tmp_path, [items_of(tmp_path, 1, "a")])
-
-    assert refusal(capsys, str(tmp_path), "--dry-run").startswith(
-        "chunks/000001.xml: thunderstone; expected gsa-feed or gsa-groups for http://127.0.0.1:1"
-    )
-
-
 def test_a_plan_of_feed_files_makes_no_file(tmp_path: Path) -> None:
     path, out = tmp_path / chunk_of(tmp_path, 1, "a").path, tmp_path / "out"
 
@@ -218,7 +208,10 @@ def test_a_second_push_reports_that_nothing_was_sent(tmp_path: Path) -> None:
         urls = appliance.urls()
 
     assert "sent  " not in first.stdout
-    assert "sent      nothing: an earlier push has settled all 1 chunks; to send" in again.stdout
+    assert (
+        "sent      nothing: an earlier push has settled all 1 chunks; to send them again, remove "
+        f"{root}/push/"
+    ) in again.stdout
     assert ", 0 bytes on the wire in" in again.stdout
     report = json.loads(as_json.stdout)
     assert (report["sent_bytes"], report["earlier_chunks"], report["bytes"] > 0) == (0, 1, True)

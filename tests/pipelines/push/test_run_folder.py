@@ -105,13 +105,3 @@ def test_a_chunk_with_single_refused_records_is_shown_once() -> None:
     shown = as_text(replace(PUSHED, outcomes=(outcome,)), root=Path("out"), folder=Path("out/push"))
     shown_lines = [line for line in shown.splitlines() if "chunks/" in line]
     assert shown_lines == ["refused   chunks/000001.xml, record 1: no"]
-
-
-def test_the_account_of_a_continued_push_counts_earlier_chunks() -> None:
-    pushed = replace(PUSHED, earlier_chunks=1, earlier_bytes=2_000)
-    lines = as_text(pushed, root=Path("out"), folder=Path("out/push/gsa")).splitlines()
-
-    assert lines[5] == "sent      an earlier push has settled 1 of the 4 chunks"
-    assert lines[-2] == (
-        "target    http://gsa.example.com:19900, 3,000 bytes on the wire in 1:31, 1:01 waiting"
-    )

@@ -212,10 +212,9 @@ def test_the_most_serious_error_of_several_datasources_decides(
     if exit_code == 5:
         with pytest.raises(DefectError):
             rig.push(chunks, settings, to=fail)
-        return
-    account = rig.push(chunks, settings, to=fail)
-
-    assert (account.exit_code, account.stopped) == (exit_code, str(serious))
+    else:
+        account = rig.push(chunks, settings, to=fail)
+        assert (account.exit_code, account.stopped) == (exit_code, str(serious))
 
 
 # Receipts on the disk
@@ -615,16 +614,12 @@ def test_a_stopped_push_finishes_the_current_chunk(
     assert (states(account), account.stopped, account.exit_code) == (expected, stopped, 0)
 
 
-def test_nothing_is_sent_after_the_deadline(rig: PushRig) -> None:
-    account = rig.push(rig.chunks("a"), replace(TO_GSA, deadline=1.0))
-
-    assert (rig.sent(), account.exit_code) == ([], 75)
-
-
-def test_nothing_is_sent_above_the_ceiling_of_the_backlog(rig: PushRig) -> None:
-    settings = replace(TO_GSA, max_wait_seconds=0.0)
-    full = ApplianceResponse(status=200, body=b"4001")
-    account = rig.push(rig.chunks("a"), settings, backlog=full)
+@pytest.mark.parametrize("limit", [{"deadline": 1.0}, {"max_wait_seconds": 0.0}], ids=str)
+def test_nothing_is_sent_after_the_deadline_or_above_the_ceiling(
+    rig: PushRig, limit: dict[str, float]
+) -> None:
+    above = ApplianceResponse(status=200, body=b"4001")
+    account = rig.push(rig.chunks("a"), replace(TO_GSA, **limit), backlog=above)
 
     assert (rig.sent(), account.exit_code) == ([], 75)
 

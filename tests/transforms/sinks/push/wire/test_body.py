@@ -169,20 +169,6 @@ def test_a_file_that_has_changed_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("block", "expected"),
-    [
-        (b"AZaz09-_.~*", b"AZaz09-_.~*"),
-        (b"1 + 1", b"1+%2B+1"),
-        (b"100%+", b"100%25%2B"),
-        (b'<a b="c/d"/>\r\n', b"%3Ca+b%3D%22c%2Fd%22%2F%3E%0D%0A"),
-        (b"\x00\xc3\xa9\xff", b"%00%C3%A9%FF"),
-    ],
-)
-def test_reserved_bytes_are_encoded(block: bytes, expected: bytes) -> None:
-    assert encode(block) == expected
-
-
-@pytest.mark.parametrize(
     "block", [bytes(range(256)), base64.b64encode(bytes(range(256)) * 300)], ids=len
 )
 def test_every_byte_of_every_slice_is_read_back(block: bytes) -> None:
