@@ -21,7 +21,7 @@ from schemas.errors import ConfigError
 from schemas.feed import FEEDTYPES, REPLACE, check_datasource
 from transforms.retry import RetryPolicy
 from transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
-from transforms.sinks.push.throttle.backlog import BacklogLimits
+from transforms.sinks.push.throttle.gate import BacklogLimits
 from transforms.sinks.push.throttle.window import SendWindow
 
 _APPLIANCE = Section.APPLIANCE

@@ -47,8 +47,7 @@ from transforms.sinks.push.push_plan import (
 )
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import OnRefusal, PushSettings
-from transforms.sinks.push.throttle.backlog import BacklogThrottle
-from transforms.sinks.push.throttle.gate import SendGate, StopSignal
+from transforms.sinks.push.throttle.gate import BacklogThrottle, SendGate, StopSignal
 from transforms.sinks.push.wire.client import ApplianceClient
 from transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
 from transforms.storage.journal import DISK, Disk

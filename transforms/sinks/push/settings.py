@@ -6,7 +6,7 @@ import msgspec
 
 from transforms.retry import RetryPolicy
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
-from transforms.sinks.push.throttle.backlog import BacklogLimits
+from transforms.sinks.push.throttle.gate import BacklogLimits
 from transforms.sinks.push.throttle.window import SendWindow
 from transforms.sinks.push.wire.protocol import Appliance
 

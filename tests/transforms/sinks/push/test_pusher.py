@@ -29,8 +29,7 @@ from transforms.sinks.push.outcome import PushAccount, PushProgress
 from transforms.sinks.push.push_plan import write_update
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import OnRefusal, PushSettings
-from transforms.sinks.push.throttle.backlog import BacklogLimits
-from transforms.sinks.push.throttle.gate import StopSignal
+from transforms.sinks.push.throttle.gate import BacklogLimits, StopSignal
 from transforms.storage.journal import DISK, Disk
 
 AT_ONCE = RetryPolicy(max_attempts=3, jitter=lambda: 0.0)

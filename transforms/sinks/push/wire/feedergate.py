@@ -15,7 +15,7 @@ from schemas.delivery import Door
 from schemas.feed import METADATA_AND_URL, REPLACE
 from transforms.formats import by_door, find_format
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
-from transforms.sinks.push.throttle.backlog import BacklogCount
+from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.sinks.push.wire.body import RequestBody, multipart
 from transforms.sinks.push.wire.protocol import REQUEST_FORMS, ApplianceProtocol
 from transforms.sinks.push.wire.responses import (

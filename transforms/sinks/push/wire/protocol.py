@@ -8,7 +8,7 @@ import msgspec
 from schemas.delivery import Door
 from schemas.feed import FEEDTYPES, FULL, INCREMENTAL, REPLACE
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, Verdict
-from transforms.sinks.push.throttle.backlog import BacklogCount
+from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.sinks.push.wire.body import RequestBody
 
 _NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")

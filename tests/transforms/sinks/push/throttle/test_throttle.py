@@ -17,8 +17,13 @@ from hypothesis import strategies as st
 
 from schemas.errors import BusyError, ConfigError
 from transforms.retry import RetryPolicy
-from transforms.sinks.push.throttle.backlog import BacklogCount, BacklogLimits, BacklogThrottle
-from transforms.sinks.push.throttle.gate import SendGate, StopSignal
+from transforms.sinks.push.throttle.gate import (
+    BacklogCount,
+    BacklogLimits,
+    BacklogThrottle,
+    SendGate,
+    StopSignal,
+)
 from transforms.sinks.push.throttle.window import SendWindow, parse_window
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)  # 13:00 in Berlin

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from schemas.receipt import Refusal
 from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
-from transforms.sinks.push.throttle.backlog import BacklogCount
+from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.sinks.push.wire.feedergate import FEEDERGATE
 from transforms.sinks.push.wire.protocol import ApplianceProtocol
 from transforms.sinks.push.wire.recvdata import RECVDATA
