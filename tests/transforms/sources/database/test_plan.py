@@ -477,7 +477,7 @@ STEPS = st.lists(
 
 
 def take(step: tuple[str, int], at: int, people: Database, away: str) -> None:
-    """Take a step in the minute `at`; a row that goes `away` may say so and stay."""
+    """Take a step in the minute `at`; `away` is the statement that deletes or marks a row."""
     stamp = f"'2020-01-01 {at // 60:02d}:{at % 60:02d}:00'"
     match step:
         case "put", number:

@@ -569,10 +569,10 @@ def test_values_that_make_no_url_are_rejected(
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
-def test_no_two_keys_have_the_same_url(one: str, other: str) -> None:
-    if {".", ".."}.isdisjoint((one, other)):
-        urls = url_of(TEMPLATE, one, "hr", None), url_of(TEMPLATE, other, "hr", None)
-        assert (urls[0] == urls[1]) is (one == other)
+def test_no_two_keys_have_the_same_url(first: str, second: str) -> None:
+    if {".", ".."}.isdisjoint((first, second)):
+        urls = url_of(TEMPLATE, first, "hr", None), url_of(TEMPLATE, second, "hr", None)
+        assert (urls[0] == urls[1]) is (first == second)
 
 
 @pytest.mark.parametrize(

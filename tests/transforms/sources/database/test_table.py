@@ -133,12 +133,6 @@ def test_a_key_needs_the_same_order_in_conditions_and_in_order_by(
     )
 
 
-def test_wrong_sql_is_a_config_error(server: AnyServer) -> None:
-    query = "SELECT idd, title FROM docs"
-    message = refusal(lambda: opened(server, table=None, query=query, key=("id",)))
-    assert message.endswith("; expected SQL that this database understands")
-
-
 @pytest.mark.parametrize(
     "statement",
     ["INSERT INTO docs (id) VALUES (9)", "DELETE FROM docs", "CREATE TABLE more (id INT)"],
