@@ -168,8 +168,7 @@ def change_of(delivery: Delivery) -> Callable[[Record], Change]:
 
     The function raises RecordError for a record that the appliance refuses.
     """
-    is_web_feed = is_web(delivery.datasource, delivery.feedtype)
-    rules = _DataRules if delivery.door is Door.DATA else _WebRules if is_web_feed else _FeedRules
+    rules = _DataRules if delivery.door is Door.DATA else _FeedRules
     change = rules(delivery).change
     refused = frozenset(delivery.refused)
 
@@ -256,12 +255,13 @@ class _DataRules:
 
 
 class _FeedRules:
-    """Changes by a content feed."""
+    """Changes by a feed; the content of a web feed, and the type of that, are ignored."""
 
     def __init__(self, delivery: Delivery) -> None:
         self._datasource = delivery.datasource
         self._ordinal = delivery.ordinal
         self._is_full = delivery.feedtype == FULL
+        self._is_web = is_web(delivery.datasource, delivery.feedtype)
 
     def change(self, record: Record) -> Change:
         for meta in record.metadata:
@@ -274,9 +274,9 @@ class _FeedRules:
         if is_alone:
             head = ("", record.url, self._datasource, "acl", None)
             return _SET_ACL, (*head, *_columns(record), False, self._ordinal)
-        return self._change_document(record)
-
-    def _change_document(self, record: Record) -> Change:
+        if self._is_web:
+            bare = msgspec.structs.replace(record, content=None, mimetype=None)
+            return _CRAWL, self._row(bare, _CRAWLED)
         if record.content is not None:
             return _REPLACE, self._row(record, _PUSHED)
         if self._is_full and record.metadata:
@@ -289,14 +289,6 @@ class _FeedRules:
     def _row(self, record: Record, arrival: str) -> tuple[object, ...]:
         head = ("", record.url, self._datasource, "feed", arrival)
         return (*head, *_columns(record), True, self._ordinal)
-
-
-class _WebRules(_FeedRules):
-    """Changes by a web feed: its content, and the type of that, are ignored."""
-
-    def _change_document(self, record: Record) -> Change:
-        bare = msgspec.structs.replace(record, content=None, mimetype=None)
-        return _CRAWL, self._row(bare, _CRAWLED)
 
 
 def _columns(record: Record) -> tuple[object, ...]:

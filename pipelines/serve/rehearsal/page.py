@@ -34,8 +34,8 @@ CONTENT_SECURITY_POLICY = (
 )
 """The header of a reply with a page; the digest is that of its only style sheet."""
 
-MAX_DATASOURCES = 100
-MAX_SET_ASIDE = 100
+MAX_ROWS = 100
+"""The most datasources, totals and set-aside deliveries on a page; more are counted."""
 
 _CHART_WIDTH, _CHART_HEIGHT = 720, 160
 _MAX_TEXT = 400
@@ -99,18 +99,11 @@ class DatasourceFeeds(NamedTuple):
 
 def render(view: PageView) -> bytes:
     """Return the page as UTF-8."""
-    datasources = list(_group_feeds(view.feeds))
     text = _template().render(
         view=view,
         chart=_draw_chart(view.history),
-        datasources=datasources[:MAX_DATASOURCES],
-        hidden=max(len(datasources) - MAX_DATASOURCES, 0),
-        totals=view.totals[:MAX_DATASOURCES],
-        hidden_totals=max(len(view.totals) - MAX_DATASOURCES, 0),
-        set_aside=view.set_aside[:MAX_SET_ASIDE],
-        hidden_set_aside=max(len(view.set_aside) - MAX_SET_ASIDE, 0),
-        documents=sum(total.documents for total in view.totals),
-        content_bytes=sum(total.bytes for total in view.totals),
+        datasources=list(_group_feeds(view.feeds)),
+        max_rows=MAX_ROWS,
     )
     # A character that UTF-8 cannot encode becomes a reference that a browser shows as U+FFFD.
     return text.encode("utf-8", "xmlcharrefreplace")

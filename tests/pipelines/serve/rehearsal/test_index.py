@@ -219,7 +219,7 @@ def test_a_defect_of_the_index_costs_one_record_or_group(
     package = "pipelines.serve.rehearsal"
     break_at(
         monkeypatch,
-        f"{package}.documents:_FeedRules._change_document",
+        f"{package}.documents:_FeedRules.change",
         lambda self, record: MARK in record.url,
     )
     break_at(
