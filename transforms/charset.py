@@ -49,9 +49,14 @@ _MAIL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
-_NO_CHARSETS = frozenset(  # codecs that only Python has
+NO_CHARSETS = frozenset(
     ("idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 )
+"""Codecs of Python that are no charsets of documents: they are quadratic, warn, or need one system.
+
+Codecs of bytes fail by themselves.
+"""
+
 _WIDE = ("utf-16", "utf-32")
 
 
@@ -115,4 +120,4 @@ def _is_charset(name: str) -> bool:
         b"a".decode(name)
     except (LookupError, ValueError):
         return False
-    return codec not in _NO_CHARSETS and not codec.startswith(_WIDE)
+    return codec not in NO_CHARSETS and not codec.startswith(_WIDE)

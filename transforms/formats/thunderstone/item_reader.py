@@ -33,6 +33,7 @@ from schemas.record import (
     Provenance,
     Record,
 )
+from transforms.charset import NO_CHARSETS
 from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
 from transforms.formats.xml.serializer import XML_NAMESPACE, extra_element, shut_parser
@@ -46,10 +47,6 @@ ERRORS = ("Errors", "Reason")
 _DT = f"{{{DATATYPES}}}dt"
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
-# Python codecs that are no charsets of documents: they are quadratic, warn, or need one system.
-_NO_CHARSETS = frozenset(
-    ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem")
-)
 META_SEPARATOR = ": "
 _INTEGER_LIMIT = 1 << 63
 ATTRIBUTE_PLACE = "Item/@"
@@ -354,7 +351,7 @@ def encode_text(text: str, charset: str, name: str) -> bytes:
 
 def _codec(charset: str) -> str:
     name = codecs.lookup(charset.strip() or CHARSET).name
-    if name in _NO_CHARSETS:
+    if name in NO_CHARSETS:
         raise LookupError(name)
     return name
 

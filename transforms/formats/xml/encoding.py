@@ -10,6 +10,7 @@ import re
 from typing import IO
 
 from schemas.errors import EncodingError
+from transforms.charset import NO_CHARSETS
 
 HEAD_BYTES = 4096
 """How many bytes of a stream are needed to find its encoding."""
@@ -22,9 +23,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_NO_ENCODINGS = frozenset({"idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape"})
-"""Codecs of Python that are not encodings of characters; codecs of bytes fail by themselves."""
-
 _LATIN = frozenset({"iso8859-1", "iso8859-15", "cp1252"})
 _UTF8 = re.compile(
     rb"[\xc2-\xf4](?<![\x80-\xff][\xc2-\xf4])"
@@ -82,7 +80,7 @@ def is_encoding(name: str) -> bool:
 def _known(name: str, source: str) -> str:
     try:
         codec = codecs.lookup(name).name
-        if codec.replace("-", "_") in _NO_ENCODINGS or "<".encode(name) == b"":
+        if codec in NO_CHARSETS or "<".encode(name) == b"":
             raise LookupError(name)
     except (LookupError, ValueError) as exc:
         raise EncodingError(
