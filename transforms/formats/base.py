@@ -6,13 +6,7 @@ from typing import IO, Any, Protocol
 
 import msgspec
 
-from schemas.choices import (
-    CONTENT_ENCODINGS,
-    DIALECTS,
-    EMPTY_METADATA,
-    MAX_TOKEN_BYTES,
-    NotFound,
-)
+from schemas.choices import CONTENT_ENCODINGS, DIALECTS, EMPTY_METADATA, MAX_TOKEN_BYTES, NotFound
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.delivery import Door
 from schemas.errors import ConfigError

@@ -41,13 +41,9 @@ _FORMS = (
         re.ASCII,
     ),
     re.compile(
-        rf"(?P<year>\d{{4}})-(?P<month>\d\d)-(?P<day>\d\d)(?:(?:[Tt]|\s+){_TIME}{_ZONE})?",
-        re.ASCII,
+        rf"(?P<year>\d{{4}})-(?P<month>\d\d)-(?P<day>\d\d)(?:(?:[Tt]|\s+){_TIME}{_ZONE})?", re.ASCII
     ),
-    re.compile(
-        rf"(?P<year>\d{{4}})(?P<month>\d\d)(?P<day>\d\d)\s+{_TIME}{_ZONE}",
-        re.ASCII,
-    ),
+    re.compile(rf"(?P<year>\d{{4}})(?P<month>\d\d)(?P<day>\d\d)\s+{_TIME}{_ZONE}", re.ASCII),
 )
 _LOCAL_DATE = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d", re.ASCII)
 _EPOCH_SECONDS = re.compile(r"[+-]?\d{9,12}", re.ASCII)

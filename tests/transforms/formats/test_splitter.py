@@ -227,12 +227,7 @@ STRAY = b'stray <record url="x"><metadata>\n'
         (FEED + A, 3, 1, PROLOG + b"<gsafeed>\n" + A + b"</gsafeed>\n"),
         (HEAD + b"<group " + A + B + b"</group></gsafeed>", 1, 1, HEAD + b"<group\n" + B + END),
         # Bytes that are no record belong to the record before them, or to the first.
-        (
-            FEED.replace(B, STRAY + B),
-            0,
-            1,
-            HEAD + b"<group>\n" + A + b"\n" + STRAY + END,
-        ),
+        (FEED.replace(B, STRAY + B), 0, 1, HEAD + b"<group>\n" + A + b"\n" + STRAY + END),
         (GROUPED.replace(A, A + b" stray"), 0, 1, HEAD + b"<group>\n" + A + b" stray" + END),
         (FEED.replace(A, b"stray " + A), 0, 1, HEAD + b"<group>\nstray " + A + b"\n" + END),
     ],
@@ -270,11 +265,7 @@ def test_a_byte_order_mark_is_kept() -> None:
     ],
 )
 def test_a_feed_is_described(
-    markup: bytes,
-    count: int,
-    header: tuple[str | None, str | None],
-    documents: int,
-    is_torn: bool,
+    markup: bytes, count: int, header: tuple[str | None, str | None], documents: int, is_torn: bool
 ) -> None:
     found = look(markup)
     assert (found.datasource, found.feedtype) == header

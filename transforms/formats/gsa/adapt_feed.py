@@ -172,10 +172,7 @@ def _expand_pattern(record: Record, target: Target) -> tuple[Outcome, ...]:
     if not urls:
         return filtered(record, "no-known-url")
     deletion = Record(
-        url="",
-        action=Action.DELETE,
-        mimetype=IGNORED_MIMETYPE,
-        provenance=record.provenance,
+        url="", action=Action.DELETE, mimetype=IGNORED_MIMETYPE, provenance=record.provenance
     )
     return tuple(replace(deletion, url=url) for url in urls)
 

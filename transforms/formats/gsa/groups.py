@@ -32,16 +32,11 @@ from schemas.errors import RecordError
 from schemas.feed import FeedHeader
 from schemas.membership import Member, Membership
 from schemas.record import Extra, Provenance, Record
-from schemas.span import Span
+from schemas.span import ElementContext, Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult
 from transforms.formats.gsa.acl import BLANKS, require_no_text, tag_of
 from transforms.formats.xml.element_names import ElementNames
-from transforms.formats.xml.elements import (
-    ElementReader,
-    Grammar,
-    ParsedElement,
-    parse_markup,
-)
+from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement, parse_markup
 from transforms.formats.xml.serializer import (
     ExtraMarkup,
     attributes,
@@ -68,9 +63,7 @@ def read(
     Then yield a FeedHeader for each feed without memberships, and notices.
     """
     builder = MembershipBuilder(span)
-    grammar = Grammar(
-        names=ELEMENT_NAMES, build=builder.build, header=lambda _context: builder.header()
-    )
+    grammar = Grammar(names=ELEMENT_NAMES, build=builder.build, header=builder.header)
     return ElementReader(stream, grammar, span=span, options=options).read()
 
 
@@ -130,7 +123,7 @@ class MembershipBuilder:
             ),
         )
 
-    def header(self) -> FeedHeader:
+    def header(self, _context: ElementContext) -> FeedHeader:
         """Return how a groups feed was posted; the feed itself does not say."""
         return FeedHeader(
             source=self._span.source,

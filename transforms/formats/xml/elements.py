@@ -127,11 +127,7 @@ class ElementReader(Generic[Built]):
         self._span = span
         self._max_tags = options.max_tags
         self._scanner = RecordScanner(
-            stream,
-            grammar.names,
-            span,
-            max_unit_bytes=options.max_unit_bytes,
-            bulk=grammar.bulk,
+            stream, grammar.names, span, max_unit_bytes=options.max_unit_bytes, bulk=grammar.bulk
         )
         self._parser = _parser()
         self._noted: ElementContext | None = None

@@ -424,12 +424,7 @@ def test_a_record_that_no_feed_can_hold_is_rejected(
             for record in (update(metadata=(COLOUR,)), update(acl=ACL), update(content=TEXT))
         ),
         (INCREMENTAL, deletion(mimetype=None), deletion(), ()),
-        (
-            INCREMENTAL,
-            update(metadata=(COLOUR,), mimetype=None),
-            update(metadata=(COLOUR,)),
-            (),
-        ),
+        (INCREMENTAL, update(metadata=(COLOUR,), mimetype=None), update(metadata=(COLOUR,)), ()),
         (INCREMENTAL, update(body="Plan"), update(content=TEXT), ()),
         (AND_URL, crawled(mimetype=None), crawled(), ()),
         (
@@ -504,11 +499,7 @@ def test_a_pattern_deletes_the_known_urls_that_it_covers() -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    [
-        "http://a.example.com/[a-z]*",
-        "http://a.example.com/?",
-        "http://a.example.com/plan",
-    ],
+    ["http://a.example.com/[a-z]*", "http://a.example.com/?", "http://a.example.com/plan"],
 )
 def test_a_pattern_that_covers_no_known_url_is_filtered(pattern: str) -> None:
     target = Target(format="gsa-feed", known_urls=("http://a.example.com/p", "http://a/plan.pdf"))
@@ -693,12 +684,7 @@ ALONE = Record(url=URL, action=Action.ADD, acl=Acl(principals=(joe(),), alone=Tr
             "a zlib stream that inflates to more; expected at most 3 bytes; raise"
             " --max-content-bytes to read it",
         ),
-        (
-            document(content=Content(b"UGxhbg==", Encoding.ZLIB_BASE64)),
-            OLD,
-            "bad-zlib",
-            None,
-        ),
+        (document(content=Content(b"UGxhbg==", Encoding.ZLIB_BASE64)), OLD, "bad-zlib", None),
     ],
 )
 def test_a_record_that_the_dialect_cannot_hold_is_rejected(

@@ -145,10 +145,7 @@ ZLIB = Content(b"eJxLBAAAYgBi", Encoding.ZLIB_BASE64)
                 f"<metadata>\n<meta {attributes}/>\n</metadata>\n",
             )
             for meta, attributes in (
-                (
-                    Meta("a", '<a> & "b"'),
-                    'name="a" content="&lt;a&gt; &amp; &quot;b&quot;"',
-                ),
+                (Meta("a", '<a> & "b"'), 'name="a" content="&lt;a&gt; &amp; &quot;b&quot;"'),
                 (Meta("a", "a\tb\nc\rd"), 'name="a" content="a&#9;b&#10;c&#13;d"'),
                 (Meta("it's", "ü😀"), 'name="it\'s" content="ü😀"'),
                 (Meta("a", "b\x00"), 'encoding="base64binary" name="YQ==" content="YgA="'),

@@ -205,12 +205,7 @@ def test_twenty_megabytes_of_records_after_an_open_section_are_read(opened: byte
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "head",
-    [
-        FIRST + b"<!-- ",
-        FIRST + b"<record><content><![CDATA[",
-        b'<record url="',
-        b"",
-    ],
+    [FIRST + b"<!-- ", FIRST + b"<record><content><![CDATA[", b'<record url="', b""],
     ids=["comment", "cdata", "tag", "no record"],
 )
 def test_markup_without_an_end_is_not_held(head: bytes) -> None:

@@ -8,11 +8,7 @@ import pytest
 
 from schemas.acl import Access, Principal, Scope
 from schemas.feed import Feed
-from schemas.record import (
-    Action,
-    Arrival,
-    Record,
-)
+from schemas.record import Action, Arrival, Record
 from schemas.reject import Reject
 from schemas.span import ElementContext, Span
 from support.gsa_records import read_feed
@@ -107,11 +103,7 @@ def test_a_record_has_its_own_action_or_that_of_its_group(
         (' action="Delete"', "", "a group with action='Delete'"),
         (' action="', "", "a group whose tag cannot be read"),
         (' action="add" action="add"', "", "a group whose tag cannot be read"),
-        (
-            ' action="delete"',
-            "<group></group>",
-            "a group behind the end of a group inside it",
-        ),
+        (' action="delete"', "<group></group>", "a group behind the end of a group inside it"),
     ],
 )
 def test_a_record_without_action_is_refused_if_that_of_its_group_is_unknown(

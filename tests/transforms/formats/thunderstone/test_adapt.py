@@ -225,10 +225,7 @@ def test_metadata_that_does_not_fit_on_a_line_is_changed(
         ({"crawl": Crawl(no_follow=True)}, [("no-follow", "true")]),
         ({"crawl": Crawl(no_archive=True)}, [("no-archive", "true")]),
         ({"crawl": Crawl(display_url="http://a/")}, [("display-url", "'http://a/'")]),
-        (
-            {"crawl": Crawl(anchors=(Anchor("a:", "b"), Anchor("c:", "d")))},
-            [("anchors", "2")],
-        ),
+        ({"crawl": Crawl(anchors=(Anchor("a:", "b"), Anchor("c:", "d")))}, [("anchors", "2")]),
         ({"overwrite_acls": False}, [("overwrite-acls", "false")]),
         (
             {"extras": (Extra("record/@x", "1"), Extra("group/@y", "2"))},

@@ -310,10 +310,7 @@ def test_an_item_has_its_elements_in_the_order_of_the_specification() -> None:
         ),
         ({"extras": (Extra("Item/text()", "a & b"),)}, "</Url>a &amp; b</Item>"),
         ({"history": History(errors=())}, f"<Errors {BASE64}></Errors>"),
-        (
-            {"body": "Größe\f", "charset": "ISO-8859-1"},
-            f"<Body {BASE64}>R3L232UM</Body>",
-        ),
+        ({"body": "Größe\f", "charset": "ISO-8859-1"}, f"<Body {BASE64}>R3L232UM</Body>"),
         ({"content": Content(b"ABC")}, f"<RawData {BASE64}>QUJD</RawData>"),
         ({"history": History(click_ratio=1 / 3)}, "<CTR>0.3333333333333333</CTR>"),
         ({"history": History(download_seconds=2.75)}, "<Dlsecs>2.75</Dlsecs>"),

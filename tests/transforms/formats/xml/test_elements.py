@@ -131,26 +131,14 @@ def test_a_prefix_of_the_root_is_known_and_a_default_namespace_is_not_heeded(
 @pytest.mark.parametrize(
     ("inner", "code", "reason"),
     [
-        (
-            b"<card>a & b</card>",
-            "malformed",
-            "an & that is not escaped; expected &amp;",
-        ),
-        (
-            b'<card url="a&b"/>',
-            "malformed",
-            "an & that is not escaped; expected &amp;",
-        ),
+        (b"<card>a & b</card>", "malformed", "an & that is not escaped; expected &amp;"),
+        (b'<card url="a&b"/>', "malformed", "an & that is not escaped; expected &amp;"),
         (
             b"<card>\n\na &amp b</card>",
             "malformed",
             "an & that is not escaped in line 3 of the record; expected &amp;",
         ),
-        (
-            b"<card>&nbsp;</card>",
-            "entity",
-            "Entity 'nbsp' not defined; expected well-formed XML",
-        ),
+        (b"<card>&nbsp;</card>", "entity", "Entity 'nbsp' not defined; expected well-formed XML"),
         (
             b"<card>\n<b>\n</card>",
             "malformed",
@@ -162,16 +150,8 @@ def test_a_prefix_of_the_root_is_known_and_a_default_namespace_is_not_heeded(
             "malformed",
             "attributes construct error; expected well-formed XML",
         ),
-        (
-            b'<card a="1" a="2"/>',
-            "malformed",
-            "Attribute a redefined; expected well-formed XML",
-        ),
-        (
-            b"<card>\x07</card>",
-            "malformed",
-            "invalid Char value 7; expected well-formed XML",
-        ),
+        (b'<card a="1" a="2"/>', "malformed", "Attribute a redefined; expected well-formed XML"),
+        (b"<card>\x07</card>", "malformed", "invalid Char value 7; expected well-formed XML"),
         (
             b"<card>]]></card>",
             "malformed",

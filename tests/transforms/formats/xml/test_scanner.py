@@ -162,18 +162,10 @@ def test_a_span_has_the_context_of_its_beginning() -> None:
         (b"<records/>", "stray", "<records> between records; expected a record"),
         (b"</record>", "stray", "text between records; expected a record"),
         (b"<record>", "torn-record", "'<record' inside <record>; expected </record> before it"),
-        (
-            b"<acl url='a'>",
-            "torn-record",
-            "'<record' inside <acl>; expected </acl> before it",
-        ),
+        (b"<acl url='a'>", "torn-record", "'<record' inside <acl>; expected </acl> before it"),
         (b'<record url="a', "malformed", "a tag that does not end; expected '>'"),
         (b"<record url='a'<b>c</record>", "malformed", "a tag that does not end; expected '>'"),
-        (
-            b"<record><!-- </record>",
-            "malformed",
-            "'<!--' without its end; expected '-->'",
-        ),
+        (b"<record><!-- </record>", "malformed", "'<!--' without its end; expected '-->'"),
         (b"<record><?pi </record>", "malformed", "'<?' without its end; expected '?>'"),
         (
             b"<record><![CDATA[ </record>",
