@@ -47,20 +47,36 @@ def formats() -> None:
         click.echo(f"{format_.name:<19}{uses:<12}{format_.title}")
 
 
-def _inputs(metavar: str = "INPUT...") -> click.Argument:
-    return click.Argument(["inputs"], nargs=-1, metavar=metavar)
-
-
-def _convert_flags() -> list[click.Parameter]:
-    from pipelines.cli.convert_options import ConvertOptions
+def _flags_of(verb: str) -> list[click.Parameter]:
+    """Return the arguments and flags of a verb, in the order of its help."""
+    from pipelines.cli.convert_options import ConvertOptions, HeadOptions
     from pipelines.cli.flags import click_options
-    from pipelines.cli.push_options import PUSH_TO, ApplianceOptions
+    from pipelines.cli.push_options import FORWARD, PUSH_TO, ApplianceOptions, PushOptions
 
+    if verb == "serve":
+        from pipelines.serve.settings import ServeSettings
+
+        endless = ("max_wait", "deadline")
+        appliance = click_options(ApplianceOptions, omit=endless, replace={"url": FORWARD})
+        return [*click_options(ServeSettings), *appliance]
+    inputs = click.Argument(
+        ["inputs"], nargs=-1, metavar="DIR|FILE..." if verb == "push" else "INPUT..."
+    )
+    if verb == "push":
+        return [inputs, *click_options(PushOptions), *click_options(ApplianceOptions)]
+    if verb == "plan":
+        omitted = ("output", "progress", Section.RUN)
+        return [inputs, *click_options(ConvertOptions, omit=omitted)]
+    if verb == "inspect":
+        shared = ("from_format", "encoding", "base_url", "url_template", "zone", "strict")
+        more = ("max_token_bytes", "report_format")
+        options = click_options(ConvertOptions, only=(*shared, *more))
+        return [inputs, *options, *click_options(HeadOptions)]
     appliance = click_options(ApplianceOptions, replace={"url": PUSH_TO})
-    return [_inputs(), *click_options(ConvertOptions), *appliance]
+    return [inputs, *click_options(ConvertOptions), *appliance]
 
 
-@feedferry.command(cls=BeamVerb, flags=_convert_flags, short_help="Convert feeds, files or rows.")
+@feedferry.command(cls=BeamVerb, flags=_flags_of, short_help="Convert feeds, files or rows.")
 def convert(**words: object) -> int:
     """Convert records, files or database rows into chunk files of another format.
 
@@ -100,15 +116,7 @@ def convert(**words: object) -> int:
     return run(options, target)
 
 
-def _push_flags() -> list[click.Parameter]:
-    from pipelines.cli.flags import click_options
-    from pipelines.cli.push_options import ApplianceOptions, PushOptions
-
-    options = [*click_options(PushOptions), *click_options(ApplianceOptions)]
-    return [_inputs("DIR|FILE..."), *options]
-
-
-@feedferry.command(cls=Verb, flags=_push_flags, short_help="Push chunks to an appliance.")
+@feedferry.command(cls=Verb, flags=_flags_of, short_help="Push chunks to an appliance.")
 def push(**words: object) -> int:
     """Push chunks to an appliance: in order, throttled by its backlog, each accepted once.
 
@@ -145,17 +153,7 @@ def push(**words: object) -> int:
     return run(*parse_push(words))
 
 
-def _serve_flags() -> list[click.Parameter]:
-    from pipelines.cli.flags import click_options
-    from pipelines.cli.push_options import FORWARD, ApplianceOptions
-    from pipelines.serve.settings import ServeSettings
-
-    endless = ("max_wait", "deadline")
-    appliance = click_options(ApplianceOptions, omit=endless, replace={"url": FORWARD})
-    return [*click_options(ServeSettings), *appliance]
-
-
-@feedferry.command(cls=Verb, flags=_serve_flags, short_help="Receive feeds as an appliance does.")
+@feedferry.command(cls=Verb, flags=_flags_of, short_help="Receive feeds as an appliance does.")
 def serve(**words: object) -> int:
     """Receive feeds as a GSA does, and replicated data as a Thunderstone appliance does.
 
@@ -175,14 +173,7 @@ def serve(**words: object) -> int:
     return run(words)
 
 
-def _plan_flags() -> list[click.Parameter]:
-    from pipelines.cli.convert_options import ConvertOptions
-    from pipelines.cli.flags import click_options
-
-    return [_inputs(), *click_options(ConvertOptions, omit=("output", "progress", Section.RUN))]
-
-
-@feedferry.command(cls=BeamVerb, flags=_plan_flags, short_help="Show what convert would read.")
+@feedferry.command(cls=BeamVerb, flags=_flags_of, short_help="Show what convert would read.")
 def plan(**words: object) -> int:
     """Show what `feedferry convert` would read and write for a tree or a database.
 
@@ -230,17 +221,7 @@ def init(connection: str, **words: str | None) -> int:
     return run(connection, **words)
 
 
-def _inspect_flags() -> list[click.Parameter]:
-    from pipelines.cli.convert_options import ConvertOptions, HeadOptions
-    from pipelines.cli.flags import click_options
-
-    shared = ("from_format", "encoding", "base_url", "url_template", "zone", "strict")
-    more = ("max_token_bytes", "report_format")
-    options = click_options(ConvertOptions, only=(*shared, *more))
-    return [_inputs(), *options, *click_options(HeadOptions)]
-
-
-@feedferry.command(cls=Verb, flags=_inspect_flags, short_help="Count the records in files.")
+@feedferry.command(cls=Verb, flags=_flags_of, short_help="Count the records in files.")
 def inspect(**words: object) -> int:
     """Count the records in files: how many of each kind, how large, and who may see them.
 

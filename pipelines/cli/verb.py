@@ -42,20 +42,20 @@ class SectionedOption(click.Option):
 
 
 class Verb(click.Command):
-    """A command whose `flags` are loaded when it is chosen.
+    """A command whose `flags` are loaded when it is chosen, by its name.
 
     `-q` and `-v` become the parameter `verbosity`; logging is configured before the command runs.
     """
 
     def __init__(
-        self, *, flags: Callable[[], Sequence[click.Parameter]], **attributes: object
+        self, *, flags: Callable[[str], Sequence[click.Parameter]], **attributes: object
     ) -> None:
         super().__init__(**attributes)  # type: ignore[arg-type]  # click checks them
         self._flags = flags
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         if not self.params:
-            self.params = [*self._flags(), *_verbosity_options()]
+            self.params = [*self._flags(self.name or ""), *_verbosity_options()]
         return super().get_params(ctx)
 
     def flag_rows(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:

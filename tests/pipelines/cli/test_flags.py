@@ -40,7 +40,7 @@ class ToyOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def toy(*args: str) -> ToyOptions:
     """Parse a command line of the toy options."""
-    command = Verb(name="toy", flags=lambda: click_options(ToyOptions))
+    command = Verb(name="toy", flags=lambda name: click_options(ToyOptions))
     return decode(ToyOptions, {"name": "n", **command.make_context("toy", list(args)).params})
 
 
@@ -89,7 +89,7 @@ def test_a_value_is_refused_with_the_name_of_its_flag() -> None:
 
 
 def test_the_help_has_names_values_and_defaults_from_the_declaration() -> None:
-    command = Verb(name="toy", flags=lambda: click_options(ToyOptions, omit=("words",)))
+    command = Verb(name="toy", flags=lambda name: click_options(ToyOptions, omit=("words",)))
     rows = command.flag_rows(click.Context(command))
     assert (rows["Input"], rows["Output"]) == (
         [
