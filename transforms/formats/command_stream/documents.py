@@ -272,7 +272,7 @@ class DocumentReader:
             raise self.commands.error(exc.reason, self._offset) from exc
 
     def _outcome(self, document: "_DocumentBuilder") -> Record | Filtered:
-        document.end()
+        document.check_pair("the end")
         url = self.url_of(document.docid)
         is_skipped = self._options.not_found is NotFound.SKIP
         if document.final == "up-to-date" or (document.final == "not-found" and is_skipped):
@@ -354,13 +354,15 @@ class _DocumentBuilder:
         self._extras.append(Extra(place, argument or ""))
 
     def set_content(self, content: bytes) -> None:
-        self._check_pair("content")
+        self.check_pair("content")
         self._check_open("content")
         self._content = content
 
-    def end(self) -> None:
-        """Raise RecordError if the second command of a pair is missing."""
-        self._check_pair("the end")
+    def check_pair(self, name: str) -> None:
+        """Raise RecordError if a pair is begun that `name` does not end."""
+        first = self._pending[0] if self._pending else ""
+        if first and name != _SECONDS[first]:
+            raise RecordError("bad-pair", f"{name} behind {first}; expected {_SECONDS[first]}")
 
     def record(self, url: str, provenance: Provenance, *, parent_url: str | None) -> Record:
         is_deleted = self._is_deleted or self.final == "not-found"
@@ -446,14 +448,8 @@ class _DocumentBuilder:
         if self.final:
             raise RecordError("after-response", f"{name} after {self.final}; expected the end")
 
-    def _check_pair(self, name: str) -> None:
-        """Raise RecordError if a pair is begun that `name` does not end."""
-        first = self._pending[0] if self._pending else ""
-        if first and name != _SECONDS[first]:
-            raise RecordError("bad-pair", f"{name} behind {first}; expected {_SECONDS[first]}")
-
     def _take_second(self, name: str, argument: str | None) -> None:
-        self._check_pair(name)
+        self.check_pair(name)
         _, value = self._pending or ("", "")
         self._pending = None
         match name:
