@@ -22,7 +22,7 @@ from schemas.record import Action
 from schemas.span import Span
 from transforms.formats import Format, find_format, look_of, sniff
 from transforms.sinks.push.chunk_parts import scan_feed
-from transforms.sinks.push.model import BLOCK_BYTES, open_chunk_file
+from transforms.sinks.push.model import BLOCK_BYTES, REQUEST_BYTES_LIMIT, open_chunk_file
 from transforms.sinks.push.push_plan import (
     UPDATE_FILE,
     check_several_full,
@@ -81,9 +81,7 @@ def scan_files(options: PushOptions, settings: PushSettings, staging: Path) -> l
         try:
             if path.suffix.lower() in COMPRESSED_EXTENSIONS:
                 plain = staging / f"{ordinal:06d}-{path.stem}"
-                source = Span(source=str(path), path=str(path))
-                with open_span(source) as packed, whole_file(plain) as stream:
-                    shutil.copyfileobj(packed, stream, BLOCK_BYTES)
+                unpack(path, plain)
             chunks.append(replace(_scan(path, plain, options), ordinal=ordinal))
         except (ConfigError, FormatError, SourceError) as exc:
             faults.append(str(exc))
@@ -110,6 +108,19 @@ def _paths(names: Sequence[str]) -> Iterator[Path]:
         if not files:
             raise ConfigError(f"INPUT: {name!r}: a folder without files; {EXPECTED_INPUT}")
         yield from files
+
+
+def unpack(path: Path, plain: Path, *, max_bytes: int = REQUEST_BYTES_LIMIT) -> None:
+    """Decompress a feed file; raise ConfigError if it has too many bytes for one request."""
+    source = Span(source=str(path), path=str(path))
+    with open_span(source) as packed, whole_file(plain) as stream:
+        while block := packed.read(BLOCK_BYTES):
+            if stream.tell() + len(block) >= max_bytes:
+                raise ConfigError(
+                    f"{path}: {max_bytes:,} bytes or more when decompressed; expected fewer: "
+                    "convert it into chunks first"
+                )
+            stream.write(block)
 
 
 def _scan(path: Path, plain: Path, options: PushOptions) -> Chunk:

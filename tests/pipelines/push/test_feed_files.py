@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.push_options import PushOptions
-from pipelines.push.feed_files import scan_files
+from pipelines.push.feed_files import scan_files, unpack
 from schemas.account import Chunk
 from schemas.errors import ConfigError
 from support.fake_appliance import GSA
@@ -135,6 +135,15 @@ def test_an_incomplete_compressed_file_is_a_fault(tmp_path: Path) -> None:
     [fault] = faults(tmp_path, {"feed.xml.gz": gzip.compress(feed())[:-10]})
 
     assert fault.startswith("feed.xml.gz: ")
+
+
+def test_a_file_that_is_too_large_when_decompressed_is_a_fault(tmp_path: Path) -> None:
+    path, plain = tmp_path / "feed.xml.gz", tmp_path / "feed.xml"
+    path.write_bytes(gzip.compress(feed()))
+    with pytest.raises(ConfigError, match="216 bytes or more when decompressed; expected fewer: "):
+        unpack(path, plain, max_bytes=len(feed()))
+
+    assert not plain.exists()
 
 
 # Faults

@@ -244,7 +244,6 @@ ADMIN_ADDRESS = "check --to: expected the address of the admin interface, follow
 NO_RESULT = f"expected a ThunderstoneReplicationResult: {ADMIN_ADDRESS}"
 OK = "<ItemResult><rid>0</rid><Type>I</Type><Status>OK</Status></ItemResult>"
 NOT_FOUND = "accepted with the remark 'Not found'"
-GONE = "<ItemResult><Type>D</Type><Status>OK</Status><Info>Not found</Info></ItemResult>"
 FAIL = "<ItemResult><Type>I</Type><Status>FAIL</Status><Info>no room</Info></ItemResult>"
 UNKNOWN = "<ItemResult><Type>X</Type><Status>FAIL_UNKNOWNTYPE</Status></ItemResult>"
 MANUAL = """
