@@ -63,6 +63,27 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     members: tuple[SentDocument, ...] = ()
 
 
+def file_entry(
+    key: str, path: str, size: int | None, modified_ns: int | None, fingerprint: str = ""
+) -> ListingEntry:
+    """Return the entry of a file; a size of None is unknown, a file without bytes is left out."""
+    if size == 0:
+        return left_out(key, path, "empty")
+    return ListingEntry(
+        key=key, path=path, size=size or 0, modified_ns=modified_ns, fingerprint=fingerprint
+    )
+
+
+def left_out(key: str, path: str, code: str, reason: str = "") -> ListingEntry:
+    """Return an entry that is left out by the rule of a code."""
+    return ListingEntry(key=key, kind=EntryKind.FILTERED, path=path, code=code, reason=reason)
+
+
+def rejected(key: str, path: str, code: str, reason: str) -> ListingEntry:
+    """Return an entry that cannot be read."""
+    return ListingEntry(key=key, kind=EntryKind.REJECTED, path=path, code=code, reason=reason)
+
+
 def is_folder(key: str) -> bool:
     """Whether an entry of any kind is about a folder; the key of the root is empty."""
     return not key or key.endswith("/")

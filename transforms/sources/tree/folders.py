@@ -20,7 +20,13 @@ from typing import Any
 from urllib.parse import quote
 
 from schemas.errors import ConfigError
-from transforms.sources.listing import EntryKind, ListingEntry
+from transforms.sources.listing import (
+    EntryKind,
+    ListingEntry,
+    file_entry,
+    left_out,
+    rejected,
+)
 from transforms.sources.tree.patterns import SIDECARS
 from transforms.sources.tree.posix_acl import read_acl
 from transforms.sources.tree.remote import (
@@ -31,7 +37,7 @@ from transforms.sources.tree.remote import (
     scheme_of,
 )
 from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.urls import file_entry, is_unicode, left_out, rejected
+from transforms.sources.tree.urls import is_unicode
 
 NOT_PUBLIC = "shut"
 """Marks the fingerprint of a file that others may not read, in a tree without ACLs."""

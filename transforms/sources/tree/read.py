@@ -20,7 +20,14 @@ from schemas.reject import Reject, record_error
 from schemas.sent_document import OnChange, SentDocument
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.listing import EntryKind, ListingEntry, read_listing
+from transforms.sources.listing import (
+    EntryKind,
+    ListingEntry,
+    file_entry,
+    left_out,
+    read_listing,
+    rejected,
+)
 from transforms.sources.tree.archives import (
     ArchiveLimits,
     ArchiveMember,
@@ -42,7 +49,7 @@ from transforms.sources.tree.mimetype import FileType, detect
 from transforms.sources.tree.records import ARCHIVE, TreeRecords
 from transforms.sources.tree.remote import open_remote, scheme_of
 from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.urls import file_entry, left_out, line_maker, rejected
+from transforms.sources.tree.walk import line_maker
 
 
 def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collaborators

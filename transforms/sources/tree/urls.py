@@ -1,4 +1,4 @@
-"""The URLs of files and folders, made from their keys, and the lines of a listing.
+"""The URLs of files and folders, made from their keys.
 
 URLs are a base URL and the path, or a template. Each segment of a path is percent-encoded but for
 the unreserved characters of RFC 3986: some servers treat `+`, `;` or `&` as syntax. Different keys
@@ -6,20 +6,15 @@ have different URLs, and the part after a base URL, unquoted, is the key.
 """
 
 import re
-from collections.abc import Callable
 from urllib.parse import quote
-
-from msgspec.structs import replace
 
 from schemas.errors import ConfigError
 from schemas.record import Meta
-from transforms.sources.listing import EntryKind, ListingEntry, is_folder
-from transforms.sources.tree.patterns import SIDECAR, judge
+from transforms.sources.listing import is_folder
 from transforms.sources.tree.tree import Tree
 
 _SAFE = {"path": "/", "id": ""}
 _FIELD = re.compile(r"\{(path|id)\}")
-_NO_NAMES = frozenset({"", ".", ".."})
 _HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[\w-]+(?:\.[\w-]+)+\.?)(?::[0-9]{1,5})?"
 _CHARS = r"[A-Za-z0-9._~:/@!$&'()*+,;=\[\]-]|%[0-9A-Fa-f]{2}"
 _BASE = re.compile(rf"[a-z][a-z0-9+.-]*://{_HOST}/(?:{_CHARS})*(?<=/)", re.ASCII | re.IGNORECASE)
@@ -95,51 +90,6 @@ def path_metadata(key: str) -> tuple[Meta, ...]:
     pairs = [("path", key), ("name", name), ("extension", extension if stem.strip(".") else "")]
     pairs += [("folder", folder) for folder in folders]
     return tuple(Meta(name, value) for name, value in pairs if value)
-
-
-def line_maker(tree: Tree) -> Callable[[ListingEntry], ListingEntry]:
-    """Return the function that gives an entry its URL, and the code of the rule that leaves it out.
-
-    A name that cannot be part of a URL is REJECTED. An entry without a path has no URL.
-    """
-    code_of = judge(tree)
-
-    def line_of(entry: ListingEntry) -> ListingEntry:
-        key = entry.key
-        if not is_folder(key) and not _NO_NAMES.isdisjoint(key.split("/")):
-            reason = f"{key!r}; expected no '//', '.' or '..' in a path"
-            return rejected(key, entry.path, "file-name", reason)
-        if not key.isascii() and not is_unicode(key):
-            return rejected(key, entry.path, "file-name", f"{key!r}; expected a name in UTF-8")
-        url = (folder_url_of if is_folder(key) else url_of)(tree, key) if entry.path else ""
-        code = code_of(key) if key and entry.code != SIDECAR else None
-        if code is None and entry.kind is not EntryKind.FILTERED:
-            return replace(entry, url=url)
-        reason = "" if code else entry.reason
-        return replace(left_out(key, entry.path, code or entry.code, reason), url=url)
-
-    return line_of
-
-
-def file_entry(
-    key: str, path: str, size: int | None, modified_ns: int | None, fingerprint: str = ""
-) -> ListingEntry:
-    """Return the entry of a file; a size of None is unknown, a file without bytes is left out."""
-    if size == 0:
-        return left_out(key, path, "empty")
-    return ListingEntry(
-        key=key, path=path, size=size or 0, modified_ns=modified_ns, fingerprint=fingerprint
-    )
-
-
-def left_out(key: str, path: str, code: str, reason: str = "") -> ListingEntry:
-    """Return an entry that is left out by the rule of a code."""
-    return ListingEntry(key=key, kind=EntryKind.FILTERED, path=path, code=code, reason=reason)
-
-
-def rejected(key: str, path: str, code: str, reason: str) -> ListingEntry:
-    """Return an entry that cannot be read."""
-    return ListingEntry(key=key, kind=EntryKind.REJECTED, path=path, code=code, reason=reason)
 
 
 def is_unicode(text: str) -> bool:

@@ -11,18 +11,19 @@ fingerprint of a file includes those of its sidecars.
 
 import errno
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, groupby, islice
 
 import msgspec
+from msgspec.structs import replace
 
 from schemas.errors import FatalError, SourceError
-from transforms.sources.listing import EntryKind, ListingEntry
+from transforms.sources.listing import EntryKind, ListingEntry, is_folder, left_out, rejected
 from transforms.sources.tree.folders import LISTABLE, ListFolder, folder_lister
-from transforms.sources.tree.patterns import SIDECAR, described_by
+from transforms.sources.tree.patterns import SIDECAR, described_by, judge
 from transforms.sources.tree.remote import error_text, translate_errors
 from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.urls import left_out, line_maker, rejected
+from transforms.sources.tree.urls import folder_url_of, is_unicode, url_of
 
 RUN_LENGTH = 20_000
 """Entries of one folder that are sorted in memory; more are sorted on disk."""
@@ -33,6 +34,7 @@ MAX_DEPTH = 100
 _Item = tuple[str, bool, ListingEntry]
 """An entry with its place: its own key, or that of the file that it describes, and whether so."""
 
+_NO_NAMES = frozenset({"", ".", ".."})
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(ListingEntry).decode
 
@@ -73,12 +75,36 @@ def walk(
                 except OSError as exc:
                     reason = f"{error_text(exc)}; {LISTABLE}"
                     unlistable = rejected(line.key, line.path, "unlistable-folder", reason)
-                    yield msgspec.structs.replace(unlistable, url=line.url)
+                    yield replace(unlistable, url=line.url)
             elif not tree.only or line.kind is EntryKind.FOLDER or line.key in tree.only:
                 yield line
     finally:
         for folder in folders:
             folder.close()
+
+
+def line_maker(tree: Tree) -> Callable[[ListingEntry], ListingEntry]:
+    """Return the function that gives an entry its URL, and the code of the rule that leaves it out.
+
+    A name that cannot be part of a URL is REJECTED. An entry without a path has no URL.
+    """
+    code_of = judge(tree)
+
+    def line_of(entry: ListingEntry) -> ListingEntry:
+        key = entry.key
+        if not is_folder(key) and not _NO_NAMES.isdisjoint(key.split("/")):
+            reason = f"{key!r}; expected no '//', '.' or '..' in a path"
+            return rejected(key, entry.path, "file-name", reason)
+        if not key.isascii() and not is_unicode(key):
+            return rejected(key, entry.path, "file-name", f"{key!r}; expected a name in UTF-8")
+        url = (folder_url_of if is_folder(key) else url_of)(tree, key) if entry.path else ""
+        code = code_of(key) if key and entry.code != SIDECAR else None
+        if code is None and entry.kind is not EntryKind.FILTERED:
+            return replace(entry, url=url)
+        reason = "" if code else entry.reason
+        return replace(left_out(key, entry.path, code or entry.code, reason), url=url)
+
+    return line_of
 
 
 class _OpenFolder:
@@ -170,7 +196,7 @@ def _described(entry: ListingEntry, sidecars: list[ListingEntry]) -> ListingEntr
         f":{sidecar.fingerprint}".rstrip(":")
         for sidecar in sidecars
     )
-    return msgspec.structs.replace(
+    return replace(
         entry,
         sidecars=tuple(sidecar.path for sidecar in sidecars),
         fingerprint=" ".join(filter(None, (*marks, entry.fingerprint))),

@@ -206,10 +206,6 @@ def test_an_acl_names_users_and_groups_and_its_mask_limits_them(
     assert parse_permissions(status(0o770), packed(*entries)) == expected
 
 
-def test_without_an_acl_the_mode_counts() -> None:
-    assert parse_permissions(status(0o754), None) == mode(0o754)
-
-
 @pytest.mark.parametrize(
     ("found", "expected"),
     [

@@ -14,10 +14,15 @@ from hypothesis import strategies as st
 
 from schemas.errors import ConfigError, SourceError
 from support.archives import put
-from transforms.sources.listing import EntryKind, ListingEntry, read_listing, write_listing
+from transforms.sources.listing import (
+    EntryKind,
+    ListingEntry,
+    file_entry,
+    read_listing,
+    write_listing,
+)
 from transforms.sources.tree.folders import LocalFolders, object_folder
 from transforms.sources.tree.tree import Tree, TreeAcl
-from transforms.sources.tree.urls import file_entry
 from transforms.sources.tree.walk import list_tree, walk
 
 BASE = "https://docs.example.com/"
@@ -88,19 +93,6 @@ def test_a_file_is_listed_with_all_its_properties(tmp_path: Path) -> None:
         size=4,
         modified_ns=1_700_000_000_123_456_789,
     )
-
-
-def test_a_remote_file_is_listed_with_all_its_properties() -> None:
-    assert listed(remote("a/b c.pdf", fingerprint="e1")) == [
-        ListingEntry(
-            key="a/b c.pdf",
-            path="s3://bucket/a/b c.pdf",
-            url="https://docs.example.com/a/b%20c.pdf",
-            size=5,
-            modified_ns=7,
-            fingerprint="e1",
-        )
-    ]
 
 
 def test_keys_are_in_the_order_of_their_bytes(tmp_path: Path) -> None:
