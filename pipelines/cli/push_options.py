@@ -18,7 +18,7 @@ from pipelines.cli.value_parsers import (
 )
 from pipelines.cli.verb import Section
 from schemas.errors import ConfigError
-from schemas.feed import FEEDTYPES, REPLACE, check_datasource
+from schemas.feed import CLEANUP, FEEDTYPES, REPLACE, check_datasource
 from transforms.retry import RetryPolicy
 from transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
 from transforms.sinks.push.throttle.gate import BacklogLimits
@@ -141,12 +141,13 @@ class PushOptions(DisplayOptions, frozen=True, kw_only=True):
     groups_mode: Annotated[
         str | None,
         Flag(
-            "Replace the groups that the appliance has of each groupsource.",
+            "Replace the groups of a groupsource, or remove them first.",
             _PUSH,
-            choice(REPLACE),
+            choice(REPLACE, CLEANUP),
             default="as the feedtype says",
         ),
     ] = None
+    replay: Annotated[bool, Flag("Send accepted chunks again.", _PUSH)] = False
     keep: Annotated[Keep, Flag("Chunk files to keep after the push.", _PUSH)] = Keep.ALL
     dry_run: Annotated[
         bool, Flag("Show what would be sent; send nothing.", _PUSH, names=("-n", "--dry-run"))

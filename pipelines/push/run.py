@@ -45,9 +45,12 @@ def run(options: PushOptions, target: PushSettings) -> int:
         max_rejects=options.max_rejects,
         keep=options.keep,
         can_empty=options.allow_empty_full,
-        replaces_groups=options.groups_mode is not None,
+        replay=options.replay,
+        groups_mode=options.groups_mode,
     )
     folders = _run_folders(options)
+    if options.replay and not folders:
+        raise ConfigError(f"--replay: {options.inputs[0]!r} is no folder of a run; expected one")
     if options.dry_run and not folders:
         with TemporaryDirectory() as staging:
             root = Path(staging)

@@ -93,7 +93,7 @@ def as_text(account: PushAccount, *, root: Path, folder: Path) -> str:
     if earlier and earlier == total:
         lines.append(
             f"sent      nothing: an earlier push has settled all {total:,} chunks;"
-            f" to send them again, remove {folder}"
+            " --replay sends them again"
         )
     elif earlier:
         lines.append(f"sent      an earlier push has settled {earlier:,} of the {total:,} chunks")

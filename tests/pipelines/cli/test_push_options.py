@@ -68,7 +68,7 @@ def test_options_of_a_push_are_parsed() -> None:
         ({"max_rejects": "1%"}, "--max-rejects: '1%'; expected a number of records"),
         ({"connect_timeout": "0s"}, "--connect-timeout: '0s'; expected more than 0 seconds"),
         ({"several_full": "refuse"}, "--several-full: 'refuse'; expected one of first, each"),
-        ({"groups_mode": "x"}, "--groups-mode: 'x'; expected one of replace"),
+        ({"groups_mode": "x"}, "--groups-mode: 'x'; expected one of replace, cleanup"),
         (
             {"backlog_floor": "9", "backlog_ceiling": "9"},
             "--backlog-ceiling: 9; expected more than --backlog-floor, which is 9",

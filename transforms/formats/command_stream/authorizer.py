@@ -38,6 +38,9 @@ from transforms.formats.command_stream.syntax import (
     require_argument,
 )
 
+MAX_GROUPS = 10_000
+"""Most groups of one user. Directories give a user about a thousand."""
+
 _FOREIGN = frozenset(COMMAND_NAMES) - {"id", "id-list", "authz-status"}
 _USER_PLACES = {"username": USERNAME, "user": USERNAME, "group": GROUP}
 _SECRET = "password"  # the name of the command that holds one
@@ -142,6 +145,9 @@ class _AnswerReader:
         elif self._current is not None:
             reason = "a group after an id of its user; expected all groups of a user before its ids"
             self._user_error = error or RecordError("late-group", reason)
+        elif len(self._user) > MAX_GROUPS:
+            reason = f"more than {MAX_GROUPS} groups of a user; expected fewer"
+            self._user_error = self._user_error or RecordError("too-many-groups", reason)
         else:
             self._user.append(extra)
             self._user_error = self._user_error or error

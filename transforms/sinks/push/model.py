@@ -10,13 +10,13 @@ import msgspec
 
 from schemas.account import Chunk
 from schemas.errors import SourceError
-from schemas.feed import FULL, REPLACE
+from schemas.feed import CLEANUP, FULL, REPLACE
 from schemas.receipt import Refusal
 
 REQUEST_BYTES_LIMIT = 1_000_000_000
 """An appliance refuses a request with a body of this many bytes or more."""
 
-ERASING_FEEDTYPES = (FULL, REPLACE)
+ERASING_FEEDTYPES = (FULL, REPLACE, CLEANUP)
 """Feedtypes that delete the previous content of a datasource; only its first request has one."""
 
 BLOCK_BYTES = 1 << 20

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from schemas.account import Chunk
 from schemas.delivery import Door
 from schemas.errors import ConfigError
-from schemas.feed import FULL, INCREMENTAL, METADATA_AND_URL, REPLACE, check_datasource
+from schemas.feed import FULL, INCREMENTAL, METADATA_AND_URL, check_datasource
 from schemas.record import Action, Record
 from transforms.chunk import write_chunk
 from transforms.formats import THUNDERSTONE, Format, WriteOptions, all_formats, find_format
@@ -30,14 +30,14 @@ _DEFAULT_OPTIONS = WriteOptions()
 
 
 def plan_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> list[Chunk]:
-    """Return the chunks in their order, with the feedtypes of replaced groups.
+    """Return the chunks in their order, with the feedtypes of the groups mode.
 
     Raises ConfigError, with a line for each fault, if the appliance cannot take a chunk, or if one
     would empty a datasource unasked.
     """
     ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)  # Beam may change the order
-    if settings.replaces_groups:
-        ordered = _with_replaced_groups(ordered)
+    if settings.groups_mode is not None:
+        ordered = _with_groups_mode(ordered, settings.groups_mode)
     faults: list[str] = []
     for chunk in ordered:
         try:
@@ -128,7 +128,7 @@ def write_update(path: Path, *, options: WriteOptions = _DEFAULT_OPTIONS) -> Chu
     return replace(chunk, records={Action.UPDATE_INDEX.value: 1}, format=THUNDERSTONE.name)
 
 
-def _with_replaced_groups(ordered: Sequence[Chunk]) -> list[Chunk]:
+def _with_groups_mode(ordered: Sequence[Chunk], mode: str) -> list[Chunk]:
     """Change the feedtype of the first groups feed of each groupsource, and of each full one.
 
     Raises ConfigError if there are no groups feeds.
@@ -140,9 +140,9 @@ def _with_replaced_groups(ordered: Sequence[Chunk]) -> list[Chunk]:
         is_groups = format is not None and format.door is Door.GROUPS
         if is_groups and (chunk.feedtype == FULL or chunk.datasource not in seen):
             seen.add(chunk.datasource)
-            changed.append(replace(chunk, feedtype=REPLACE))
+            changed.append(replace(chunk, feedtype=mode))
         else:
             changed.append(chunk)
     if not seen:
-        raise ConfigError("--groups-mode replace: no groups feed is pushed; expected one")
+        raise ConfigError(f"--groups-mode {mode}: no groups feed is pushed; expected one")
     return changed

@@ -1,7 +1,8 @@
 """The receipts of a push: a line for each attempt, on the disk before the push continues.
 
-A folder has the receipts of one run at one appliance. The first line of the file names both. A line
-that was torn by a crash had no consequences yet, so it is cut off.
+A folder has the receipts of one run at one appliance: a file for the push, and another one for each
+replay. The first line of a file names run and appliance. A line that was torn by a crash had no
+consequences yet, so it is cut off.
 """
 
 import hashlib
@@ -16,13 +17,14 @@ import msgspec
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FatalError
 from schemas.receipt import Receipt
+from transforms.sinks.push.outcome import outcomes_of
 from transforms.sinks.push.settings import PushSettings
-from transforms.storage.journal import DISK, Disk, Journal, read_journal
+from transforms.storage.journal import DISK, Disk, Journal, JournalLine, read_journal
 from transforms.storage.lock import Lock
 
 VERSION = 1
 _FINISHED = b'{"finished":'
-"""Earlier versions wrote such a line after the last receipt, and a further file for a replay."""
+"""Earlier versions wrote such a line after the last receipt."""
 
 
 class ReceiptsHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +44,9 @@ _JournalEntry = TypeVar("_JournalEntry", ReceiptsHeader, Receipt)
 class Receipts:
     """The receipts of one run at one appliance; no other process can have them at the same time.
 
-    A `with` block opens them. Safe from several threads.
+    A `with` block opens them. With a replay, all chunks are sent again: in a new file if the push
+    before is finished, in the same file if it is a replay that was interrupted. Safe from several
+    threads.
     """
 
     def __init__(
@@ -50,6 +54,9 @@ class Receipts:
     ) -> None:
         self._folder = folder
         self._disk = disk
+        self._planned = planned
+        self._is_replay = settings.replay
+        self._path = folder / "receipts-001.jsonl"
         identity = [(chunk.sha256, chunk.datasource, chunk.feedtype) for chunk in planned]
         run = hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:16]
         target = settings.appliance.target
@@ -100,13 +107,30 @@ class Receipts:
     def read(self) -> list[Receipt]:
         """Return the receipts in the folder; make no file.
 
-        Raises ConfigError if they belong to another run.
+        Raises ConfigError if they belong to another run, or if there is nothing to replay.
         """
-        path = self._path()
+        first = self._path
+        path = self._path = max(self._folder.glob("receipts-*.jsonl"), default=first)
         with self._explained():
             lines = list(read_journal(path))
-        if not lines:
+        receipts = self._decode(lines) if lines else []
+        if not self._is_replay:
+            return receipts
+        outcomes = outcomes_of(self._planned, receipts)
+        if lines and all(outcome.allows_next for outcome in outcomes):
+            number = int(path.stem.rpartition("-")[2]) + 1
+            self._path, self._size = self._folder / f"receipts-{number:03d}.jsonl", 0
             return []
+        if path == first:
+            found = "a push that is not finished" if lines else "nothing was pushed"
+            raise ConfigError(
+                f"--replay: {self._folder}: {found}; expected a finished push: push without it"
+                " first"
+            )
+        return receipts
+
+    def _decode(self, lines: Sequence[JournalLine]) -> list[Receipt]:
+        path = self._path
         header = _decode(lines[0].text, ReceiptsHeader, f"{path}:1")
         if header.version != VERSION:
             raise ConfigError(f"{path}:1: version {header.version}; expected {VERSION}")
@@ -123,13 +147,8 @@ class Receipts:
             if not line.text.startswith(_FINISHED)
         ]
 
-    def _path(self) -> Path:
-        return max(
-            self._folder.glob("receipts-*.jsonl"), default=self._folder / "receipts-001.jsonl"
-        )
-
     def _open_journal(self) -> Journal:
-        journal = Journal(self._path(), size=self._size, disk=self._disk)
+        journal = Journal(self._path, size=self._size, disk=self._disk)
         self._opened.callback(journal.close)
         if not self._size:
             journal.append(msgspec.json.encode(self._header) + b"\n")

@@ -46,8 +46,9 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     Up to `jobs` datasources are pushed in parallel. No chunk is begun after `deadline`, in seconds
     since the epoch. `max_wait_seconds` limits all waiting for the appliance together. Without
     `update_index`, chunks that only update Thunderstone's search indexes are not sent. `can_empty`
-    allows a full feed without records, which empties its datasource. With `replaces_groups`, the
-    first groups feed of each groupsource replaces the groups that the appliance has of it.
+    allows a full feed without records, which empties its datasource. With `replay`, the chunks of a
+    finished push are sent again. `groups_mode` is the feedtype of the first groups feed of each
+    groupsource, `replace` or `cleanup`; without it, feedtypes are as stated.
     """
 
     appliance: Appliance
@@ -63,4 +64,5 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     keep: Keep = Keep.ALL
     update_index: bool = True
     can_empty: bool = False
-    replaces_groups: bool = False
+    replay: bool = False
+    groups_mode: str | None = None

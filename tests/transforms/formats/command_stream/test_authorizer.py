@@ -6,6 +6,7 @@ from schemas.record import Action, Extra, Provenance, Record
 from support.command_streams import MODES, NOT_UTF8, StreamUnderTest
 from transforms.formats.base import Mode
 from transforms.formats.command_stream import authorizer
+from transforms.formats.command_stream.authorizer import MAX_GROUPS
 
 stream = StreamUnderTest(authorizer.read)
 
@@ -124,6 +125,15 @@ def test_the_ids_of_a_user_that_cannot_be_read_are_rejected(bad: bytes) -> None:
 @pytest.mark.parametrize("token", [b"password=secret", b"password=secret\xff", b"password"])
 def test_a_password_is_never_kept(token: bytes) -> None:
     assert stream.read(token + b"\nid=a\n")[:-1] == []
+
+
+def test_a_user_with_too_many_groups_costs_its_ids() -> None:
+    groups = b"".join(b"group=%d\n" % number for number in range(MAX_GROUPS))
+    (record,) = stream.records(b"username=u\n" + groups + b"id=a\n")
+    assert len(record.extras) == 1 + MAX_GROUPS
+    body = b"username=u\n" + groups + b"group=x\nid=a\nusername=v\nid=b\n"
+    reason = "more than 10000 groups of a user; expected fewer"
+    assert stream.rejects(body) == [("too-many-groups", reason, b"id=a")]
 
 
 def test_a_group_after_an_id_of_its_user_costs_the_ids_that_follow() -> None:

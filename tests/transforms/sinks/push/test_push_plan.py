@@ -50,7 +50,8 @@ def test_a_chunk_of_the_appliance_is_accepted(stated: dict[str, object]) -> None
         ),
         (
             {**GROUPS, "feedtype": "metadata-and-url"},
-            f"feedtype='metadata-and-url'; expected full or incremental or replace: {BY_FLAG}",
+            "feedtype='metadata-and-url'; expected full or incremental or replace or cleanup: "
+            f"{BY_FLAG}",
         ),
         (
             {"datasource": "web", "feedtype": "full"},

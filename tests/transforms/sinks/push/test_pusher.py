@@ -504,6 +504,24 @@ def test_few_remarks_about_accepted_items_are_counted_by_their_text(rig: PushRig
     assert notices["accepted with another remark"] == 2
 
 
+def test_a_finished_push_is_sent_again_with_replay(rig: PushRig) -> None:
+    chunks, again = rig.chunks("a", "b"), replace(TO_GSA, replay=True)
+    with pytest.raises(ConfigError, match="nothing was pushed; expected a finished push"):
+        rig.push(chunks, again)
+    rig.push(chunks, to=respond(SUCCESS, CLOSED))
+    with pytest.raises(ConfigError, match="a push that is not finished; expected a finished push"):
+        rig.push(chunks, again)
+    rig.push(chunks)
+
+    sent = []
+    for settings, answer in zip(
+        (again, again, TO_GSA, again), (CLOSED, SUCCESS, SUCCESS, SUCCESS), strict=True
+    ):
+        rig.push(chunks, settings, to=respond(SUCCESS, answer))
+        sent.append(rig.sent())
+    assert sent == [[1, 2, 2, 2], [2], [], [1, 2]]
+
+
 # Groups
 
 
@@ -524,22 +542,23 @@ def test_only_the_first_part_of_halved_groups_replaces_others(rig: PushRig) -> N
     assert states(account) == ["accepted"]
 
 
-def test_the_first_groups_of_each_groupsource_replace_others(rig: PushRig) -> None:
+@pytest.mark.parametrize("mode", ["replace", "cleanup"])
+def test_the_first_groups_of_each_groupsource_have_the_mode(rig: PushRig, mode: str) -> None:
     groups = groups_of(rig.root, "incremental")
     chunks = [
         replace(groups, ordinal=1, datasource="ldap"),
         replace(groups, ordinal=2, datasource="ldap"),
         replace(groups, ordinal=3, datasource="files"),
     ]
-    rig.push(chunks, replace(TO_GSA, replaces_groups=True))
+    rig.push(chunks, replace(TO_GSA, groups_mode=mode))
 
-    assert [sent.feedtype for sent in rig.client.sent] == ["replace", "incremental", "replace"]
+    assert [sent.feedtype for sent in rig.client.sent] == [mode, "incremental", mode]
 
 
 def test_a_push_that_continues_does_not_remove_its_own_groups(rig: PushRig) -> None:
     groups = groups_of(rig.root, "full")
     chunks = [replace(groups, ordinal=1), replace(groups, ordinal=2, feedtype="incremental")]
-    settings = replace(TO_GSA, replaces_groups=True)
+    settings = replace(TO_GSA, groups_mode="cleanup")
     rig.push(chunks, settings, to=respond(SUCCESS, CLOSED))
     rig.push(chunks, settings)
 
@@ -548,7 +567,7 @@ def test_a_push_that_continues_does_not_remove_its_own_groups(rig: PushRig) -> N
 
 def test_a_groups_mode_needs_groups(rig: PushRig) -> None:
     with pytest.raises(ConfigError) as caught:
-        rig.push(rig.chunks("a"), replace(TO_GSA, replaces_groups=True))
+        rig.push(rig.chunks("a"), replace(TO_GSA, groups_mode="replace"))
 
     assert str(caught.value) == ("--groups-mode replace: no groups feed is pushed; expected one")
 

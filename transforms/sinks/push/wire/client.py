@@ -23,12 +23,12 @@ from schemas.delivery import Door
 from schemas.errors import SourceError
 from schemas.feed import CLEANUP
 from transforms.response_deadline import ResponseDeadline
-from transforms.sinks.push.model import ApplianceResponse, ChunkPart
+from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
 from transforms.sinks.push.wire.address import trusted_certificates
 from transforms.sinks.push.wire.body import RequestBody, compressed, multipart
 from transforms.sinks.push.wire.feedergate import BACKLOG_PATH
 from transforms.sinks.push.wire.protocol import REQUEST_FORMS, Appliance
-from transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, quote
+from transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, judge_response, quote
 
 BACKLOG_SECONDS = 30.0
 """The time limit of a request for the backlog, which an appliance knows at once."""
@@ -68,6 +68,10 @@ class ApplianceClient:
 
     def send(self, part: ChunkPart, *, feedtype: str | None) -> ApplianceResponse:
         """Send a part of a planned chunk; return the response, or the error in its place."""
+        if (feedtype or part.chunk.feedtype) == CLEANUP:
+            response = self._cleanup_before(part)
+            if response is not None:
+                return response
         try:
             path, body = self._make_request(part, feedtype)
             if self._appliance.gzip and body.length < GZIP_BYTES_LIMIT:
@@ -83,6 +87,20 @@ class ApplianceClient:
     def cleanup(self, groupsource: str) -> ApplianceResponse:
         """Remove all groups of a groupsource."""
         return self._exchange(REQUEST_FORMS[Door.GROUPS].path, multipart([(CLEANUP, groupsource)]))
+
+    def _cleanup_before(self, part: ChunkPart) -> ApplianceResponse | None:
+        """Remove the groups of a part's groupsource; return the response unless it is accepted.
+
+        A refusal is permanent: no record of the part is the cause.
+        """
+        response = self.cleanup(part.chunk.datasource or "")
+        verdict = judge_response(self._appliance.protocol, response)
+        if verdict.meaning is ResponseMeaning.ACCEPTED:
+            return None
+        if verdict.meaning is ResponseMeaning.REFUSED:
+            error = f"the cleanup of {part.chunk.datasource!r} was refused: {verdict.message}"
+            return replace(response, status=None, error=error, is_permanent=True)
+        return response
 
     def backlog(self) -> ApplianceResponse:
         """Request the number of feeds that wait to be digested."""

@@ -12,7 +12,7 @@ adaptor library, which accepts `Success` with a status of 500.
 import re
 
 from schemas.delivery import Door
-from schemas.feed import METADATA_AND_URL, REPLACE
+from schemas.feed import CLEANUP, INCREMENTAL, METADATA_AND_URL, REPLACE
 from transforms.formats import by_door, find_format
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
 from transforms.sinks.push.throttle.gate import BacklogCount
@@ -56,6 +56,8 @@ def _request(part: ChunkPart, _profile: str, feedtype: str | None) -> tuple[str,
     feedtype = feedtype or part.chunk.feedtype or METADATA_AND_URL
     if feedtype == REPLACE:
         return form.path, multipart([(REPLACE, source)], part)
+    if feedtype == CLEANUP:
+        feedtype = INCREMENTAL  # a request before this one has removed the groups
     fields = [(form.source_field, source), ("feedtype", feedtype)]
     return form.path, multipart(fields, part, content_type=format.content_type)
 

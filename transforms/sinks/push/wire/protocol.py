@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from schemas.delivery import Door
-from schemas.feed import FEEDTYPES, FULL, INCREMENTAL, REPLACE
+from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, REPLACE
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, Verdict
 from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.sinks.push.wire.body import RequestBody
@@ -33,7 +33,7 @@ REQUEST_FORMS = {
     Door.GROUPS: RequestForm(
         path="/xmlgroups",
         source_field="groupsource",
-        feedtypes=(FULL, INCREMENTAL, REPLACE),
+        feedtypes=(FULL, INCREMENTAL, REPLACE, CLEANUP),
         default_feedtype=INCREMENTAL,  # a full feed would delete the other groups of its source
     ),
     Door.DATA: RequestForm(),

@@ -37,6 +37,7 @@ _CLUSTER = (
     "add the address of this machine, and those of all proxies between, to Cluster Members "
     "of the appliance"
 )
+_REMARKS = {"not found": ", as the appliance does not have the document"}
 _ADDRESS = "check --to: expected the address of the admin interface, followed by /recvdata.xml"
 _FATAL = {
     "not allowed": f"expected OK: {_CLUSTER}",
@@ -147,7 +148,7 @@ def _judge_items(response: ApplianceResponse, result: _ReplicationResult, sent: 
         message=f"OK for {count - len(failed)} of {count} Items",
         refused=tuple(Refusal(number, str(result.items[number])) for number in failed),
         notices=tuple(
-            f"accepted with the remark {quote(item.info)}"
+            f"accepted with the remark {quote(item.info)}{_REMARKS.get(item.info.casefold(), '')}"
             for item in result.items
             if item.is_ok and item.info
         ),

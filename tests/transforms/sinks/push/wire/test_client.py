@@ -530,3 +530,23 @@ def test_the_end_of_a_request_in_tls_is_known(
     found = (response.status, response.body, response.is_unsent, response.is_permanent)
 
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("reply_bytes", "requests", "error"),
+    [
+        (SUCCESS, 2, ""),
+        (reply("Internal Error"), 1, ""),
+        (reply("what?", status="400 Bad Request"), 1, "the cleanup of 'ldap' was refused: "),
+    ],
+)
+def test_groups_are_added_only_after_an_accepted_cleanup(
+    tmp_path: Path, reply_bytes: bytes, requests: int, error: str
+) -> None:
+    groups = whole(tmp_path / "groups.xml", b"<xmlgroups/>", **GROUPS, feedtype="cleanup")
+    response, listener = send_to(saying(reply_bytes), groups)
+    forms = [{"cleanup": "ldap"}, {"groupsource": "ldap", "feedtype": "incremental"}]
+
+    assert list(map(fields_of, listener.heard)) == forms[:requests]
+    assert response.error.startswith(error)
+    assert response.is_permanent is bool(error)
