@@ -18,6 +18,8 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
@@ -53,6 +55,7 @@ class SpoolWriter:
         self._min_free_bytes = min_free_bytes
         self._numbers = itertools.count(1)
         self._order = threading.Lock()
+        self._syncs = ThreadPoolExecutor(thread_name_prefix="sync")
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = Lock(folder / "lock", where=str(folder), by="receiver")
@@ -76,6 +79,7 @@ class SpoolWriter:
         with self._order:
             self._lines.close()
             self._lock.close()
+        self._syncs.shutdown()
 
     @property
     def free_bytes(self) -> int:
@@ -91,7 +95,7 @@ class SpoolWriter:
         """Return a new file for an incoming feed; raise DiskFullError if there is no room."""
         path = self.folder / "incoming" / f"{next(self._numbers)}.partial"
         try:
-            return IncomingFeed(path, check_room=self.check_room, disk=self._disk)
+            return IncomingFeed(path, self._syncs, check_room=self.check_room, disk=self._disk)
         except OSError as exc:
             raise _translate(exc) from exc
 
@@ -152,8 +156,12 @@ class SpoolWriter:
 class IncomingFeed:
     """The file of a feed that is being received; removed at the end unless it was committed."""
 
-    def __init__(self, path: Path, *, check_room: Callable[[int], None], disk: Disk = DISK) -> None:
+    def __init__(
+        self, path: Path, syncs: Executor, *, check_room: Callable[[int], None], disk: Disk = DISK
+    ) -> None:
         self.path = path
+        self._syncs = syncs
+        self._sync: Future[None] | None = None
         self.bytes = 0
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         self._check_room = check_room
@@ -164,6 +172,8 @@ class IncomingFeed:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        with suppress(OSError):
+            self._await_sync()
         os.close(self._file)
         self.path.unlink(missing_ok=True)
 
@@ -172,6 +182,9 @@ class IncomingFeed:
         if self.bytes >= self._checked:
             self._check_room(len(block))
             self._checked = self.bytes + CHECK_BYTES
+            if self.bytes and (self._sync is None or self._sync.done()):
+                self._await_sync()  # the disk writes while more bytes arrive
+                self._sync = self._syncs.submit(self._disk.sync, self._file)
         try:
             self._disk.write(self._file, block, self.bytes)
         except OSError as exc:
@@ -184,8 +197,14 @@ class IncomingFeed:
 
     def settle(self) -> int:
         """Return the size once all bytes are on the disk."""
+        self._await_sync()
         self._disk.sync(self._file)
         return self.bytes
+
+    def _await_sync(self) -> None:
+        """Raise the error of a write: a disk reports it only once."""
+        if self._sync is not None:
+            self._sync.result()
 
 
 def _translate(exc: OSError) -> Exception:
