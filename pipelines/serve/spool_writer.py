@@ -179,13 +179,13 @@ class IncomingFeed:
 
     def write(self, block: bytes) -> None:
         """Append a block; raise DiskFullError if there is no room for it."""
-        if self.bytes >= self._checked:
-            self._check_room(len(block))
-            self._checked = self.bytes + CHECK_BYTES
-            if self.bytes and (self._sync is None or self._sync.done()):
-                self._await_sync()  # the disk writes while more bytes arrive
-                self._sync = self._syncs.submit(self._disk.sync, self._file)
         try:
+            if self.bytes >= self._checked:
+                self._check_room(len(block))
+                self._checked = self.bytes + CHECK_BYTES
+                if self.bytes and (self._sync is None or self._sync.done()):
+                    self._await_sync()  # the disk writes while more bytes arrive
+                    self._sync = self._syncs.submit(self._disk.sync, self._file)
             self._disk.write(self._file, block, self.bytes)
         except OSError as exc:
             raise _translate(exc) from exc

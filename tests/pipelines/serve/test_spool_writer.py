@@ -19,6 +19,7 @@ from schemas.errors import BusyError, FatalError
 from support.disks import RecordingDisk
 from support.endpoints import DATA, FEED, GROUPS, StoredEndpoints, body_of, post
 from transforms.storage import journal as durable
+from transforms.storage.journal import Disk
 
 POSTED = Delivery(ordinal=0, door=Door.FEED, path=None, bytes=0, datasource="s", feedtype="full")
 KILLED = """
@@ -183,6 +184,30 @@ def test_full_disk_is_reported(tmp_path: Path) -> None:
         os.close(full)
         with pytest.raises(DiskFullError):
             intake.write(b"<gsafeed/>")
+
+
+class FullDisk(Disk):
+    """A disk that finds out that it is full when it writes."""
+
+    is_full = False
+
+    def sync(self, file: int) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_disk_that_is_full_while_a_feed_arrives_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spools, "CHECK_BYTES", 10)
+    disk = FullDisk()
+    with SpoolWriter(tmp_path, disk=disk) as spool, spool.open_intake() as intake:
+        disk.is_full = True
+        intake.write(b"a" * 10)
+        intake.write(b"b" * 10)
+        spool._syncs.shutdown()  # waits for the disk
+        with pytest.raises(DiskFullError):
+            intake.write(b"c" * 10)
 
 
 def test_a_disk_without_room_for_one_more_name_is_full(
