@@ -34,13 +34,15 @@ class Flag:
     Without `names`, the flag is called like the field. Without a `value`, the type of the field
     decides. `metavar` replaces the placeholder of the value type. `default` is shown in the help
     where the default of the field is `None`. A run is only resumed with the same values of all
-    flags that have `affects_output`.
+    flags that have `affects_output`. `key` is the path of the same setting in a job file, such as
+    `chunk.max_bytes`; a flag without one has no place there.
     """
 
     help: str
     section: Section
     value: ValueType | None = None
     names: tuple[str, ...] = ()
+    key: str = ""
     metavar: str = ""
     default: str = ""
     affects_output: bool = True

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from pipelines.cli import check_verbs, config_verbs, reject_verbs, run_verbs
 from pipelines.cli.signals import Terminated, raised
 from pipelines.cli.verb import BeamVerb, Section, Verb
 
@@ -245,6 +246,11 @@ def inspect(**words: object) -> int:
     from pipelines.inspect.run import run
 
     return run(words)
+
+
+for _module in (config_verbs, run_verbs, reject_verbs, check_verbs):
+    for _command in _module.COMMANDS:
+        feedferry.add_command(_command)
 
 
 def _explain(exc: Exception) -> int:

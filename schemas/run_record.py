@@ -1,0 +1,43 @@
+"""The record of one run, in the file `run.json` of its folder.
+
+It is written when a run begins, when it enters a phase and when it ends, so that a run that is
+started again knows where to go on.
+"""
+
+import enum
+from datetime import datetime
+
+import msgspec
+
+RUN_RECORD = "run.json"
+"""Name of the file in the folder of a run."""
+
+
+class Phase(enum.Enum):
+    """What a run does, in this order. A run that is `DONE` is never resumed."""
+
+    CONVERT = "convert"
+    PUSH = "push"
+    REMEMBER = "remember"
+    DONE = "done"
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a job, or a conversion without a job, whose `job` and `generation` are `None`.
+
+    `id` is the name of its folder, `TIME-ID`. `generation` counts the runs of all jobs in one
+    folder of runs, so that of two runs the later one has the larger number. `attempts` counts how
+    often the run was started; `exit_code` and `message` are those of the last attempt that ended,
+    `message` only if it did not end well. Times are UTC.
+    """
+
+    version: int = 1
+    id: str
+    job: str | None = None
+    generation: int | None = None
+    started_at: datetime
+    ended_at: datetime | None = None
+    phase: Phase = Phase.CONVERT
+    attempts: int = 1
+    exit_code: int | None = None
+    message: str | None = None
