@@ -14,7 +14,7 @@ RUN_RECORD = "run.json"
 
 
 class Phase(enum.Enum):
-    """What a run does, in this order. A run that is `DONE` is never resumed."""
+    """What a run does, in this order: `PUSH` also verifies. A run that is `DONE` is not resumed."""
 
     CONVERT = "convert"
     PUSH = "push"
@@ -28,7 +28,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     `id` is the name of its folder, `TIME-ID`. `generation` counts the runs of all jobs in one
     folder of runs, so that of two runs the later one has the larger number. `attempts` counts how
     often the run was started; `exit_code` and `message` are those of the last attempt that ended,
-    `message` only if it did not end well. Times are UTC.
+    `message` only if it did not end well. An abandoned run is not resumed: a later one replaced it.
+    Times are UTC.
     """
 
     version: int = 1
@@ -41,3 +42,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 1
     exit_code: int | None = None
     message: str | None = None
+    is_abandoned: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run is never resumed."""
+        return self.is_abandoned or self.phase is Phase.DONE

@@ -1,0 +1,129 @@
+"""The folders of the runs of jobs: where they are, and the record of each run.
+
+::
+
+    RUNS/JOB/TIME-ID/run.json     one run; TIME is that of its start, in UTC
+    RUNS/JOB/state, lock          shared by the runs of a job
+    RUNS/generations.jsonl        shared by all jobs
+"""
+
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+from msgspec.structs import replace
+
+from schemas.errors import ConfigError, FatalError
+from schemas.run_record import RUN_RECORD, RunRecord
+from transforms.storage.atomic import whole_file
+from transforms.storage.journal import sync_file
+
+RUNS = "runs"
+"""The folder of all runs, next to the job file unless the job names another one."""
+
+STATE = "state"
+"""The state of a job's source, in the folder of the job."""
+
+_RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}")
+_RUN_FILES = (RUN_RECORD, "manifest.jsonl", "report.json")
+_JOB_FILES = (".yaml", ".yml")
+
+
+class _JobPlace(msgspec.Struct):
+    """The keys of a job file that say where its runs are; the others are not looked at."""
+
+    job: str | None = None
+    runs: str | None = None
+
+
+def new_run_id(now: datetime) -> str:
+    """Return the name of the folder of a run that begins now; names sort by time."""
+    return f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid4().hex[:4]}"
+
+
+def read_run(folder: Path) -> RunRecord | None:
+    """Return the record of a run, None for a folder without one; raise FatalError if damaged."""
+    path = folder / RUN_RECORD
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=RunRecord)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as exc:
+        raise FatalError(f"{path}: {exc.strerror}; expected a readable file") from exc
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise FatalError(
+            f"{path}: {exc}; expected the record of a run: restore it, or move the folder away"
+        ) from exc
+
+
+def write_run(folder: Path, record: RunRecord) -> RunRecord:
+    """Write the record of a run, which is on the disk on return; return it."""
+    with whole_file(folder / RUN_RECORD) as stream:
+        stream.write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    sync_file(folder)
+    return record
+
+
+def runs_of(home: Path) -> list[RunRecord]:
+    """Return the records of the runs of a job, the oldest first."""
+    names = sorted(path.name for path in home.glob("*-*") if _RUN_ID.fullmatch(path.name))
+    records = (read_run(home / name) for name in names)
+    return [record for record in records if record is not None]
+
+
+def abandon(folder: Path, record: RunRecord, reason: str) -> None:
+    """Mark an unfinished run as one that is not resumed."""
+    now = datetime.now(UTC)
+    write_run(folder, replace(record, is_abandoned=True, ended_at=now, message=reason))
+
+
+def find_run(text: str) -> Path:
+    """Return the folder of a run: `text` is that folder, or a job, of which it is the newest run.
+
+    The output folder of a conversion without a job is the folder of a run as well. Raises
+    ConfigError if there is none.
+    """
+    folder = Path(text)
+    if any((folder / name).is_file() for name in _RUN_FILES):
+        return folder
+    home = find_home(text)
+    if not (records := runs_of(home)):
+        raise ConfigError(f"{text}: {home} has no runs; expected a job that has run")
+    return home / records[-1].id
+
+
+def find_home(text: str) -> Path:
+    """Return the folder of a job's runs; `text` is its job file, this folder, or its name in runs/.
+
+    Raises ConfigError if there is none. The folder of a job that has never run may be missing.
+    """
+    path = Path(text)
+    if path.is_file():
+        return _home_of(path)
+    if path.is_dir():
+        return path
+    home = Path(RUNS) / text
+    if not home.is_dir():
+        names = sorted(path.name for path in Path(RUNS).glob("*/") if runs_of(path))
+        known = f": {RUNS}/ has {', '.join(names)}" if names else ""
+        raise ConfigError(
+            f"{text!r}: no such job; expected a job file, the folder of a job or of a run, or the"
+            f" name of a job in {RUNS}/{known}"
+        )
+    return home
+
+
+def _home_of(path: Path) -> Path:
+    """Return the folder of the runs of a job file, of which only two keys are decoded."""
+    if path.suffix not in _JOB_FILES:
+        raise ConfigError(f"{path}: expected a job file, with the extension {_JOB_FILES[0]}")
+    try:
+        place = msgspec.yaml.decode(path.read_bytes(), type=_JobPlace)
+    except (OSError, msgspec.MsgspecError) as exc:
+        raise ConfigError(f"{path}: {exc}; expected a job file") from exc
+    return path.parent / (place.runs or RUNS) / (place.job or path.stem)
