@@ -10,10 +10,11 @@ from schemas.errors import BalanceError
 from schemas.feed import FullFeed
 from schemas.notice import Loss, Notice
 from schemas.receipt import ChunkState
+from schemas.reject import Reject, message_of
 
 COUNTERS = (
     *("read", "expanded", "written", "rejected", "filtered"),
-    *("reject_codes", "filter_codes", "defects"),
+    *("reject_codes", "accepted_rejects", "filter_codes", "defects"),
 )
 """The fields of an Account that count records by action, code or exception type."""
 
@@ -21,6 +22,9 @@ _BY_SOURCE = ("rejects_of", "holes_of")
 
 SAMPLES = 5
 """Losses of a field that are kept as examples."""
+
+REJECT_SAMPLES = 3
+"""Rejects of a code that are kept as examples."""
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +85,22 @@ class NoticeCount(msgspec.Struct, frozen=True):
     first: Notice
 
 
+class RejectSample(msgspec.Struct, frozen=True, kw_only=True):
+    """A reject as an example of its code, without its bytes."""
+
+    source: str = ""
+    line: int = 0
+    offset: int = 0
+    url: str | None = None
+    reason: str = ""
+    is_accepted: bool = False
+
+    @property
+    def message(self) -> str:
+        """The reject as one line: *where: finding; expected …*."""
+        return message_of(self.source, self.line, self.offset, self.reason)
+
+
 class Account(msgspec.Struct, kw_only=True):
     """Counts of records per action, of one span or of many; `merge` adds them up.
 
@@ -88,6 +108,10 @@ class Account(msgspec.Struct, kw_only=True):
     pattern. `defects` counts rejects caused by defects of feedferry, by exception type. `files` are
     all files of the spans: chunks, rejects and lists. `stopped` is the reason why a span is not
     finished; `exit_code` is then the exit code of the run.
+
+    `accepted_rejects` counts the rejects, by code, that a list of known rejects has; they are in
+    `rejected` too. `reject_samples` are the first rejects of each code, new ones before accepted
+    ones, then in the order of their places.
 
     `full_feeds` are the full feeds read. `rejects_of` counts rejects by source, `holes_of`
     the documents that are known to be missing: unreadable parts of an input, and documents
@@ -100,6 +124,8 @@ class Account(msgspec.Struct, kw_only=True):
     rejected: dict[str, int] = {}
     filtered: dict[str, int] = {}
     reject_codes: dict[str, int] = {}
+    accepted_rejects: dict[str, int] = {}
+    reject_samples: dict[str, tuple[RejectSample, ...]] = {}
     filter_codes: dict[str, int] = {}
     defects: dict[str, int] = {}
     losses: dict[str, LossCount] = {}
@@ -114,6 +140,11 @@ class Account(msgspec.Struct, kw_only=True):
     stopped: str | None = None
     exit_code: int = 0
 
+    @property
+    def new_rejects(self) -> int:
+        """Return the number of rejects that no list of known rejects has."""
+        return sum(self.rejected.values()) - sum(self.accepted_rejects.values())
+
 
 def merge(accounts: Iterable[Account]) -> Account:
     """Return the sum; chunks, files and samples are in the order of the spans' names."""
@@ -124,6 +155,9 @@ def merge(accounts: Iterable[Account]) -> Account:
             counter.update(getattr(account, name))
         for field, loss in account.losses.items():
             _add_losses(total.losses, field, loss)
+        for code, samples in account.reject_samples.items():
+            for sample in samples:
+                _add_sample(total.reject_samples, code, sample)
         for notice_count in account.notices.values():
             _add_notices(total.notices, notice_count)
         total.full_feeds += account.full_feeds
@@ -135,6 +169,7 @@ def merge(accounts: Iterable[Account]) -> Account:
             total.exit_code, total.stopped = account.exit_code, account.stopped
     for name, counter in counters.items():
         setattr(total, name, dict(sorted(counter.items())))
+    total.reject_samples = dict(sorted(total.reject_samples.items()))
     total.full_feeds.sort(key=lambda feed: (feed.span, feed.datasource or ""))
     total.chunks.sort(key=place_of)
     total.files.sort(key=attrgetter("path"))
@@ -152,6 +187,21 @@ def add_notice(notices: dict[str, NoticeCount], notice: Notice) -> None:
     """Count one notice, by its code."""
     known = notices.get(notice.code, NoticeCount(0, notice))
     notices[notice.code] = NoticeCount(known.count + 1, known.first)
+
+
+def add_reject_sample(
+    samples: dict[str, tuple[RejectSample, ...]], reject: Reject, *, is_accepted: bool = False
+) -> None:
+    """Keep a reject as an example if it is among the first few of its code."""
+    sample = RejectSample(
+        source=reject.source,
+        line=reject.line,
+        offset=reject.offset,
+        url=reject.url,
+        reason=reject.reason,
+        is_accepted=is_accepted,
+    )
+    _add_sample(samples, reject.code, sample)
 
 
 def check_balance(account: Account) -> None:
@@ -181,6 +231,20 @@ def _add_losses(total: dict[str, LossCount], field: str, added: LossCount) -> No
     samples = {*known.samples, *added.samples}
     ordered = sorted(samples, key=lambda loss: (loss.url, loss.detail))
     total[field] = LossCount(known.count + added.count, tuple(ordered[:SAMPLES]))
+
+
+def _add_sample(
+    samples: dict[str, tuple[RejectSample, ...]], code: str, sample: RejectSample
+) -> None:
+    known = samples.get(code, ())
+    if len(known) == REJECT_SAMPLES and _sample_key(sample) >= _sample_key(known[-1]):
+        return
+    samples[code] = tuple(sorted((*known, sample), key=_sample_key)[:REJECT_SAMPLES])
+
+
+def _sample_key(sample: RejectSample) -> tuple[bool, str, int, str, str]:
+    place = sample.source, sample.offset, sample.url or "", sample.reason
+    return sample.is_accepted, *place
 
 
 def _add_notices(total: dict[str, NoticeCount], added: NoticeCount) -> None:

@@ -71,8 +71,12 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def message(self) -> str:
         """The reject as one line: *where: finding; expected …*."""
-        line = f":{self.line}" if self.line else ""  # not all formats have lines
-        return f"{self.source}{line} (byte {self.offset}): {self.reason}"
+        return message_of(self.source, self.line, self.offset, self.reason)
+
+
+def message_of(source: str, line: int, offset: int, reason: str) -> str:
+    """Return a reject as one line; not all formats have lines."""
+    return f"{source}{f':{line}' if line else ''} (byte {offset}): {reason}"
 
 
 class Filtered(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,7 @@
-"""The pages about formats: examples work; no key, command, attribute or code is missing."""
+"""The pages about formats: examples work; no key, command, attribute or code is missing.
+
+`pytest --accept` writes what the examples print into their pages; read the difference.
+"""
 
 import re
 from collections.abc import Iterator
@@ -75,18 +78,25 @@ def levels() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("folder_of_page", "example"),
-    EXAMPLES,
+    ("folder_of_page", "name", "example"),
+    [(name, name, example) for name, example in EXAMPLES],
     ids=lambda value: " ".join(value.words) if isinstance(value, Example) else str(value),
     indirect=["folder_of_page"],
     scope="module",
 )
 @pytest.mark.usefixtures("folder_of_page")
 def test_an_example_prints_the_documented_output(
-    example: Example, capsys: pytest.CaptureFixture[str]
+    name: str,
+    example: Example,
+    capsys: pytest.CaptureFixture[str],
+    pytestconfig: pytest.Config,
 ) -> None:
     code = run(example)
     out, err = capsys.readouterr()
+    if pytestconfig.getoption("--accept") and example.printed:
+        path = ROOT / FOLDER / f"{name}.md"
+        path.write_text(path.read_text("utf-8").replace(example.printed, out), "utf-8")
+        return
     assert (code in {0, 1}, out) == (True, example.printed or out), err
 
 

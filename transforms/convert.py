@@ -15,7 +15,15 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from schemas.account import COUNTERS, Account, Chunk, SpanFile, add_loss, add_notice
+from schemas.account import (
+    COUNTERS,
+    Account,
+    Chunk,
+    SpanFile,
+    add_loss,
+    add_notice,
+    add_reject_sample,
+)
 from schemas.avro import carried_bytes
 from schemas.errors import (
     ConfigError,
@@ -264,6 +272,7 @@ class SpanConversion:
         self._rejects.add(reject)
         self._counts["rejected"][reject.action or UNKNOWN] += 1
         self._counts["reject_codes"][reject.code] += 1
+        add_reject_sample(self._account.reject_samples, reject)
         if (defect := defect_type(reject)) is not None:
             self._counts["defects"][defect] += 1
         self._full_feeds.reject(reject)

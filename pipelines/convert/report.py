@@ -51,6 +51,8 @@ def as_text(report: Report) -> str:
     if account.reject_codes:
         codes = _count_codes(account.reject_codes)
         lines.append(f"rejects   {codes}, in {report.folder}/rejects/")
+    for code, samples in sorted(account.reject_samples.items()):
+        lines += [f"reject    {code}: {sample.message}" for sample in samples]
     if account.filter_codes:
         lines.append(f"filtered  {_count_codes(account.filter_codes)}")
     return "\n".join(

@@ -162,7 +162,7 @@ def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions)
     total = pipeline | "Chunks" >> beam.Create(chunks) | Push(settings, output.absolute(), folder)
     text = _run_to_file(pipeline, total, folder / "account.json")
     account = msgspec.json.decode(text, type=PushAccount)
-    record_push(output, account, settings)
+    account = record_push(output, account, settings)
     print_account(output, account, settings, output=options)
     return account
 

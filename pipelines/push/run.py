@@ -91,7 +91,7 @@ def push_and_report(
         folder.mkdir(parents=True, exist_ok=True)
         with Pusher(settings, stop=stop, progress=progress) as pusher:
             account = pusher.push(chunks, root=root, folder=folder)
-        record_push(root, account, settings)
+        account = record_push(root, account, settings)
     if account.stopped is not None:
         account = replace(account, exit_code=received.exit_code(account.exit_code))
     print_account(root, account, settings, output=output)

@@ -54,9 +54,15 @@ def write_manifest(root: Path, chunks: Iterable[Chunk]) -> None:
         stream.writelines(msgspec.json.encode(chunk, order="sorted") + b"\n" for chunk in chunks)
 
 
-def record_push(root: Path, account: PushAccount, settings: PushSettings) -> None:
-    """Write report, manifest and rejects of a push; remove accepted chunks if that is asked for."""
+def record_push(root: Path, account: PushAccount, settings: PushSettings) -> PushAccount:
+    """Write report, manifest and rejects of a push; remove accepted chunks if that is asked for.
+
+    Return the account with samples of the rejects.
+    """
     folder = receipts_folder(root, settings)
+    path = root / "rejects" / f"push-{folder.name}.avro"
+    samples = write_rejects(account.outcomes, root=root, path=path)
+    account = replace(account, reject_samples=samples)
     write_json(folder / REPORT, as_json(account))
     chunks = {chunk.ordinal: chunk for chunk in read_manifest(root)}
     for outcome in account.outcomes:  # an update of indexes that is not pushed stays as it is
@@ -67,11 +73,11 @@ def record_push(root: Path, account: PushAccount, settings: PushSettings) -> Non
             reply=outcome.reply,
         )
     write_manifest(root, chunks.values())
-    write_rejects(account.outcomes, root=root, path=root / "rejects" / f"push-{folder.name}.avro")
     if settings.keep is Keep.REFUSED:
         for outcome in account.outcomes:
             if outcome.state is ChunkState.ACCEPTED:
                 (root / outcome.chunk.path).unlink(missing_ok=True)
+    return account
 
 
 def unfinished_message(path: Path) -> str:
@@ -120,6 +126,7 @@ def as_json(account: PushAccount) -> dict[str, object]:
         "sent_bytes": account.sent_bytes,
         "attempts": sum(outcome.attempts for outcome in outcomes),
         "notices": account.notices,
+        "reject_samples": msgspec.to_builtins(account.reject_samples),
         "stopped": account.stopped,
         "waited_seconds": round(account.waited_seconds, 3),
         "seconds": round(account.seconds, 3),

@@ -7,18 +7,22 @@ from hypothesis import strategies as st
 
 from schemas.account import (
     COUNTERS,
+    REJECT_SAMPLES,
     SAMPLES,
     Account,
     Chunk,
     LossCount,
     NoticeCount,
+    RejectSample,
     add_loss,
     add_notice,
+    add_reject_sample,
     check_balance,
     merge,
 )
 from schemas.errors import BalanceError
 from schemas.notice import Loss, Notice
+from schemas.reject import Reject
 
 ACTIONS = ("ADD", "DELETE", "UPDATE")
 
@@ -33,6 +37,14 @@ _lost = st.builds(
 _samples = st.lists(_lost, max_size=SAMPLES, unique=True).map(tuple)
 _losses = st.dictionaries(
     st.sampled_from(("acl", "modified")), st.builds(LossCount, st.integers(5, 9), _samples)
+)
+_rejects = st.builds(
+    Reject,
+    code=st.sampled_from(("malformed", "bad-acl")),
+    reason=st.just("x"),
+    stage=st.just("read"),
+    source=st.sampled_from("ab"),
+    offset=st.integers(0, 99),
 )
 _stops = st.sampled_from(((None, 0), ("3 rejects", 3), ("a lost acl", 3), ("a full disk", 4)))
 
@@ -60,6 +72,9 @@ def accounts(draw: st.DrawFn, *, most: int = 4) -> list[Account]:
 @st.composite
 def _accounts(draw: st.DrawFn, paths: list[str]) -> Account:
     stopped, exit_code = draw(_stops)
+    samples: dict[str, tuple[RejectSample, ...]] = {}
+    for reject, is_accepted in draw(st.lists(st.tuples(_rejects, st.booleans()), max_size=8)):
+        add_reject_sample(samples, reject, is_accepted=is_accepted)
     return Account(
         read=draw(_tallies),
         expanded=draw(_tallies),
@@ -68,6 +83,7 @@ def _accounts(draw: st.DrawFn, paths: list[str]) -> Account:
         filtered=draw(_tallies),
         reject_codes=draw(_codes),
         filter_codes=draw(_codes),
+        reject_samples=samples,
         losses=draw(_losses),
         chunks=[chunk(path) for path in paths],
         spans=1,
@@ -110,6 +126,22 @@ def test_no_accounts_have_an_empty_sum() -> None:
 def test_counts_of_every_kind_are_added(name: str) -> None:
     account = msgspec.convert({name: {"b": 1, "a": 2}}, Account)
     assert list(getattr(merge([account, account]), name).items()) == [("a", 4), ("b", 2)]
+
+
+def test_new_rejects_are_samples_before_accepted_ones_then_in_the_order_of_their_places() -> None:
+    samples: dict[str, tuple[RejectSample, ...]] = {}
+    for source, offset, is_accepted in (
+        *(("b", 1, False), ("a", 9, True), ("a", 30, False)),
+        *(("a", 4, False), ("a", 200, False)),
+    ):
+        reject = Reject(code="torn", reason="x", stage="read", source=source, offset=offset)
+        add_reject_sample(samples, reject, is_accepted=is_accepted)
+
+    assert [(sample.source, sample.offset) for sample in samples["torn"]] == [
+        *(("a", 4), ("a", 30), ("a", 200))
+    ]
+    assert len(samples["torn"]) == REJECT_SAMPLES
+    assert samples["torn"][0].message == "a (byte 4): x"
 
 
 def test_accounts_are_added_up() -> None:

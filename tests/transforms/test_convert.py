@@ -120,12 +120,15 @@ def heads(work: Path, account: Account) -> list[str]:
 def test_a_span_has_an_account_that_lists_all_its_files(work: Path) -> None:
     account = convert(span_of(work, MIXED), settings(work))
 
-    assert msgspec.structs.replace(account, chunks=[], files=[]) == Account(
+    source = str(work.parent / "source")
+    [sample] = account.reject_samples["malformed"]
+    assert (sample.source, sample.line, sample.offset) == (source, 5, MIXED.index(BROKEN.encode()))
+    assert msgspec.structs.replace(account, chunks=[], files=[], reject_samples={}) == Account(
         read={"ADD": 2, "DELETE": 1, "UNKNOWN": 1},
         written={"ADD": 2, "DELETE": 1},
         rejected={"UNKNOWN": 1},
         reject_codes={"malformed": 1},
-        rejects_of={str(work.parent / "source"): 1},
+        rejects_of={source: 1},
         spans=1,
         bytes_read=len(MIXED),
     )
@@ -272,7 +275,7 @@ def test_more_rejects_than_allowed_stop_the_span(work: Path) -> None:
 def test_a_missing_source_is_rejected(work: Path) -> None:
     account = convert(Span(source="nowhere.xml", format="gsa-feed"), settings(work))
 
-    assert msgspec.structs.replace(account, files=[]) == Account(
+    assert msgspec.structs.replace(account, files=[], reject_samples={}) == Account(
         read={"UNKNOWN": 1},
         rejected={"UNKNOWN": 1},
         reject_codes={"unreadable": 1},

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from pipelines.convert.report import Report, as_json_text, as_text
-from schemas.account import Account, Chunk, LossCount, NoticeCount
+from schemas.account import Account, Chunk, LossCount, NoticeCount, RejectSample
 from schemas.notice import Loss, Notice
 
 CHUNK = Chunk(
@@ -18,6 +18,7 @@ CHUNK = Chunk(
     span=0,
 )
 ACL = Loss(field="acl", url="http://www.example.com/a", detail="2 principals")
+TORN = RejectSample(source="feed.xml", line=7, offset=90, reason="no end; expected </record>")
 LOCK = Loss(field="lock", url="http://www.example.com/b", detail="true")
 
 
@@ -43,6 +44,7 @@ def test_an_account_is_a_table_with_its_total_and_a_line_for_each_other_count() 
         losses={"lock": LossCount(1, (LOCK,)), "acl": LossCount(1_000, (ACL,))},
         notices={"date": NoticeCount(1234, date)},
         reject_codes={"crawled": 2, "malformed": 1_000},
+        reject_samples={"malformed": (TORN,)},
         filter_codes={"acl-alone": 3},
     )
 
@@ -55,6 +57,7 @@ def test_an_account_is_a_table_with_its_total_and_a_line_for_each_other_count() 
         "loss      lock: 1, as http://www.example.com/b: true",
         "notice    date: 1,234, as ids.txt (byte 12): a date; read as one",
         "rejects   crawled 2, malformed 1,000, in out/rejects/",
+        "reject    malformed: feed.xml:7 (byte 90): no end; expected </record>",
         "filtered  acl-alone 3",
         "chunks    3, 1,234,567 bytes, in out/chunks/",
         "report    out/report.json",

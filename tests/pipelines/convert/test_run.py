@@ -192,7 +192,9 @@ def test_a_finished_run_leaves_the_documented_files_and_rejects_with_their_bytes
 
 def test_the_report_holds_the_account_its_inputs_and_the_exit_code(finished: Path) -> None:
     values = report(finished)
+    [sample] = values["account"].pop("reject_samples")["malformed"]
 
+    assert (sample["source"], sample["is_accepted"]) == ("a.xml", False)
     assert (values["sources"], values["version"], values["exit_code"]) == (["a.xml"], 1, 1)
     assert values["account"] == {
         "read": {"ADD": 2, "DELETE": 1, "UNKNOWN": 1},
@@ -201,6 +203,7 @@ def test_the_report_holds_the_account_its_inputs_and_the_exit_code(finished: Pat
         "rejected": {"UNKNOWN": 1},
         "filtered": {},
         "reject_codes": {"malformed": 1},
+        "accepted_rejects": {},
         "filter_codes": {},
         "defects": {},
         "losses": {},

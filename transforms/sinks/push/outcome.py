@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.account import Chunk
+from schemas.account import Chunk, RejectSample, add_reject_sample
 from schemas.errors import RecordError
 from schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
 from schemas.reject import Reject
@@ -51,7 +51,8 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
     """The account of a push, and of earlier pushes that it continues.
 
     `stopped` says why the push ended before everything was settled, and `exit_code` what kind of
-    reason that is. `earlier_chunks` were settled by earlier pushes, which sent `earlier_bytes`.
+    reason that is. `reject_samples` are the first refused records, once their rejects are written.
+    `earlier_chunks` were settled by earlier pushes, which sent `earlier_bytes`.
     """
 
     target: str
@@ -59,6 +60,7 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
     earlier_chunks: int = 0
     earlier_bytes: int = 0
     notices: dict[str, int] = {}
+    reject_samples: dict[str, tuple[RejectSample, ...]] = {}
     stopped: str | None = None
     exit_code: int = 0
     waited_seconds: float = 0.0
@@ -140,8 +142,12 @@ def outcome_of(chunk: Chunk, receipts: list[Receipt]) -> ChunkOutcome:
     )
 
 
-def write_rejects(outcomes: Iterable[ChunkOutcome], *, root: Path, path: Path) -> None:
+def write_rejects(
+    outcomes: Iterable[ChunkOutcome], *, root: Path, path: Path
+) -> dict[str, tuple[RejectSample, ...]]:
     """Write all refused records, in the order of the chunks; if there are none, remove the file.
+
+    Return the first of them by code.
 
     A chunk of several records that was refused as a whole is one reject, with its first bytes. Its
     file is kept.
@@ -151,13 +157,15 @@ def write_rejects(outcomes: Iterable[ChunkOutcome], *, root: Path, path: Path) -
     ]
     if not refused:
         path.unlink(missing_ok=True)  # an earlier push wrote it; its records are accepted now
-        return
+        return {}
     path.parent.mkdir(exist_ok=True)
-    rejects = RejectFile(path)
+    rejects, samples = RejectFile(path), dict[str, tuple[RejectSample, ...]]()
     for outcome in refused:
         for reject in _rejects(outcome, root):
             rejects.add(reject)
+            add_reject_sample(samples, reject)
     rejects.close(whole=True)
+    return samples
 
 
 def _rejects(outcome: ChunkOutcome, root: Path) -> Iterator[Reject]:

@@ -64,10 +64,12 @@ def _load(path: str, _size: int, _modified_ns: int) -> AclOfKey:
     if faults:
         raise ConfigError("\n".join(faults))
 
+    name = Path(path).name
+
     def acl_of(key: str) -> Acl:
         matching = {pattern for pattern, is_match in matches.items() if is_match(key)}
         if not matching:
-            reason = f"no row of {path} for {key!r}; expected one: the pattern ** is for all files"
+            reason = f"no row of {name} for {key!r}; expected one: the pattern ** is for all files"
             raise RecordError("no-acl-row", reason)
         chosen = (principal for pattern, principal in principals if pattern in matching)
         return Acl(principals=tuple(dict.fromkeys(chosen)))
