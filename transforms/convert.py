@@ -50,7 +50,7 @@ from transforms.formats import (
 )
 from transforms.formats.adapt_rules import rejected
 from transforms.normalize import normalize
-from transforms.sources import SourceConfig, SpanRequest, read_span, source_of
+from transforms.sources import SourceConfig, SpanRequest, cut_file, read_span, source_of
 from transforms.sources.state_changes import SEEN, StateChangeFile
 from transforms.storage.atomic import AtomicFile, RejectFile, WrittenFile, write_by_several
 from transforms.storage.attempts import Attempt
@@ -100,13 +100,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     verify: bool = True
 
 
-def convert(span: Span, settings: Settings) -> Account:
+def cut(whole: Span, *, span_bytes: int, options: ReadOptions) -> list[Span]:
+    """Return the spans of a file; a file that cannot be split is one, whose account says why."""
+    try:
+        return list(cut_file(whole, span_bytes=span_bytes, options=options))
+    except (FeedferryError, OSError):
+        return [whole]
+    except Exception as exc:  # a defect of ours must not cost the file
+        _log.warning("%s: read in one piece: %s", whole.source, record_error(exc))
+        return [whole]
+
+
+def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> Account:
     """Convert one span into chunk files; return its account.
 
     An account of an earlier attempt is returned if its files are complete. Errors that a user can
     fix are not raised: the account then says why the span was stopped.
     """
-    attempt = Attempt(Path(settings.folder), span, verify=settings.verify)
+    attempt = by(Path(settings.folder), span, verify=settings.verify)
     if (earlier := attempt.find_account()) is not None:
         return earlier
     _log.info("span %s of %s: begun", span.name, span.source)

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from schemas.account import Account, Chunk, merge
 from schemas.avro import carried_bytes
-from schemas.errors import FeedferryError
 from schemas.membership import Membership, RecordOrMembership
 from schemas.notice import REFUSED, Loss
 from schemas.record import Record
@@ -33,7 +32,7 @@ from transforms.sinks.push.outcome import PushProgress
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.gate import StopSignal
-from transforms.sources import SourceConfig, SpanRequest, cut_file, read_span
+from transforms.sources import SourceConfig, SpanRequest, read_span
 
 _log = logging.getLogger(__name__)
 _chunks = msgspec.json.Decoder(Chunk)
@@ -158,17 +157,7 @@ def _push(
 
 
 def _cut(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]:
-    """Yield the whole file if it cannot be split: its account then has the reason."""
-    try:
-        parts = cut_file(_spans.decode(whole), span_bytes=span_bytes, options=options)
-        spans = list(parts)
-    except (FeedferryError, OSError):
-        yield whole
-        return
-    except Exception as exc:  # a defect of ours must not cost the file
-        _log.warning("%s: read in one piece: %s", _spans.decode(whole).source, record_error(exc))
-        yield whole
-        return
+    spans = _convert.cut(_spans.decode(whole), span_bytes=span_bytes, options=options)
     yield from map(msgspec.json.encode, spans)
 
 

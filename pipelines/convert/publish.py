@@ -19,7 +19,7 @@ from schemas.errors import FatalError
 from schemas.feed import FULL, INCREMENTAL, Feed
 from schemas.span import Span
 from transforms.convert import Settings
-from transforms.formats import Encoder, by_name
+from transforms.formats import by_name
 from transforms.full_feeds import settle_full_feeds
 from transforms.sinks.push.push_plan import write_update
 from transforms.storage.atomic import HashedFile, whole_file, write_json
@@ -50,14 +50,7 @@ def publish(account: Account, settings: Settings, *, output: Path, spans: list[S
     for folder in (staged, previous):
         shutil.rmtree(folder, ignore_errors=True)
     staged.mkdir()
-    chunks = list(account.chunks)
-    if chunks and by_name(settings.target.format).has_index_updates:
-        chunks.append(write_update(work / "update-index.xml", options=settings.writing))
-    full = _full_chunks(chunks)
-    chunks = [
-        _stage(chunk, ordinal, staged, settings, is_full=chunk.path in full)
-        for ordinal, chunk in enumerate(chunks, start=1)
-    ]
+    chunks = [_stage(*pair, staged, settings) for pair in number_chunks(account, settings)]
     with whole_file(output / "manifest.jsonl") as stream:
         stream.writelines(msgspec.json.encode(chunk, order="sorted") + b"\n" for chunk in chunks)
     _publish_rejects(account, work, output)
@@ -66,12 +59,29 @@ def publish(account: Account, settings: Settings, *, output: Path, spans: list[S
     if chunks_folder.exists():  # an interrupted run has published it
         os.replace(chunks_folder, previous)
     os.replace(staged, chunks_folder)
-    report = _report(account, chunks, settings, output=output, spans=spans)
+    report = report_of(account, chunks, settings, folder=str(output), spans=spans)
     _sync(output)
     write_json(output / _REPORT, as_json(report))
     sync_file(output / _REPORT)
     sync_file(output)
     return report
+
+
+def number_chunks(account: Account, settings: Settings) -> list[tuple[Chunk, Chunk]]:
+    """Return the chunks of a run in input order, each as it was written and as it is published.
+
+    A target with index updates gets one after the chunks. If the published chunk states another
+    feedtype, its `bytes` are right and its `sha256` is not.
+    """
+    chunks = list(account.chunks)
+    if chunks and by_name(settings.target.format).has_index_updates:
+        path = Path(settings.folder, "update-index.xml")
+        chunks.append(write_update(path, options=settings.writing))
+    full = _full_chunks(chunks)
+    return [
+        (chunk, _number(chunk, ordinal, settings, is_full=chunk.path in full))
+        for ordinal, chunk in enumerate(chunks, start=1)
+    ]
 
 
 def check_files(account: Account, work: Path, *, verify: bool) -> None:
@@ -125,10 +135,8 @@ def _full_chunks(chunks: list[Chunk]) -> set[str]:
     return set(first.values())
 
 
-def _stage(chunk: Chunk, ordinal: int, staged: Path, settings: Settings, *, is_full: bool) -> Chunk:
+def _number(chunk: Chunk, ordinal: int, settings: Settings, *, is_full: bool) -> Chunk:
     """Return the chunk with its number, and with the feedtype that its place requires."""
-    path = Path(settings.folder) / chunk.path
-    name = f"{ordinal:06d}{path.suffix}"
     feedtype = chunk.feedtype
     if chunk.requested_feedtype == FULL:
         feedtype = FULL if is_full else INCREMENTAL
@@ -137,33 +145,42 @@ def _stage(chunk: Chunk, ordinal: int, staged: Path, settings: Settings, *, is_f
     stated = msgspec.structs.replace(
         chunk,
         ordinal=ordinal,
-        path=f"chunks/{name}",
+        path=f"chunks/{ordinal:06d}{Path(chunk.path).suffix}",
         format=format_.name,
         feedtype=feedtype,
         note=_APPENDED if is_appended else None,
     )
-    if feedtype == chunk.feedtype or not format_.names_its_feed:
-        _link(path, staged / name)
+    if not _is_restated(chunk, stated):
         return stated
-    return _restate(path, staged / name, chunk, stated, settings)
+    grown = len(_prolog(settings, stated)) - len(_prolog(settings, chunk))
+    return msgspec.structs.replace(stated, bytes=chunk.bytes + grown)
 
 
-def _restate(path: Path, to: Path, before: Chunk, after: Chunk, settings: Settings) -> Chunk:
-    """Copy a chunk with another feedtype in its header; return the new chunk."""
-    head = _encoder(settings, before).prolog()
+def _is_restated(before: Chunk, after: Chunk) -> bool:
+    """Whether a chunk is published with another feedtype in its header."""
+    names_its_feed = by_name(after.format or "").names_its_feed
+    return names_its_feed and after.feedtype != before.feedtype
+
+
+def _stage(before: Chunk, after: Chunk, staged: Path, settings: Settings) -> Chunk:
+    """Link the file of a chunk, or copy it with another feedtype; return the published chunk."""
+    path, to = Path(settings.folder) / before.path, staged / Path(after.path).name
+    if not _is_restated(before, after):
+        _link(path, to)
+        return after
     with path.open("rb") as source, HashedFile(to) as stream:
-        source.seek(len(head))
-        stream.write(_encoder(settings, after).prolog())
+        source.seek(len(_prolog(settings, before)))
+        stream.write(_prolog(settings, after))
         while block := source.read(_COPY_BYTES):
             stream.write(block)
         written = stream.describe(to.name)
-    return msgspec.structs.replace(after, bytes=written.bytes, sha256=written.sha256)
+    return msgspec.structs.replace(after, sha256=written.sha256)
 
 
-def _encoder(settings: Settings, chunk: Chunk) -> Encoder:
+def _prolog(settings: Settings, chunk: Chunk) -> bytes:
     feed = Feed(datasource=chunk.datasource or "", feedtype=chunk.feedtype or "")
     writing = msgspec.structs.replace(settings.writing, feed=feed)
-    return by_name(settings.target.format).make_encoder(writing)
+    return by_name(settings.target.format).make_encoder(writing).prolog()
 
 
 def _parts(account: Account, work: Path, suffix: str) -> list[Path]:
@@ -190,15 +207,21 @@ def _join(parts: list[Path], path: Path) -> None:
                     shutil.copyfileobj(lines, stream, _COPY_BYTES)
 
 
-def _report(
-    account: Account, chunks: list[Chunk], settings: Settings, *, output: Path, spans: list[Span]
+def report_of(
+    account: Account,
+    chunks: list[Chunk],
+    settings: Settings,
+    *,
+    folder: str | None,
+    spans: list[Span],
 ) -> Report:
+    """Return the report of a run that published these chunks."""
     values: dict[str, object] = msgspec.to_builtins(settings, order="sorted")
     for name in ("folder", "has_progress", "sources", "state", "verify"):
         del values[name]
     return Report(
         account=account,
-        folder=str(output),
+        folder=folder,
         chunks=len(chunks),
         chunk_bytes=sum(chunk.bytes for chunk in chunks),
         exit_code=1 if account.rejected else 0,

@@ -14,10 +14,13 @@ _COLUMNS = ("read", "written", "rejected", "filtered")
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The account of a finished run, its folder, and its exit code."""
+    """The account of a finished run, its folder, and its exit code.
+
+    A planned run has no folder.
+    """
 
     account: Account
-    folder: str
+    folder: str | None
     chunks: int
     chunk_bytes: int
     exit_code: int
@@ -40,7 +43,7 @@ def as_json_text(report: Report) -> str:
 
 def as_text(report: Report) -> str:
     """Return the account as a table, then losses, notices, rejects, chunks and file names."""
-    account = report.account
+    account, folder = report.account, report.folder
     lines = _table(account)
     for field, loss in sorted(account.losses.items()):
         name = f"{field} (accepted)" if field in REFUSED else field
@@ -50,18 +53,15 @@ def as_text(report: Report) -> str:
         lines.append(f"notice    {code}: {noted.count:,}, as {noted.first.message}")
     if account.reject_codes:
         codes = _count_codes(account.reject_codes)
-        lines.append(f"rejects   {codes}, in {report.folder}/rejects/")
+        lines.append(f"rejects   {codes}" + (f", in {folder}/rejects/" if folder else ""))
     for code, samples in sorted(account.reject_samples.items()):
         lines += [f"reject    {code}: {sample.message}" for sample in samples]
     if account.filter_codes:
         lines.append(f"filtered  {_count_codes(account.filter_codes)}")
-    return "\n".join(
-        [
-            *lines,
-            f"chunks    {report.chunks}, {report.chunk_bytes:,} bytes, in {report.folder}/chunks/",
-            f"report    {report.folder}/report.json",
-        ]
-    )
+    chunks = f"chunks    {report.chunks}, {report.chunk_bytes:,} bytes"
+    if folder is None:
+        return "\n".join([*lines, chunks])
+    return "\n".join([*lines, f"{chunks}, in {folder}/chunks/", f"report    {folder}/report.json"])
 
 
 def _table(account: Account) -> list[str]:

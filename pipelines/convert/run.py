@@ -41,6 +41,7 @@ from pipelines.convert.settings import (
     check_account,
     check_limits,
     load_sources,
+    read_known_urls,
     remember,
     settings_of,
     source_runs,
@@ -70,7 +71,7 @@ def run(options: ConvertOptions, target: PushSettings | None = None) -> int:
     all chunks were pushed.
     """
     output = Path(options.output)
-    known_urls = _known_urls(options.known_urls)
+    known_urls = read_known_urls(options)
     check_output(output, options)
     runner_of(options)  # raises ConfigError before anything is written
     with ExitStack() as locks:
@@ -176,15 +177,6 @@ def _run_to_file(pipeline: beam.Pipeline, account: beam.PCollection[bytes], path
 
 def _store(account: bytes, path: str) -> None:
     write_by_several(Path(path), account)
-
-
-def _known_urls(path: str | None) -> tuple[str, ...]:
-    if path is None:
-        return ()
-    try:
-        return tuple(Path(path).read_text("utf-8").split())
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"--known-urls {path}: {exc}; expected a URL on each line") from exc
 
 
 def _fingerprint(

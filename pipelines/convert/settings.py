@@ -83,6 +83,17 @@ def settings_of(
     )
 
 
+def read_known_urls(options: ConvertOptions) -> tuple[str, ...]:
+    """Return the URLs to expand deletions by pattern; raise ConfigError if they are unreadable."""
+    path = options.known_urls
+    if path is None:
+        return ()
+    try:
+        return tuple(Path(path).read_text("utf-8").split())
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"--known-urls {path}: {exc}; expected a URL on each line") from exc
+
+
 def read_options(options: ConvertOptions) -> ReadOptions:
     """Return how the formats of the inputs are read."""
     mode = Mode.STRICT if options.strict else Mode.LENIENT

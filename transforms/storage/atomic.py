@@ -23,6 +23,9 @@ SYNC_MARKER = b"feedferryrejects"
 PARTIAL = ".partial"
 """Suffix of an incomplete file."""
 
+NOWHERE = Path(os.devnull)
+"""The folder of files that are counted and hashed, and not stored."""
+
 _BLOCK_BYTES = 1 << 20
 
 
@@ -110,11 +113,12 @@ def write_json(path: Path, value: object) -> None:
 class AtomicFile:
     """A file that is made when there is something to write, hashed, and named when it is complete.
 
-    `written` describes the complete file.
+    `written` describes the complete file. A file in the folder `NOWHERE` is not stored.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._is_stored = path.parent != NOWHERE
         self._partial = path.with_name(path.name + PARTIAL)
         self._stream: HashedFile | None = None
         self.written: WrittenFile | None = None
@@ -130,7 +134,7 @@ class AtomicFile:
             raise unwritable(self._path, exc) from exc
 
     def _open(self) -> HashedFile:
-        self._stream = self._stream or HashedFile(self._partial)
+        self._stream = self._stream or HashedFile(self._partial if self._is_stored else NOWHERE)
         return self._stream
 
     def close(self, *, whole: bool) -> WrittenFile | None:
@@ -140,12 +144,13 @@ class AtomicFile:
         try:
             self._stream.close()
             if whole:
-                os.replace(self._partial, self._path)
+                if self._is_stored:
+                    os.replace(self._partial, self._path)
                 self.written = self._stream.describe(self._path.name)
         except OSError as exc:
             raise unwritable(self._path, exc) from exc
         finally:
-            if self.written is None:
+            if self.written is None and self._is_stored:
                 self._partial.unlink(missing_ok=True)
         return self.written
 

@@ -32,7 +32,7 @@ import msgspec
 from schemas.account import Account, SpanFile
 from schemas.errors import BusyError
 from schemas.span import Span
-from transforms.storage.atomic import WrittenFile, unwritable
+from transforms.storage.atomic import NOWHERE, WrittenFile, unwritable
 from transforms.storage.lock import Lock
 
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
@@ -139,6 +139,37 @@ class Attempt:
 
     def _account_path(self, number: int) -> Path:
         return self._parent.with_name(f"{self._parent.name}.{number}.json")
+
+
+class DryAttempt(Attempt):
+    """An attempt that stores no file: its account says what an attempt would write."""
+
+    def __init__(self, folder: Path, span: Span, *, verify: bool = True) -> None:
+        super().__init__(folder, span, verify=verify)
+        self.folder = NOWHERE
+
+    def find_account(self) -> Account | None:
+        return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+    def path_of(self, name: str) -> str:
+        return f"{self._parent.name}/{name}"
+
+    def file(self, written: WrittenFile) -> SpanFile:
+        return SpanFile(
+            path=self.path_of(written.name),
+            bytes=written.bytes,
+            sha256=written.sha256,
+            modified_ns=0,
+        )
+
+    def commit(self, account: Account) -> Account:
+        return account
 
 
 def is_whole(path: Path, file: SpanFile, *, verify: bool = True) -> bool:
