@@ -1,17 +1,17 @@
-"""The pages about formats: examples work; no key, command, attribute or code is missing.
+"""The pages below docs/: examples work; no key, command, attribute, code, flag or path is wrong.
 
 `pytest --accept` writes what the examples print into their pages; read the difference.
 """
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
 from lxml import etree
 
-from support.pages import Example, examples, laid_out, read_page, run
+from support.pages import Example, Terminal, examples, read_page, terminal
+from support.reference import all_commands
 from support.runs import ROOT, keep_levels
 from transforms.formats import FORMATS
 from transforms.formats.command_stream.syntax import COMMAND_NAMES
@@ -20,19 +20,46 @@ from transforms.sources.programs import config
 
 FOLDER = "docs/formats"
 PAGES = {path.stem: read_page(f"{FOLDER}/{path.name}") for path in (ROOT / FOLDER).glob("*.md")}
+ALL_PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
+    for path in sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
+}
 NAMES = [*(source.name for source in SOURCES), *(format_.name for format_ in FORMATS)]
-EXAMPLES = [(name, example) for name in sorted(PAGES) for example in examples(PAGES[name])]
+EXAMPLES = [
+    (name, example)
+    for name, text in ALL_PAGES.items()
+    if name.startswith("docs/")
+    for example in examples(text)
+]
 STREAM_PAGES = (
     *("command-streams", "lister-stream", "retriever-stream", "authorizer-stream", "command"),
 )
 DTDS = {"gsafeed-5": "gsa-feed", "gsafeed-7": "gsa-feed", "xmlgroups": "gsa-groups"}
+COMMANDS = {
+    name: {
+        option
+        for parameter in context.command.get_params(context)
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    for name, context in all_commands()
+}
+"""The flags of each command, by its words."""
 YAML_KEYS = {
     field.encode_name
     for struct in (config.Programs, config.User)
     for field in msgspec.structs.fields(struct)
 }
 
-_LINK = re.compile(r"\]\(([\w.-]+\.md)(?:#[\w-]+)?\)")
+_LINK = re.compile(r"\]\((?!https?:)([\w./-]+)")
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+_COMMAND_LINE = re.compile(r"^(?:\$ )?(?:\./run_local\.sh|feedferry) ((?:.*\\\n)*.+)", re.MULTILINE)
+_PATH = re.compile(r"`((?:docs|pipelines|schemas|tests|transforms)/[\w./-]+)`")
+_FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+FOREIGN_FLAGS = {
+    *("--accept", "--batch", "--direct", "--filter", "--mirror", "--noout", "--prism", "--stream"),
+}
+"""Flags of other programs, in the text of pages."""
+
 _CODE = re.compile(
     r'(?:RecordError|ProgramError|BadRange|_reject|_note|_notice|\bnotice)\(\s*"([a-z0-9-]+)"'
     r'|\bcode(?:, reason)? ?= ?"([a-z0-9-]+)"|_TOO_LARGE = "([a-z0-9-]+)"'
@@ -61,13 +88,13 @@ def table_rows(*pages: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def folder_of_page(
+def page(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Path]:
-    """The working folder of a page, in which its examples run one after another."""
+) -> Iterator[Terminal]:
+    """A terminal in the folder of a page, in which its examples run one after another."""
     name: str = request.param
-    with laid_out(PAGES[name], tmp_path_factory.mktemp(name)) as folder:
-        yield folder
+    with terminal(ALL_PAGES[name], tmp_path_factory.mktemp("page")) as opened:
+        yield opened
 
 
 @pytest.fixture(autouse=True)
@@ -78,37 +105,65 @@ def levels() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("folder_of_page", "name", "example"),
+    ("page", "name", "example"),
     [(name, name, example) for name, example in EXAMPLES],
-    ids=lambda value: " ".join(value.words) if isinstance(value, Example) else str(value),
-    indirect=["folder_of_page"],
+    ids=lambda value: value.command if isinstance(value, Example) else str(value),
+    indirect=["page"],
     scope="module",
 )
-@pytest.mark.usefixtures("folder_of_page")
 def test_an_example_prints_the_documented_output(
-    name: str,
-    example: Example,
-    capsys: pytest.CaptureFixture[str],
-    pytestconfig: pytest.Config,
+    name: str, example: Example, page: Terminal, pytestconfig: pytest.Config
 ) -> None:
-    code = run(example)
-    out, err = capsys.readouterr()
-    if pytestconfig.getoption("--accept") and example.printed:
-        path = ROOT / FOLDER / f"{name}.md"
-        path.write_text(path.read_text("utf-8").replace(example.printed, out), "utf-8")
-        return
-    assert (code in {0, 1}, out) == (True, example.printed or out), err
+    page.check(example, accept_in=ROOT / name if pytestconfig.getoption("--accept") else None)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_format_has_a_page_with_an_example_and_a_link_in_the_index(name: str) -> None:
     assert f"]({name}.md)" in PAGES["index"]
-    assert name in {page for page, _ in EXAMPLES}
+    assert f"{FOLDER}/{name}.md" in {page for page, _ in EXAMPLES}
 
 
-def test_links_lead_to_pages() -> None:
-    links = {link for page in PAGES.values() for link in _LINK.findall(page)}
-    assert sorted(link for link in links if link.removesuffix(".md") not in PAGES) == []
+def test_links_and_paths_in_pages_lead_to_files() -> None:
+    wrong = [
+        f"{name}: {path}"
+        for name, text in ALL_PAGES.items()
+        for folder, pattern in (((ROOT / name).parent, _LINK), (ROOT, _PATH))
+        for path in pattern.findall(text)
+        if "NAME" not in path and not (folder / path).exists()
+    ]
+    assert wrong == []
+
+
+def test_each_command_line_of_a_page_has_a_command_and_flags_that_exist() -> None:
+    wrong = [
+        f"{name}: feedferry {line}"
+        for name, text in ALL_PAGES.items()
+        for line in _COMMAND_LINE.findall("\n".join(_FENCED.findall(text)))
+        if not is_known(line.replace("\\\n", " "))
+    ]
+    assert wrong == []
+
+
+def is_known(line: str) -> bool:
+    """Whether the words after `feedferry` are a command that has all these flags."""
+    words = line.partition(" -- ")[0].split()
+    names = [name for name in COMMANDS if name.split() == words[: len(name.split())]]
+    if not names:
+        return words[0] in {"#", "test", "--help", "--version", "COMMAND", "VERB"}
+    return {*_FLAG.findall(line.partition(" -- ")[0])} <= COMMANDS[max(names, key=len)] | {"--help"}
+
+
+def test_each_flag_in_the_text_of_a_page_exists() -> None:
+    known = {"--help", "--version"}.union(FOREIGN_FLAGS, *COMMANDS.values())
+    wrong = [
+        f"{name}: {flag}"
+        for name, text in ALL_PAGES.items()
+        if name != "CHANGELOG.md"  # which also names flags that no longer exist
+        for code in re.findall(r"`[^`\n]+`", _FENCED.sub("", text))
+        for flag in _FLAG.findall(code)
+        if flag not in known
+    ]
+    assert wrong == []
 
 
 def test_each_command_is_in_a_table() -> None:

@@ -1,0 +1,85 @@
+"""The documentation site: every page is in its navigation, and no link is broken."""
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+from lxml import html
+
+from support.reference import command_pages
+from support.runs import ROOT
+
+CONFIG = ROOT / ".ci" / "mkdocs.yml"
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "commands"
+
+
+def site_hooks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("site_hooks", CONFIG.with_name("site_hooks.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def navigation() -> list[str]:
+    """Return the pages of the navigation."""
+    nav: Any = yaml.safe_load(CONFIG.read_text("utf-8"))["nav"]
+    hooks = site_hooks()
+    pages: list[str] = hooks.pages(hooks.complete(nav, DOCS))
+    return pages
+
+
+def test_each_page_has_one_entry_in_the_navigation() -> None:
+    named = navigation()
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    cures = [f"docs/{page}: add {page} to nav in .ci/mkdocs.yml" for page in pages - {*named}]
+    cures += [f"docs/{page}: in nav of .ci/mkdocs.yml, but no page" for page in {*named} - pages]
+    assert sorted(cures) == []
+    assert sorted(named) == sorted(pages)
+
+
+def test_the_pages_of_commands_match_the_help(pytestconfig: pytest.Config) -> None:
+    pages = command_pages()
+    if pytestconfig.getoption("--accept"):
+        REFERENCE.mkdir(exist_ok=True)
+        for path in {*REFERENCE.iterdir()} - {REFERENCE / name for name in pages}:
+            path.unlink()
+        for name, text in pages.items():
+            (REFERENCE / name).write_text(text, "utf-8")
+    written = {path.name: path.read_text("utf-8") for path in REFERENCE.iterdir()}
+    changed = sorted(name for name in {*pages, *written} if pages.get(name) != written.get(name))
+    assert changed == [], "write them with: pytest tests/test_site.py --accept"
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_broken_link_and_needs_no_other_host(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    command = [sys.executable, "-P", "-m", "mkdocs", "build", "--strict", "--quiet"]
+    built = subprocess.run(
+        [*command, "--config-file", CONFIG, "--site-dir", site],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    paths = sorted(site.rglob("*.html"))
+    assert len(paths) == len(navigation()) + len([site / "404.html"])
+    assert [(path.name, url) for path in paths for url in loaded_urls(path) if "//" in url] == []
+
+
+def loaded_urls(path: Path) -> Iterator[str]:
+    """Yield what a browser loads together with a page."""
+    page = html.fromstring(path.read_bytes())
+    for element, _, url, _ in page.iterlinks():
+        is_hint = element.tag == "link" and element.get("rel") in {"canonical", "prev", "next"}
+        if element.tag != "a" and not is_hint:
+            yield url
