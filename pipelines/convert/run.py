@@ -42,12 +42,11 @@ from pipelines.convert.settings import (
     check_limits,
     load_sources,
     read_known_urls,
-    remember,
     settings_of,
     source_runs,
     split_sources,
-    store_generation,
 )
+from pipelines.convert.state_update import remember, store_generation, store_update
 from pipelines.push.run import print_account, push_and_report
 from pipelines.push.run_folder import read_manifest, receipts_folder, record_push
 from schemas.account import Account
@@ -63,6 +62,29 @@ from transforms.storage.atomic import write_by_several
 _log = logging.getLogger(__name__)
 
 
+class Conversion(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversion before its first write: its options, and its inputs as they are now.
+
+    `configs` are the configurations of the inputs that are not files of records. Conversions with
+    the same fingerprint write the same output.
+    """
+
+    options: ConvertOptions
+    known_urls: tuple[str, ...]
+    spans: list[Span]
+    configs: dict[str, SourceConfig]
+    fingerprint: str
+
+    @property
+    def output(self) -> Path:
+        return Path(self.options.output)
+
+    @property
+    def work(self) -> Path:
+        """The folder from which it is resumed."""
+        return self.output / WORK / self.fingerprint
+
+
 def run(options: ConvertOptions, target: PushSettings | None = None) -> int:
     """Convert, publish and print the account, then push to the target if there is one.
 
@@ -71,50 +93,69 @@ def run(options: ConvertOptions, target: PushSettings | None = None) -> int:
     all chunks were pushed.
     """
     output = Path(options.output)
-    known_urls = read_known_urls(options)
     check_output(output, options)
-    runner_of(options)  # raises ConfigError before anything is written
     with ExitStack() as locks:
         locks.enter_context(locked_output(output))
-        spans, configs = _list_sources(options, output / WORK / STDIN_COPY)
+        conversion = list_inputs(options)
         if options.state is not None:
             locks.enter_context(locked_state(Path(options.state)))
-        fingerprint = _fingerprint(options, known_urls, spans, configs)
-        work = open_run_folder(output, fingerprint, options)
-        settings = settings_of(options, known_urls, work, configs)
-        sources = source_runs(spans, settings, options)
-        store_generation(settings)
-        FileSystems.set_options(pipeline_options(options))
-        try:
-            parts = list(split_sources(sources))
-        finally:
-            seal(work)
-        account = _convert(parts, settings, options)
-        report = publish(account, settings, output=output, spans=spans)
-        is_text = options.report_format is ReportFormat.TEXT
-        click.echo(as_text(report) if is_text else as_json_text(report))
-        print_defects(account.defects, folder=report.folder)
-        exit_code = report.exit_code
+        exit_code = convert(conversion)
         if target is not None:
-            pushed = _push(output, target, options)
+            pushed = push(output, target, options)
             exit_code = pushed.exit_code or exit_code
             if pushed.stopped is not None:
                 return exit_code
-        remember(sources, account)
-        close_run_folder(work)
+        remember(conversion.work, options.state)
+        close_run_folder(conversion.work)
     return exit_code
 
 
-def _list_sources(
-    options: ConvertOptions, stdin_copy: Path
-) -> tuple[list[Span], dict[str, SourceConfig]]:
-    """Return the inputs, and the configurations of those that are not files of records."""
+def list_inputs(options: ConvertOptions) -> Conversion:
+    """Return the conversion of the inputs; write nothing but a copy of standard input.
+
+    Raise ConfigError for options or inputs that cannot be used.
+    """
+    known_urls = read_known_urls(options)
+    runner_of(options)  # raises ConfigError before anything is written
+    stdin_copy = Path(options.output) / WORK / STDIN_COPY
     try:
         spans = list_spans(options, stdin_copy=stdin_copy)
-        return spans, load_sources(spans, options)
+        configs = load_sources(spans, options)
     except ConfigError:
         stdin_copy.unlink(missing_ok=True)
         raise
+    return Conversion(
+        options=options,
+        known_urls=known_urls,
+        spans=spans,
+        configs=configs,
+        fingerprint=_fingerprint(options, known_urls, spans, configs),
+    )
+
+
+def convert(conversion: Conversion) -> int:
+    """Convert, publish and print the account; return the exit code.
+
+    The output folder and the state are locked by the caller. What was converted before an
+    interruption is not converted again.
+    """
+    options, spans = conversion.options, conversion.spans
+    work = open_run_folder(conversion.output, conversion.fingerprint, options)
+    settings = settings_of(options, conversion.known_urls, work, conversion.configs)
+    sources = source_runs(spans, settings, options)
+    store_generation(settings)
+    FileSystems.set_options(pipeline_options(options))
+    try:
+        parts = list(split_sources(sources))
+    finally:
+        seal(work)
+    account = _convert(parts, settings, options)
+    store_update(sources, account)
+    report = publish(account, settings, output=conversion.output, spans=spans)
+    is_text = options.report_format is ReportFormat.TEXT
+    click.echo(as_text(report) if is_text else as_json_text(report))
+    print_defects(account.defects, folder=report.folder)
+    return report.exit_code
 
 
 def _convert(parts: list[Span], settings: Settings, options: ConvertOptions) -> Account:
@@ -140,7 +181,7 @@ def _convert(parts: list[Span], settings: Settings, options: ConvertOptions) -> 
     return account
 
 
-def _push(output: Path, target: PushSettings, options: ConvertOptions) -> PushAccount:
+def push(output: Path, target: PushSettings, options: ConvertOptions) -> PushAccount:
     """Push the published chunks: in this process, or with --runner by a worker of the runner."""
     limit = options.max_rejects
     settings = replace(

@@ -1,9 +1,8 @@
 """The settings and the sources of a run, and the check of its account.
 
-Sources are loaded and split before the pipeline, and remembered after it. Everything that a source
-reports before the pipeline is kept in the folder of the run, so that a run that is started again
-continues with the same spans. The state of a source is updated when all that the run made is
-published, and not before.
+Sources are loaded and split before the pipeline. Everything that a source reports before the
+pipeline is kept in the folder of the run, so that a run that is started again continues with the
+same spans.
 
 **Spec** (of the limits of groups): Feeds Protocol Developer's Guide 7.x, "Feeding Groups to the
 Search Appliance" (three million members), "Creating a Groups Feed Client" (1 GB).
@@ -33,8 +32,7 @@ from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import Mode, ReadOptions, WriteOptions, by_name
 from transforms.sources import SOURCES, SourceConfig, SourceOptions, SourceRun, source_of
-from transforms.storage.atomic import whole_file
-from transforms.storage.state import check_state, open_state
+from transforms.storage.state import check_state
 
 STDOUT = "-"
 """The output of verbs that write no files."""
@@ -43,7 +41,6 @@ MAX_MEMBERS = 3_000_000
 MAX_BYTES = 1_000_000_000
 WARNED_PERCENT = 90
 
-_GENERATION = "generation"
 _STOPS: dict[int, type[FeedferryError]] = {
     ConfigError.exit_code: ConfigError,
     StoppedError.exit_code: StoppedError,
@@ -161,25 +158,6 @@ def refuse_shared_urls(runs: Sequence[SourceRun[Any]]) -> None:
     """Raise ConfigError where sources that were split would send one URL twice."""
     for source in SOURCES:
         source.check_runs([run for run in runs if source_of(run.span) is source])
-
-
-def store_generation(settings: Settings) -> None:
-    """Store the generation of the state in the folder of the run, once."""
-    path = Path(settings.folder) / _GENERATION
-    if settings.state is not None and not path.exists():
-        with open_state(Path(settings.state)) as state, whole_file(path) as stream:
-            stream.write(str(state.generation).encode())
-
-
-def remember(runs: Sequence[SourceRun[Any]], account: Account) -> None:
-    """Update the state after a successful run, if it has one; this may be repeated.
-
-    `account` is that of the run: it names the files in which the spans wrote what they saw.
-    """
-    for run in runs:
-        if run.options.state is not None:
-            generation = int((run.work / _GENERATION).read_text())
-            source_of(run.span).remember(run, account, generation=generation)
 
 
 def check_account(account: Account) -> None:

@@ -153,6 +153,9 @@ class Source(Generic[Config]):
     has_state: ClassVar[bool] = False
     """Whether a state can remember what was sent."""
 
+    config_type: ClassVar[type[msgspec.Struct]]
+    """The type of the configuration, if the source `has_state`."""
+
     lists_documents: ClassVar[bool] = True
     """Whether each document is known before it is read: a reject is then a missing document."""
 

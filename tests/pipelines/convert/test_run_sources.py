@@ -9,15 +9,10 @@ from msgspec.structs import replace
 
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.convert.inputs import list_spans
-from pipelines.convert.settings import (
-    load_sources,
-    remember,
-    settings_of,
-    source_runs,
-    split_sources,
-    store_generation,
-)
-from schemas.account import Account, merge
+from pipelines.convert.run_folder import seal
+from pipelines.convert.settings import load_sources, settings_of, source_runs, split_sources
+from pipelines.convert.state_update import remember, store_generation, store_update
+from schemas.account import merge
 from schemas.choices import SpoolHistory
 from schemas.errors import ConfigError, FatalError, StoppedError
 from schemas.sent_document import SentDocument, StateChange
@@ -186,28 +181,39 @@ def test_a_listing_that_is_not_safe_is_not_kept(here: Path) -> None:
     assert not Path("work/00000-00000.listing").exists()
 
 
-def converted(chosen: ConvertOptions) -> tuple[list[SourceRun[Any]], Account]:
-    """The sources of a run, and its account."""
+def converted(chosen: ConvertOptions) -> Path:
+    """Convert, and return the folder of the run, which has still to be remembered."""
     settings, runs = load(chosen)
     store_generation(settings)
-    return runs, merge(convert(part, settings) for part in list(split_sources(runs)))
+    parts = list(split_sources(runs))
+    seal(Path(settings.folder))
+    store_update(runs, merge(convert(part, settings) for part in parts))
+    return Path(settings.folder)
 
 
 def test_a_state_is_updated_to_the_documents_that_were_seen(here: Path) -> None:
     put(here / "docs/a.txt", b"x")
     known(here, "b.txt", *map(str, range(9)))
-    remember(*converted(options(state="s", max_delete_percent=100)))
+    remember(converted(options(state="s", max_delete_percent=100)), "s")
     with open_state(here / "s") as state:
         assert [document.key for document in state.documents()] == ["a.txt"]
 
 
 def test_a_state_that_another_run_has_updated_is_kept(here: Path) -> None:
     put(here / "docs/a.txt", b"x")
-    runs, account = converted(options(state="s"))
+    work = converted(options(state="s"))
     known(here, "z.txt")
     with pytest.raises(FatalError) as caught:
-        remember(runs, account)
+        remember(work, "s")
     assert str(caught.value) == (
         f"{here}/s: generation 1; expected 0: another run has updated this state; start again with"
         " --fresh to compare the source with the new state"
     )
+
+
+def test_a_state_is_not_updated_from_a_damaged_listing(here: Path) -> None:
+    put(here / "docs/a.txt", b"x")
+    work = converted(options(state="s"))
+    (work / "00000-00000.listing").write_bytes(b"")
+    with pytest.raises(FatalError, match="files of the run are damaged; expected them as they"):
+        remember(work, "s")

@@ -28,6 +28,7 @@ class DatabaseSource(Source[RowMapping]):
     span_formats = frozenset({DATABASE})
     makes_urls = True
     has_state = True
+    config_type = RowMapping
     keeps_rejected = True
     counts_contents = True
 

@@ -73,6 +73,7 @@ class TreeSource(Source[Tree]):
     is_folder = True
     makes_urls = True
     has_state = True
+    config_type = Tree
     counts_contents = True
 
     def matches(self, name: str) -> bool:

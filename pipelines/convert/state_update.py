@@ -1,0 +1,85 @@
+"""The update of a source's state: prepared before a run is published, made after it is pushed.
+
+It is kept in the folder of the run. A run that is killed between both goes on without its source
+and its options, which may have changed meanwhile.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pipelines.convert.publish import check_files
+from pipelines.convert.run_folder import is_sealed
+from schemas.account import Account, SpanFile
+from schemas.errors import FatalError
+from schemas.span import Span
+from transforms.convert import Settings
+from transforms.formats import ReadOptions
+from transforms.sources import SourceOptions, SourceRun, source_of
+from transforms.storage.atomic import whole_file
+from transforms.storage.state import open_state
+
+_GENERATION = "generation"
+_UPDATE = "state-update.json"
+
+
+class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """The source of a run with a state, and the files that its spans wrote."""
+
+    span: Span
+    config: msgspec.Raw
+    files: list[SpanFile]
+
+
+def store_generation(settings: Settings) -> None:
+    """Store the generation of the state in the folder of the run, once."""
+    path = Path(settings.folder) / _GENERATION
+    if settings.state is not None and not path.exists():
+        with open_state(Path(settings.state)) as state, whole_file(path) as stream:
+            stream.write(str(state.generation).encode())
+
+
+def store_update(
+    runs: Sequence[SourceRun[Any]],  # Any: each source has its own configuration
+    account: Account,
+) -> None:
+    """Store how the state will be updated, if the run has one; it has one source then."""
+    for run in runs:
+        if run.options.state is not None:
+            config = msgspec.Raw(msgspec.json.encode(run.config))
+            update = StateUpdate(span=run.span, config=config, files=account.files)
+            with whole_file(run.work / _UPDATE) as stream:
+                stream.write(msgspec.json.encode(update))
+
+
+def remember(work: Path, state: str | None) -> None:
+    """Update the state after a successful run, if it has one; this may be repeated.
+
+    Raises FatalError if files of the run are damaged.
+    """
+    if state is None:
+        return
+    path = work / _UPDATE
+    try:
+        update = msgspec.json.decode(path.read_bytes(), type=StateUpdate)
+    except (OSError, msgspec.DecodeError) as exc:
+        raise FatalError(
+            f"{path}: {exc}; expected the update of {state}: begin again with --fresh"
+        ) from exc
+    if not is_sealed(work, verify=True):
+        raise FatalError(
+            f"{work}: files of the run are damaged; expected them as they were written: begin again"
+            " with --fresh"
+        )
+    account, source = Account(files=update.files), source_of(update.span)
+    check_files(account, work, verify=True)
+    run = SourceRun(
+        span=update.span,
+        config=msgspec.json.decode(update.config, type=source.config_type),
+        work=work.absolute(),
+        reading=ReadOptions(),
+        options=SourceOptions(to_format="", state=str(Path(state).absolute())),
+    )
+    source.remember(run, account, generation=int((work / _GENERATION).read_text()))
