@@ -56,7 +56,17 @@ _COMMAND_LINE = re.compile(r"^(?:\$ )?(?:\./run_local\.sh|feedferry) ((?:.*\\\n)
 _PATH = re.compile(r"`((?:docs|pipelines|schemas|tests|transforms)/[\w./-]+)`")
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 FOREIGN_FLAGS = {
-    *("--accept", "--batch", "--direct", "--filter", "--mirror", "--noout", "--prism", "--stream"),
+    *(
+        "--accept",
+        "--batch",
+        "--config-file",
+        "--direct",
+        "--filter",
+        "--mirror",
+        "--noout",
+        "--prism",
+        "--stream",
+    ),
 }
 """Flags of other programs, in the text of pages."""
 

@@ -1,6 +1,7 @@
 """The pages of the command reference, as the help texts of the commands have them."""
 
 import inspect
+import re
 from collections.abc import Iterator
 
 import click
@@ -8,6 +9,7 @@ import click
 from pipelines.cli.main import feedferry
 from pipelines.cli.verb import Verb
 
+_FLAG = re.compile(r"(?<!\S)--?[a-z][\w-]*(?![\w.])")
 _INDEX = """\
 # Commands
 
@@ -65,7 +67,7 @@ def _lines(context: click.Context, heading: str) -> Iterator[str]:
         if title:
             yield from (f"{heading}# {title}", "")
         yield from ("| flag | effect |", "|---|---|")
-        yield from (f"| `{_cell(flag)}` | {_cell(text)} |" for flag, text in section)
+        yield from (f"| `{_cell(flag)}` | {_marked(_cell(text))} |" for flag, text in section)
         yield ""
 
 
@@ -95,7 +97,7 @@ def _help(text: str, heading: str) -> Iterator[str]:
                 yield from (f"{heading} Exit codes", "", "| code | meaning |", "|---|---|")
                 yield from (*_codes(body), "")
             case _:
-                yield from (*lines, "")
+                yield from (*(_marked(line) for line in lines), "")
 
 
 def _codes(body: str) -> Iterator[str]:
@@ -108,7 +110,14 @@ def _codes(body: str) -> Iterator[str]:
             rows[-1] += f" {line.strip()}"
     for row in rows:
         code, _, meaning = row.partition(" ")
-        yield f"| {code} | {_cell(meaning)} |"
+        yield f"| {code} | {_marked(_cell(meaning))} |"
+
+
+def _marked(text: str) -> str:
+    """Mark the flags in a text as code."""
+    parts = text.split("`")
+    parts[::2] = [_FLAG.sub(r"`\g<0>`", part) for part in parts[::2]]
+    return "`".join(parts)
 
 
 def _cell(text: str) -> str:
