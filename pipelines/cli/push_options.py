@@ -148,6 +148,9 @@ class PushOptions(DisplayOptions, frozen=True, kw_only=True):
         ),
     ] = None
     replay: Annotated[bool, Flag("Send accepted chunks again.", _PUSH)] = False
+    allow_older: Annotated[
+        bool, Flag("Push a run of a job although a newer one was pushed.", _PUSH)
+    ] = False
     keep: Annotated[Keep, Flag("Chunk files to keep after the push.", _PUSH)] = Keep.ALL
     dry_run: Annotated[
         bool, Flag("Show what would be sent; send nothing.", _PUSH, names=("-n", "--dry-run"))

@@ -7,7 +7,6 @@
     RUNS/generations.jsonl        shared by all jobs
 """
 
-import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,13 +15,19 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError, FatalError
+from schemas.errors import ConfigError
 from schemas.run_record import RUN_RECORD, RunRecord
-from transforms.storage.atomic import whole_file
-from transforms.storage.journal import sync_file
+from transforms.storage.journal import Journal, read_journal
+from transforms.storage.lock import waiting_lock
+from transforms.storage.run_record import read_run, write_run
+
+__all__ = ["find_home", "find_run", "read_run", "runs_of"]  # the functions that others use
 
 RUNS = "runs"
 """The folder of all runs, next to the job file unless the job names another one."""
+
+GENERATIONS = "generations.jsonl"
+"""The runs of all jobs in a folder of runs, in the order in which they began."""
 
 STATE = "state"
 """The state of a job's source, in the folder of the job."""
@@ -30,6 +35,12 @@ STATE = "state"
 _RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}")
 _RUN_FILES = (RUN_RECORD, "manifest.jsonl", "report.json")
 _JOB_FILES = (".yaml", ".yml")
+
+
+class _Generation(msgspec.Struct, frozen=True, kw_only=True):
+    generation: int
+    run: str
+    job: str | None
 
 
 class _JobPlace(msgspec.Struct):
@@ -44,29 +55,19 @@ def new_run_id(now: datetime) -> str:
     return f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid4().hex[:4]}"
 
 
-def read_run(folder: Path) -> RunRecord | None:
-    """Return the record of a run, None for a folder without one; raise FatalError if damaged."""
-    path = folder / RUN_RECORD
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=RunRecord)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as exc:
-        raise FatalError(f"{path}: {exc.strerror}; expected a readable file") from exc
-    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-        raise FatalError(
-            f"{path}: {exc}; expected the record of a run: restore it, or move the folder away"
-        ) from exc
-
-
-def write_run(folder: Path, record: RunRecord) -> RunRecord:
-    """Write the record of a run, which is on the disk on return; return it."""
-    with whole_file(folder / RUN_RECORD) as stream:
-        stream.write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    sync_file(folder)
-    return record
+def next_generation(runs: Path, record: RunRecord) -> RunRecord:
+    """Return the record with the next generation of a folder of runs; no other run gets it."""
+    path = runs / GENERATIONS
+    with waiting_lock(runs / f".{GENERATIONS}.lock"):
+        lines = list(read_journal(path))
+        last = msgspec.json.decode(lines[-1].text, type=_Generation).generation if lines else 0
+        line = _Generation(generation=last + 1, run=record.id, job=record.job)
+        journal = Journal(path, size=lines[-1].end if lines else 0)
+        try:
+            journal.append(msgspec.json.encode(line) + b"\n")
+        finally:
+            journal.close()
+    return replace(record, generation=last + 1)
 
 
 def runs_of(home: Path) -> list[RunRecord]:

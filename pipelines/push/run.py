@@ -25,6 +25,7 @@ from pipelines.push.run_folder import (
 )
 from schemas.account import Chunk
 from schemas.errors import ConfigError
+from transforms.sinks.push.generations import check_generation
 from transforms.sinks.push.outcome import PushAccount, PushProgress, outcomes_of
 from transforms.sinks.push.push_plan import check_several_full, plan_chunks
 from transforms.sinks.push.pusher import Pusher
@@ -46,6 +47,7 @@ def run(options: PushOptions, target: PushSettings) -> int:
         keep=options.keep,
         can_empty=options.allow_empty_full,
         replay=options.replay,
+        allow_older=options.allow_older,
         groups_mode=options.groups_mode,
     )
     folders = _run_folders(options)
@@ -126,6 +128,7 @@ def _print_plan(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> 
     planned = plan_chunks(chunks, settings)
     outcomes = outcomes_of(planned, Receipts(folder, planned, settings).read())
     remaining = [outcome.chunk for outcome in outcomes if not outcome.allows_next]
+    check_generation(root, remaining, settings)
     click.echo(plan_text(remaining, settings))
 
 

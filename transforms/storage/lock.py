@@ -1,4 +1,4 @@
-"""Exclusive locks between processes. No process waits for one.
+"""Exclusive locks between processes. No process waits for one that is held for long.
 
 A lock is an flock of a file, so the kernel releases it when the process ends in any way. On NFS it
 also excludes processes on other machines, if the mount supports locks.
@@ -7,6 +7,8 @@ also excludes processes on other machines, if the mount supports locks.
 import fcntl
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Self
 
@@ -40,6 +42,14 @@ class Lock:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+@contextmanager
+def waiting_lock(path: Path) -> Iterator[None]:
+    """Hold the lock on a file during the block, which must be short; wait for other processes."""
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _locked(path: Path, *, where: str, by: str) -> IO[bytes]:

@@ -10,12 +10,12 @@ from pipelines.job.folders import (
     find_home,
     find_run,
     new_run_id,
-    read_run,
+    next_generation,
     runs_of,
-    write_run,
 )
 from schemas.errors import ConfigError, FatalError
 from schemas.run_record import Phase, RunRecord
+from transforms.storage.run_record import read_run, write_run
 
 NIGHT = datetime(2026, 11, 22, 2, tzinfo=UTC)
 FIRST, SECOND = "20261121T020000Z-00ab", "20261122T020000Z-00aa"
@@ -79,3 +79,15 @@ def test_an_unknown_job_is_refused_with_the_known_ones(here: Path) -> None:
     make_runs(Path("runs/people"))
     with pytest.raises(ConfigError, match=r"'peple': no such job; expected a job file, .*: runs/"):
         find_run("peple")
+
+
+def test_each_run_in_a_folder_of_runs_gets_the_next_generation(tmp_path: Path) -> None:
+    first = next_generation(tmp_path, RunRecord(id=FIRST, job="people", started_at=NIGHT))
+    with (tmp_path / "generations.jsonl").open("ab") as torn:
+        torn.write(b'{"generation":')
+    second = next_generation(tmp_path, RunRecord(id=SECOND, job="wiki", started_at=NIGHT))
+    assert (first.generation, second.generation) == (1, 2)
+    assert (tmp_path / "generations.jsonl").read_text() == (
+        f'{{"generation":1,"run":"{FIRST}","job":"people"}}\n'
+        f'{{"generation":2,"run":"{SECOND}","job":"wiki"}}\n'
+    )

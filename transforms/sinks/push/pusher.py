@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +31,7 @@ from schemas.feed import INCREMENTAL
 from schemas.receipt import ChunkState, Receipt
 from transforms.retry import RetryPauses
 from transforms.sinks.push.chunk_parts import ChunkSplitter, whole_chunk
+from transforms.sinks.push.generations import claimed_datasources
 from transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
     ApplianceResponse,
@@ -317,18 +319,22 @@ class Pusher:
         """Push all chunks that are not settled yet; return the account of the whole run.
 
         Chunks are below `root`; the push writes its own files to `folder`. Raises ConfigError
-        before anything is sent, SourceError if a file is missing, and BusyError if another push has
-        the folder. Any later end of the push is stated in the account; a push that is started again
-        continues.
+        before anything is sent, also if a newer run was pushed, SourceError if a file is missing,
+        and BusyError if another push has the folder or the datasource. Any later end of the push is
+        stated in the account; a push that is started again continues.
         """
         settings, started = self._settings, time.monotonic()
         planned = plan_chunks(chunks, settings)
-        with Receipts(folder, planned, settings, disk=self._disk) as receipts:
+        with ExitStack() as claims:
+            receipts = claims.enter_context(Receipts(folder, planned, settings, disk=self._disk))
             chunks = [chunk for chunk in planned if settings.update_index or not is_update(chunk)]
             earlier = outcomes_of(chunks, receipts.all())
             remaining = [outcome.chunk for outcome in earlier if not outcome.allows_next]
             for chunk in remaining:  # a full part deletes what missing files could not bring back
                 whole_chunk(chunk, root)
+            if remaining:
+                claim = claimed_datasources(root, remaining, settings, disk=self._disk)
+                claims.enter_context(claim)
             self._progress.add_earlier(earlier)
             sender = ChunkSender(
                 settings=settings,

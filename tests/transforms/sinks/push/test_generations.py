@@ -1,0 +1,144 @@
+"""An older run is not pushed over a newer one of its job, nor over one that a full feed undoes."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from schemas.account import Chunk
+from schemas.errors import BusyError, ConfigError, FatalError
+from schemas.run_record import RunRecord
+from support.fake_appliance import GSA, SUCCESS, FakeClient, chunk_of
+from transforms.sinks.push.generations import claimed_datasources
+from transforms.sinks.push.outcome import PushAccount, PushProgress
+from transforms.sinks.push.pusher import Pusher
+from transforms.sinks.push.settings import PushSettings
+from transforms.sinks.push.throttle.gate import StopSignal
+from transforms.storage.run_record import write_run
+
+NIGHT = datetime(2026, 11, 22, 2, tzinfo=UTC)
+
+
+class Runs:
+    """A folder of runs, and an appliance that accepts all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.client = FakeClient(lambda sent: SUCCESS)
+
+    def make(
+        self, job: str, generation: int | None, *, feedtype: str = "incremental"
+    ) -> tuple[Path, Sequence[Chunk]]:
+        root = self.folder / job / f"{generation}"
+        chunk = chunk_of(root, 1, [f"{job}-{generation}"], feedtype=feedtype)
+        record = RunRecord(id=root.name, job=job, generation=generation, started_at=NIGHT)
+        write_run(root, record)
+        return root, [chunk]
+
+    def push(
+        self, job: str, generation: int | None, *, feedtype: str = "incremental", **more: bool
+    ) -> PushAccount:
+        root, chunks = self.make(job, generation, feedtype=feedtype)
+        settings = PushSettings(appliance=GSA, **more)  # type: ignore[arg-type]  # bools only
+        progress = PushProgress(lambda message: None)
+        pusher = Pusher(settings, stop=StopSignal(), progress=progress, client=self.client)
+        return pusher.push(chunks, root=root, folder=root / "push")
+
+    def names(self) -> list[str]:
+        return [name for sent in self.client.sent for name in sent.names]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    return Runs(tmp_path / "runs")
+
+
+def test_an_older_run_of_a_job_is_refused_before_anything_is_sent(runs: Runs) -> None:
+    runs.push("people", 2)
+    with pytest.raises(ConfigError) as caught:
+        runs.push("people", 1)
+    assert str(caught.value) == (
+        f"{runs.folder}/people/1: generation 1 of people; generation 2 of people was already pushed"
+        f" to {GSA.url}: expected a newer run, because this one would replace newer documents:"
+        " begin a new run with --fresh, or give --allow-older"
+    )
+    assert runs.names() == ["people-2"]
+
+
+def test_an_older_run_is_pushed_if_that_is_allowed(runs: Runs) -> None:
+    runs.push("people", 2)
+    assert runs.push("people", 1, allow_older=True).exit_code == 0
+    assert runs.names() == ["people-2", "people-1"]
+
+
+def test_a_push_of_the_newest_run_is_continued_and_repeated(runs: Runs) -> None:
+    runs.push("people", 2)
+    assert runs.push("people", 2).earlier_chunks == 1
+    assert runs.push("people", 2, replay=True).exit_code == 0
+    assert runs.names() == ["people-2", "people-2"]
+
+
+def test_a_run_with_nothing_left_to_send_is_no_older_run(runs: Runs) -> None:
+    runs.push("people", 1)
+    runs.push("people", 2)
+    assert runs.push("people", 1).earlier_chunks == 1
+
+
+@pytest.mark.parametrize(
+    ("newer", "older", "is_refused"),
+    [
+        ("incremental", "incremental", False),
+        ("full", "incremental", True),
+        ("incremental", "full", True),
+    ],
+)
+def test_two_jobs_on_one_datasource_disturb_each_other_if_one_is_full(
+    runs: Runs, newer: str, older: str, is_refused: bool
+) -> None:
+    runs.push("wiki", 2, feedtype=newer)
+    if is_refused:
+        with pytest.raises(ConfigError, match="generation 1 of people; generation 2 of wiki was"):
+            runs.push("people", 1, feedtype=older)
+    else:
+        assert runs.push("people", 1, feedtype=older).exit_code == 0
+
+
+def test_a_run_without_a_generation_is_pushed_at_any_time(runs: Runs) -> None:
+    runs.push("people", 2)
+    assert runs.push("people", None).exit_code == 0
+
+
+def test_the_ledger_has_a_run_before_its_first_request(runs: Runs) -> None:
+    root, chunks = runs.make("people", 1)
+    [ledger] = [
+        runs.folder / "pushed" / GSA.name / (chunk.format or "") / str(chunk.datasource)
+        for chunk in chunks
+    ]
+    with claimed_datasources(root, chunks, PushSettings(appliance=GSA)):
+        assert b'"generation":1,"job":"people"' in (ledger / "ledger.jsonl").read_bytes()
+        with (
+            pytest.raises(BusyError, match="in use by another push"),
+            claimed_datasources(*runs.make("wiki", 2), PushSettings(appliance=GSA)),
+        ):
+            pass
+
+
+def test_a_damaged_ledger_allows_nothing(runs: Runs) -> None:
+    runs.push("people", 1)
+    [ledger] = runs.folder.rglob("ledger.jsonl")
+    ledger.write_bytes(b'{"generation":"1"}\n')
+    with pytest.raises(FatalError, match=r"ledger.jsonl:1: .*; expected a run that was pushed"):
+        runs.push("people", 2)
+
+
+def test_a_run_that_was_moved_is_refused_because_its_ledger_is_elsewhere(
+    runs: Runs, tmp_path: Path
+) -> None:
+    root, chunks = runs.make("people", 1)
+    root.rename(tmp_path / "backup")
+    with (
+        pytest.raises(ConfigError, match="backup: the run 1 of the job people; expected it in its"),
+        claimed_datasources(tmp_path / "backup", chunks, PushSettings(appliance=GSA)),
+    ):
+        pass
