@@ -101,21 +101,15 @@ class RejectSample(msgspec.Struct, frozen=True, kw_only=True):
         return message_of(self.source, self.line, self.offset, self.reason)
 
 
-class Account(msgspec.Struct, kw_only=True):
-    """Counts of records per action, of one span or of many; `merge` adds them up.
+class AccountTotals(msgspec.Struct, kw_only=True):
+    """Counts of records per action, as `report.json` has them.
 
     `expanded` counts the additional records of a record that became several, such as a deletion by
-    pattern. `defects` counts rejects caused by defects of feedferry, by exception type. `files` are
-    all files of the spans: chunks, rejects and lists. `stopped` is the reason why a span is not
-    finished; `exit_code` is then the exit code of the run.
+    pattern. `defects` counts rejects caused by defects of feedferry, by exception type.
 
     `accepted_rejects` counts the rejects, by code, that a list of known rejects has; they are in
     `rejected` too. `reject_samples` are the first rejects of each code, new ones before accepted
     ones, then in the order of their places.
-
-    `full_feeds` are the full feeds read. `rejects_of` counts rejects by source, `holes_of`
-    the documents that are known to be missing: unreadable parts of an input, and documents
-    that a program did not return. The source is "" in a run with one file per document.
     """
 
     read: dict[str, int] = {}
@@ -130,20 +124,33 @@ class Account(msgspec.Struct, kw_only=True):
     defects: dict[str, int] = {}
     losses: dict[str, LossCount] = {}
     notices: dict[str, NoticeCount] = {}
-    full_feeds: list[FullFeed] = []
-    rejects_of: dict[str, int] = {}
-    holes_of: dict[str, int] = {}
-    chunks: list[Chunk] = []
-    files: list[SpanFile] = []
     spans: int = 0
     bytes_read: int = 0
-    stopped: str | None = None
-    exit_code: int = 0
 
     @property
     def new_rejects(self) -> int:
         """Return the number of rejects that no list of known rejects has."""
         return sum(self.rejected.values()) - sum(self.accepted_rejects.values())
+
+
+class Account(AccountTotals, kw_only=True):
+    """The account of one span or of many; `merge` adds them up.
+
+    `files` are all files of the spans: chunks, rejects and lists. `stopped` is the reason why a
+    span is not finished; `exit_code` is then the exit code of the run.
+
+    `full_feeds` are the full feeds read. `rejects_of` counts rejects by source, `holes_of`
+    the documents that are known to be missing: unreadable parts of an input, and documents
+    that a program did not return. The source is "" in a run with one file per document.
+    """
+
+    full_feeds: list[FullFeed] = []
+    rejects_of: dict[str, int] = {}
+    holes_of: dict[str, int] = {}
+    chunks: list[Chunk] = []
+    files: list[SpanFile] = []
+    stopped: str | None = None
+    exit_code: int = 0
 
 
 def merge(accounts: Iterable[Account]) -> Account:

@@ -3,23 +3,25 @@
 import json
 
 import msgspec
+from msgspec.structs import replace
 
 from pipelines.cli.display import count_table
-from schemas.account import Account
+from schemas.account import AccountTotals
 from schemas.notice import REFUSED
 
 VERSION = 1
-_OMITTED = ("chunks", "files", "exit_code", "stopped", "full_feeds", "rejects_of", "holes_of")
 _COLUMNS = ("read", "written", "rejected", "filtered")
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The account of a finished run, its folder, and its exit code.
+    """The account of a finished run, its folder, and its exit code: the file `report.json`.
 
-    A planned run has no folder.
+    Its JSON Schema is `docs/report.schema.json`. `version` grows when a field is removed or changes
+    its meaning; a reader must ignore fields that it does not know. A planned run has no folder.
     """
 
-    account: Account
+    version: int = VERSION
+    account: AccountTotals
     folder: str | None
     chunks: int
     chunk_bytes: int
@@ -30,10 +32,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def as_json(report: Report) -> dict[str, object]:
     """Return the report as plain values, without the chunks, which are in the manifest."""
-    values: dict[str, object] = msgspec.to_builtins(report)
-    account: dict[str, object] = msgspec.to_builtins(report.account)
-    values["account"] = {name: value for name, value in account.items() if name not in _OMITTED}
-    return {"version": VERSION, **values}
+    totals = msgspec.convert(report.account, AccountTotals, from_attributes=True)
+    values: dict[str, object] = msgspec.to_builtins(replace(report, account=totals))
+    return values
+
+
+def report_schema() -> dict[str, object]:
+    """Return the JSON Schema of `report.json`."""
+    schema = msgspec.json.schema(Report, schema_hook=lambda kind: {})  # a setting has any type
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 def as_json_text(report: Report) -> str:
@@ -64,7 +71,7 @@ def as_text(report: Report) -> str:
     return "\n".join([*lines, f"{chunks}, in {folder}/chunks/", f"report    {folder}/report.json"])
 
 
-def _table(account: Account) -> list[str]:
+def _table(account: AccountTotals) -> list[str]:
     columns = [getattr(account, name) for name in _COLUMNS]
     names = list(_COLUMNS)
     if account.expanded:

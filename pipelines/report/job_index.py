@@ -1,0 +1,93 @@
+"""`index.html` in the folder of a job: all of its runs over time."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from pipelines.report.charts import COUNT, INTEGER, SECONDS, Axes, Bin, Chart, Unit, draw
+from pipelines.report.outcome import Outcome, begin_of, outcome_of, seconds_of
+from pipelines.report.pages import span_text, write_page
+from pipelines.report.run_data import RunData, read_summary
+from pipelines.report.run_report import REPORT_PAGE
+from schemas.run_record import RUN_RECORD
+
+INDEX_PAGE = "index.html"
+"""Name of the file in the folder of a job."""
+
+MAX_RUNS = 500
+"""Most runs in the table."""
+
+_MAX_BARS = 100
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One run in the table of a job; a count is `None` before the run has written its report."""
+
+    id: str
+    link: str | None
+    began: datetime | None
+    outcome: Outcome
+    seconds: float | None
+    read: int | None = None
+    written: int | None = None
+    rejected: int | None = None
+    pushed: int | None = None
+
+
+def write_index(home: Path) -> Path:
+    """Write the page of a job into its folder and return its path."""
+    folders = sorted((path.parent for path in home.glob(f"*/{RUN_RECORD}")), reverse=True)
+    rows = [_row(read_summary(folder)) for folder in folders[:MAX_RUNS]]
+    path = home / INDEX_PAGE
+    shown = rows[:_MAX_BARS][::-1]
+    charts = [
+        _draw("Written", shown, lambda row: row.written, COUNT),
+        _draw("Rejected", shown, lambda row: row.rejected, COUNT),
+        _draw("Duration", shown, lambda row: row.seconds, SECONDS),
+    ]
+    write_page(path, "index.html", job=home.name, rows=rows, total=len(folders), charts=charts)
+    return path
+
+
+def _row(run: RunData) -> RunRow:
+    account = run.report.account if run.report is not None else None
+    pushes = [push.report for push in run.pushes if push.report is not None]
+    has_page = (run.folder / REPORT_PAGE).exists()
+    return RunRow(
+        id=run.folder.name,
+        link=f"{run.folder.name}/{REPORT_PAGE}" if has_page else None,
+        began=begin_of(run),
+        outcome=outcome_of(run),
+        seconds=seconds_of(run),
+        read=sum(account.read.values()) if account is not None else None,
+        written=sum(account.written.values()) if account is not None else None,
+        rejected=sum(account.rejected.values()) if account is not None else None,
+        pushed=sum(push.records.get("accepted", 0) for push in pushes) if pushes else None,
+    )
+
+
+def _draw(
+    title: str, rows: Sequence[RunRow], value: Callable[[RunRow], float | None], unit: Unit
+) -> Chart | None:
+    """Return a chart with a bar for each run, in the colour of its outcome."""
+    if len(rows) < 2:
+        return None
+    bins = [
+        Bin(
+            begin=index - 0.5,
+            end=index + 0.5,
+            value=value(row) or 0.0,
+            words=f"{row.id}: {row.outcome.words}, {_words(value(row), unit)}",
+            tone=row.outcome.tone,
+        )
+        for index, row in enumerate(rows, start=1)
+    ]
+    return draw(title, bins, Axes(INTEGER, unit), words=f"the last {len(rows)} runs", is_line=False)
+
+
+def _words(value: float | None, unit: Unit) -> str:
+    if value is None:
+        return "no report"
+    return span_text(value) if unit is SECONDS else unit.text(value)

@@ -1,0 +1,94 @@
+"""Metrics of a job as a text file for the textfile collector of the Prometheus node exporter."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pipelines.report.outcome import seconds_of
+from pipelines.report.run_data import RunData, read_summary
+from schemas.run_record import RUN_RECORD
+from transforms.storage.atomic import write_by_several
+
+SUCCESSES = (0, 1)
+"""Exit codes of a run that did its work; 1 has rejects."""
+
+
+_COLUMNS = ("read", "written", "rejected", "filtered")
+
+
+class Metric(NamedTuple):
+    """A gauge; `label` distinguishes its values, and is "" if there is only one."""
+
+    name: str
+    help: str
+    values: dict[str, float]
+    label: str = ""
+
+
+def write_metrics(path: Path, home: Path) -> None:
+    """Write the metrics of the job whose runs are in `home`; the file is replaced whole."""
+    folders = sorted((found.parent for found in home.glob(f"*/{RUN_RECORD}")), reverse=True)
+    runs = [read_summary(folder) for folder in folders]
+    lines = [line for metric in _metrics(runs) for line in _metric_lines(metric, home.name)]
+    write_by_several(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _metrics(runs: list[RunData]) -> Iterator[Metric]:
+    ended = [run for run in runs if run.record is not None and run.record.ended_at is not None]
+    for run in ended:
+        if run.record and run.record.ended_at and run.record.exit_code in SUCCESSES:
+            at = run.record.ended_at.timestamp()
+            yield _gauge("last_success_timestamp_seconds", "End of the last successful run.", at)
+            break
+    if runs and runs[0].record:
+        begin = runs[0].record.started_at.timestamp()
+        yield _gauge("last_start_timestamp_seconds", "Start of the last run.", begin)
+    if ended:
+        yield from _run_metrics(ended[0])
+
+
+def _run_metrics(run: RunData) -> Iterator[Metric]:
+    """Yield the metrics of the last run that ended."""
+    if run.record is not None and run.record.exit_code is not None:
+        yield _gauge("last_exit_code", "Exit code of the last run.", run.record.exit_code)
+    seconds = seconds_of(run)
+    if seconds is not None:
+        yield _gauge("last_duration_seconds", "Duration of the last run.", seconds)
+    if run.report is not None:
+        account = run.report.account
+        counts = {name: sum(getattr(account, name).values()) for name in _COLUMNS}
+        yield Metric("last_records", "Records of the last run.", counts, "result")
+        losses: dict[str, float] = {name: loss.count for name, loss in account.losses.items()}
+        yield Metric("last_losses", "Losses of the last run by field.", losses, "field")
+        yield _gauge("last_chunks", "Chunks of the last run.", run.report.chunks)
+        yield _gauge("last_chunk_bytes", "Bytes of the chunks.", run.report.chunk_bytes)
+    pushes = [push.report for push in run.pushes if push.report is not None]
+    if pushes:
+        results: dict[str, float] = {
+            name: sum(push.records.get(name, 0) for push in pushes)
+            for name in ("accepted", "refused", "left")
+        }
+        yield Metric("last_pushed_records", "Records of the last push.", results, "result")
+        sent = sum(push.bytes for push in pushes)
+        yield _gauge("last_pushed_bytes", "Bytes that the appliance accepted.", sent)
+        waited = sum(push.waited_seconds for push in pushes)
+        yield _gauge("last_wait_seconds", "Time waited for the appliance.", waited)
+
+
+def _gauge(name: str, help: str, value: float) -> Metric:
+    return Metric(name, help, {"": value})
+
+
+def _metric_lines(metric: Metric, job: str) -> Iterator[str]:
+    if not metric.values:
+        return
+    name = f"feedferry_{metric.name}"
+    yield f"# HELP {name} {metric.help}"
+    yield f"# TYPE {name} gauge"
+    for key, value in metric.values.items():
+        more = f',{metric.label}="{_escape(key)}"' if metric.label else ""
+        yield f'{name}{{job="{_escape(job)}"{more}}} {value:.15g}'
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,155 @@
+"""Read the folder of a run for its report: what is missing or damaged is left out."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from pipelines.convert.report import Report
+from schemas.account import Chunk
+from schemas.receipt import ChunkState, Receipt
+from schemas.run_record import RUN_RECORD, RunRecord
+from schemas.timeline import TIMELINE, TimelinePoint
+from transforms.storage.journal import read_journal
+
+MAX_REFUSED = 20
+"""Most chunks that a report names with the reply of the appliance."""
+
+_T = TypeVar("_T")
+
+
+class PushReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The account of a push, from the `report.json` next to its receipts."""
+
+    target: str
+    chunks: dict[str, int] = {}
+    records: dict[str, int] = {}
+    earlier_chunks: int = 0
+    bytes: int = 0
+    attempts: int = 0
+    notices: dict[str, int] = {}
+    stopped: str | None = None
+    waited_seconds: float = 0.0
+    seconds: float = 0.0
+
+
+class PushData(msgspec.Struct, frozen=True, kw_only=True):
+    """A push to one appliance; `report` is `None` while it has not ended.
+
+    `seconds` has the time between the first attempt to send a chunk and its acceptance, by ordinal.
+    """
+
+    name: str
+    report: PushReport | None
+    seconds: dict[int, float] = {}
+
+
+class ChunkTotals(msgspec.Struct, kw_only=True):
+    """The chunks of a manifest: the size of each by ordinal, and the first that were refused."""
+
+    sizes: dict[int, int] = {}
+    refused: list[Chunk] = []
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.sizes.values())
+
+
+class RunData(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the folder of a run holds about the run; `problems` names unreadable files."""
+
+    folder: Path
+    record: RunRecord | None
+    report: Report | None
+    pushes: tuple[PushData, ...]
+    points: tuple[TimelinePoint, ...]
+    chunks: ChunkTotals
+    problems: tuple[str, ...]
+
+
+def read_run_data(folder: Path) -> RunData:
+    """Return the content of a run folder, whatever state the run is in."""
+    problems: list[str] = []
+    return RunData(
+        folder=folder,
+        record=_decode(folder / RUN_RECORD, RunRecord, problems),
+        report=_decode(folder / "report.json", Report, problems),
+        pushes=tuple(_read_push(path, problems) for path in sorted(folder.glob("push/*/"))),
+        points=tuple(_lines(folder / TIMELINE, TimelinePoint, problems)),
+        chunks=_read_chunks(folder / "manifest.jsonl", problems),
+        problems=tuple(problems),
+    )
+
+
+def read_summary(folder: Path) -> RunData:
+    """Return the content of the small files only, for a list of many runs."""
+    return RunData(
+        folder=folder,
+        record=_decode(folder / RUN_RECORD, RunRecord, []),
+        report=_decode(folder / "report.json", Report, []),
+        pushes=tuple(
+            PushData(
+                name=path.name, report=_decode(path / "report.json", PushReport, []), seconds={}
+            )
+            for path in sorted(folder.glob("push/*/"))
+        ),
+        points=(),
+        chunks=ChunkTotals(),
+        problems=(),
+    )
+
+
+def _read_push(folder: Path, problems: list[str]) -> PushData:
+    """Return a push with the times from its last file of receipts."""
+    started: dict[int, datetime] = {}
+    seconds: dict[int, float] = {}
+    path = max(folder.glob("receipts-*.jsonl"), default=folder / "receipts-001.jsonl")
+    for receipt in _lines(path, Receipt, problems, skipped=1):
+        at = _moment(receipt.at)
+        if at is None:
+            continue
+        begin = started.setdefault(receipt.chunk, at)
+        if receipt.state is ChunkState.ACCEPTED:  # of the whole chunk, or of its last part so far
+            seconds[receipt.chunk] = max((at - begin).total_seconds(), 0.0)
+    report = _decode(folder / "report.json", PushReport, problems)
+    return PushData(name=folder.name, report=report, seconds=seconds)
+
+
+def _read_chunks(path: Path, problems: list[str]) -> ChunkTotals:
+    totals = ChunkTotals()
+    for chunk in _lines(path, Chunk, problems):
+        totals.sizes[chunk.ordinal] = chunk.bytes
+        is_refused = chunk.state in (ChunkState.REFUSED, ChunkState.PARTLY_ACCEPTED)
+        if is_refused and len(totals.refused) < MAX_REFUSED:
+            totals.refused.append(chunk)
+    return totals
+
+
+def _decode(path: Path, kind: type[_T], problems: list[str]) -> _T | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as exc:
+        problems.append(f"{path}: {exc}")
+        return None
+
+
+def _lines(path: Path, kind: type[_T], problems: list[str], *, skipped: int = 0) -> Iterator[_T]:
+    """Yield the whole lines of a file after the first `skipped` ones, up to a damaged line."""
+    decoder = msgspec.json.Decoder(kind)
+    try:
+        for line in read_journal(path):
+            if line.number > skipped:
+                yield decoder.decode(line.text)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as exc:
+        problems.append(f"{path}: {exc}")
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
