@@ -1,6 +1,7 @@
 """The report of a run, as text for a terminal and as `report.json`."""
 
 import json
+from inspect import cleandoc
 
 import msgspec
 from msgspec.structs import replace
@@ -39,7 +40,10 @@ def as_json(report: Report) -> dict[str, object]:
 
 def report_schema() -> dict[str, object]:
     """Return the JSON Schema of `report.json`."""
-    schema = msgspec.json.schema(Report, schema_hook=lambda kind: {})  # a setting has any type
+    any_value = {"description": "A value of any type."}
+    schema = msgspec.json.schema(Report, schema_hook=lambda kind: any_value)
+    for definition in schema["$defs"].values():
+        definition["description"] = cleandoc(definition["description"])
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 

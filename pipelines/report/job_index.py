@@ -8,10 +8,9 @@ import msgspec
 
 from pipelines.report.charts import COUNT, INTEGER, SECONDS, Axes, Bin, Chart, Unit, draw
 from pipelines.report.outcome import Outcome, begin_of, outcome_of, seconds_of
-from pipelines.report.pages import span_text, write_page
-from pipelines.report.run_data import RunData, read_summary
+from pipelines.report.page_text import span_text
+from pipelines.report.run_data import RunData, read_runs
 from pipelines.report.run_report import REPORT_PAGE
-from schemas.run_record import RUN_RECORD
 
 INDEX_PAGE = "index.html"
 """Name of the file in the folder of a job."""
@@ -38,8 +37,10 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def write_index(home: Path) -> Path:
     """Write the page of a job into its folder and return its path."""
-    folders = sorted((path.parent for path in home.glob(f"*/{RUN_RECORD}")), reverse=True)
-    rows = [_row(read_summary(folder)) for folder in folders[:MAX_RUNS]]
+    from pipelines.report.pages import write_page
+
+    runs = read_runs(home)
+    rows = [_row(run) for run in runs[:MAX_RUNS]]
     path = home / INDEX_PAGE
     shown = rows[:_MAX_BARS][::-1]
     charts = [
@@ -47,7 +48,7 @@ def write_index(home: Path) -> Path:
         _draw("Rejected", shown, lambda row: row.rejected, COUNT),
         _draw("Duration", shown, lambda row: row.seconds, SECONDS),
     ]
-    write_page(path, "index.html", job=home.name, rows=rows, total=len(folders), charts=charts)
+    write_page(path, "index.html", job=home.name, rows=rows, total=len(runs), charts=charts)
     return path
 
 

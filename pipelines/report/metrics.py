@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipelines.report.outcome import seconds_of
-from pipelines.report.run_data import RunData, read_summary
-from schemas.run_record import RUN_RECORD
+from pipelines.report.run_data import RunData, read_runs
 from transforms.storage.atomic import write_by_several
 
 SUCCESSES = (0, 1)
@@ -27,52 +26,61 @@ class Metric(NamedTuple):
 
 def write_metrics(path: Path, home: Path) -> None:
     """Write the metrics of the job whose runs are in `home`; the file is replaced whole."""
-    folders = sorted((found.parent for found in home.glob(f"*/{RUN_RECORD}")), reverse=True)
-    runs = [read_summary(folder) for folder in folders]
-    lines = [line for metric in _metrics(runs) for line in _metric_lines(metric, home.name)]
+    lines = [
+        line for metric in _metrics(read_runs(home)) for line in _metric_lines(metric, home.name)
+    ]
     write_by_several(path, "".join(f"{line}\n" for line in lines).encode())
 
 
 def _metrics(runs: list[RunData]) -> Iterator[Metric]:
-    ended = [run for run in runs if run.record is not None and run.record.ended_at is not None]
-    for run in ended:
-        if run.record and run.record.ended_at and run.record.exit_code in SUCCESSES:
-            at = run.record.ended_at.timestamp()
-            yield _gauge("last_success_timestamp_seconds", "End of the last successful run.", at)
+    starts = [run.record.started_at for run in runs if run.record is not None]
+    if starts:
+        yield _gauge("start_timestamp_seconds", "Start of the last run.", starts[0].timestamp())
+    ends = [
+        (run.record.ended_at, run.record.exit_code, run)
+        for run in runs
+        if run.record is not None and run.record.ended_at is not None
+    ]
+    for end, code, _ in ends:
+        if code in SUCCESSES:
+            help = "End of the last run that did its work."
+            yield _gauge("success_timestamp_seconds", help, end.timestamp())
             break
-    if runs and runs[0].record:
-        begin = runs[0].record.started_at.timestamp()
-        yield _gauge("last_start_timestamp_seconds", "Start of the last run.", begin)
-    if ended:
-        yield from _run_metrics(ended[0])
+    for end, code, run in ends[:1]:
+        yield _gauge("end_timestamp_seconds", "End of the last run.", end.timestamp())
+        if code is not None:
+            yield _gauge("exit_code", "Exit code of the last run.", code)
+        yield from _run_metrics(run)
 
 
 def _run_metrics(run: RunData) -> Iterator[Metric]:
     """Yield the metrics of the last run that ended."""
-    if run.record is not None and run.record.exit_code is not None:
-        yield _gauge("last_exit_code", "Exit code of the last run.", run.record.exit_code)
     seconds = seconds_of(run)
     if seconds is not None:
-        yield _gauge("last_duration_seconds", "Duration of the last run.", seconds)
+        yield _gauge("duration_seconds", "Working time of the last run.", seconds)
     if run.report is not None:
         account = run.report.account
         counts = {name: sum(getattr(account, name).values()) for name in _COLUMNS}
-        yield Metric("last_records", "Records of the last run.", counts, "result")
+        yield Metric("records", "Records of the last run by result.", counts, "result")
+        yield _gauge(
+            "new_rejects", "Rejects of the last run that no list has.", account.new_rejects
+        )
         losses: dict[str, float] = {name: loss.count for name, loss in account.losses.items()}
-        yield Metric("last_losses", "Losses of the last run by field.", losses, "field")
-        yield _gauge("last_chunks", "Chunks of the last run.", run.report.chunks)
-        yield _gauge("last_chunk_bytes", "Bytes of the chunks.", run.report.chunk_bytes)
+        yield Metric("losses", "Losses of the last run by field.", losses, "field")
+        yield _gauge("read_bytes", "Bytes that the last run read.", account.bytes_read)
+        yield _gauge("chunks", "Chunks of the last run.", run.report.chunks)
+        yield _gauge("chunk_bytes", "Bytes of the chunks.", run.report.chunk_bytes)
     pushes = [push.report for push in run.pushes if push.report is not None]
     if pushes:
         results: dict[str, float] = {
             name: sum(push.records.get(name, 0) for push in pushes)
             for name in ("accepted", "refused", "left")
         }
-        yield Metric("last_pushed_records", "Records of the last push.", results, "result")
+        yield Metric("pushed_records", "Records of the last push by result.", results, "result")
         sent = sum(push.bytes for push in pushes)
-        yield _gauge("last_pushed_bytes", "Bytes that the appliance accepted.", sent)
+        yield _gauge("pushed_bytes", "Bytes that the appliance accepted.", sent)
         waited = sum(push.waited_seconds for push in pushes)
-        yield _gauge("last_wait_seconds", "Time waited for the appliance.", waited)
+        yield _gauge("wait_seconds", "Time that the last push waited for the appliance.", waited)
 
 
 def _gauge(name: str, help: str, value: float) -> Metric:
@@ -82,7 +90,7 @@ def _gauge(name: str, help: str, value: float) -> Metric:
 def _metric_lines(metric: Metric, job: str) -> Iterator[str]:
     if not metric.values:
         return
-    name = f"feedferry_{metric.name}"
+    name = f"feedferry_last_{metric.name}"
     yield f"# HELP {name} {metric.help}"
     yield f"# TYPE {name} gauge"
     for key, value in metric.values.items():

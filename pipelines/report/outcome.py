@@ -30,6 +30,7 @@ _OUTCOMES = {
     143: Outcome("busy", "…", "Interrupted: the next start goes on"),
 }
 _RUNNING = Outcome("busy", "…", "Running, or ended without notice")
+_ABANDONED = Outcome("busy", "…", "Abandoned: a later run replaced it")
 _PUSH_STOPPED = Outcome("bad", "✕", "The push stopped")
 _TONES = ("good", "partly", "busy", "bad")
 
@@ -48,7 +49,9 @@ def outcome_of(run: RunData) -> Outcome:
 def _recorded_outcome(run: RunData) -> Outcome:
     record, report = run.record, run.report
     if record is None:
-        return _RUNNING if report is None else _OUTCOMES.get(report.exit_code, _DONE)
+        return _RUNNING if report is None else _OUTCOMES.get(report.exit_code, _OUTCOMES[4])
+    if record.is_abandoned:
+        return _ABANDONED._replace(reason=record.message or "")
     if record.exit_code is None:
         return _DONE if record.phase is Phase.DONE else _RUNNING
     outcome = _OUTCOMES.get(record.exit_code, _OUTCOMES[4])

@@ -8,14 +8,12 @@ from typing import TypeVar
 import msgspec
 
 from pipelines.convert.report import Report
-from schemas.account import Chunk
+from pipelines.job.folders import runs_of
+from schemas.account import Chunk, RejectSample
 from schemas.receipt import ChunkState, Receipt
 from schemas.run_record import RUN_RECORD, RunRecord
 from schemas.timeline import TIMELINE, TimelinePoint
 from transforms.storage.journal import read_journal
-
-MAX_REFUSED = 20
-"""Most chunks that a report names with the reply of the appliance."""
 
 _T = TypeVar("_T")
 
@@ -30,6 +28,7 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     attempts: int = 0
     notices: dict[str, int] = {}
+    reject_samples: dict[str, tuple[RejectSample, ...]] = {}
     stopped: str | None = None
     waited_seconds: float = 0.0
     seconds: float = 0.0
@@ -46,27 +45,19 @@ class PushData(msgspec.Struct, frozen=True, kw_only=True):
     seconds: dict[int, float] = {}
 
 
-class ChunkTotals(msgspec.Struct, kw_only=True):
-    """The chunks of a manifest: the size of each by ordinal, and the first that were refused."""
-
-    sizes: dict[int, int] = {}
-    refused: list[Chunk] = []
-
-    @property
-    def bytes(self) -> int:
-        return sum(self.sizes.values())
-
-
 class RunData(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the folder of a run holds about the run; `problems` names unreadable files."""
+    """What the folder of a run holds about the run.
+
+    `sizes` has the bytes of each chunk by its ordinal, `problems` names unreadable files.
+    """
 
     folder: Path
     record: RunRecord | None
     report: Report | None
     pushes: tuple[PushData, ...]
-    points: tuple[TimelinePoint, ...]
-    chunks: ChunkTotals
-    problems: tuple[str, ...]
+    points: tuple[TimelinePoint, ...] = ()
+    sizes: dict[int, int] = {}
+    problems: tuple[str, ...] = ()
 
 
 def read_run_data(folder: Path) -> RunData:
@@ -78,27 +69,29 @@ def read_run_data(folder: Path) -> RunData:
         report=_decode(folder / "report.json", Report, problems),
         pushes=tuple(_read_push(path, problems) for path in sorted(folder.glob("push/*/"))),
         points=tuple(_lines(folder / TIMELINE, TimelinePoint, problems)),
-        chunks=_read_chunks(folder / "manifest.jsonl", problems),
+        sizes={
+            chunk.ordinal: chunk.bytes
+            for chunk in _lines(folder / "manifest.jsonl", Chunk, problems)
+        },
         problems=tuple(problems),
     )
 
 
-def read_summary(folder: Path) -> RunData:
-    """Return the content of the small files only, for a list of many runs."""
-    return RunData(
-        folder=folder,
-        record=_decode(folder / RUN_RECORD, RunRecord, []),
-        report=_decode(folder / "report.json", Report, []),
-        pushes=tuple(
-            PushData(
-                name=path.name, report=_decode(path / "report.json", PushReport, []), seconds={}
-            )
-            for path in sorted(folder.glob("push/*/"))
-        ),
-        points=(),
-        chunks=ChunkTotals(),
-        problems=(),
-    )
+def read_runs(home: Path) -> list[RunData]:
+    """Return the runs of a job, the newest first, without their chunks and their progress."""
+    problems: list[str] = []
+    return [
+        RunData(
+            folder=(folder := home / record.id),
+            record=record,
+            report=_decode(folder / "report.json", Report, problems),
+            pushes=tuple(
+                PushData(name=path.name, report=_decode(path / "report.json", PushReport, problems))
+                for path in sorted(folder.glob("push/*/"))
+            ),
+        )
+        for record in reversed(runs_of(home))
+    ]
 
 
 def _read_push(folder: Path, problems: list[str]) -> PushData:
@@ -115,16 +108,6 @@ def _read_push(folder: Path, problems: list[str]) -> PushData:
             seconds[receipt.chunk] = max((at - begin).total_seconds(), 0.0)
     report = _decode(folder / "report.json", PushReport, problems)
     return PushData(name=folder.name, report=report, seconds=seconds)
-
-
-def _read_chunks(path: Path, problems: list[str]) -> ChunkTotals:
-    totals = ChunkTotals()
-    for chunk in _lines(path, Chunk, problems):
-        totals.sizes[chunk.ordinal] = chunk.bytes
-        is_refused = chunk.state in (ChunkState.REFUSED, ChunkState.PARTLY_ACCEPTED)
-        if is_refused and len(totals.refused) < MAX_REFUSED:
-            totals.refused.append(chunk)
-    return totals
 
 
 def _decode(path: Path, kind: type[_T], problems: list[str]) -> _T | None:

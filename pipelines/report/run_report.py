@@ -8,7 +8,7 @@ import msgspec
 
 from pipelines.report.charts import BYTES, INTEGER, SECONDS, Axes, Chart, bar_bins, draw
 from pipelines.report.outcome import Outcome, begin_of, outcome_of, seconds_of
-from pipelines.report.pages import MAX_ROWS, title_of, write_page
+from pipelines.report.page_text import MAX_ROWS
 from pipelines.report.progress_charts import draw_progress
 from pipelines.report.run_data import PushData, RunData, read_run_data
 from schemas.account import AccountTotals
@@ -77,6 +77,8 @@ def write_report(folder: Path) -> Path:
 
     The run may be unfinished; what its folder does not hold is left out of the page.
     """
+    from pipelines.report.pages import write_page
+
     run = read_run_data(folder)
     path = folder / REPORT_PAGE
     begin = begin_of(run)
@@ -85,15 +87,14 @@ def write_report(folder: Path) -> Path:
 
 
 def _view(run: RunData) -> RunView:
-    sizes = run.chunks.sizes
     account = run.report.account if run.report is not None else None
     return RunView(
-        title=title_of(run.record, run.folder),
+        title=_title_of(run),
         outcome=outcome_of(run),
         seconds=seconds_of(run),
         account=account_table(account) if account is not None else None,
         progress=tuple(draw_progress(run.points)),
-        chunk_sizes=_draw_sizes(sizes) if len(sizes) > 1 else None,
+        chunk_sizes=_draw_sizes(run.sizes) if len(run.sizes) > 1 else None,
         acceptances={
             push.name: _draw_seconds(push) for push in run.pushes if len(push.seconds) > 1
         },
@@ -101,6 +102,11 @@ def _view(run: RunData) -> RunView:
         settings=tuple(_flatten(run.report.settings)) if run.report is not None else (),
         files=tuple(_list_files(run)),
     )
+
+
+def _title_of(run: RunData) -> str:
+    job = run.record.job if run.record is not None else None
+    return run.folder.absolute().name if job is None else job
 
 
 def account_table(account: AccountTotals) -> AccountTable:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from pipelines.convert.report import Report, as_json
-from schemas.account import Account, Chunk, LossCount, NoticeCount
+from schemas.account import Account, Chunk, LossCount, NoticeCount, RejectSample
 from schemas.notice import Loss, Notice
 from schemas.receipt import ChunkState, Receipt
 from schemas.run_record import RUN_RECORD, Phase, RunRecord
@@ -37,10 +37,22 @@ def account(text: str = "") -> Account:
         rejected={"ADD": 113},
         filtered={"UPDATE": 41},
         reject_codes={"malformed": 101, "crawled": 12},
+        accepted_rejects={"crawled": 11},
+        reject_samples={
+            "crawled": (reject("a.xml", 88, url), reject("a.xml", 91, url, is_accepted=True)),
+            "malformed": tuple(reject(text or "a.xml", 1_204 + n, None) for n in range(5)),
+        },
         filter_codes={"acl-alone": 41},
         losses=losses,
         notices={"date": NoticeCount(12, notice)},
         bytes_read=5_812_443_102,
+    )
+
+
+def reject(source: str, line: int, url: str | None, *, is_accepted: bool = False) -> RejectSample:
+    reason = "action='ad'; expected add or delete" if url is None else "no content; expected some"
+    return RejectSample(
+        source=source, line=line, offset=line * 71, url=url, reason=reason, is_accepted=is_accepted
     )
 
 
@@ -82,6 +94,9 @@ def write_run(
             "bytes": 2_204_117_002,
             "attempts": chunks + 3,
             "notices": {text or "accepted with the remark 'Not found'": 8},
+            "reject_samples": {
+                "refused": [msgspec.to_builtins(reject("chunks/000007.xml", 1, text or None))]
+            },
             "stopped": None,
             "waited_seconds": 1312.4,
             "seconds": 4127.0,
@@ -93,7 +108,7 @@ def write_run(
 def run_record(**values: object) -> RunRecord:
     """A run that ended with rejects, changed by `values`."""
     usual: dict[str, object] = {
-        "id": "2026-07-01T0200Z-4f1c",
+        "id": "20260701T020000Z-4f1c",
         "job": "intranet",
         "generation": 214,
         "started_at": BEGIN,

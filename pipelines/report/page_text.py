@@ -1,0 +1,52 @@
+"""Texts of pages: what comes from the input is shortened, with visible control characters."""
+
+import unicodedata
+
+MAX_ROWS = 200
+"""Most rows of a table."""
+
+MAX_SAMPLES = 3
+"""Most examples of a code or field."""
+
+MAX_CHARS = 400
+"""Most characters of a text that comes from the input."""
+
+_KEPT = {"\n", "\t"}
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def visible_text(text: str) -> str:
+    r"""Return a text whose control, format and unassigned characters are visible.
+
+    >>> visible_text("a\x00b\u202ec")
+    'a␀b\\u202ec'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_visible_character, text))
+
+
+def span_text(seconds: float) -> str:
+    """Return a rounded duration.
+
+    >>> span_text(3725), span_text(12.34), span_text(0.034)
+    ('1 h 2 min', '12.3 s', '0.03 s')
+    """
+    if seconds < 60:
+        return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def short_text(text: str) -> str:
+    return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]} …"
+
+
+def _visible_character(char: str) -> str:
+    if char in _KEPT or unicodedata.category(char) not in _HIDDEN:
+        return char
+    code = ord(char)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else f"\\u{code:04x}"

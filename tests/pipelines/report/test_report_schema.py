@@ -1,0 +1,46 @@
+"""The published JSON Schema of `report.json`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from pipelines.convert.report import report_schema
+from support.run_folders import write_run
+from support.runs import ROOT, convert, report
+
+PUBLISHED = ROOT / "docs" / "report.schema.json"
+
+
+def errors(value: Any) -> list[str]:  # JSON
+    """Return what a report has that the published schema does not allow, by path."""
+    validator = Draft202012Validator(json.loads(PUBLISHED.read_text("utf-8")))
+    return sorted(error.json_path for error in validator.iter_errors(value))
+
+
+def test_the_published_schema_is_that_of_the_struct(request: pytest.FixtureRequest) -> None:
+    text = json.dumps(report_schema(), indent=2) + "\n"
+    if request.config.getoption("--accept"):
+        PUBLISHED.write_text(text)
+    assert PUBLISHED.read_text("utf-8") == text
+
+
+def test_the_schema_allows_a_report_with_everything(tmp_path: Path) -> None:
+    values = report(write_run(tmp_path / "run"))
+    assert (errors(values), values["version"]) == ([], 1)
+
+
+def test_the_schema_refuses_a_count_that_is_a_text(tmp_path: Path) -> None:
+    values = report(write_run(tmp_path / "run"))
+    values["account"]["read"]["ADD"] = "many"
+    values["chunks"] = None
+    assert errors(values) == ["$.account.read.ADD", "$.chunks"]
+
+
+@pytest.mark.slow
+def test_the_schema_allows_the_report_of_a_conversion(here: Path) -> None:
+    sample = str(ROOT / "pipelines" / "sample")
+    assert convert(sample, "-o", "out", "--to", "thunderstone", "--accept-loss", "acl") == 0
+    assert errors(report("out")) == []
