@@ -204,8 +204,8 @@ def whole(path: Path, content: bytes, **fields: object) -> ChunkPart:
     return ChunkPart(chunk=written, path=path, offset=0, length=len(content), sha256=written.sha256)
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """Write a self-signed certificate for 127.0.0.1, and its key."""
+def certificate(folder: Path, *, days: float = 1) -> tuple[Path, Path]:
+    """Write a self-signed certificate for 127.0.0.1, valid for some days, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "appliance")])
     signed = (
@@ -214,8 +214,8 @@ def certificate(folder: Path) -> tuple[Path, Path]:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.now(UTC) - timedelta(days=1))
-        .not_valid_after(datetime.now(UTC) + timedelta(days=1))
+        .not_valid_before(datetime.now(UTC) - timedelta(days=9))
+        .not_valid_after(datetime.now(UTC) + timedelta(days=days))
         .add_extension(
             x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), False
         )

@@ -9,6 +9,7 @@ from typing import ClassVar, Generic, TypeVar
 import msgspec
 
 from schemas.account import Account
+from schemas.check import Check
 from schemas.choices import Oversize, SpoolHistory
 from schemas.errors import FileNameError
 from schemas.sent_document import OnChange
@@ -192,6 +193,10 @@ class Source(Generic[Config]):
     def fingerprint(self, config: Config) -> str:
         """Return a fingerprint of everything that decides over records besides the source."""
         return hashlib.sha256(msgspec.json.encode(config, order="sorted")).hexdigest()
+
+    def checks(self, runs: Sequence[SourceRun[Config]]) -> Iterator[Check]:
+        """Yield the checks of sources that were loaded; they change nothing."""
+        return iter(())
 
     def split(self, run: SourceRun[Config]) -> Iterator[Span]:
         """Yield the spans of a run, in order.

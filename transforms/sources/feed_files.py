@@ -1,8 +1,10 @@
 """Files of records, in any of the formats: the source of every input that is no other source."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 
+from schemas.check import Check, CheckLine, counted, fail, ok
 from schemas.errors import EncodingError, FormatError, UnreadableError
 from schemas.feed import FeedHeader
 from schemas.reject import TORN_END, UNKNOWN_ENCODING, UNREADABLE, Reject
@@ -26,12 +28,25 @@ class FeedFiles(Source[None]):
     lists_documents = False
     is_inspected = True
 
+    def checks(self, runs: Sequence[SourceRun[None]]) -> Iterator[Check]:
+        yield Check("input", partial(_check_files, [run.span for run in runs]))
+
     def split(self, run: SourceRun[None]) -> Iterator[Span]:
         """Yield the file as it is; large files are split by workers."""
         yield run.span
 
     def read(self, request: SpanRequest[None]) -> Generator[ReadResult, None, None]:
         return read_files(request.span.members or (request.span,), request.options, request.count)
+
+
+def _check_files(spans: Sequence[Span], _seconds: float) -> Iterator[CheckLine]:
+    size = sum((span.signature and span.signature.size) or 0 for span in spans)
+    yield ok("input", f"{counted(len(spans), 'file')}, {size:,} bytes", size=size)
+    unreadable = [span for span in spans if isinstance(span.position, UnreadableFile)]
+    for span in unreadable[:1]:
+        found = f"{counted(len(unreadable), 'file')} cannot be read, the first {span.source}"
+        reason = span.position.reason if isinstance(span.position, UnreadableFile) else ""
+        yield fail("input", f"{found}: {reason}", "let the user of the run read them")
 
 
 def read_files(

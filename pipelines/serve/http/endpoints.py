@@ -119,7 +119,9 @@ class Endpoints:
         path = request.path
         door = Door.DATA if path.endswith(DATA_PATH) else _POST_PATHS.get(path)
         if door is not None:
-            return self._post(door, request) if request.method == "POST" else _only("POST")
+            if request.method == "POST":
+                return self._post(door, request)
+            return self._get_data(request) if door is Door.DATA else _only("POST")
         if path not in _GET_PATHS:
             known = ", ".join((*_POST_PATHS, *_GET_PATHS))
             raise RefusedError(404, f"{path!r}; expected {known} or ...{DATA_PATH}")
@@ -140,6 +142,12 @@ class Endpoints:
                 pass
             reply = scripted
         return self._finish(reply, behaviour)
+
+    def _get_data(self, request: Request) -> Reply:
+        """Return the result of a request without data, which has no profile either."""
+        is_trusted = self._is_trusted(Door.DATA, request)
+        status = thunderstone_result.NO_PROFILE if is_trusted else thunderstone_result.NOT_ALLOWED
+        return _refuse_data(status)
 
     def _get(self, request: Request) -> Reply:
         path = request.path

@@ -92,9 +92,11 @@ class ApplianceResponse(msgspec.Struct, frozen=True, kw_only=True):
 
     Without a response, `status` is None and `error` says why. `is_permanent` marks an error that
     another attempt would meet again, such as a certificate that is not trusted or a changed file.
-    `is_unsent` says that the appliance cannot have taken the feed: there was no connection, or the
-    body was not sent to its end. `body` has at most the first 16 MiB. `sent_bytes` counts the bytes
-    of the request body that were sent, `url` is the address of the request.
+    `date` is the Date header, `certificate_ends` the last moment of its certificate, in seconds
+    since 1970. `is_unsent` says that the appliance cannot have taken the feed: there was no
+    connection, or the body was not sent to its end. `body` has at most the first 16 MiB.
+    `sent_bytes` counts the bytes of the request body that were sent, `url` is the address of the
+    request.
     """
 
     status: int | None = None
@@ -105,6 +107,8 @@ class ApplianceResponse(msgspec.Struct, frozen=True, kw_only=True):
     is_permanent: bool = False
     location: str = ""
     retry_after: str = ""
+    date: str = ""
+    certificate_ends: float | None = None
     sent_bytes: int = 0
     seconds: float = 0.0
     url: str = ""

@@ -54,6 +54,9 @@ class Dialect:
     clock: Expression = sa.func.now()
     """The present time, in UTC unless it has a zone."""
 
+    zone_query = ""
+    """Selects the time zone of the server, which is not that of the session."""
+
     def start(self, connection: Any, _record: object) -> None:  # Any: a driver's connection
         """Prepare a new connection."""
 
@@ -86,6 +89,7 @@ class PostgreSql(Dialect):
         "prepare_threshold": None,  # a plan for the actual keys is faster than a generic one
     }
     compares_rows = True
+    zone_query = "SELECT reset_val FROM pg_settings WHERE name = 'TimeZone'"
     _START = (
         "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY; SET TimeZone TO 'UTC'; "
         "SET DateStyle TO 'ISO'; SET IntervalStyle TO 'postgres'"
@@ -139,6 +143,7 @@ class MySql(Dialect):
         | {FIELD_TYPE.TIMESTAMP: _utc_timestamp, FIELD_TYPE.TIME: str},
     }
     clock = sa.func.utc_timestamp()
+    zone_query = "SELECT REPLACE(@@global.time_zone, 'SYSTEM', @@system_time_zone)"
     _START = ("SET SESSION TRANSACTION READ ONLY", "SET time_zone = '+00:00'")
     _NAMES: Mapping[int, str] = {
         code: name for name, code in vars(FIELD_TYPE).items() if isinstance(code, int)

@@ -3,13 +3,15 @@
 SQLAlchemy takes a while to load, so it is loaded where a database is read.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from schemas.account import Account
+from schemas.check import Check
 from schemas.span import Span
 from transforms.formats.base import ReadResult
 from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest, SpanTally
@@ -46,6 +48,14 @@ class DatabaseSource(Source[RowMapping]):
         from transforms.sources.database.plan import rules_of
 
         return rules_of(config)
+
+    def checks(self, runs: Sequence[SourceRun[RowMapping]]) -> Iterator[Check]:
+        from transforms.sources.database.checks import check_connection, count_rows
+
+        for run in runs:
+            zone = run.reading.zone
+            yield Check("database", partial(check_connection, run.config, zone))
+            yield Check("rows", partial(count_rows, run.config))
 
     def split(self, run: SourceRun[RowMapping]) -> Iterator[Span]:
         """Yield the spans of deletions, then those of the rows that the run reads."""

@@ -11,8 +11,9 @@ that cannot be read to its end.
 
 import os
 import shlex
+import shutil
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import TypeGuard
 
 from msgspec.structs import replace
 
+from schemas.check import Check, CheckLine, fail, ok
 from schemas.errors import FatalError, ProgramError, SourceError
 from schemas.record import Action, Record
 from schemas.span import Span
@@ -37,6 +39,7 @@ from transforms.sources.programs.process import run as run_program
 from transforms.sources.programs.redact import Mask
 from transforms.sources.programs.retriever import retrieve
 from transforms.sources.programs.transformer import transform
+from transforms.sources.secrets import resolve
 
 COMMAND = "command"
 
@@ -57,6 +60,13 @@ class ProgramsSource(Source[Programs]):
         programs = config.load(Path(span.path))
         return replace(programs, parallel=programs.parallel or options.jobs)
 
+    def checks(self, runs: Sequence[SourceRun[Programs]]) -> Iterator[Check]:
+        for run in runs:
+            for name in ("lister", "retriever", "transformer", "authorizer"):
+                if command := getattr(run.config, name):
+                    check = partial(_check_program, run.config, name, command[0])
+                    yield Check(name, check)
+
     def split(self, run: SourceRun[Programs]) -> Iterator[Span]:
         if not run.listing.exists():
             list_documents(run.config, run.listing, run.reading)
@@ -72,6 +82,20 @@ class ProgramsSource(Source[Programs]):
         yield from read_file(
             request.span, LISTER_STREAM, request.options, request.count, then=read_documents
         )
+
+
+def _check_program(
+    programs: Programs, what: str, program: str, _seconds: float
+) -> Iterator[CheckLine]:
+    """Look for a program as a call would, with the environment of the calls; do not start it."""
+    environment = os.environ | {key: resolve(text) for key, text in programs.environment.items()}
+    path = Path(programs.folder, program) if "/" in program else program
+    found = shutil.which(path, path=environment.get("PATH"))
+    if found is None:
+        cure = f"name one on the PATH or below {programs.folder} with ./, and chmod +x it"
+        yield fail(what, f"{program}: no program that can be executed", cure)
+    else:
+        yield ok(what, found)
 
 
 def list_documents(programs: Programs, path: Path, options: ReadOptions = ReadOptions()) -> None:

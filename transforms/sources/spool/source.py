@@ -9,6 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import IO
@@ -16,6 +17,7 @@ from typing import IO
 import msgspec
 
 from schemas.account import NoticeCount
+from schemas.check import Check, CheckLine, counted, fail, ok
 from schemas.choices import SpoolHistory
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, SourceError
@@ -148,6 +150,10 @@ class SpoolSource(Source[Spool]):
         _check_erased(_select(spool), options)
         return spool
 
+    def checks(self, runs: Sequence[SourceRun[Spool]]) -> Iterator[Check]:
+        for run in runs:
+            yield Check("spool", partial(_check_spool, Path(run.config.root)))
+
     def split(self, run: SourceRun[Spool]) -> Iterator[Span]:
         """Yield a span for each feed that is read, after a span that reports the other feeds.
 
@@ -178,6 +184,15 @@ class SpoolSource(Source[Spool]):
         selection = select(read_deliveries(Path(span.path)), everything)
         feeds = spans_of(selection.deliveries, span, rejects_missing=True)
         yield from read_files(feeds, request.options, request.count)
+
+
+def _check_spool(root: Path, _seconds: float) -> Iterator[CheckLine]:
+    paths = [delivery.path for delivery in read_deliveries(root) if delivery.path is not None]
+    yield ok("spool", f"{root}: {counted(len(paths), 'feed')}")
+    missing = [path for path in paths if not os.access(root / path, os.R_OK)]
+    if missing:
+        found = f"{counted(len(missing), 'feed')} cannot be read, the first {missing[0]}"
+        yield fail("spool", found, "restore their files, or let the user of the run read them")
 
 
 def find_faults(deliveries: Iterable[Delivery], root: Path) -> dict[int, FeedFault]:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from heapq import merge
 from itertools import pairwise
 from operator import itemgetter
@@ -20,6 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from schemas.account import Account
+from schemas.check import Check, CheckLine, counted, fail, ok
 from schemas.errors import (
     ConfigError,
     EncodingError,
@@ -131,6 +133,10 @@ class TreeSource(Source[Tree]):
             rules += Path(config.acl.table).read_bytes()
         return hashlib.sha256(rules).hexdigest()
 
+    def checks(self, runs: Sequence[SourceRun[Tree]]) -> Iterator[Check]:
+        for run in runs:
+            yield Check(f"tree {run.span.source}", partial(_check_tree, run.config))
+
     def split(self, run: SourceRun[Tree]) -> Iterator[Span]:
         if not run.listing.exists():
             _write_listing(run)
@@ -180,6 +186,28 @@ class TreeSource(Source[Tree]):
         )
         seen = read_changes(run.work, account.files)
         update_state(Path(run.options.state or ""), seen, before=generation, stamp=stamp)
+
+
+def _check_tree(tree: Tree, seconds: float) -> Iterator[CheckLine]:
+    """Count the files of a tree for some seconds, and those that cannot be read."""
+    latest, what = time.monotonic() + seconds, f"tree {tree.root}"
+    files = size = unreadable = 0
+    first = more = ""
+    for entry in list_tree(tree):
+        reason = entry.reason if entry.kind is EntryKind.REJECTED else ""
+        if entry.kind is EntryKind.FILE:
+            files, size = files + 1, size + entry.size
+            if "://" not in tree.root and not os.access(entry.path, os.R_OK):
+                reason = f"{entry.path}: no permission to read it"
+        if reason:
+            unreadable, first = unreadable + 1, first or reason.partition("; ")[0]
+        if time.monotonic() > latest:
+            more = "more than "
+            break
+    yield ok(what, f"{more}{counted(files, 'file')}, {size:,} bytes", size=size)
+    if unreadable:
+        cure = "let the user of the run read them, or leave them out by --exclude"
+        yield fail(what, f"{unreadable:,} cannot be read, the first: {first}", cure)
 
 
 def tree_of(span: Span, options: SourceOptions) -> Tree:

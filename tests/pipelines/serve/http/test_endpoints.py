@@ -127,7 +127,7 @@ def test_a_request_is_refused(
     ("request_", "allowed"),
     [
         (get("/xmlfeed"), "POST"),
-        (get("/any/recvdata.xml"), "POST"),
+        (get("/xmlgroups"), "POST"),
         (get("/documents", method="DELETE"), "GET, HEAD"),
     ],
 )

@@ -26,7 +26,6 @@ from transforms.response_deadline import ResponseDeadline
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
 from transforms.sinks.push.wire.address import trusted_certificates
 from transforms.sinks.push.wire.body import RequestBody, compressed, multipart
-from transforms.sinks.push.wire.feedergate import BACKLOG_PATH
 from transforms.sinks.push.wire.protocol import REQUEST_FORMS, Appliance
 from transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, judge_response, quote
 
@@ -37,6 +36,7 @@ GZIP_BYTES_LIMIT = 1 << 20
 """Longer bodies are not compressed: "GSA only allows request content up to 1 MB to be compressed"
 (adaptor library)."""
 
+_EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 _HEADERS = {
     "User-Agent": "feedferry",
     "Accept": "*/*",
@@ -104,7 +104,12 @@ class ApplianceClient:
 
     def backlog(self) -> ApplianceResponse:
         """Request the number of feeds that wait to be digested."""
-        return self._exchange(BACKLOG_PATH, None, max_seconds=BACKLOG_SECONDS)
+        return self.probe(max_seconds=BACKLOG_SECONDS)
+
+    def probe(self, *, max_seconds: float) -> ApplianceResponse:
+        """Request the page of the appliance that changes nothing."""
+        path = self._appliance.protocol.probe_path
+        return self._exchange(path, None, max_seconds=max_seconds)
 
     def _make_request(self, part: ChunkPart, feedtype: str | None) -> tuple[str, RequestBody]:
         return self._appliance.protocol.make_request(part, self._appliance.profile, feedtype)
@@ -186,6 +191,7 @@ class _HttpExchange:
         )
         with self._deadline, closing(self._transport.handle_request(request)) as response:
             self._is_answering = True
+            certificate_ends = _certificate_ends(response)  # known until the body is read
             received = bytearray()
             try:
                 self._read_body(response, received)
@@ -199,6 +205,8 @@ class _HttpExchange:
                 body=bytes(received),
                 location=received_headers.get("location", ""),
                 retry_after=received_headers.get("retry-after", ""),
+                date=received_headers.get("date", ""),
+                certificate_ends=certificate_ends,
             )
 
     def _read_body(self, response: httpx2.Response, body: bytearray) -> None:
@@ -260,6 +268,8 @@ def _explain_connection(
             case ssl.SSLCertVerificationError():
                 message = f"its certificate is not trusted ({cause.verify_message})"
                 fix = "expected one that the system trusts: name its authority by --ca-file"
+                if cause.verify_code == _EXPIRED:
+                    fix = "expected a valid one: renew it at the appliance"
                 return f"{message}; {fix}", True
             case ssl.SSLError():
                 reason: str | None = getattr(cause, "reason", None)  # only OpenSSL gives one
@@ -267,6 +277,14 @@ def _explain_connection(
                 message = f"TLS: {reason}; expected TLS on this port: is it one for http://?"
                 return message, not isinstance(cause, ssl.SSLEOFError)
     return f"no connection{_reason(exc)}; {expected}", False
+
+
+def _certificate_ends(response: httpx2.Response) -> float | None:
+    """Return the last moment of the certificate of the server, None without TLS."""
+    stream = response.extensions.get("network_stream")
+    tls = stream.get_extra_info("ssl_object") if stream is not None else None
+    ends = (tls.getpeercert() or {}).get("notAfter") if tls is not None else None
+    return ssl.cert_time_to_seconds(ends) if ends else None
 
 
 def _is_closed(exc: httpx2.HTTPError) -> bool:

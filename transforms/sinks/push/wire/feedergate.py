@@ -11,6 +11,7 @@ adaptor library, which accepts `Success` with a status of 500.
 
 import re
 
+from schemas.check import CheckLine, fail_of, ok, warn
 from schemas.delivery import Door
 from schemas.feed import CLEANUP, INCREMENTAL, METADATA_AND_URL, REPLACE
 from transforms.formats import by_door, find_format
@@ -89,6 +90,17 @@ def _read_backlog(response: ApplianceResponse) -> BacklogCount:
     return f"{origin}: {response.status}, {found}; expected a number of feeds{trust}"
 
 
+def _judge_probe(response: ApplianceResponse) -> CheckLine:
+    count = _read_backlog(response)
+    if isinstance(count, int):
+        return ok("trust", "requests of this machine are answered")
+    if count is None:
+        found = f"not known: the appliance has no {BACKLOG_PATH}"
+        return warn("trust", found, f"if a push is refused, {_TRUST}")
+    verdict = _judge(response, 0)
+    return fail_of("trust", count if verdict is None else verdict.message)
+
+
 FEEDERGATE = ApplianceProtocol(
     name="feedergate",
     doors=(Door.FEED, Door.GROUPS),
@@ -98,6 +110,8 @@ FEEDERGATE = ApplianceProtocol(
     fix_trust=_TRUST,
     make_request=_request,
     judge=_judge,
+    judge_probe=_judge_probe,
+    probe_path=BACKLOG_PATH,
     read_backlog=_read_backlog,
     can_gzip=True,
 )

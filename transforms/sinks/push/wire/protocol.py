@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from schemas.check import CheckLine
 from schemas.delivery import Door
 from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, REPLACE
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, Verdict
@@ -46,9 +47,11 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     `make_request` returns the path and the body of a request; it raises SourceError if the file of
     the part cannot be read. `judge` returns the meaning of a complete response to a number of
     records, 0 if that is unknown; it returns None for an unknown text, whose status then decides.
-    `read_backlog` reads how many feeds wait; without it, the appliance does not report that.
-    `max_records` limits the records of a request. Messages contain `acceptance`, what the appliance
-    says when it accepts a feed, and what fixes a server, an address or a missing trust.
+    `judge_probe` returns whether this machine is trusted, by the response to a GET of `probe_path`,
+    which changes nothing. `read_backlog` reads how many feeds wait; without it, the appliance does
+    not report that. `max_records` limits the records of a request. Messages contain `acceptance`,
+    what the appliance says when it accepts a feed, and what fixes a server, an address or a missing
+    trust.
     """
 
     name: str
@@ -59,6 +62,8 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     fix_trust: str
     make_request: Callable[[ChunkPart, str, str | None], tuple[str, RequestBody]]
     judge: Callable[[ApplianceResponse, int], Verdict | None]
+    judge_probe: Callable[[ApplianceResponse], CheckLine]
+    probe_path: str = ""
     read_backlog: Callable[[ApplianceResponse], BacklogCount] | None = None
     max_records: int | None = None
     has_profiles: bool = False

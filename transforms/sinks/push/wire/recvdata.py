@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
+from schemas.check import CheckLine, fail_of, ok, warn
 from schemas.delivery import Door
 from schemas.receipt import Refusal
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
@@ -18,6 +19,7 @@ from transforms.sinks.push.wire.protocol import ApplianceProtocol
 from transforms.sinks.push.wire.responses import (
     MAX_RESPONSE_BYTES,
     describe,
+    judge_response,
     quote,
     status_verdict,
     text_of,
@@ -37,6 +39,7 @@ _CLUSTER = (
     "add the address of this machine, and those of all proxies between, to Cluster Members "
     "of the appliance"
 )
+_NOT_BY_GET = 405
 _REMARKS = {"not found": ", as the appliance does not have the document"}
 _ADDRESS = "check --to: expected the address of the admin interface, followed by /recvdata.xml"
 _FATAL = {
@@ -185,6 +188,22 @@ def _last_text(element: etree._Element, name: str) -> str:
     return texts[-1] if texts else ""
 
 
+def _judge_probe(response: ApplianceResponse) -> CheckLine:
+    """Judge the response to a request without data: only `Not Allowed` is about the sender."""
+    root = _parse(response.body.lstrip())
+    is_result = root is not None and etree.QName(root).localname == _ROOT
+    verdict = judge_response(RECVDATA, response)
+    is_refused = verdict.meaning is ResponseMeaning.FATAL and response.status != _NOT_BY_GET
+    if root is not None and is_result and _FATAL["not allowed"] not in verdict.message:
+        statuses = (*_read(root).general, *_read(root).items)
+        words = ", ".join(str(status) for status in statuses) or "a result"
+        return ok("trust", f"a request without data gets {words}, as from a trusted machine")
+    if is_refused:
+        return fail_of("trust", verdict.message)
+    found = f"not known: {response.status}, {describe(response)} without data"
+    return warn("trust", found, f"if a push is refused, {_CLUSTER}")
+
+
 RECVDATA = ApplianceProtocol(
     name="recvdata",
     doors=(Door.DATA,),
@@ -194,6 +213,7 @@ RECVDATA = ApplianceProtocol(
     fix_trust=_CLUSTER,
     make_request=_request,
     judge=_judge,
+    judge_probe=_judge_probe,
     max_records=MAX_ITEMS,
     has_profiles=True,
     has_index_updates=True,

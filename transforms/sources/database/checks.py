@@ -1,0 +1,61 @@
+"""Checks of a database: its connection and time zone, the columns of a mapping, and its rows."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+import sqlalchemy as sa
+
+from schemas.check import CheckLine, ok, warn
+from transforms.sources.database.connection import Session
+from transforms.sources.database.dialects import dialect_of
+from transforms.sources.database.mapping import RowMapping
+from transforms.sources.database.table import open_table
+
+
+def check_connection(mapping: RowMapping, zone: str, _seconds: float) -> Iterator[CheckLine]:
+    """Connect, and compare the time zone of the server with that of this machine and `--zone`."""
+    with closing(Session(mapping)) as session:
+        version, server_zone = session.run(_read_server, where="connecting")
+    yield ok("database", f"{session.engine.dialect.name} {version}, connected")
+    if not server_zone:
+        return
+    ours = datetime.now().astimezone()
+    found = f"database {server_zone}, this machine {ours.tzname()}, dates without zone {zone}"
+    offsets = {_offset(server_zone, ours), ours.utcoffset(), _offset(zone, ours)}
+    if len(offsets) == 1:
+        yield ok("time zones", found)
+    else:
+        cure = "--zone states the zone of the columns without one; others are read exactly"
+        yield warn("time zones", found, cure)
+
+
+def count_rows(mapping: RowMapping, _seconds: float) -> Iterator[CheckLine]:
+    """Describe the columns that a mapping uses, and count its rows."""
+    table = open_table(mapping)
+    columns = ", ".join(column.name for column in table.columns)
+    yield ok(mapping.rows_name, f"key {', '.join(table.key)}; columns {columns}")
+    with closing(table.session):
+        ((rows,),) = table.run(sa.select(sa.func.count()).select_from(table.selectable))
+    if not rows:
+        yield warn("rows", "none", "check table, query and login; --min-records stops such a run")
+    else:
+        yield ok("rows", f"{rows:,}")
+
+
+def _read_server(connection: sa.Connection) -> tuple[str, str]:
+    """Return the version of the server, and its time zone if it has one."""
+    dialect = connection.dialect
+    version = ".".join(map(str, getattr(dialect, "server_version_info", None) or ()))
+    query = dialect_of(dialect.name).zone_query
+    return version, str(connection.scalar(sa.text(query))) if query else ""
+
+
+def _offset(name: str, now: datetime) -> object:
+    """Return the present offset of a zone, or its name if it is unknown here."""
+    try:
+        zone: tzinfo = ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return name
+    return now.astimezone(zone).utcoffset()
