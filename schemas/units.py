@@ -13,6 +13,12 @@ BYTES |= {f"{unit}ib": 1024**power for power, unit in enumerate("kmgt", start=1)
 SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 """Seconds of each unit of time, the longest first."""
 
+SIZE_PATTERN = "^[0-9]{1,18} ?([kKmMgGtT]?[iI]?[bB])?$"
+"""Sizes as a regular expression of JSON Schema."""
+
+DURATION_PATTERN = "^([0-9]{1,9}([.][0-9]{1,6})? ?(d|h|m|s|ms) ?)+$"
+"""Durations as a regular expression of JSON Schema; the order of the units is not in it."""
+
 _SIZE = re.compile(r"([0-9]{1,18}) ?([kmgt]i?b|b)?", re.ASCII | re.IGNORECASE)
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,6})?"
 _DURATION = re.compile("".join(rf"(?:({_NUMBER}) ?{unit} ?)?" for unit in SECONDS), re.ASCII)

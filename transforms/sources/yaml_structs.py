@@ -3,7 +3,10 @@
 A key is declared once, as a field of a struct. A scalar type with rules of its own is
 `Annotated[TYPE, Value(parse, expected)]`. A struct that can also be written as a scalar has a class
 method `from_scalar`. Checks of several keys are in a method `check`, which raises ValueError. A
-field with an encoded name that begins with `_` is not a key.
+field with an encoded name that begins with `_` is not a key. In a union of tagged structs, the key
+of the tag decides which one is meant.
+
+Scalars are those of YAML 1.2: `22:00`, `yes` and `2024-01-31` are texts. No message shows a secret.
 
 >>> class Server(msgspec.Struct):
 ...     host: Annotated[str, Value(parse_text, "a host name")]
@@ -13,22 +16,52 @@ Server(host='db.example.com', port=80)
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, NamedTuple, TypeGuard, TypeVar, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    TypeGuard,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 import msgspec
 import yaml  # type: ignore[import-untyped]  # it has no types
 
 from schemas import units
 from schemas.errors import ConfigError
-from schemas.spelling import did_you_mean
+from schemas.spelling import closest, did_you_mean
+from transforms.sources.secrets import check_no_secret
 
+_RESOLVERS = {
+    "bool": (r"true|false", "tf"),
+    "int": (r"[-+]?(?:0|[1-9][0-9]{0,17})", "-+0123456789"),
+    "float": (r"[-+]?(?:0|[1-9][0-9]*)\.[0-9]+", "-+0123456789"),
+    "null": (r"~|null|", ["~", "n", ""]),
+}
 _SCALARS: dict[object, str] = {bool: "true or false", int: "an integer", str: "a text in quotes"}
 _T = TypeVar("_T", bound=msgspec.Struct)
 _Content = TypeVar("_Content")
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # it has no types
+    """Reads the scalars of the core schema of YAML 1.2."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+
+
+for _name, (_pattern, _first) in _RESOLVERS.items():
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_name}", re.compile(f"(?:{_pattern})\\Z", re.ASCII), list(_first)
+    )
 
 
 class Value(NamedTuple):
@@ -91,12 +124,28 @@ Duration = Annotated[float, Value(parse_duration, _DURATION_EXAMPLES)]
 PositiveDuration = Annotated[float, Value(_not_zero(parse_duration), _DURATION_EXAMPLES)]
 
 
+class Place(NamedTuple):
+    """A line and a column of a file, from 1."""
+
+    line: int
+    column: int
+
+
+class Decoded(NamedTuple, Generic[_Content]):
+    """What a document contains, None if it has errors, and where the value of each key is."""
+
+    content: _Content | None
+    errors: Sequence[str]
+    places: Mapping[str, Place]
+
+
 def read_yaml(path: Path, type_: type[_T]) -> _T:
     """Return the content of a file; raise ConfigError with a line for each error."""
-    return decode_yaml(_read_text(path), type_, name=str(path))
+    return decode_yaml(read_text(path), type_, name=str(path))
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return the text of a file; raise ConfigError if it is not text."""
     try:
         return path.read_text("utf-8")
     except OSError as exc:
@@ -107,28 +156,63 @@ def _read_text(path: Path) -> str:
 
 def read_yaml_list(path: Path, type_: type[_T]) -> tuple[_T, ...]:
     """Return the items of a file that is a list; raise ConfigError with a line for each error."""
-    return _decode(_read_text(path), str(path), lambda decoder, node: decoder.structs(node, type_))
+    text, name = read_text(path), str(path)
+    return _content(_decode(text, name, lambda decoder, node: decoder.structs(node, type_)))
 
 
 def decode_yaml(text: str, type_: type[_T], *, name: str) -> _T:
     """Return the content of a document called `name`; raise ConfigError with a line per error."""
+    return _content(decode_located(text, type_, name=name))
+
+
+def decode_located(text: str, type_: type[_T], *, name: str) -> Decoded[_T]:
+    """Return the content of a document, its errors, and the places of its keys.
+
+    Raises ConfigError if the text is not YAML.
+    """
     return _decode(text, name, lambda decoder, node: decoder.struct(node, type_, ""))
+
+
+def _content(decoded: Decoded[_Content]) -> _Content:
+    if decoded.errors or decoded.content is None:
+        raise ConfigError("\n".join(decoded.errors))
+    return decoded.content
 
 
 def _decode(
     text: str, name: str, decode: Callable[["_Decoder", yaml.Node | None], _Content | None]
-) -> _Content:
-    loader = yaml.SafeLoader(text)
+) -> Decoded[_Content]:
     try:
+        loader = _Loader(text)
         decoder = _Decoder(loader, name)
-        result = decode(decoder, loader.get_single_node())
-    except yaml.YAMLError as exc:
-        raise ConfigError(f"{name}: {' '.join(str(exc).split())}; expected YAML") from exc
-    finally:
-        loader.dispose()
-    if decoder.errors or result is None:
-        raise ConfigError("\n".join(decoder.errors))
-    return result
+        content = decode(decoder, loader.get_single_node())
+    except yaml.reader.ReaderError as exc:
+        line = text.count("\n", 0, exc.position) + 1
+        raise ConfigError(f"{name}:{line}: a control character; expected YAML") from exc
+    except yaml.MarkedYAMLError as exc:
+        place = _place(exc.problem_mark or exc.context_mark)
+        raise ConfigError(f"{name}:{place.line}:{place.column}: {_explain(text, exc)}") from exc
+    except RecursionError as exc:
+        raise ConfigError(f"{name}: too many levels of brackets; expected at most 50") from exc
+    return Decoded(content, decoder.errors, decoder.places)
+
+
+def _explain(text: str, exc: yaml.MarkedYAMLError) -> str:
+    """Return the likely cause of a syntax error, without the words of the library."""
+    mark = exc.problem_mark or exc.context_mark
+    line = text.splitlines()[mark.line] if mark.line < len(text.splitlines()) else ""
+    if line[mark.column : mark.column + 1] == "\t" or line[: mark.column].strip(" ") == "\t":
+        return "a tab; expected spaces"
+    if line[mark.column : mark.column + 1] in tuple("%@`|>"):
+        return f"a value that begins with {line[mark.column]}; expected it in quotes"
+    return (
+        "the YAML ends or breaks off here; expected KEY: VALUE, with the same indentation for the"
+        " keys of a section, and closed quotes and brackets"
+    )
+
+
+def _place(mark: yaml.Mark) -> Place:
+    return Place(mark.line + 1, mark.column + 1)
 
 
 class _Decoder:
@@ -138,6 +222,7 @@ class _Decoder:
         self._loader = loader
         self._name = name
         self.errors: list[str] = []
+        self.places: dict[str, Place] = {}
 
     def structs(self, node: yaml.Node | None, type_: type[_T]) -> tuple[_T, ...] | None:
         if not isinstance(node, yaml.SequenceNode):
@@ -146,25 +231,37 @@ class _Decoder:
         items = [self.struct(item, type_, f"[{at}]") for at, item in enumerate(node.value)]
         return tuple(item for item in items if item is not None)
 
-    def struct(self, node: yaml.Node | None, type_: type[_T], key: str) -> _T | None:
+    def struct(
+        self,
+        node: yaml.Node | None,
+        type_: type[_T],
+        key: str,
+        union: Iterable[type[msgspec.Struct]] = (),
+    ) -> _T | None:
+        """Return a struct; `union` are the structs that could be here, with other tags."""
         fields = {field.encode_name: field for field in _keys(type_)}
+        names = [*([tag] if (tag := _tag_field(type_)) else []), *fields]
         if not isinstance(node, yaml.MappingNode):
-            self._fail(node, key, f"{_kind(node)}; expected keys and values: {', '.join(fields)}")
+            self._fail(node, key, f"{_kind(node)}; expected keys and values: {', '.join(names)}")
             return None
         count = len(self.errors)
         values: dict[str, object] = {}
+        used: set[str] = set()
         for key_node, value_node in node.value:
-            name = self._loader.construct_object(key_node, deep=True)
-            if name not in fields:
-                expected = f"expected one of {', '.join(fields)}{did_you_mean(name, fields)}"
-                self._fail(key_node, key, f"{name!r}; {expected}")
-            elif fields[name].name in values:
+            name = _name_of(key_node)
+            place = _join(key, name)
+            if name in used:
                 self._fail(key_node, key, f"{name!r} twice; expected each key once")
+            elif name in fields:
+                self.places[place] = _place(value_node.start_mark)
+                values[fields[name].name] = self.value(value_node, fields[name].type, place)
+            elif name != tag:
+                self._fail(key_node, key, _unknown(name, names, type_, union))
             else:
-                field = fields[name]
-                values[field.name] = self.value(value_node, field.type, _join(key, name))
+                self.places[place] = _place(value_node.start_mark)
+            used.add(name)
         for field in fields.values():
-            if field.required and field.name not in values:
+            if field.required and field.encode_name not in used:
                 self._fail(node, _join(key, field.encode_name), "missing; expected a value")
         if len(self.errors) > count:
             return None
@@ -180,33 +277,98 @@ class _Decoder:
         members = _members(type_)
         structs = [member for member in members if _is_struct(member)]
         if structs and isinstance(node, yaml.MappingNode):
-            return self.struct(node, structs[0], key)
+            chosen = structs[0] if len(structs) == 1 else self._tagged(node, structs, key)
+            return None if chosen is None else self.struct(node, chosen, key, structs)
         items = [get_args(member)[0] for member in members if get_origin(member) is tuple]
         if items and isinstance(node, yaml.SequenceNode):
             numbered = enumerate(node.value)
             return tuple([self.value(item, items[0], f"{key}[{at}]") for at, item in numbered])
-        value = self._loader.construct_object(node, deep=True)
+        return self._scalar(node, members, key) if self._has_no_secret(node, key) else None
+
+    def _scalar(self, node: yaml.Node, members: Sequence[object], key: str) -> object:
+        try:
+            value = self._loader.construct_object(node, deep=True)
+        except (ValueError, TypeError):  # a tag, or a list as a key
+            self._fail(node, key, "not a plain value; expected one without a tag")
+            return None
+        expected = " or ".join(dict.fromkeys(chain.from_iterable(map(_describe, members))))
+        message = f"{value!r}; expected {expected}"
         for member in members:
             try:
                 return _convert(value, member)
             except ValueError as exc:
                 if str(exc):
-                    self._fail(node, key, str(exc))
-                    return None
-        expected = " or ".join(dict.fromkeys(chain.from_iterable(map(_describe, members))))
-        self._fail(node, key, f"{value!r}; expected {expected}")
+                    message = str(exc)
+                    break
+        self._fail(node, key, message)
         return None
 
+    def _tagged(
+        self, node: yaml.MappingNode, structs: Sequence[type[msgspec.Struct]], key: str
+    ) -> type[msgspec.Struct] | None:
+        """Return the struct that the tag names, or the most similar one after an error."""
+        field = _tag_field(structs[0])
+        by_tag = {str(struct.__struct_config__.tag): struct for struct in structs}
+        expected = f"expected one of {', '.join(by_tag)}"
+        for key_node, value_node in node.value:
+            if _name_of(key_node) == field:
+                name = _name_of(value_node)
+                if name not in by_tag and self._has_no_secret(value_node, _join(key, field)):
+                    message = f"{name!r}; {expected}{did_you_mean(name, by_tag)}"
+                    self._fail(value_node, _join(key, field), message)
+                return by_tag.get(name) or by_tag.get(closest(name, by_tag) or "")
+        self._fail(node, _join(key, field), f"missing; {expected}")
+        return None
+
+    def _has_no_secret(self, node: yaml.Node, key: str) -> bool:
+        """Report each secret in a value."""
+        if not isinstance(node, yaml.ScalarNode):
+            items = chain.from_iterable(node.value) if node.id == "mapping" else node.value
+            checked = [self._has_no_secret(item, key) for item in items]
+            return all(checked)
+        try:
+            check_no_secret(node.value)
+        except ValueError as exc:
+            self._fail(node, key, str(exc))
+            return False
+        return True
+
     def _fail(self, node: yaml.Node | None, key: str, message: str) -> None:
-        line, column = (1, 1)
-        if node is not None:
-            line, column = node.start_mark.line + 1, node.start_mark.column + 1
+        line, column = (1, 1) if node is None else _place(node.start_mark)
         place = f"{self._name}:{line}:{column}"
         self.errors.append(f"{place}: {key}: {message}" if key else f"{place}: {message}")
 
 
 def _kind(node: yaml.Node | None) -> str:
     return "an empty document" if node is None else f"a {node.id}"
+
+
+def _name_of(node: yaml.Node) -> str:
+    return str(node.value) if isinstance(node, yaml.ScalarNode) else f"a {node.id}"
+
+
+def _tag_field(type_: type[msgspec.Struct]) -> str:
+    """Return the key of the tag of a tagged struct, "" of others."""
+    return type_.__struct_config__.tag_field or ""
+
+
+def _unknown(
+    name: str,
+    names: Sequence[str],
+    type_: type[msgspec.Struct],
+    union: Iterable[type[msgspec.Struct]],
+) -> str:
+    """Return what is wrong with a key that a struct does not have."""
+    expected = f"expected one of {', '.join(names)}"
+    tags = [
+        str(other.__struct_config__.tag)
+        for other in union
+        if name in {field.encode_name for field in _keys(other)}
+    ]
+    if tags:
+        field, tag = _tag_field(type_), type_.__struct_config__.tag
+        return f"{name!r}; not for {field}: {tag}, but for {', '.join(tags)}; {expected}"
+    return f"{name!r}; {expected}{did_you_mean(name, names)}"
 
 
 def _keys(type_: type[msgspec.Struct]) -> Iterable[msgspec.structs.FieldInfo]:
@@ -256,4 +418,4 @@ def _is_struct(member: object) -> TypeGuard[type[msgspec.Struct]]:
 
 
 def _join(key: str, name: str) -> str:
-    return f"{key}: {name}" if key else name
+    return f"{key}.{name}" if key else name

@@ -65,7 +65,7 @@ def test_all_errors_are_reported_with_line_and_column() -> None:
     keys = "host, ports, mode, is_open, password, wait"
     assert errors(text) == [
         f"s.yaml:1:1: 'hots'; expected one of {keys}; did you mean 'host'?",
-        "s.yaml:3:14: ports[0]: number: 'x'; expected an integer",
+        "s.yaml:3:14: ports[0].number: 'x'; expected an integer",
         "s.yaml:4:5: ports[1]: 'ftp'; expected keys and values: number",
         "s.yaml:5:7: mode: 'slow'; expected fast or safe or keys and values: number",
         "s.yaml:6:7: wait: 7; expected a duration such as 90s",
@@ -99,10 +99,38 @@ def test_a_key_that_is_only_a_field_is_unknown() -> None:
     assert errors("host: a\n_folder: x")[0].startswith("s.yaml:2:1: '_folder'; expected one of ")
 
 
-def test_a_document_must_be_yaml() -> None:
-    (error,) = errors("host: [")
-    assert error.startswith("s.yaml: while parsing")
-    assert error.endswith("; expected YAML")
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("host: [", "s.yaml:1:8: the YAML ends or breaks off here; expected KEY: VALUE, with the"),
+        ("host:\n\ta: b", "s.yaml:2:1: a tab; expected spaces"),
+        ("host: %a", "s.yaml:1:7: a value that begins with %; expected it in quotes"),
+        ("host: \x01", "s.yaml:1: a control character; expected YAML"),
+        ("[" * 2000, "s.yaml: too many levels of brackets; expected at most 50"),
+    ],
+)
+def test_a_document_must_be_yaml(text: str, error: str) -> None:
+    (message,) = errors(text)
+    assert message.startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("22:00", "22:00"), ("yes", "yes"), ("2024-01-31", "2024-01-31"), ("007", "007")],
+)
+def test_texts_of_yaml_1_2_need_no_quotes(text: str, expected: str) -> None:
+    assert decode_yaml(f"host: {text}", Server, name="s.yaml").host == expected
+
+
+@pytest.mark.parametrize(
+    "url", ["https://ida:hunter2@db/", "s3://b/x?token=hunter2", "x://h/?a=b&db_password=hunter2"]
+)
+def test_a_secret_in_a_url_is_refused_and_not_shown(url: str) -> None:
+    assert errors(f"host: {url}\nports: [{{number: '{url}'}}]") == [
+        f"s.yaml:{place}: a password in plain text; expected ${{env:NAME}} or ${{file:PATH}}"
+        " instead"
+        for place in ("1:7: host", "2:18: ports[0].number")
+    ]
 
 
 def test_a_file_must_be_readable(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ statement or a password.
 
 import enum
 import logging
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -22,9 +21,15 @@ from transforms.retry import RetryPolicy, retry
 from transforms.sources.database.dialects import Dialect, ResultColumn, dialect_of
 from transforms.sources.database.mapping import RowMapping
 from transforms.sources.programs.redact import Mask
-from transforms.sources.secrets import REFERENCE, resolve, secrets_in
+from transforms.sources.secrets import (
+    PLAIN_SECRET,
+    REFERENCE,
+    SECRET_NAME,
+    check_references,
+    resolve,
+    secrets_in,
+)
 
-_SECRET_OPTION = re.compile("pass|pwd|secret|token|api_?key", re.IGNORECASE)
 _PLACEHOLDER = "90071992547409910"
 """Replaces a reference while a URL is parsed: digits, since it can be the port."""
 _EXAMPLE = (
@@ -63,11 +68,10 @@ def check_connection(value: str) -> str:
     """
     if REFERENCE.fullmatch(value):
         return value
-    if "${" in REFERENCE.sub("", value):
-        raise ValueError("an unknown ${ reference; expected ${env:NAME} or ${file:PATH}")
+    check_references(value)
     url = _parse_url(REFERENCE.sub(_PLACEHOLDER, value))
     if any(secret.replace(_PLACEHOLDER, "") for secret in _secrets(url)):
-        raise ValueError("a password in plain text; expected ${env:NAME} or ${file:PATH} instead")
+        raise ValueError(PLAIN_SECRET)
     return value
 
 
@@ -109,7 +113,7 @@ def _parse_url(text: str) -> sa.URL:
 
 def _secrets(url: sa.URL) -> list[str]:
     """Return the password and the secret options of a URL."""
-    options = [str(value) for name, value in url.query.items() if _SECRET_OPTION.search(name)]
+    options = [str(value) for name, value in url.query.items() if SECRET_NAME.search(name)]
     return [str(url.password or ""), *options]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from transforms.sources.secrets import REFERENCE, secrets_in
+from transforms.sources.secrets import PLAIN_SECRET, REFERENCE, SECRET_NAME, secrets_in
 from transforms.sources.yaml_structs import (
     Natural,
     Positive,
@@ -44,6 +44,8 @@ def _parse_environment(value: object) -> dict[str, str]:
     for name, text in value.items():
         if not isinstance(name, str) or not isinstance(text, str) or "\0" in name + text:
             raise ValueError(f"{name!r}; expected texts as name and value, so put them in quotes")
+        if SECRET_NAME.search(name) and not REFERENCE.search(text):
+            raise ValueError(f"{name}: {PLAIN_SECRET}")
         if "${" in REFERENCE.sub("", text):
             raise ValueError(f"{name}: {text!r}; expected ${{env:NAME}} or ${{file:PATH}}")
     return value

@@ -131,7 +131,7 @@ KEY_ERRORS = {
         "4:12: metadata[0]: separator with query; expected it with column only"
     ),
     "action: {column: op, delete: []}": (
-        "4:30: action: delete: []; expected the values that mean deleted, such as [D, delete]"
+        "4:30: action.delete: []; expected the values that mean deleted, such as [D, delete]"
     ),
     "acl: {namespace: corp}": (
         "4:6: acl: no principals; expected users, groups, deny_users, deny_groups, query or "
@@ -141,7 +141,7 @@ KEY_ERRORS = {
         "4:6: acl: query with columns of principals; expected one of both"
     ),
     "acl: {users: a, delimiter: \\}": (
-        "4:28: acl: delimiter: '\\\\'; expected a delimiter such as \",\""
+        "4:28: acl.delimiter: '\\\\'; expected a delimiter such as \",\""
     ),
     "incremental: {lag: 1m}": (
         "4:14: incremental: neither timestamp nor deletes; expected at least one of them"

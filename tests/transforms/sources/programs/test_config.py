@@ -88,7 +88,7 @@ COMMAND = "expected a list of texts: a program, then its arguments"
             f"1:18: 'retreiver'; expected one of {KEYS}; did you mean 'retriever'?",
         ),
         ("lister: list --all", f"1:9: lister: 'list --all'; {COMMAND}"),
-        ("lister: [list, yes]", f"1:9: lister: ['list', True]; {COMMAND}"),
+        ("lister: [list, true]", f"1:9: lister: ['list', True]; {COMMAND}"),
         (
             '{lister: [list, "--key=${env:KEY}"]}',
             "1:10: lister: '--key=${env:KEY}'; expected no secret among arguments, which other "
@@ -120,7 +120,7 @@ COMMAND = "expected a list of texts: a program, then its arguments"
         ),
         (
             "{lister: [list], users: [{name: tim, password: 'x${env:TIM}'}]}",
-            "1:48: users[0]: password: a literal text; expected ${env:NAME} or ${file:PATH}",
+            "1:48: users[0].password: a literal text; expected ${env:NAME} or ${file:PATH}",
         ),
     ],
 )
