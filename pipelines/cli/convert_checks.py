@@ -1,8 +1,7 @@
 """The options of `convert`, parsed, and checked against each other. No check opens a file."""
 
 import re
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pipelines.cli.convert_options import ConvertOptions
@@ -22,7 +21,7 @@ _SECTIONS = {TREE.name: Section.TREE, SPOOLS.name: Section.SPOOL}
 def parse(words: Mapping[str, object]) -> ConvertOptions:
     """Return the options whose texts `words` holds by field names; `None` means not given.
 
-    Raises ConfigError for the first text or combination that cannot be used.
+    Raises ConfigError for the first text that cannot be used, else for all combinations.
     """
     given = dict(words)
     if given.get("from_format") == ROWS.name and not given.get("inputs"):
@@ -35,12 +34,21 @@ def parse(words: Mapping[str, object]) -> ConvertOptions:
         if given.get(name) is None:
             raise ConfigError(f"{flag}: not given; see feedferry convert --help")
     options = decode(ConvertOptions, given)
+    messages = [*_target_conflicts(options), *_input_conflicts(options)]
+    checks: tuple[Callable[[ConvertOptions], object], ...] = (_check_datasource, docids)
+    for check in checks:
+        try:
+            check(options)
+        except ConfigError as exc:
+            messages.append(str(exc))
+    if messages:
+        raise ConfigError("\n".join(messages))
+    return options
+
+
+def _check_datasource(options: ConvertOptions) -> None:
     if options.datasource is not None:
         check_datasource(options.datasource)
-    docids(options)  # raises ConfigError for options that are no rule
-    for message in chain(_target_conflicts(options), _input_conflicts(options)):
-        raise ConfigError(message)
-    return options
 
 
 def docids(options: ConvertOptions) -> Docids:
@@ -57,6 +65,14 @@ def docids(options: ConvertOptions) -> Docids:
         return check_docids(Docids(base_url=options.base_url, template=template))
     except ConfigError as exc:
         raise ConfigError(f"{flag}: {exc}") from exc
+
+
+def fits_section(section: Section, kind: Any) -> bool:
+    """Whether a source or format has the flags of a section."""
+    if section is Section.STREAM:
+        return kind.name == PROGRAMS.name or bool(getattr(kind, "is_command_stream", False))
+    own = {section: name for name, section in _SECTIONS.items()}
+    return bool(own.get(section, kind.name) == kind.name)
 
 
 def refuse_flags(options: ConvertOptions, source: Source[Any]) -> None:

@@ -1,13 +1,14 @@
 """Options of `feedferry convert`, `plan` and `inspect`, each declared with its flag."""
 
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from pipelines.cli.display import DisplayOptions
 from pipelines.cli.flags import Flag
 from pipelines.cli.value_parsers import (
+    ACL,
     CHARSET,
     CHUNK_SIZE,
     DELIMITER,
@@ -16,6 +17,8 @@ from pipelines.cli.value_parsers import (
     FROM,
     MAPPINGS,
     MIMETYPE,
+    PATH,
+    PATHS,
     PERCENT,
     POSITIVE_SIZE,
     REJECTS,
@@ -47,6 +50,34 @@ _WRITE = Section.WRITE
 _RUN = Section.RUN
 
 
+def _is_database(source: Any) -> bool:
+    return bool(source.name == "database")
+
+
+def _has_inputs(source: Any) -> bool:
+    return not _is_database(source)
+
+
+def _is_xml(source: Any) -> bool:
+    return source.name == "spool" or bool(getattr(source, "is_xml", False))
+
+
+def _is_stream(kind: Any) -> bool:
+    return kind.name == "command" or bool(getattr(kind, "is_command_stream", False))
+
+
+def _has_docids(source: Any) -> bool:
+    return source.name == "files" or _is_stream(source)
+
+
+def _has_feedtypes(target: Any) -> bool:
+    return bool(target.keeps_feedtypes)
+
+
+def _has_encodings(target: Any) -> bool:
+    return bool(target.has_content_encodings)
+
+
 class HeadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The option that only `inspect` has."""
 
@@ -59,17 +90,42 @@ class HeadOptions(msgspec.Struct, frozen=True, kw_only=True):
 class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
     """Options of a conversion; `None` means not stated. `beam_flags` are the words after `--`."""
 
-    inputs: tuple[str, ...]
+    inputs: Annotated[
+        tuple[str, ...],
+        Flag(
+            "Files, folders, globs and URLs to read.",
+            _READ,
+            PATHS,
+            names=("INPUT",),
+            key="source.path",
+            fits=_has_inputs,
+            affects_output=False,
+        ),
+    ]
 
     from_format: Annotated[
-        str | None, Flag("Format of the input.", _READ, FROM, names=("--from",), default="detected")
+        str | None,
+        Flag(
+            "Format of the input.",
+            _READ,
+            FROM,
+            names=("--from",),
+            default="detected",
+            key="source.type",
+        ),
     ] = None
     encoding: Annotated[
-        str | None, Flag("Encoding of XML feeds; overrides their declaration.", _READ, ENCODING)
+        str | None,
+        Flag("Encoding of XML feeds; overrides their declaration.", _READ, ENCODING, fits=_is_xml),
     ] = None
     base_url: Annotated[
         str | None,
-        Flag("URL that paths of files or document ids are appended to.", _READ, metavar="URL"),
+        Flag(
+            "URL that paths of files or document ids are appended to.",
+            _READ,
+            metavar="URL",
+            fits=_has_docids,
+        ),
     ] = None
     url_template: Annotated[
         str | None,
@@ -77,11 +133,17 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
             "URL of a document, with {path} for the path of a file or {id} for a document id.",
             _READ,
             metavar="URL",
+            fits=_has_docids,
         ),
     ] = None
     mapping: Annotated[
         str | None,
-        Flag("YAML file that maps the rows of a database to documents.", _READ, metavar="FILE"),
+        Flag(
+            "YAML file that maps the rows of a database to documents.",
+            _READ,
+            PATH,
+            fits=_is_database,
+        ),
     ] = None
     zone: Annotated[str, Flag("Time zone of dates that state none.", _READ, ZONE)] = "UTC"
     span_bytes: Annotated[
@@ -120,7 +182,7 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
         Flag(
             "Who may see the files: as their permissions say, everyone, or as a CSV file says.",
             _TREE,
-            metavar="posix|posix-inherited|public|CSV",
+            ACL,
         ),
     ] = None
     acl_namespace: Annotated[
@@ -143,10 +205,22 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
     ] = None
     refresh: Annotated[bool, Flag("Read everything, and update the state.", _STATE)] = False
     min_records: Annotated[
-        int, Flag("Stop if the source has fewer records.", _STATE, count_of("records"))
+        int,
+        Flag(
+            "Stop if the source has fewer records.",
+            _STATE,
+            count_of("records"),
+            key="safety.min_records",
+        ),
     ] = 1
     max_delete_percent: Annotated[
-        Decimal, Flag("Stop if a larger share of the source is gone.", _STATE, PERCENT)
+        Decimal,
+        Flag(
+            "Stop if a larger share of the source is gone.",
+            _STATE,
+            PERCENT,
+            key="safety.max_delete_percent",
+        ),
     ] = Decimal(20)
 
     strict: Annotated[bool, Flag("Read command streams as the deployed parser does.", _STREAM)] = (
@@ -166,32 +240,56 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
             _WRITE,
             names=("-o", "--output"),
             metavar="DIR",
+            key=None,
             affects_output=False,
         ),
     ]
     to_format: Annotated[
-        str, Flag("Format to write; `feedferry formats` lists them.", _WRITE, TO, names=("--to",))
+        str,
+        Flag(
+            "Format to write; `feedferry formats` lists them.",
+            _WRITE,
+            TO,
+            names=("--to",),
+            key="target.type",
+        ),
     ]
-    datasource: Annotated[str | None, Flag("Datasource of the feeds.", _WRITE, metavar="NAME")] = (
-        None
-    )
-    feedtype: Annotated[str | None, Flag("Feedtype of the feeds.", _WRITE, choice(*FEEDTYPES))] = (
-        None
-    )
-    dialect: Annotated[str, Flag("Protocol version of GSA feeds.", _WRITE, choice(*DIALECTS))] = (
-        DIALECTS[0]
-    )
+    datasource: Annotated[
+        str | None, Flag("Datasource of the feeds.", _WRITE, metavar="NAME", fits=_has_feedtypes)
+    ] = None
+    feedtype: Annotated[
+        str | None, Flag("Feedtype of the feeds.", _WRITE, choice(*FEEDTYPES), fits=_has_feedtypes)
+    ] = None
+    dialect: Annotated[
+        str, Flag("Protocol version of GSA feeds.", _WRITE, choice(*DIALECTS), fits=_has_encodings)
+    ] = DIALECTS[0]
     max_chunk_bytes: Annotated[
-        int, Flag("Most bytes of one chunk, below 1,000,000,000.", _WRITE, CHUNK_SIZE)
+        int,
+        Flag(
+            "Most bytes of one chunk, below 1,000,000,000.",
+            _WRITE,
+            CHUNK_SIZE,
+            key="chunk.max_bytes",
+        ),
     ] = 900 * 1024 * 1024
     max_chunk_records: Annotated[
         int | None,
         Flag(
-            "Most records of one chunk.", _WRITE, count_of("records", minimum=1), default="no limit"
+            "Most records of one chunk.",
+            _WRITE,
+            count_of("records", minimum=1),
+            default="no limit",
+            key="chunk.max_records",
         ),
     ] = None
     content_encoding: Annotated[
-        str, Flag("Encoding of contents in feeds.", _WRITE, choice(*CONTENT_ENCODINGS))
+        str,
+        Flag(
+            "Encoding of contents in feeds.",
+            _WRITE,
+            choice(*CONTENT_ENCODINGS),
+            fits=_has_encodings,
+        ),
     ] = CONTENT_ENCODINGS[0]
     empty_metadata: Annotated[
         str,
@@ -210,7 +308,7 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
     ] = ()
     known_urls: Annotated[
         str | None,
-        Flag("Known URLs, one per line, to expand deletions by pattern.", _WRITE, metavar="FILE"),
+        Flag("Known URLs, one per line, to expand deletions by pattern.", _WRITE, PATH),
     ] = None
     allow_wide_deletes: Annotated[bool, Flag("Let a pattern delete a whole host.", _WRITE)] = False
     allow_empty_full: Annotated[
@@ -219,6 +317,7 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
             "Write a full feed without records. It deletes all documents of its datasource.",
             _WRITE,
             affects_output=False,
+            key="safety.allow_empty_full",
         ),
     ] = False
     accept_holes: Annotated[
@@ -227,24 +326,45 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
             "Write a full feed from which documents are missing. It deletes them.",
             _WRITE,
             affects_output=False,
+            key="safety.accept_holes",
         ),
     ] = False
     delimiter: Annotated[
-        str, Flag("Delimiter of the command streams that are written.", _WRITE, DELIMITER)
+        str,
+        Flag(
+            "Delimiter of the command streams that are written.", _WRITE, DELIMITER, fits=_is_stream
+        ),
     ] = "\0"
 
     jobs: Annotated[
-        int, Flag("Worker processes.", _RUN, count_of("processes", minimum=1), affects_output=False)
+        int,
+        Flag(
+            "Worker processes.",
+            _RUN,
+            count_of("processes", minimum=1),
+            affects_output=False,
+            key="jobs",
+        ),
     ] = 1
     max_rejects: Annotated[
         RejectLimit | None,
-        Flag("Stop if more records are rejected.", _RUN, REJECTS, default="no limit"),
+        Flag(
+            "Stop if more records are rejected.",
+            _RUN,
+            REJECTS,
+            default="no limit",
+            key="rejects.max",
+        ),
     ] = None
     accept_loss: Annotated[
-        frozenset[str], Flag("Convert without these fields, even acl and content.", _RUN, FIELDS)
+        frozenset[str],
+        Flag(
+            "Convert without these fields, even acl and content.", _RUN, FIELDS, key="loss.accept"
+        ),
     ] = frozenset()
     fail_on_loss: Annotated[
-        frozenset[str], Flag("Stop if the target cannot hold these fields.", _RUN, FIELDS)
+        frozenset[str],
+        Flag("Stop if the target cannot hold these fields.", _RUN, FIELDS, key="loss.fail_on"),
     ] = frozenset()
     fresh: Annotated[
         bool, Flag("Remove the files of an earlier run from DIR.", _RUN, affects_output=False)

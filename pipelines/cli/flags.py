@@ -12,10 +12,10 @@ without a `Flag` is not a flag.
 
 import dataclasses
 import enum
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 import msgspec
@@ -27,6 +27,13 @@ from schemas.errors import ConfigError
 Options = TypeVar("Options", bound=msgspec.Struct)
 
 
+_PARTS = {
+    **dict.fromkeys((Section.READ, Section.TREE, Section.SPOOL, Section.STREAM), "source"),
+    Section.WRITE: "target",
+}
+"""The parts of a job file that hold all flags of a section."""
+
+
 @dataclass(frozen=True)
 class Flag:
     """How a field of an options struct is given on the command line.
@@ -35,14 +42,16 @@ class Flag:
     decides. `metavar` replaces the placeholder of the value type. `default` is shown in the help
     where the default of the field is `None`. A run is only resumed with the same values of all
     flags that have `affects_output`. `key` is the path of the same setting in a job file, such as
-    `chunk.max_bytes`; a flag without one has no place there.
+    `chunk.max_bytes`; flags of inputs and outputs have one by default, and `None` means none. A key
+    that does not fit every type of source or target has a predicate `fits`, which takes its object.
     """
 
     help: str
     section: Section
     value: ValueType | None = None
     names: tuple[str, ...] = ()
-    key: str = ""
+    key: str | None = ""
+    fits: Callable[[Any], bool] | None = None
     metavar: str = ""
     default: str = ""
     affects_output: bool = True
@@ -58,6 +67,12 @@ class FieldFlag:
     default: object
 
     @property
+    def key(self) -> str:
+        """Return the key in a job file, "" if there is none."""
+        part = _PARTS.get(self.flag.section)
+        return f"{part}.{self.field}" if part and self.flag.key == "" else self.flag.key or ""
+
+    @property
     def value(self) -> ValueType:
         if self.flag.value is not None:
             return self.flag.value
@@ -69,6 +84,11 @@ class FieldFlag:
     def is_switch(self) -> bool:
         """Whether the flag takes no value."""
         return self.type is bool
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether the value is given without the name of a flag."""
+        return not self.names[-1].startswith("-")
 
     @property
     def is_repeatable(self) -> bool:
@@ -147,7 +167,9 @@ def click_options(
     return [
         dataclasses.replace(declared, flag=(replace or {}).get(name, declared.flag)).click_option()
         for name, declared in flags_of(options).items()
-        if (only is None or name in only) and not {name, declared.flag.section} & {*omit}
+        if (only is None or name in only)
+        and not {name, declared.flag.section} & {*omit}
+        and not declared.is_argument
     ]
 
 

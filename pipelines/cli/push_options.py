@@ -10,6 +10,7 @@ from pipelines.cli.flags import Flag, decode, flags_of
 from pipelines.cli.value_parsers import (
     DEADLINE,
     DURATION,
+    PATH,
     TIMEOUT,
     WINDOW,
     choice,
@@ -55,14 +56,27 @@ class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
             _APPLIANCE,
             names=("--to",),
             metavar="URL",
+            key="target.url",
         ),
     ]
     profile: Annotated[
-        str | None, Flag("Profile that receives Thunderstone data.", _APPLIANCE, metavar="NAME")
+        str | None,
+        Flag(
+            "Profile that receives Thunderstone data.",
+            _APPLIANCE,
+            metavar="NAME",
+            key="target.profile",
+        ),
     ] = None
     ca_file: Annotated[
         str | None,
-        Flag("Certificates to trust.", _APPLIANCE, metavar="FILE", default="those of the system"),
+        Flag(
+            "Certificates to trust.",
+            _APPLIANCE,
+            PATH,
+            default="those of the system",
+            key="target.ca_file",
+        ),
     ] = None
     proxy: Annotated[
         str | None,
@@ -71,41 +85,77 @@ class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
             _APPLIANCE,
             metavar="URL",
             default="none",
+            key="target.proxy",
         ),
     ] = None
-    connect_timeout: Annotated[float, Flag("Time limit to connect.", _APPLIANCE, TIMEOUT)] = 10.0
+    connect_timeout: Annotated[
+        float, Flag("Time limit to connect.", _APPLIANCE, TIMEOUT, key="push.timeout.connect")
+    ] = 10.0
     write_timeout: Annotated[
-        float, Flag("Time limit to send a block of a request.", _APPLIANCE, TIMEOUT)
+        float,
+        Flag(
+            "Time limit to send a block of a request.",
+            _APPLIANCE,
+            TIMEOUT,
+            key="push.timeout.write",
+        ),
     ] = 60.0
     reply_timeout: Annotated[
-        float, Flag("Time limit to wait for a reply.", _APPLIANCE, TIMEOUT)
+        float, Flag("Time limit to wait for a reply.", _APPLIANCE, TIMEOUT, key="push.timeout.read")
     ] = 15 * 60.0
     on_refusal: Annotated[
-        OnRefusal, Flag("Search a refused chunk for the bad records, stop, or skip it.", _APPLIANCE)
+        OnRefusal,
+        Flag(
+            "Search a refused chunk for the bad records, stop, or skip it.",
+            _APPLIANCE,
+            key="push.on_refusal",
+        ),
     ] = OnRefusal.BISECT
     gzip: Annotated[
-        bool, Flag("Compress requests below 1 MiB. A GSA accepts this.", _APPLIANCE)
+        bool,
+        Flag("Compress requests below 1 MiB. A GSA accepts this.", _APPLIANCE, key="push.gzip"),
     ] = False
     attempts: Annotated[
-        int, Flag("Times to try a chunk.", _APPLIANCE, count_of("times", minimum=1))
+        int,
+        Flag(
+            "Times to try a chunk.", _APPLIANCE, count_of("times", minimum=1), key="push.attempts"
+        ),
     ] = 8
     backlog_ceiling: Annotated[
-        int, Flag("Pause above this backlog.", _SCHEDULE, count_of("feeds"))
+        int,
+        Flag("Pause above this backlog.", _SCHEDULE, count_of("feeds"), key="push.backlog.ceiling"),
     ] = 4000
     backlog_floor: Annotated[
-        int, Flag("Resume below this backlog.", _SCHEDULE, count_of("feeds", minimum=1))
+        int,
+        Flag(
+            "Resume below this backlog.",
+            _SCHEDULE,
+            count_of("feeds", minimum=1),
+            key="push.backlog.floor",
+        ),
     ] = 1000
     backlog_interval: Annotated[
-        float, Flag("Least time between two requests for the backlog.", _SCHEDULE, TIMEOUT)
+        float,
+        Flag(
+            "Least time between two requests for the backlog.",
+            _SCHEDULE,
+            TIMEOUT,
+            key="push.backlog.interval",
+        ),
     ] = 120.0
-    window: Annotated[SendWindow | None, Flag("Send only at these times.", _SCHEDULE, WINDOW)] = (
-        None
-    )
+    window: Annotated[
+        SendWindow | None,
+        Flag("Send only at these times.", _SCHEDULE, WINDOW, key="schedule.window"),
+    ] = None
     max_wait: Annotated[
-        float, Flag("Most time to wait for the backlog, in total.", _SCHEDULE, DURATION)
+        float,
+        Flag(
+            "Most time to wait for the backlog, in total.", _SCHEDULE, DURATION, key="push.max_wait"
+        ),
     ] = 24 * 3600.0
     deadline: Annotated[
-        float | None, Flag("Begin no chunk after this time.", _SCHEDULE, DEADLINE)
+        float | None,
+        Flag("Begin no chunk after this time.", _SCHEDULE, DEADLINE, key="schedule.deadline"),
     ] = None
 
 
@@ -145,13 +195,16 @@ class PushOptions(DisplayOptions, frozen=True, kw_only=True):
             _PUSH,
             choice(REPLACE, CLEANUP),
             default="as the feedtype says",
+            key="push.groups_mode",
         ),
     ] = None
     replay: Annotated[bool, Flag("Send accepted chunks again.", _PUSH)] = False
     allow_older: Annotated[
         bool, Flag("Push a run of a job although a newer one was pushed.", _PUSH)
     ] = False
-    keep: Annotated[Keep, Flag("Chunk files to keep after the push.", _PUSH)] = Keep.ALL
+    keep: Annotated[
+        Keep, Flag("Chunk files to keep after the push.", _PUSH, key="push.keep_chunks")
+    ] = Keep.ALL
     dry_run: Annotated[
         bool, Flag("Show what would be sent; send nothing.", _PUSH, names=("-n", "--dry-run"))
     ] = False

@@ -6,8 +6,8 @@ The codecs are imported where they are used, so that the help of a verb does not
 import codecs
 import enum
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from functools import cache, partial
@@ -17,7 +17,14 @@ import msgspec
 from schemas.errors import ConfigError
 from schemas.record import Crawl, Record
 from schemas.spelling import did_you_mean
-from schemas.units import duration_text, parse_duration, parse_size, size_text
+from schemas.units import (
+    DURATION_PATTERN,
+    SIZE_PATTERN,
+    duration_text,
+    parse_duration,
+    parse_size,
+    size_text,
+)
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.sinks.push.throttle.window import find_zone, parse_deadline, parse_window
 
@@ -29,6 +36,7 @@ _FIELD_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*", re.ASCII)
 _MIMETYPE = re.compile(r"[\w.+-]+/[\w.+-]+(; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
 _ESCAPES = {r"\0": "\0", r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\\": "\\"}
 _ESCAPE = re.compile(r"\\[0nrt\\]")
+_TEXT_SCHEMA: Mapping[str, object] = {"type": "string", "minLength": 1}
 _NEVER_LOST = frozenset({"url", "action", "arrival", "crawl", "provenance"})
 
 
@@ -36,12 +44,16 @@ _NEVER_LOST = frozenset({"url", "action", "arrival", "crawl", "provenance"})
 class ValueType:
     """The values of a flag: a placeholder for the help, a parser, and the text of a value.
 
-    The parser of a repeatable flag is called with all its texts.
+    The parser of a repeatable flag is called with all its texts. `schema` is the JSON Schema of a
+    value in a job file; a list there is written with commas in a flag that is not repeatable. A
+    relative path in a job file is relative to the folder of the file.
     """
 
     metavar: str
     parse: Callable[..., object]
     format: Callable[..., str] = str
+    schema: Mapping[str, object] = field(default_factory=lambda: _TEXT_SCHEMA)
+    is_path: bool = False
 
 
 class RejectLimit(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,7 +231,9 @@ def parse_choice(text: str, names: Iterable[str]) -> str:
 
 def choice(*names: str, metavar: str = "") -> ValueType:
     """Return the type of a flag that takes one of some names."""
-    return ValueType(metavar or "|".join(names), partial(parse_choice, names=names))
+    return ValueType(
+        metavar or "|".join(names), partial(parse_choice, names=names), schema={"enum": [*names]}
+    )
 
 
 def choice_of(*members: enum.Enum) -> ValueType:
@@ -229,34 +243,45 @@ def choice_of(*members: enum.Enum) -> ValueType:
         "|".join(by_value),
         lambda text: by_value[parse_choice(text, by_value)],
         lambda member: str(member.value),
+        {"enum": [*by_value]},
     )
 
 
 def count_of(unit: str, *, minimum: int = 0) -> ValueType:
     """Return the type of a flag that takes a whole number of `unit`."""
-    return ValueType("N", partial(parse_count, unit=unit, minimum=minimum))
+    schema = {"type": "integer", "minimum": minimum, "maximum": 10**18 - 1}
+    return ValueType("N", partial(parse_count, unit=unit, minimum=minimum), schema=schema)
 
 
 def _parse_deadline(text: str) -> float:
     return parse_deadline(text, now=datetime.now().astimezone()).timestamp()
 
 
+_SIZE_SCHEMA = {"type": ["integer", "string"], "pattern": SIZE_PATTERN, "minimum": 0}
+_DURATION_SCHEMA = {"type": "string", "pattern": DURATION_PATTERN}
+_PERCENT_SCHEMA = {"type": ["number", "string"], "pattern": f"^{_PERCENT.pattern}$"}
+_REJECTS_SCHEMA = {"type": ["integer", "string"], "pattern": f"^{_PERCENT.pattern}$"}
+_FIELDS_SCHEMA = {"type": "array", "items": {"enum": sorted(loss_fields())}}
+
 FROM = ValueType("FORMAT", parse_from)
 TO = ValueType("FORMAT", parse_to)
 TEXT = ValueType("TEXT", str)
 REPEATED_TEXT = ValueType("TEXT", tuple)
-SIZE = ValueType("SIZE", parse_size, size_text)
-POSITIVE_SIZE = ValueType("SIZE", parse_positive_size, size_text)
-CHUNK_SIZE = ValueType("SIZE", parse_chunk_size, size_text)
-DURATION = ValueType("TIME", parse_duration, duration_text)
-TIMEOUT = ValueType("TIME", parse_timeout, duration_text)
+PATH = ValueType("FILE", str, is_path=True)
+ACL = ValueType("posix|posix-inherited|public|CSV", str, is_path=True)
+PATHS = ValueType("INPUT", tuple, is_path=True)
+SIZE = ValueType("SIZE", parse_size, size_text, _SIZE_SCHEMA)
+POSITIVE_SIZE = ValueType("SIZE", parse_positive_size, size_text, _SIZE_SCHEMA)
+CHUNK_SIZE = ValueType("SIZE", parse_chunk_size, size_text, _SIZE_SCHEMA)
+DURATION = ValueType("TIME", parse_duration, duration_text, _DURATION_SCHEMA)
+TIMEOUT = ValueType("TIME", parse_timeout, duration_text, _DURATION_SCHEMA)
 DEADLINE = ValueType("HH:MM|TIME", _parse_deadline)
 WINDOW = ValueType('"DAYS HH:MM-HH:MM ZONE"', parse_window)
 ZONE = ValueType("IANA", lambda text: find_zone(text).key)
 PORT = ValueType("N", parse_port)
-PERCENT = ValueType("P", parse_percent)
-REJECTS = ValueType("N|P%", parse_rejects)
-FIELDS = ValueType("FIELD,...", parse_fields)
+PERCENT = ValueType("P", parse_percent, schema=_PERCENT_SCHEMA)
+REJECTS = ValueType("N|P%", parse_rejects, schema=_REJECTS_SCHEMA)
+FIELDS = ValueType("FIELD,...", parse_fields, schema=_FIELDS_SCHEMA)
 MAPPINGS = ValueType("NAME=FIELD", parse_mappings)
 CHARSET = ValueType("NAME", parse_charset)
 ENCODING = ValueType("NAME", parse_encoding)

@@ -1,0 +1,316 @@
+"""Load a job file: YAML, overridden by environment variables, and those by flags.
+
+All errors are reported at once, each with its place. A reference `${env:NAME}` or `${file:PATH}` is
+resolved when the job is loaded, and a relative path belongs to the folder of the file.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from pipelines.cli.convert_checks import parse
+from pipelines.cli.convert_options import ConvertOptions
+from pipelines.cli.flags import decode, flags_of
+from pipelines.cli.push_options import ApplianceOptions, PushOptions, parse_push_to
+from pipelines.cli.value_parsers import DELIMITER
+from pipelines.job.job import Job, Retention
+from pipelines.job.job_keys import FEEDS, TYPES, JobKey, job_keys, job_type
+from pipelines.job.job_options import JobOptions
+from schemas.errors import ConfigError
+from schemas.feed import FULL
+from transforms.sinks.push.settings import PushSettings
+from transforms.sources import find_source
+from transforms.sources.secrets import (
+    REFERENCE,
+    check_no_secret,
+    check_references,
+    resolve,
+)
+from transforms.sources.yaml_structs import Place, decode_located, read_text
+
+_TOP_KEY = re.compile(r"^(version|job|source|target)[ \t]*:", re.MULTILINE)
+_FLAG = re.compile(r"(?<![\w-])(?:--?[a-z][a-z-]*|INPUT)(?![\w-])")
+_HEAD_CHARS = 1 << 16
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+}
+_Result = TypeVar("_Result")
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """The value of a key: the `word` of its flag, and the value to show, without secrets."""
+
+    word: object
+    shown: object
+    origin: str = ""
+    place: str = ""
+
+
+def is_job_file(path: Path) -> bool:
+    """Whether a file is a job file, by the keys at its top."""
+    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+        return False
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        return len({*_TOP_KEY.findall(stream.read(_HEAD_CHARS))}) > 1
+
+
+def load_job(path: Path, words: Mapping[str, object], environment: Mapping[str, str]) -> Job:
+    """Return the job of a file; raise ConfigError with all its errors.
+
+    `words` are the texts of flags by the names of their fields; `None` and `()` are not given. They
+    have precedence over environment variables, and those over the file.
+    """
+    settings = _read_settings(path, environment)
+    for key in job_keys().values():
+        if (word := words.get(key.declared.field)) not in (
+            None,
+            (),
+        ) and key.options is not PushOptions:
+            origin = f"flag {key.declared.names[-1]}"
+            settings[key.path] = Setting(word=word, shown=_shown(word), origin=origin)
+    return _make_job(path, settings, words)
+
+
+def _read_settings(path: Path, environment: Mapping[str, str]) -> dict[str, Setting]:
+    """Return the settings of a file and of environment variables."""
+    reader = _ValueReader(path.absolute().parent, environment)
+    decoded = decode_located(read_text(path), job_type(reader.read), name=str(path))
+    errors = [*decoded.errors]
+    settings = {
+        name: _located(setting, path, _place_of(name, decoded.places))
+        for name, setting in reader.settings.items()
+    }
+    for section in TYPES:
+        if (chosen := getattr(decoded.content, section, None)) is not None:
+            tag, name = chosen.__struct_config__.tag, f"{section}.type"
+            settings[name] = _located(Setting(word=tag, shown=tag), path, decoded.places[name])
+    for key in job_keys().values():
+        if key.variable in environment:
+            try:
+                settings[key.path] = _from_environment(key, environment[key.variable])
+            except (ValueError, ConfigError) as exc:
+                errors.append(f"{key.variable}: {exc}")
+    if errors:
+        raise ConfigError("\n".join(errors))
+    return settings
+
+
+def _place_of(key: str, places: Mapping[str, Place]) -> Place:
+    """Return the place of a key, or of the section that was written as one value."""
+    return places.get(key) or places[key.rpartition(".")[0]]
+
+
+def _located(setting: Setting, path: Path, place: Place) -> Setting:
+    return msgspec.structs.replace(
+        setting, origin=f"{path}:{place.line}", place=f"{path}:{place.line}:{place.column}"
+    )
+
+
+class _ValueReader:
+    """Reads the values of a file, and collects the settings."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environment = environment
+        self.settings: dict[str, Setting] = {}
+
+    def read(self, key: JobKey, value: object) -> object:
+        """Store the setting of a value; raise ValueError, without a secret, if it is none."""
+        shown = value
+        try:
+            shown = _map_texts(_typed(key, value), lambda text: self._absolute(key, text))
+            word = _word(key, _map_texts(shown, lambda text: resolve(text, self._environment)))
+            _check(key, word)
+        except ConfigError as exc:
+            raise ValueError(self._redact(str(exc), shown)) from None
+        self.settings[key.path] = Setting(word=word, shown=shown)
+        return word
+
+    def _absolute(self, key: JobKey, text: str) -> str:
+        """Return a text whose paths are absolute."""
+        check_references(text)
+        text = REFERENCE.sub(self._absolute_reference, text)
+        type_ = key.declared.value
+        is_path = type_.is_path and text != "-" and text not in type_.metavar.split("|")
+        if not is_path or "://" in text or text.startswith("${"):
+            return text
+        slash = "/" if text.endswith("/") else ""
+        return os.path.normpath(self._folder / text) + slash
+
+    def _absolute_reference(self, match: re.Match[str]) -> str:
+        return f"${{file:{self._folder / match[2]}}}" if match[1] == "file" else match[0]
+
+    def _redact(self, message: str, shown: object) -> str:
+        """Return a message with references in place of secrets."""
+        for text in shown if isinstance(shown, tuple) else (shown,):
+            for reference in REFERENCE.finditer(str(text)):
+                with suppress(ConfigError):  # the message says that it has no value
+                    secret = resolve(reference[0], self._environment)
+                    message = message.replace(secret, reference[0]) if secret else message
+        return message
+
+
+def _typed(key: JobKey, value: object) -> object:
+    """Return a value of a file that has the type of its key; a list becomes a tuple."""
+    schema = key.declared.value.schema
+    if key.declared.is_switch:
+        if not isinstance(value, bool):
+            raise ValueError
+    elif key.is_list:
+        items = value if isinstance(value, list) else [value]
+        if not all(isinstance(item, str) and item for item in items):
+            raise ValueError
+        if not items and key.is_required:
+            raise ValueError("an empty list; expected at least one item")
+        return tuple(items)
+    else:
+        names = schema.get("type", "string")
+        types = [_PYTHON_TYPES[name] for name in ([names] if isinstance(names, str) else names)]  # type: ignore[attr-defined]  # names
+        if isinstance(value, bool) or value == "" or not isinstance(value, sum(types, ())):
+            _check(key, str(value))  # raises ConfigError with the best message
+            raise ValueError(f"{value!r}; expected {key.expected}, in quotes")
+    if isinstance(value, str) and "\0" in value and key.declared.value is not DELIMITER:
+        raise ValueError("a NUL character; expected a text without it")
+    return value
+
+
+def _map_texts(value: object, change: Callable[[str], str]) -> object:
+    if isinstance(value, tuple):
+        return tuple(change(str(item)) for item in value)
+    return change(value) if isinstance(value, str) else value
+
+
+def _word(key: JobKey, value: object) -> object:
+    """Return a value as the flag of the key takes it; `None` for an empty list."""
+    if isinstance(value, tuple) and not key.declared.is_repeatable:
+        return ",".join(value) or None
+    return value if isinstance(value, bool | tuple) else str(value)
+
+
+def _check(key: JobKey, word: object) -> None:
+    if word is not None and not isinstance(word, bool):
+        key.declared.value.parse(word)
+
+
+def _from_environment(key: JobKey, text: str) -> Setting:
+    check_no_secret(text)
+    word: object = text
+    if key.declared.is_switch:
+        if text not in ("true", "false"):
+            raise ValueError(f"{text!r}; expected true or false")
+        word = text == "true"
+    elif key.declared.is_repeatable:
+        word = tuple(shlex.split(text))
+    _check(key, word)
+    return Setting(word=word, shown=word, origin=f"environment {key.variable}")
+
+
+def _shown(word: object) -> object:
+    return word if isinstance(word, bool | tuple) else str(word)
+
+
+def _make_job(path: Path, settings: Mapping[str, Setting], words: Mapping[str, object]) -> Job:
+    """Return the job; raise ConfigError with all conflicts of its settings."""
+    own = decode(JobOptions, {**_words(settings, JobOptions), **_given(words, JobOptions)})
+    home = path.absolute().parent / own.runs / own.job
+    given: dict[str, object] = {**words, **_words(settings, ConvertOptions), "output": str(home)}
+    if given.get("from_format") == FEEDS:
+        del given["from_format"]
+    if has_state := _has_state(given, settings):
+        given.setdefault("state", str(home / "state"))
+    errors: list[str] = []
+
+    def attempt(options: type[msgspec.Struct], make: Callable[[], _Result]) -> _Result | None:
+        try:
+            return make()
+        except ConfigError as exc:
+            errors.append(explain(str(exc), options, path, settings))
+            return None
+
+    convert = attempt(ConvertOptions, lambda: parse(given))
+    push = attempt(ApplianceOptions, lambda: _push_of(settings, words))
+    if errors or convert is None:
+        raise ConfigError("\n".join(errors))
+    return Job(
+        name=own.job,
+        path=path,
+        home=home,
+        convert=convert,
+        push=push,
+        has_state=has_state,
+        keep=Retention(runs=own.keep_runs, seconds=own.keep_seconds),
+        metrics_file=Path(own.metrics_file) if own.metrics_file else None,
+        origins={key: settings[key].origin if key in settings else "default" for key in job_keys()},
+        settings={key: setting.shown for key, setting in settings.items()},
+    )
+
+
+def _words(settings: Mapping[str, Setting], options: type[msgspec.Struct]) -> dict[str, object]:
+    """Return the words of the settings of one struct, by the names of their fields."""
+    return {
+        key.declared.field: settings[path].word
+        for path, key in job_keys().items()
+        if key.options is options and path in settings
+    }
+
+
+def _given(words: Mapping[str, object], options: type[msgspec.Struct]) -> dict[str, object]:
+    return {name: words[name] for name in options.__struct_fields__ if words.get(name) is not None}
+
+
+def _has_state(given: Mapping[str, object], settings: Mapping[str, Setting]) -> bool:
+    """Whether the runs share a state; by default where a source has one and nothing is full."""
+    if "state" in settings:
+        return settings["state"].word is True
+    source = find_source(str(given.get("from_format")))
+    inputs = given.get("inputs", ())
+    is_one = not isinstance(inputs, tuple) or len(inputs) < 2
+    return source is not None and source.has_state and is_one and given.get("feedtype") != FULL
+
+
+def _push_of(settings: Mapping[str, Setting], words: Mapping[str, object]) -> PushSettings | None:
+    """Return how the target is pushed to; without a URL, deadlines and variables have no effect."""
+    if "target.url" not in settings:
+        settings = {
+            key: setting
+            for key, setting in settings.items()
+            if key != "schedule.deadline" and not setting.origin.startswith("environment")
+        }
+    push = parse_push_to({**words, **_words(settings, ApplianceOptions)}, flag="--to")
+    if push is None:
+        return None
+    more = decode(PushOptions, {"inputs": ("",), **_words(settings, PushOptions)})
+    return msgspec.structs.replace(push, keep=more.keep, groups_mode=more.groups_mode)
+
+
+def explain(
+    message: str, options: type[msgspec.Struct], path: Path, settings: Mapping[str, Setting]
+) -> str:
+    """Return a message about flags in terms of the keys of a job file, with the place of a key.
+
+    A flag that was given stays a flag.
+    """
+    return "\n".join(_explain_line(line, options, path, settings) for line in message.splitlines())
+
+
+def _explain_line(
+    line: str, options: type[msgspec.Struct], path: Path, settings: Mapping[str, Setting]
+) -> str:
+    names = {name: d.key for d in flags_of(options).values() if d.key for name in d.names}
+    found = [names[name] for name in _FLAG.findall(line) if name in names]
+    places = [settings[key].place for key in found if key in settings and settings[key].place]
+
+    def key_of(match: re.Match[str]) -> str:
+        key = names.get(match[0], "")
+        is_given = key in settings and settings[key].origin.startswith("flag ")
+        return key if key and not is_given else match[0]
+
+    return f"{places[0] if places else path}: {_FLAG.sub(key_of, line)}"

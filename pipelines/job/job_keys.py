@@ -1,0 +1,209 @@
+"""The keys of a job file, made from the flags that have a key.
+
+A source and a target are unions by `type`: each type has the keys of the flags that fit it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Annotated, Any, Union
+
+import msgspec
+
+from pipelines.cli.convert_checks import fits_section
+from pipelines.cli.convert_options import ConvertOptions
+from pipelines.cli.flags import FieldFlag, flags_of
+from pipelines.cli.push_options import ApplianceOptions, PushOptions
+from pipelines.job.job_options import JobOptions
+from transforms.formats import all_formats
+from transforms.sources import SOURCES
+from transforms.sources.yaml_structs import Value
+
+VERSION = 1
+FEEDS = "feeds"
+"""The source whose format is detected."""
+
+OPTIONS = (ConvertOptions, ApplianceOptions, PushOptions, JobOptions)
+TYPES = ("source", "target")
+"""The sections that are unions by `type`."""
+
+SECTIONS = {
+    "job": "Name of the job.",
+    "source": "What is read. The keys depend on the type.",
+    "target": "The format that is written, and the appliance that receives it.",
+    "chunk": "The size of the chunks.",
+    "push": "How chunks are sent to the appliance.",
+    "rejects": "When a run stops because of rejected records.",
+    "loss": "Fields that the target cannot hold.",
+    "safety": "When a run stops because it would delete too much.",
+    "schedule": "When chunks are sent.",
+    "keep": "Which finished runs are kept: `14 runs`, `30d`, or keys.",
+    "runs": "Where runs are stored.",
+    "state": "Whether a run reads only changes.",
+    "log": "The log of a run.",
+    "metrics_file": "Figures of the last run for Prometheus.",
+    "jobs": "How much runs in parallel.",
+}
+"""The keys at the top of a job file, in their order, and their meaning."""
+
+Parse = Callable[["JobKey", object], object]
+
+
+@dataclass(frozen=True)
+class JobKey:
+    """A key of a job file, and the flag that it stands for."""
+
+    options: type[msgspec.Struct]
+    declared: FieldFlag
+
+    @property
+    def path(self) -> str:
+        return self.declared.key
+
+    @property
+    def variable(self) -> str:
+        """Return the name of its environment variable."""
+        return "FEEDFERRY_" + self.path.upper().replace(".", "_")
+
+    @property
+    def is_required(self) -> bool:
+        info = {field.name: field for field in msgspec.structs.fields(self.options)}
+        return info[self.declared.field].required and self.path != "target.url"
+
+    @property
+    def is_list(self) -> bool:
+        return self.declared.is_repeatable or self.declared.value.schema.get("type") == "array"
+
+    def fits(self, type_: str) -> bool:
+        """Whether a type of source or target has this key."""
+        kinds = [kind for kind in _kinds(self.path.partition(".")[0]) if kind.name == type_]
+        fits = self.declared.flag.fits or (lambda _: True)
+        return any(
+            fits_section(self.declared.flag.section, kind) and fits(kind)
+            for kind in kinds or all_formats()  # feeds are of any format
+        )
+
+    @property
+    def expected(self) -> str:
+        """Return the words for a value in messages."""
+        if self.declared.is_switch:
+            return "true or false"
+        schema = self.declared.value.schema
+        if self.is_list:
+            return f"a list: [{self.declared.metavar}]"
+        if "enum" in schema:
+            return f"one of {', '.join(map(str, schema['enum']))}"  # type: ignore[call-overload]  # a list
+        return {"integer": "a number", "string": "a text in quotes"}.get(
+            str(schema["type"]), "a number or a text"
+        )
+
+
+@cache
+def job_keys() -> Mapping[str, JobKey]:
+    """Return all keys by their paths, in the order of a job file."""
+    keys = [
+        JobKey(options, declared)
+        for options in OPTIONS
+        for declared in flags_of(options).values()
+        if declared.key
+    ]
+    order = [*SECTIONS]
+    keys.sort(key=lambda key: order.index(key.path.partition(".")[0]))
+    first: dict[str, JobKey] = {}
+    for key in keys:
+        first.setdefault(key.path, key)
+    return first
+
+
+def types_of(section: str) -> tuple[str, ...]:
+    """Return the types of a source or target."""
+    names = [kind.name for kind in _kinds(section)]
+    return (*names, FEEDS) if section == "source" else tuple(names)
+
+
+def job_type(parse: Parse) -> type[msgspec.Struct]:
+    """Return the struct of a job file, in which `parse` makes the value of each key."""
+    parts: dict[str, dict[str, JobKey]] = {name: {} for name in SECTIONS}
+    for path, key in job_keys().items():
+        name, _, rest = path.partition(".")
+        parts[name][rest] = key
+    fields: list[tuple[str, object] | tuple[str, object, object]] = [
+        ("version", Annotated[int, Value(_parse_version, f"{VERSION}")])
+    ]
+    for name, keys in parts.items():
+        if name in TYPES:
+            structs = [_typed(name, type_, keys, parse) for type_ in types_of(name)]
+            fields.append((name, Union[tuple(structs)]))  # noqa: UP007  # of many types
+        elif "" in keys:
+            fields.append(_field(name, keys[""], parse))
+        elif keys:
+            short = (
+                {"from_scalar": staticmethod(partial(_keep_of, parse))} if name == "keep" else {}
+            )
+            fields.append((name, _struct(name, keys, parse, namespace=short) | None, None))
+    fields.insert(3, ("transform", Annotated[object, Value(_refuse_rules, "nothing")], None))
+    return msgspec.defstruct("Job", fields, kw_only=True)
+
+
+def _typed(name: str, type_: str, keys: Mapping[str, JobKey], parse: Parse) -> type[msgspec.Struct]:
+    own = {path: key for path, key in keys.items() if path != "type" and key.fits(type_)}
+    return _struct(name, own, parse, tag=type_)
+
+
+def _struct(
+    name: str,
+    keys: Mapping[str, JobKey],
+    parse: Parse,
+    *,
+    namespace: Mapping[str, object] | None = None,
+    tag: str | None = None,
+) -> type[msgspec.Struct]:
+    fields: dict[str, Any] = {}
+    groups: dict[str, dict[str, JobKey]] = {}
+    for path, key in keys.items():
+        head, _, rest = path.partition(".")
+        if rest:
+            groups.setdefault(head, {})[rest] = key
+            fields[head] = None  # in the order of the keys
+        else:
+            fields[head] = _field(head, key, parse)
+    for head, group in groups.items():
+        fields[head] = (head, _struct(head, group, parse) | None, None)
+    tag_field = None if tag is None else "type"
+    return msgspec.defstruct(
+        name.capitalize(),
+        fields.values(),
+        namespace={**(namespace or {})},
+        kw_only=True,
+        tag=tag,
+        tag_field=tag_field,
+    )
+
+
+def _field(name: str, key: JobKey, parse: Parse) -> Any:
+    type_ = Annotated[object, Value(partial(parse, key), key.expected)]
+    return (name, type_) if key.is_required else (name, type_, None)
+
+
+def _keep_of(parse: Parse, value: object) -> object:
+    """Parse `14 runs` and `30d`, the short forms of `keep`."""
+    number, _, unit = str(value).partition(" ")
+    if unit in ("run", "runs") and number.isdecimal():
+        return parse(job_keys()["keep.runs"], int(number))
+    return parse(job_keys()["keep.age"], value)
+
+
+def _parse_version(value: object) -> int:
+    if value != VERSION or isinstance(value, bool):
+        raise ValueError
+    return VERSION
+
+
+def _refuse_rules(value: object) -> None:
+    raise ValueError("rules are not supported yet; expected a job without the key transform")
+
+
+def _kinds(section: str) -> Iterator[Any]:  # Any: a source or a format
+    if section == "source":
+        yield from SOURCES
+    yield from (one for one in all_formats() if section == "source" or one.encoder)

@@ -1,0 +1,83 @@
+"""The settings that only jobs have, each declared with its key and its flag of `run`."""
+
+from pathlib import PurePath
+from typing import Annotated
+
+import msgspec
+
+from pipelines.cli.flags import Flag
+from pipelines.cli.value_parsers import DURATION, PATH, ValueType, count_of
+from pipelines.cli.verb import Section
+from schemas.errors import ConfigError
+
+_RUN = Section.RUN
+
+
+def parse_job_name(text: str) -> str:
+    """Return the name of a job, which is also the name of a folder."""
+    if not text or text.startswith((".", "-")) or PurePath(text).name != text or len(text) > 100:
+        raise ConfigError(
+            f"{text!r}; expected the name of a folder: at most 100 characters, without / and"
+            " without . or - at its beginning"
+        )
+    return text
+
+
+_JOB = ValueType("NAME", parse_job_name)
+
+
+class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a job keeps its runs, and for how long; `None` means not stated."""
+
+    job: Annotated[
+        str, Flag("Name of the job, and of the folder of its runs.", _RUN, _JOB, key="job")
+    ]
+    keep_runs: Annotated[
+        int | None,
+        Flag(
+            "Finished runs to keep.",
+            _RUN,
+            count_of("runs", minimum=1),
+            key="keep.runs",
+            default="all",
+        ),
+    ] = None
+    keep_seconds: Annotated[
+        float | None,
+        Flag(
+            "Remove finished runs that are older.",
+            _RUN,
+            DURATION,
+            names=("--keep-age",),
+            key="keep.age",
+            default="none",
+        ),
+    ] = None
+    runs: Annotated[
+        str,
+        Flag(
+            "Folder for the runs of all jobs, below the folder of the job file.",
+            _RUN,
+            PATH,
+            key="runs",
+        ),
+    ] = "runs"
+    state: Annotated[
+        bool,
+        Flag(
+            "Read only what changed since the last run.",
+            _RUN,
+            key="state",
+            default="true for files and databases, unless the feedtype is full",
+        ),
+    ] = True
+    metrics_file: Annotated[
+        str | None,
+        Flag(
+            "Prometheus text file to write after each run.",
+            _RUN,
+            PATH,
+            key="metrics_file",
+            default="none",
+        ),
+    ] = None

@@ -1,0 +1,184 @@
+"""Job files: settings with their origins, and all errors with their places."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.value_parsers import RejectLimit
+from pipelines.job.job import Job, Retention
+from pipelines.job.job_file import is_job_file, load_job
+from schemas.errors import ConfigError
+from support.archives import put
+
+PUSHED = """\
+version: 1
+job: gsa-to-thunderstone
+source:    {type: gsa-feed, path: ["archive/*.xml.gz"]}
+target:
+  type: thunderstone
+  url: http://search.example.com/texis/dowalk/recvdata.xml
+  profile: intranet
+chunk:     {max_bytes: 64MiB}
+push:
+  backlog: {ceiling: 40, floor: 10, interval: 1m}
+  timeout: {connect: 5s, read: 1h30m}
+  on_refusal: stop
+rejects:   {max: 0.1%}
+loss:      {accept: [content], fail_on: [acl]}
+safety:    {min_records: 1000, max_delete_percent: 5}
+schedule:  {window: 20:00-06:00 Europe/Berlin, deadline: 22:00}
+keep:      {runs: 14}
+jobs:      2
+"""
+TREE = """\
+version: 1
+job: pdfs
+source: {type: files, path: docs, base_url: "https://${env:HOST}/"}
+target: {type: gsa-feed, datasource: pdfs}
+"""
+
+
+def load(
+    folder: Path, text: str, words: Mapping[str, object] | None = None, **environment: str
+) -> Job:
+    path = Path(put(folder / "job.yaml", text.encode()))
+    return load_job(path, words or {}, {"HOST": "docs.example.com", **environment})
+
+
+def errors(folder: Path, text: str, **environment: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(folder, text, {}, **environment)
+    return str(caught.value).replace(f"{folder}/", "").splitlines()
+
+
+def test_a_job_has_the_settings_of_its_file(tmp_path: Path) -> None:
+    job = load(tmp_path, PUSHED)
+    options, push = job.convert, job.push
+    assert (job.name, job.home) == ("gsa-to-thunderstone", tmp_path / "runs/gsa-to-thunderstone")
+    assert (job.has_state, job.keep) == (False, Retention(runs=14))
+    assert options.inputs == (f"{tmp_path}/archive/*.xml.gz",)
+    assert (options.from_format, options.to_format) == ("gsa-feed", "thunderstone")
+    assert (options.max_chunk_bytes, options.jobs) == (64 << 20, 2)
+    assert options.max_rejects == RejectLimit(percent=Decimal("0.1"))
+    assert (options.accept_loss, options.fail_on_loss) == (
+        frozenset({"content"}),
+        frozenset({"acl"}),
+    )
+    assert (options.min_records, options.max_delete_percent) == (1000, Decimal(5))
+    assert push is not None
+    assert (push.appliance.url, push.appliance.profile) == (
+        "http://search.example.com/texis/dowalk/recvdata.xml",
+        "intranet",
+    )
+    assert (push.backlog.ceiling, push.backlog.floor, push.backlog.interval_seconds) == (40, 10, 60)
+    assert (push.appliance.connect_seconds, push.appliance.reply_seconds) == (5, 5400)
+    assert push.on_refusal.value == "stop"
+    assert push.window is not None
+    assert push.window.text == "20:00-06:00 Europe/Berlin"
+    assert push.deadline is not None
+
+
+def test_a_tree_has_a_state_in_its_home(tmp_path: Path) -> None:
+    job = load(tmp_path, TREE)
+    assert (job.has_state, job.push) == (True, None)
+    assert job.convert.state == str(tmp_path / "runs/pdfs/state")
+    assert job.convert.base_url == "https://docs.example.com/"
+
+
+@pytest.mark.parametrize(
+    "text", [TREE + "state: false", TREE.replace("pdfs}", "pdfs, feedtype: full}")]
+)
+def test_a_job_without_state_has_none(tmp_path: Path, text: str) -> None:
+    job = load(tmp_path, text)
+    assert (job.has_state, job.convert.state) == (False, None)
+
+
+def test_a_flag_precedes_a_variable_and_that_the_file(tmp_path: Path) -> None:
+    words: dict[str, object] = {"jobs": "4", "include": (), "zone": None}
+    job = load(tmp_path, PUSHED, words, FEEDFERRY_JOBS="3", FEEDFERRY_CHUNK_MAX_BYTES="1MiB")
+    assert (job.convert.jobs, job.convert.max_chunk_bytes) == (4, 1 << 20)
+    shown = ("jobs", "chunk.max_bytes", "rejects.max", "source.zone", "source.type")
+    assert [job.origins[key].replace(f"{tmp_path}/", "") for key in shown] == [
+        "flag --jobs",
+        "environment FEEDFERRY_CHUNK_MAX_BYTES",
+        "job.yaml:13",
+        "default",
+        "job.yaml:3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "keep"),
+    [("14 runs", Retention(runs=14)), ("30d", Retention(seconds=30 * 86400.0))],
+)
+def test_retention_has_a_short_form(tmp_path: Path, text: str, keep: Retention) -> None:
+    assert load(tmp_path, f"{TREE}keep: {text}").keep == keep
+
+
+def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
+    text = """\
+version: 2
+job: ../x
+source: {type: gsa-fed, path: 7, include: "*"}
+target: {type: thunderstone, url: "http://u:hunter2@h/", profil: x}
+transform: [{drop: {}}]
+push: {timeout: {connect: 10}}
+"""
+    target = (
+        "type, empty_metadata, default_mimetype, fields, known_urls, allow_wide_deletes, url,"
+        " profile, ca_file, proxy"
+    )
+    assert errors(tmp_path, text, FEEDFERRY_JOBS="x") == [
+        "job.yaml:1:10: version: 2; expected 1",
+        "job.yaml:2:6: job: '../x'; expected the name of a folder: at most 100 characters, without"
+        " / and without . or - at its beginning",
+        "job.yaml:3:16: source.type: 'gsa-fed'; expected one of files, database, spool, command,"
+        " gsa-feed, thunderstone, lister-stream, retriever-stream, authorizer-stream, gsa-groups,"
+        " groups-csv, avro, native, feeds; did you mean 'gsa-feed'?",
+        "job.yaml:3:31: source.path: 7; expected a list: [INPUT]",
+        "job.yaml:3:34: source: 'include'; not for type: gsa-feed, but for files; expected one of"
+        " type, path, encoding, zone, span_bytes, max_content_bytes",
+        "job.yaml:4:35: target.url: a password in plain text; expected ${env:NAME} or ${file:PATH}"
+        " instead",
+        f"job.yaml:4:58: target: 'profil'; expected one of {target}; did you mean 'profile'?",
+        "job.yaml:5:12: transform: rules are not supported yet; expected a job without the key"
+        " transform",
+        "job.yaml:6:27: push.timeout.connect: '10'; expected a duration such as 200ms, 90s, 2h,"
+        " 1h30m or 1d",
+        "FEEDFERRY_JOBS: 'x'; expected a number of processes, 1 or more",
+    ]
+
+
+def test_conflicts_name_keys_and_places(tmp_path: Path) -> None:
+    text = TREE.replace("pdfs}", 'my pdfs, dialect: "5.0", content_encoding: zlib, profile: x}')
+    assert errors(tmp_path, text) == [
+        "job.yaml:4:81: target.content_encoding zlib: not for target.dialect 5.0, which has no"
+        " compression; expected auto or base64",
+        "job.yaml:4:38: target.datasource: 'my pdfs'; expected a letter or _, then letters, digits,"
+        " _ and -",
+        "job.yaml:4:96: target.profile: given without target.url URL; expected both",
+    ]
+
+
+def test_a_secret_is_looked_up_and_not_shown(tmp_path: Path) -> None:
+    put(tmp_path / "host", b"hunter2\n")
+    job = load(tmp_path, TREE.replace("env:HOST", "file:host"))
+    assert job.convert.base_url == "https://hunter2/"
+    assert job.settings["source.base_url"] == f"https://${{file:{tmp_path}/host}}/"
+    text = TREE.replace("datasource: pdfs", 'datasource: pdfs, dialect: "${env:HOST}"')
+    assert errors(tmp_path, text) == [
+        "job.yaml:4:53: target.dialect: '${env:HOST}'; expected one of 7.x, 5.0"
+    ]
+    assert errors(tmp_path, TREE.replace("HOST", "NONE")) == [
+        "job.yaml:3:45: source.base_url: ${env:NONE}: not set; expected a variable of the"
+        " environment"
+    ]
+
+
+def test_a_job_file_is_known_by_its_keys(tmp_path: Path) -> None:
+    assert is_job_file(Path(put(tmp_path / "job.yaml", TREE.encode())))
+    assert not is_job_file(Path(put(tmp_path / "people.yaml", b"connection: x\ntable: y\n")))
+    assert not is_job_file(Path(put(tmp_path / "job.xml", TREE.encode())))
+    assert not is_job_file(tmp_path / "none.yaml")
