@@ -30,7 +30,6 @@ from pipelines.cli.main import main
 from support.runs import ROOT
 
 FEEDFERRY = Path(sys.executable).with_name("feedferry")
-_ADDRESS = "127.0.0.1:19900"
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.+)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
@@ -76,15 +75,20 @@ class Terminal:
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.folder, self._stack = folder, stack
-        self._address = _ADDRESS
+        self._addresses: dict[str, str] = {}
 
     def run(self, example: Example) -> tuple[int, str, str]:
         """Run a command; return its exit code, what it prints on stdout and on stderr."""
-        if example.words[-1] == "&":
-            return self._serve(example.words[1:-1])
-        command = example.command.replace(_ADDRESS, self._address)
-        code, out, err = _run_here(command) if _is_plain(example) else _run_in_shell(command)
-        return code, out.replace(self._address, _ADDRESS), err
+        command = example.command
+        for shown, address in self._addresses.items():
+            command = command.replace(shown, address)
+        if command.endswith(" &"):
+            code, out, err = self._serve(shlex.split(command)[1:-1])
+        else:
+            code, out, err = _run_here(command) if _is_plain(example) else _run_in_shell(command)
+        for shown, address in self._addresses.items():
+            out = out.replace(address, shown)
+        return code, out, err
 
     def check(self, example: Example, *, accept_in: Path | None = None) -> None:
         """Run a command; assert that it prints what the page shows, or write that to the page."""
@@ -97,13 +101,14 @@ class Terminal:
             assert example.is_printed(out) or out == example.printed, err
 
     def _serve(self, words: list[str]) -> tuple[int, str, str]:
-        words[words.index("--port") + 1] = "0"
+        port = words.index("--port") + 1
+        shown, words[port] = f"127.0.0.1:{words[port]}", "0"
         process = subprocess.Popen([FEEDFERRY, *words], stdout=subprocess.PIPE, text=True)
         self._stack.callback(_end, process)
         assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        self._address = url.removeprefix("http://")
-        return 0, url.replace(self._address, _ADDRESS) + "\n", ""
+        url = process.stdout.readline()
+        self._addresses[shown] = url.strip().removeprefix("http://")
+        return 0, url, ""
 
 
 def _is_plain(example: Example) -> bool:
