@@ -36,4 +36,43 @@ def loss(**words: object) -> int:
     return run(words)
 
 
-COMMANDS: tuple[click.Command, ...] = (loss,)
+def _doctor_flags(_name: str) -> list[click.Parameter]:
+    from pipelines.cli.convert_options import ConvertOptions
+    from pipelines.cli.flags import click_options
+
+    argument = click.Argument(["job"], metavar="JOB", type=click.Path())
+    return [argument, *click_options(ConvertOptions, only=("report_format",))]
+
+
+@click.command(cls=Verb, flags=_doctor_flags, short_help="Open everything that a job uses.")
+def doctor(job: str, **words: object) -> int:
+    """Open everything that a job uses, and say what is wrong and how to cure it.
+
+    JOB is a job file. Files and tables are counted, the appliance is asked for its backlog, and
+    disk, permissions, certificates, clocks and schedule are checked. Nothing is sent that changes
+    the appliance or the source. Each check has ten seconds.
+
+    \b
+    Examples:
+      feedferry doctor nightly.yaml
+      feedferry doctor nightly.yaml --format json
+
+    \b
+    Exit codes:
+      0  a run can begin; there may be warnings
+      2  the job file has errors
+      4  a check failed
+    """
+    import os
+    from pathlib import Path
+
+    from pipelines.cli.display import DisplayOptions
+    from pipelines.cli.flags import decode
+    from pipelines.doctor.run import run
+    from pipelines.job.job_file import load_job
+
+    options = decode(DisplayOptions, words)
+    return run(load_job(Path(job), {}, os.environ), options.report_format)
+
+
+COMMANDS: tuple[click.Command, ...] = (doctor, loss)

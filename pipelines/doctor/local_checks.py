@@ -84,7 +84,7 @@ def check_secrets(job: Job) -> Iterator[CheckLine]:
 
 def check_schedule(push: PushSettings, now: datetime) -> Iterator[CheckLine]:
     """Check that chunks can be sent between now and the deadline."""
-    zone = f"times of this machine are {now:%Z}, UTC{now:%z}"
+    zone = f"this machine is in {now:%Z} (UTC{now.isoformat()[-6:]})"
     if push.window is None:
         yield ok("schedule", f"feeds are sent at any time; {zone}")
         return

@@ -24,6 +24,8 @@ def _lines(row: Sequence[str], widths: Sequence[int], width: int) -> Iterator[st
     cells = zip(row[:-1], widths, strict=True)
     begin = "".join(f"{cell:<{length}}{_GAP}" for cell, length in cells)
     room = max(width - len(begin), _LEAST_CHARS)
-    for line in textwrap.wrap(row[-1], room, break_on_hyphens=False) or [""]:
+    for line in textwrap.wrap(row[-1], room, break_long_words=False, break_on_hyphens=False) or [
+        ""
+    ]:
         yield (begin + line).rstrip()
         begin = " " * len(begin)

@@ -3,6 +3,7 @@
 Appliances, certificates and databases are real; a full disk is a parameter.
 """
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,6 +15,7 @@ import msgspec
 import pytest
 
 from pipelines.cli.convert_options import ConvertOptions
+from pipelines.cli.main import main
 from pipelines.cli.push_options import parse_push_to
 from pipelines.doctor.run import as_text, check_job, run_checks
 from pipelines.job.job import Job
@@ -88,6 +90,27 @@ def test_a_job_that_can_run_has_no_cures(tmp_path: Path) -> None:
     found = findings(job_of(tmp_path, feed(tmp_path)), free=lambda _: 10 << 30)
     assert list(found) == ["ok input", "ok folder of runs", "ok disk"]
     assert found["ok disk"][1].startswith("10.0 GiB free; a run needs ")
+
+
+def test_the_exit_code_tells_a_failed_check_from_a_job_file_with_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = feed(tmp_path).name
+    path = tmp_path / "nightly.yaml"
+    path.write_text(
+        f"version: 1\njob: nightly\nsource: {{type: gsa-feed, path: {name}}}\n"
+        "target: {type: gsa-feed, datasource: d}\n"
+    )
+    assert main(["doctor", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"ok  job file        {path}"
+    path.write_text(path.read_text().replace(name, "gone.xml"))
+    assert main(["doctor", str(path), "--format", "json"]) == 4
+    report = json.loads(capsys.readouterr().out)
+    failed = [line for line in report["checks"] if line["level"] == "fail"]
+    assert (report["job"], [line["what"] for line in failed]) == ("nightly", ["source"])
+    path.write_text(path.read_text().replace("datasource", "datsource"))
+    assert main(["doctor", str(path)]) == 2
+    assert "did you mean 'datasource'?" in capsys.readouterr().err
 
 
 def test_a_source_that_cannot_be_loaded_does_not_hide_other_checks(tmp_path: Path) -> None:
