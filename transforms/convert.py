@@ -19,6 +19,7 @@ from schemas.account import (
     COUNTERS,
     Account,
     Chunk,
+    RejectSample,
     SpanFile,
     add_loss,
     add_notice,
@@ -49,10 +50,17 @@ from transforms.formats import (
     find_format,
 )
 from transforms.formats.adapt_rules import rejected
+from transforms.known_rejects import entry_of, load_known_rejects
 from transforms.normalize import normalize
 from transforms.sources import SourceConfig, SpanRequest, cut_file, read_span, source_of
 from transforms.sources.state_changes import SEEN, StateChangeFile
-from transforms.storage.atomic import AtomicFile, RejectFile, WrittenFile, write_by_several
+from transforms.storage.atomic import (
+    AtomicFile,
+    RejectFile,
+    WrittenFile,
+    read_rejects,
+    write_by_several,
+)
 from transforms.storage.attempts import Attempt
 from transforms.values import notices as value_notices
 
@@ -61,6 +69,9 @@ UNKNOWN = "UNKNOWN"
 
 UP_TO_DATE = "up-to-date"
 """The code of a document that a program did not give, because it has not changed."""
+
+REJECTS = ".rejects.avro"
+"""Suffix of the rejects of a span in the folder of a run."""
 
 PROGRESS = ".progress"
 """Suffix of the progress files in the folder of a run."""
@@ -82,6 +93,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `refused` stops the run. A full feed deletes everything that it leaves out, so an empty full
     feed, and one with documents known to be missing, stop the run unless they are allowed. With
     `verify`, the files of earlier attempts are hashed again; otherwise only their sizes count.
+    `accepted_rejects` is the path of a list of known rejects.
     """
 
     folder: str
@@ -98,6 +110,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allow_empty_full: bool = False
     accept_holes: bool = False
     verify: bool = True
+    accepted_rejects: str | None = None
 
 
 def cut(whole: Span, *, span_bytes: int, options: ReadOptions) -> list[Span]:
@@ -119,7 +132,7 @@ def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> A
     """
     attempt = by(Path(settings.folder), span, verify=settings.verify)
     if (earlier := attempt.find_account()) is not None:
-        return earlier
+        return _accept_rejects(earlier, settings)
     _log.info("span %s of %s: begun", span.name, span.source)
     try:
         with attempt:
@@ -142,7 +155,9 @@ class SpanConversion:
         self._format = by_name(settings.target.format)
         self._has_feeds = self._format.has_feedtypes and self._format.holds_documents
         source, folder = source_of(span), attempt.folder
-        self._rejects = RejectFile(folder / f"{span.name}.rejects.avro")
+        self._known_rejects = load_known_rejects(settings.accepted_rejects)
+        self._new_rejects = 0
+        self._rejects = RejectFile(folder / f"{span.name}{REJECTS}")
         self._uncrawled = AtomicFile(folder / f"{span.name}.urls.txt")
         self._filtered = AtomicFile(folder / f"{span.name}.filtered.jsonl")
         self._changes = StateChangeFile(
@@ -283,13 +298,16 @@ class SpanConversion:
         self._rejects.add(reject)
         self._counts["rejected"][reject.action or UNKNOWN] += 1
         self._counts["reject_codes"][reject.code] += 1
-        add_reject_sample(self._account.reject_samples, reject)
+        is_accepted = bool(self._known_rejects) and entry_of(reject) in self._known_rejects
+        self._counts["accepted_rejects"][reject.code] += is_accepted
+        self._new_rejects += not is_accepted
+        add_reject_sample(self._account.reject_samples, reject, is_accepted=is_accepted)
         if (defect := defect_type(reject)) is not None:
             self._counts["defects"][defect] += 1
         self._full_feeds.reject(reject)
         self._changes.reject(reject)
         limit = self._settings.max_rejects
-        if limit is not None and self._rejects.count > limit:
+        if limit is not None and self._new_rejects > limit:
             raise TooManyRejectsError(
                 f"{reject.message}; this is more than the {limit} rejects that --max-rejects allows"
             )
@@ -393,7 +411,7 @@ class SpanConversion:
         for finished in self._chunks.finished:
             self._counts["written"].update(finished.records)
         for name, counter in self._counts.items():
-            setattr(account, name, dict(sorted(counter.items())))
+            setattr(account, name, dict(sorted((+counter).items())))
         self._full_feeds.close(account)
         account.chunks, account.files = self._finished_files()
         return account
@@ -466,6 +484,22 @@ class FullFeedLog:
             return True
         codes = None if self._format is None else self._format.hole_codes
         return reject.stage == "read" and (codes is None or reject.code in codes)
+
+
+def _accept_rejects(account: Account, settings: Settings) -> Account:
+    """Return the account of an earlier attempt with the rejects that are accepted now."""
+    known = load_known_rejects(settings.accepted_rejects)
+    if not (known or account.accepted_rejects):
+        return account
+    accepted, samples = Counter[str](), dict[str, tuple[RejectSample, ...]]()
+    for file in account.files:
+        if file.path.endswith(REJECTS):
+            for reject in read_rejects(Path(settings.folder, file.path)):
+                is_accepted = entry_of(reject) in known
+                accepted[reject.code] += is_accepted
+                add_reject_sample(samples, reject, is_accepted=is_accepted)
+    counts = dict(sorted((+accepted).items()))
+    return replace(account, accepted_rejects=counts, reject_samples=samples)
 
 
 def _describe_counts(account: Account) -> str:

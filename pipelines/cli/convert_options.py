@@ -356,6 +356,16 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
             key="rejects.max",
         ),
     ] = None
+    accepted_rejects: Annotated[
+        str | None,
+        Flag(
+            "List of known rejects, which do not count as new.",
+            _RUN,
+            key="rejects.accepted",
+            metavar="FILE",
+            affects_output=False,
+        ),
+    ] = None
     accept_loss: Annotated[
         frozenset[str],
         Flag(

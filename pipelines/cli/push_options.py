@@ -185,6 +185,10 @@ class PushOptions(DisplayOptions, frozen=True, kw_only=True):
             default="refuse",
         ),
     ] = SeveralFull.REFUSE
+    accepted_rejects: Annotated[
+        str | None,
+        Flag("List of known rejects, which do not count as new.", _PUSH, metavar="FILE"),
+    ] = None
     allow_empty_full: Annotated[
         bool, Flag("Send a full feed without records. It deletes all documents.", _PUSH)
     ] = False

@@ -18,7 +18,7 @@ from schemas.account import Account, Chunk
 from schemas.errors import FatalError
 from schemas.feed import FULL, INCREMENTAL, Feed
 from schemas.span import Span
-from transforms.convert import Settings
+from transforms.convert import REJECTS, Settings
 from transforms.formats import by_name
 from transforms.full_feeds import settle_full_feeds
 from transforms.sinks.push.push_plan import write_update
@@ -189,7 +189,7 @@ def _parts(account: Account, work: Path, suffix: str) -> list[Path]:
 
 
 def _publish_rejects(account: Account, work: Path, output: Path) -> None:
-    rejects = _parts(account, work, ".rejects.avro")
+    rejects = _parts(account, work, REJECTS)
     if rejects:
         (output / "rejects").mkdir(exist_ok=True)
     for path in rejects:
@@ -217,14 +217,14 @@ def report_of(
 ) -> Report:
     """Return the report of a run that published these chunks."""
     values: dict[str, object] = msgspec.to_builtins(settings, order="sorted")
-    for name in ("folder", "has_progress", "sources", "state", "verify"):
+    for name in ("folder", "has_progress", "sources", "state", "verify", "accepted_rejects"):
         del values[name]
     return Report(
         account=account,
         folder=folder,
         chunks=len(chunks),
         chunk_bytes=sum(chunk.bytes for chunk in chunks),
-        exit_code=1 if account.rejected else 0,
+        exit_code=1 if account.new_rejects else 0,
         settings=values,
         sources=tuple(span.source for span in spans),
     )

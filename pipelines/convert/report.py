@@ -63,7 +63,7 @@ def as_text(report: Report) -> str:
     for code, noted in sorted(account.notices.items()):
         lines.append(f"notice    {code}: {noted.count:,}, as {noted.first.message}")
     if account.reject_codes:
-        codes = _count_codes(account.reject_codes)
+        codes = _count_rejects(account.reject_codes, account.accepted_rejects)
         lines.append(f"rejects   {codes}" + (f", in {folder}/rejects/" if folder else ""))
     for code, samples in sorted(account.reject_samples.items()):
         lines += [f"reject    {code}: {sample.message}" for sample in samples]
@@ -85,6 +85,11 @@ def _table(account: AccountTotals) -> list[str]:
     rows = [(action, [column.get(action, 0) for column in columns]) for action in actions]
     rows.append(("total", [sum(column.values()) for column in columns]))
     return count_table(names, rows)
+
+
+def _count_rejects(codes: dict[str, int], accepted: dict[str, int]) -> str:
+    known = {code: f" ({count:,} accepted)" for code, count in accepted.items()}
+    return ", ".join(f"{code} {count:,}{known.get(code, '')}" for code, count in codes.items())
 
 
 def _count_codes(codes: dict[str, int]) -> str:

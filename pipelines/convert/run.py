@@ -53,6 +53,7 @@ from schemas.account import Account
 from schemas.errors import ConfigError
 from schemas.span import Span
 from transforms.convert import PROGRESS, Settings
+from transforms.known_rejects import load_known_rejects
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.settings import PushSettings
 from transforms.sources import SourceConfig, is_compressed, source_of
@@ -117,6 +118,7 @@ def list_inputs(options: ConvertOptions) -> Conversion:
     """
     known_urls = read_known_urls(options)
     runner_of(options)  # raises ConfigError before anything is written
+    load_known_rejects(options.accepted_rejects)  # the same
     stdin_copy = Path(options.output) / WORK / STDIN_COPY
     try:
         spans = list_spans(options, stdin_copy=stdin_copy)
@@ -189,6 +191,7 @@ def push(output: Path, target: PushSettings, options: ConvertOptions) -> PushAcc
         jobs=options.jobs,
         can_empty=options.allow_empty_full,
         max_rejects=limit.count if limit is not None else None,
+        accepted_rejects=options.accepted_rejects,
     )
     if options.runner is None:
         return push_and_report(output, read_manifest(output), settings, output=options)

@@ -76,6 +76,9 @@ def settings_of(
         max_rejects=limit.count if limit is not None else None,
         sources=sources,
         state=options.state and str(Path(options.state).absolute()),
+        accepted_rejects=(
+            options.accepted_rejects and str(Path(options.accepted_rejects).absolute())
+        ),
         has_progress=True,
     )
 
@@ -171,7 +174,7 @@ def check_limits(account: Account, options: ConvertOptions) -> None:
     """Raise StoppedError if the run exceeds a limit for groups or rejects."""
     if by_name(options.to_format).holds_only_memberships:
         check_groups(account.chunks)
-    rejects, records = sum(account.rejected.values()), sum(account.read.values())
+    rejects, records = account.new_rejects, sum(account.read.values())
     limit = options.max_rejects
     if limit is not None and not limit.allows(rejects=rejects, records=records):
         raise TooManyRejectsError(

@@ -49,6 +49,7 @@ def run(options: PushOptions, target: PushSettings) -> int:
         replay=options.replay,
         allow_older=options.allow_older,
         groups_mode=options.groups_mode,
+        accepted_rejects=options.accepted_rejects,
     )
     folders = _run_folders(options)
     if options.replay and not folders:

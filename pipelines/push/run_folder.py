@@ -15,6 +15,7 @@ from pipelines.cli.locks import PUSHES
 from schemas.account import Chunk
 from schemas.errors import ConfigError
 from schemas.receipt import ChunkState
+from transforms.known_rejects import load_known_rejects
 from transforms.sinks.push.model import count_records
 from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, write_rejects
 from transforms.sinks.push.push_plan import is_added_update
@@ -57,12 +58,12 @@ def write_manifest(root: Path, chunks: Iterable[Chunk]) -> None:
 def record_push(root: Path, account: PushAccount, settings: PushSettings) -> PushAccount:
     """Write report, manifest and rejects of a push; remove accepted chunks if that is asked for.
 
-    Return the account with samples of the rejects.
+    Return the account with the samples of the rejects, and those that are accepted.
     """
     folder = receipts_folder(root, settings)
     path = root / "rejects" / f"push-{folder.name}.avro"
-    samples = write_rejects(account.outcomes, root=root, path=path)
-    account = replace(account, reject_samples=samples)
+    known = load_known_rejects(settings.accepted_rejects)
+    account = write_rejects(account, root=root, path=path, known=known)
     write_json(folder / REPORT, as_json(account))
     chunks = {chunk.ordinal: chunk for chunk in read_manifest(root)}
     for outcome in account.outcomes:  # an update of indexes that is not pushed stays as it is
@@ -106,7 +107,9 @@ def as_text(account: PushAccount, *, root: Path, folder: Path) -> str:
     lines += [f"refused   {line}" for line in _refusals(outcomes)[:MAX_SAMPLES]]
     lines += [f"notice    {words}: {count:,}" for words, count in sorted(account.notices.items())]
     if refused := sum(outcome.refused for outcome in outcomes):
-        lines.append(f"rejects   {refused:,}, in {root}/rejects/")
+        accepted = sum(account.accepted_rejects.values())
+        known = f" ({accepted:,} accepted)" if accepted else ""
+        lines.append(f"rejects   {refused:,}{known}, in {root}/rejects/")
     time, waited = format_clock(account.seconds), account.waited_seconds
     waiting = f", {format_clock(waited)} waiting" if waited >= 1 else ""
     sent = f"{account.sent_bytes:,} bytes on the wire in {time}{waiting}"
@@ -126,6 +129,7 @@ def as_json(account: PushAccount) -> dict[str, object]:
         "sent_bytes": account.sent_bytes,
         "attempts": sum(outcome.attempts for outcome in outcomes),
         "notices": account.notices,
+        "accepted_rejects": account.accepted_rejects,
         "reject_samples": msgspec.to_builtins(account.reject_samples),
         "stopped": account.stopped,
         "waited_seconds": round(account.waited_seconds, 3),

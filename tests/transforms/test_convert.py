@@ -34,6 +34,7 @@ from transforms.adapt import Target
 from transforms.convert import Settings, convert
 from transforms.formats import ReadOptions, WriteOptions, by_name
 from transforms.formats.canonical.jsonl import read as read_native
+from transforms.known_rejects import add_known_rejects
 
 MIXED = gsa_feed(*documents(1, 2), BROKEN, DELETED)
 PROTECTED = document(9, inside=ACL)
@@ -146,6 +147,23 @@ def test_a_span_has_an_account_that_lists_all_its_files(work: Path) -> None:
         {"ADD": 2, "DELETE": 1},
         f"{HOST}/old.txt",
     )
+
+
+def test_a_known_reject_is_counted_apart_also_in_an_attempt_that_did_not_know_it(
+    work: Path, tmp_path: Path
+) -> None:
+    span, unlisted = span_of(work, MIXED), settings(work)
+    known = tmp_path / "known.txt"
+    listed = msgspec.structs.replace(unlisted, accepted_rejects=str(known), max_rejects=0)
+    assert convert(span, listed).exit_code == 3
+
+    assert convert(span, unlisted).accepted_rejects == {}
+    add_known_rejects(known, [f"malformed {HOST}/torn.txt"])
+    for folder in (work, tmp_path):
+        account = convert(span, msgspec.structs.replace(listed, folder=str(folder)))
+        assert (account.accepted_rejects, account.new_rejects) == ({"malformed": 1}, 0)
+        assert account.rejected == {"UNKNOWN": 1}
+        assert [one.is_accepted for one in account.reject_samples["malformed"]] == [True]
 
 
 def test_records_are_written_in_their_order(work: Path) -> None:

@@ -13,7 +13,7 @@ from uuid import uuid4
 import fastavro
 import msgspec
 
-from schemas.avro import schema
+from schemas.avro import UNREADABLE, schema
 from schemas.errors import FatalError
 from schemas.reject import Reject
 
@@ -175,6 +175,20 @@ class RejectFile(AtomicFile):
         if self.count and whole:
             self._writer.flush()
         return super().close(whole=whole)
+
+
+def read_rejects(path: Path) -> Iterator[Reject]:
+    """Yield the rejects of a file; raise FatalError if it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            for fields in fastavro.reader(stream):
+                yield msgspec.convert(fields, Reject)
+    except OSError as exc:
+        raise FatalError(f"{path}: {exc.strerror}; expected a file of rejects") from exc
+    except UNREADABLE as exc:
+        raise FatalError(
+            f"{path}: unreadable ({type(exc).__name__}); expected an Avro file of rejects"
+        ) from exc
 
 
 def unwritable(path: Path, exc: OSError) -> FatalError:

@@ -25,6 +25,7 @@ from support.archives import (
     thunderstone,
 )
 from support.runs import chunks, column, convert, keep_levels, left, report
+from transforms.known_rejects import add_known_rejects
 
 LONG = "plan " * 200
 PROTECTED = document(9, inside=ACL)
@@ -151,6 +152,33 @@ def test_rejects_are_counted_over_all_spans(feed: str) -> None:
 
     assert convert(feed, "-o", "out", "--to", "avro", "--max-rejects", "25%") == 1
     assert convert(feed, other, "-o", "both", "--to", "avro", "--max-rejects", "1") == 3
+
+
+def test_known_rejects_do_not_make_a_run_end_with_1_and_a_new_one_does(
+    feed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_known_rejects(Path("known.txt"), [f"malformed {HOST}/torn.txt"])
+    words = ("--to", "avro", "--max-rejects", "0", "--accepted-rejects", "known.txt")
+
+    assert convert(feed, "-o", "out", *words) == 0
+    assert "rejects   malformed 1 (1 accepted), in out/rejects/" in capsys.readouterr().out
+    assert report("out")["account"]["accepted_rejects"] == {"malformed": 1}
+
+    other = put(Path("b.xml"), gsa_feed(BROKEN.replace("torn.txt", "new.txt")))
+    assert convert(feed, other, "-o", "both", *words[:2], *words[4:]) == 1
+    assert convert(feed, other, "-o", "limited", *words) == 3
+
+
+def test_a_list_of_known_rejects_that_cannot_be_read_ends_a_run_before_it_begins(
+    feed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(Path("known.txt"), b"malformed\n")
+
+    assert convert(feed, "-o", "out", "--to", "avro", "--accepted-rejects", "known.txt") == 2
+    assert capsys.readouterr().err == (
+        "feedferry: known.txt:1: 'malformed'; expected '# feedferry known rejects 1'\n"
+    )
+    assert not Path("out").exists()
 
 
 def test_a_feed_without_a_datasource_is_not_written(capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,6 +70,7 @@ def test_the_report_of_a_push_as_json() -> None:
         "sent_bytes": 5000,
         "attempts": 6,
         "notices": {"OK, 'Not found'": 2},
+        "accepted_rejects": {},
         "reject_samples": {},
         "stopped": "why it stopped",
         "waited_seconds": 61.2,

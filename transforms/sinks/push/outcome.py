@@ -1,8 +1,8 @@
 """The outcome of each chunk by its receipts; account, progress and rejects of a push."""
 
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator
 from operator import attrgetter
 from pathlib import Path
 
@@ -12,10 +12,14 @@ from schemas.account import Chunk, RejectSample, add_reject_sample
 from schemas.errors import RecordError
 from schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
 from schemas.reject import Reject
+from transforms.known_rejects import entry_of
 from transforms.sinks.push.chunk_parts import ChunkSplitter
 from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from transforms.sinks.push.push_plan import is_added_update
 from transforms.storage.atomic import RejectFile
+
+HAS_REJECTS = 1
+"""Exit code of a push of which all is settled, and records are refused."""
 
 
 class ChunkOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +55,8 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
     """The account of a push, and of earlier pushes that it continues.
 
     `stopped` says why the push ended before everything was settled, and `exit_code` what kind of
-    reason that is. `reject_samples` are the first refused records, once their rejects are written.
+    reason that is. `accepted_rejects` and `reject_samples` are those of the refused records, as in
+    the account of a conversion; they are known when the rejects are written.
     `earlier_chunks` were settled by earlier pushes, which sent `earlier_bytes`.
     """
 
@@ -60,6 +65,7 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
     earlier_chunks: int = 0
     earlier_bytes: int = 0
     notices: dict[str, int] = {}
+    accepted_rejects: dict[str, int] = {}
     reject_samples: dict[str, tuple[RejectSample, ...]] = {}
     stopped: str | None = None
     exit_code: int = 0
@@ -81,7 +87,7 @@ class PushProgress:
     def __init__(self, notify: Callable[[str], None]) -> None:
         self.notify = notify
         self._lock = threading.Lock()
-        self.bytes = self.records = self.rejects = 0
+        self.bytes = self.records = self.rejects = self.accepted_rejects = 0
 
     def add_earlier(self, outcomes: Iterable[ChunkOutcome]) -> None:
         """Count what earlier pushes settled."""
@@ -93,8 +99,10 @@ class PushProgress:
                 rejects=outcome.refused,
             )
 
-    def add(self, *, size: int, records: int, rejects: int) -> None:
+    def add(self, *, size: int, records: int, rejects: int, accepted: int = 0) -> None:
+        """Count a settled part; `accepted` of its rejects are known ones."""
         with self._lock:
+            self.accepted_rejects += accepted
             self.bytes += size
             self.records += records
             self.rejects += rejects
@@ -143,32 +151,45 @@ def outcome_of(chunk: Chunk, receipts: list[Receipt]) -> ChunkOutcome:
 
 
 def write_rejects(
-    outcomes: Iterable[ChunkOutcome], *, root: Path, path: Path
-) -> dict[str, tuple[RejectSample, ...]]:
+    account: PushAccount, *, root: Path, path: Path, known: Container[str] = ()
+) -> PushAccount:
     """Write all refused records, in the order of the chunks; if there are none, remove the file.
 
-    Return the first of them by code.
+    Return the account with samples, and with the rejects that are in the list `known`. It ends well
+    if all are.
 
     A chunk of several records that was refused as a whole is one reject, with its first bytes. Its
     file is kept.
     """
     refused = [
-        outcome for outcome in outcomes if outcome.refused or outcome.state is ChunkState.REFUSED
+        outcome
+        for outcome in account.outcomes
+        if outcome.refused or outcome.state is ChunkState.REFUSED
     ]
     if not refused:
         path.unlink(missing_ok=True)  # an earlier push wrote it; its records are accepted now
-        return {}
+        return account
     path.parent.mkdir(exist_ok=True)
     rejects, samples = RejectFile(path), dict[str, tuple[RejectSample, ...]]()
+    accepted = Counter[str]()
     for outcome in refused:
-        for reject in _rejects(outcome, root):
+        for reject in rejects_of(outcome, root):
+            is_accepted = entry_of(reject) in known
+            accepted[reject.code] += is_accepted
             rejects.add(reject)
-            add_reject_sample(samples, reject)
+            add_reject_sample(samples, reject, is_accepted=is_accepted)
     rejects.close(whole=True)
-    return samples
+    is_well = accepted.total() == rejects.count and account.exit_code == HAS_REJECTS
+    return msgspec.structs.replace(
+        account,
+        accepted_rejects=dict(+accepted),
+        reject_samples=samples,
+        exit_code=0 if is_well else account.exit_code,
+    )
 
 
-def _rejects(outcome: ChunkOutcome, root: Path) -> Iterator[Reject]:
+def rejects_of(outcome: ChunkOutcome, root: Path) -> Iterator[Reject]:
+    """Yield the refused records of a chunk; raise SourceError if its file has changed."""
     splitter = ChunkSplitter(outcome.chunk, root)
     if outcome.state is ChunkState.REFUSED and not outcome.refusals:
         yield splitter.reject(RecordError("refused", outcome.reply or ""))

@@ -26,9 +26,10 @@ from typing import Self
 from msgspec.structs import replace
 
 from schemas.account import Chunk
-from schemas.errors import FatalError, FeedferryError, TargetError, TooManyRejectsError
+from schemas.errors import FatalError, FeedferryError, RecordError, TargetError, TooManyRejectsError
 from schemas.feed import INCREMENTAL
 from schemas.receipt import ChunkState, Receipt
+from transforms.known_rejects import entry_of, load_known_rejects
 from transforms.retry import RetryPauses
 from transforms.sinks.push.chunk_parts import ChunkSplitter, whole_chunk
 from transforms.sinks.push.generations import claimed_datasources
@@ -39,7 +40,13 @@ from transforms.sinks.push.model import (
     ResponseMeaning,
     Verdict,
 )
-from transforms.sinks.push.outcome import PushAccount, PushProgress, outcomes_of
+from transforms.sinks.push.outcome import (
+    HAS_REJECTS,
+    PushAccount,
+    PushProgress,
+    outcomes_of,
+    rejects_of,
+)
 from transforms.sinks.push.push_plan import (
     UPDATE_FILE,
     is_added_update,
@@ -95,8 +102,10 @@ class ChunkSender:
     receipts: Receipts
     root: Path
     progress: PushProgress
+    known_rejects: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
+        self._splitters: dict[int, ChunkSplitter] = {}
         self._lock = threading.Lock()
         self._consecutive_refusals = 0
         self.notices: Counter[str] = Counter()
@@ -107,7 +116,7 @@ class ChunkSender:
         Raises TargetError, BusyError or TooManyRejectsError if it is not settled, and
         PushInterrupted if the push is asked to end.
         """
-        splitter = ChunkSplitter(chunk, self.root)
+        splitter = self._splitters[chunk.ordinal] = ChunkSplitter(chunk, self.root)
         parts = deque([splitter.whole])
         is_begun = False
         while parts:
@@ -116,6 +125,7 @@ class ChunkSender:
             if state is ChunkState.SPLIT:
                 parts.extendleft(reversed(splitter.split(part)))
             is_begun = is_begun or state is ChunkState.ACCEPTED
+        del self._splitters[chunk.ordinal]
         if chunk.feedtype in ERASING_FEEDTYPES and not is_begun:
             raise TargetError(
                 f"{chunk.path}: the {chunk.feedtype} part of {chunk.datasource!r} was refused;"
@@ -125,7 +135,8 @@ class ChunkSender:
 
     def check_rejects(self) -> None:
         """Raise TooManyRejectsError if more records are refused than allowed, also earlier ones."""
-        refused, limit = self.progress.rejects, self.settings.max_rejects
+        refused = self.progress.rejects - self.progress.accepted_rejects
+        limit = self.settings.max_rejects
         if limit is not None and refused > limit:
             raise TooManyRejectsError(
                 f"{refused} records are refused; expected at most {limit}, the limit of "
@@ -242,7 +253,8 @@ class ChunkSender:
         """Count a settled part; raise if too many records are refused."""
         refused = len(verdict.refused) if state is ChunkState.ACCEPTED else part.records
         accepted = 0 if is_added_update(part.chunk) else part.records - refused
-        self.progress.add(size=part.size, records=accepted, rejects=refused)
+        known = self._count_known(part, verdict, state) if refused else 0
+        self.progress.add(size=part.size, records=accepted, rejects=refused, accepted=known)
         with self._lock:
             is_refused = refused == part.records
             self._consecutive_refusals = self._consecutive_refusals + refused if is_refused else 0
@@ -264,6 +276,17 @@ class ChunkSender:
                 f"{message}, {verdict.refused[0].words}; expected all Items to be accepted, "
                 "because --on-refusal is stop"
             )
+
+    def _count_known(self, part: ChunkPart, verdict: Verdict, state: ChunkState) -> int:
+        """Return how many refused records of a part are known rejects."""
+        if not self.known_rejects:
+            return 0
+        numbers = [part.first + refusal.record for refusal in verdict.refused]
+        if state is not ChunkState.ACCEPTED:
+            numbers = [*range(part.first, part.first + part.records)]
+        splitter, error = self._splitters[part.chunk.ordinal], RecordError("refused", "")
+        rejects = (splitter.reject(error, number) for number in numbers)
+        return sum(entry_of(reject) in self.known_rejects for reject in rejects)
 
 
 class Pusher:
@@ -335,7 +358,12 @@ class Pusher:
             if remaining:
                 claim = claimed_datasources(root, remaining, settings, disk=self._disk)
                 claims.enter_context(claim)
+            known = load_known_rejects(settings.accepted_rejects)
             self._progress.add_earlier(earlier)
+            if known:
+                refused = [reject for outcome in earlier for reject in rejects_of(outcome, root)]
+                accepted = sum(entry_of(reject) in known for reject in refused)
+                self._progress.add(size=0, records=0, rejects=0, accepted=accepted)
             sender = ChunkSender(
                 settings=settings,
                 client=self.client,
@@ -343,6 +371,7 @@ class Pusher:
                 receipts=receipts,
                 root=root,
                 progress=self._progress,
+                known_rejects=known,
             )
             error: Exception | None = None
             try:
@@ -363,7 +392,7 @@ class Pusher:
             earlier_bytes=sum(outcome.bytes for outcome in earlier),
             notices=dict(sender.notices),
             stopped=None if is_settled else str(error or PushInterrupted()),
-            exit_code=(_error_code(error) if error else 0) or int(has_refusals),
+            exit_code=(_error_code(error) if error else 0) or HAS_REJECTS * has_refusals,
             waited_seconds=self._gate.waited_seconds,
             seconds=time.monotonic() - started,
         )

@@ -48,7 +48,8 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     `update_index`, chunks that only update Thunderstone's search indexes are not sent. `can_empty`
     allows a full feed without records, which empties its datasource. With `replay`, the chunks of a
     finished push are sent again. `groups_mode` is the feedtype of the first groups feed of each
-    groupsource, `replace` or `cleanup`; without it, feedtypes are as stated. With `allow_older`, a
+    groupsource, `replace` or `cleanup`; without it, feedtypes are as stated. `accepted_rejects` is
+    the path of a list of known rejects. With `allow_older`, a
     run is pushed although a newer one was.
     """
 
@@ -67,4 +68,5 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     can_empty: bool = False
     replay: bool = False
     groups_mode: str | None = None
+    accepted_rejects: str | None = None
     allow_older: bool = False

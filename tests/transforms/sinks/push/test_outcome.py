@@ -11,6 +11,7 @@ from support.appliance_sockets import chunk
 from support.fake_appliance import chunk_of
 from transforms.sinks.push.outcome import (
     ChunkOutcome,
+    PushAccount,
     outcome_of,
     outcomes_of,
     write_rejects,
@@ -114,7 +115,7 @@ def test_no_chunk_follows_an_open_chunk_or_a_refused_full_part(
 def written(root: Path, outcome: ChunkOutcome) -> list[tuple[object, ...]]:
     """Return URL, code and reason of the rejects of an outcome."""
     path = root / "rejects" / "push-gsa.avro"
-    write_rejects([outcome], root=root, path=path)
+    write_rejects(PushAccount(target="", outcomes=(outcome,)), root=root, path=path)
     if not path.exists():
         return []
     with path.open("rb") as stream:

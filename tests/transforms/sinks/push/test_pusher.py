@@ -22,10 +22,11 @@ from support.fake_appliance import (
     chunk_of,
     items_of,
 )
+from transforms.known_rejects import add_known_rejects, load_known_rejects
 from transforms.retry import RetryPolicy
 from transforms.sinks.push.chunk_parts import ChunkSplitter
 from transforms.sinks.push.model import ApplianceResponse
-from transforms.sinks.push.outcome import PushAccount, PushProgress
+from transforms.sinks.push.outcome import PushAccount, PushProgress, write_rejects
 from transforms.sinks.push.push_plan import write_update
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import OnRefusal, PushSettings
@@ -392,6 +393,26 @@ def test_more_refused_records_than_allowed_end_the_push(rig: PushRig) -> None:
             "2 records are refused; expected at most 1, the limit of --max-rejects: raise it to"
             " continue"
         )
+
+
+def test_known_rejects_do_not_count_towards_the_limit(rig: PushRig) -> None:
+    chunks = rig.chunks("abcd", "e")
+    known = rig.root / "known.txt"
+    add_known_rejects(known, [f"refused http://www.example.com/{name}" for name in "ab"])
+    settings = replace(TO_GSA, max_rejects=0, accepted_rejects=str(known))
+
+    account = rig.push(chunks, settings, to=refuse("a", "b"))
+    assert (account.stopped, account.exit_code) == (None, 1)
+    rejects = rig.root / "rejects.avro"
+    written = write_rejects(
+        account, root=rig.root, path=rejects, known=load_known_rejects(str(known))
+    )
+    assert (written.accepted_rejects, written.exit_code) == ({"refused": 2}, 0)
+    again = rig.push(chunks, settings)
+    assert (rig.sent(), again.stopped) == ([], None)
+
+    rig.folder = rig.root / "push" / "other"
+    assert rig.push(chunks, settings, to=refuse("a", "e")).exit_code == 3
 
 
 def test_a_hundred_consecutive_refusals_end_the_push(rig: PushRig) -> None:
