@@ -22,9 +22,11 @@ from pipelines.cli.value_parsers import (
     PERCENT,
     POSITIVE_SIZE,
     REJECTS,
+    SAMPLE,
     TO,
     ZONE,
     RejectLimit,
+    SampleSize,
     choice,
     count_of,
 )
@@ -84,6 +86,20 @@ class HeadOptions(msgspec.Struct, frozen=True, kw_only=True):
     head: Annotated[
         int | None,
         Flag("Print the first N records as JSON.", _READ, count_of("records", minimum=1)),
+    ] = None
+
+
+class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The option that only `plan` has."""
+
+    sample: Annotated[
+        SampleSize | None,
+        Flag(
+            "Read at least this much of the input, evenly spread, and estimate the rest.",
+            _READ,
+            SAMPLE,
+            default="all",
+        ),
     ] = None
 
 

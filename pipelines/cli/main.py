@@ -9,7 +9,7 @@ import click
 
 from pipelines.cli import check_verbs, config_verbs, reject_verbs, run_verbs
 from pipelines.cli.signals import Terminated, raised
-from pipelines.cli.verb import BeamVerb, Section, Verb
+from pipelines.cli.verb import BeamVerb, Verb
 
 USAGE_EXIT = 2
 FATAL_EXIT = 4
@@ -50,7 +50,7 @@ def formats() -> None:
 
 def _flags_of(verb: str) -> list[click.Parameter]:
     """Return the arguments and flags of a verb, in the order of its help."""
-    from pipelines.cli.convert_options import ConvertOptions, HeadOptions
+    from pipelines.cli.convert_options import ConvertOptions, HeadOptions, PlanOptions
     from pipelines.cli.flags import click_options
     from pipelines.cli.push_options import FORWARD, PUSH_TO, ApplianceOptions, PushOptions
 
@@ -66,8 +66,9 @@ def _flags_of(verb: str) -> list[click.Parameter]:
     if verb == "push":
         return [inputs, *click_options(PushOptions), *click_options(ApplianceOptions)]
     if verb == "plan":
-        omitted = ("output", "progress", Section.RUN)
-        return [inputs, *click_options(ConvertOptions, omit=omitted)]
+        unused = ("output", "fresh", "verify", "runner")
+        options = click_options(ConvertOptions, omit=unused)
+        return [inputs, *click_options(PlanOptions), *options]
     if verb == "inspect":
         shared = ("from_format", "encoding", "base_url", "url_template", "zone", "strict")
         more = ("max_token_bytes", "report_format")
@@ -174,15 +175,18 @@ def serve(**words: object) -> int:
     return run(words)
 
 
-@feedferry.command(cls=BeamVerb, flags=_flags_of, short_help="Show what convert would read.")
+@feedferry.command(cls=Verb, flags=_flags_of, short_help="Show what a run would do.")
 def plan(**words: object) -> int:
-    """Show what `feedferry convert` would read and write for a tree or a database.
+    """Show what a run would read, write, reject and lose.
 
-    The flags are those of convert. Nothing is written, and no state changes. Five documents from
-    all parts of the source are shown as they would be converted.
+    INPUT and the flags are those of convert. Everything is read and converted, and nothing is
+    stored: no chunk, no state, no lock. The account is the one that the run will have. With
+    --sample, a part of the input is converted, and the account is an estimate.
 
     \b
     Examples:
+      feedferry plan archive/ --to thunderstone
+      feedferry plan archive/ --to thunderstone --sample 1%
       feedferry plan ./pdfs --to gsa-feed --datasource pdfs \\
           --base-url https://docs.example.com/
       feedferry plan --from database --mapping people.yaml --to gsa-feed \\
@@ -190,16 +194,16 @@ def plan(**words: object) -> int:
 
     \b
     Exit codes:
-      0  the source can be read
+      0  the run would have no rejects
+      1  the run would have rejects
       2  an option or input cannot be used
-      3  a run would stop: too few documents, or too many deletions
-      4  the source cannot be read
+      3  the run would stop at a limit for rejects, losses or deletions
+      4  an input cannot be read
       5  a defect of feedferry
     """
-    from pipelines.cli.convert_checks import parse
-    from pipelines.inspect.plan import run
+    from pipelines.plan.run import run
 
-    return run(parse({**words, "output": "-"}))
+    return run(words)
 
 
 @feedferry.command(short_help="Print a first mapping file for a database.")

@@ -69,6 +69,19 @@ class RejectLimit(msgspec.Struct, frozen=True, kw_only=True):
         return self.count is None or rejects <= self.count
 
 
+class SampleSize(msgspec.Struct, frozen=True, kw_only=True):
+    """The least part of an input that a sample has: a `count` of records, or a `percent`."""
+
+    count: int | None = None
+    percent: Decimal | None = None
+
+    def is_reached(self, records: int, share: float) -> bool:
+        """Whether a sample of `records`, which is a `share` of the input, is large enough."""
+        if self.percent is not None:
+            return share * 100 >= self.percent
+        return self.count is None or records >= self.count
+
+
 def parse_positive_size(text: str) -> int:
     """Return a number of bytes, 1 or more."""
     size = parse_size(text)
@@ -125,6 +138,13 @@ def parse_rejects(text: str) -> RejectLimit:
     if text.endswith("%"):
         return RejectLimit(percent=parse_percent(text))
     return RejectLimit(count=parse_count(text, unit="records or a percentage, as 10 or 0.5%"))
+
+
+def parse_sample(text: str) -> SampleSize:
+    """Return the size of a sample that `1000` or `5%` states."""
+    if text.endswith("%"):
+        return SampleSize(percent=parse_percent(text))
+    return SampleSize(count=parse_count(text, unit="records or a percentage, as 1000 or 5%"))
 
 
 def parse_charset(text: str) -> str:
@@ -281,6 +301,7 @@ ZONE = ValueType("IANA", lambda text: find_zone(text).key)
 PORT = ValueType("N", parse_port)
 PERCENT = ValueType("P", parse_percent, schema=_PERCENT_SCHEMA)
 REJECTS = ValueType("N|P%", parse_rejects, schema=_REJECTS_SCHEMA)
+SAMPLE = ValueType("N|P%", parse_sample, schema=_REJECTS_SCHEMA)
 FIELDS = ValueType("FIELD,...", parse_fields, schema=_FIELDS_SCHEMA)
 MAPPINGS = ValueType("NAME=FIELD", parse_mappings)
 CHARSET = ValueType("NAME", parse_charset)

@@ -17,7 +17,6 @@ from transforms.sources.base import (
     SourceOptions,
     SourceRun,
     SpanRequest,
-    SpanTally,
     check_input_name,
 )
 from transforms.sources.database.mapping import RowMapping
@@ -48,7 +47,6 @@ __all__ = [
     "SourceOptions",
     "SourceRun",
     "SpanRequest",
-    "SpanTally",
     "check_input_name",
     "cut_file",
     "find_source",

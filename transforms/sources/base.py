@@ -1,7 +1,7 @@
 """The interface of a source: `Source`, and what a run hands to it."""
 
 import hashlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
@@ -114,18 +114,6 @@ class SpanRequest(msgspec.Struct, Generic[Config], frozen=True, kw_only=True):
     count: ByteCount = msgspec.field(default_factory=ByteCount)
 
 
-class SpanTally(msgspec.Struct, frozen=True, kw_only=True):
-    """The documents of a span before it is read; `bytes` is None where that is unknown.
-
-    `codes` count the documents that are filtered or rejected already.
-    """
-
-    documents: int
-    bytes: int | None = None
-    deleted: int = 0
-    codes: Mapping[str, int] = {}
-
-
 class Source(Generic[Config]):
     """A place that records come from: how it is found, prepared, split, read and remembered.
 
@@ -208,9 +196,12 @@ class Source(Generic[Config]):
     def check_runs(self, runs: Sequence[SourceRun[Config]]) -> None:
         """Raise ConfigError where sources that were split cannot be one run."""
 
-    def tally(self, span: Span) -> SpanTally:
-        """Return what a span of a split source has."""
-        raise NotImplementedError
+    def weigh(self, span: Span) -> int:
+        """Return the size of a span in a unit of the source: bytes, documents or rows."""
+        if span.members:
+            return sum(map(self.weigh, span.members))
+        size = (span.signature and span.signature.size) or 0
+        return max(size - span.offset, 0) if span.length is None else span.length
 
     def read(self, request: SpanRequest[Config]) -> Generator[ReadResult, None, None]:
         """Yield the records of a span, and everything else that is found there, in order."""

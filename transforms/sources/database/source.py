@@ -14,7 +14,7 @@ from schemas.account import Account
 from schemas.check import Check
 from schemas.span import Span
 from transforms.formats.base import ReadResult
-from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest, SpanTally
+from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest
 from transforms.sources.database.mapping import DATABASE, RowMapping
 from transforms.sources.state_changes import read_changes
 from transforms.sources.yaml_structs import read_yaml
@@ -66,10 +66,10 @@ class DatabaseSource(Source[RowMapping]):
         with nullcontext() if path is None else open_state(Path(path)) as state:
             yield from plan_rows(table, state, run).spans
 
-    def tally(self, span: Span) -> SpanTally:
+    def weigh(self, span: Span) -> int:
         from transforms.sources.database.read import range_of
 
-        return SpanTally(documents=range_of(span).rows)
+        return range_of(span).rows
 
     def read(self, request: SpanRequest[RowMapping]) -> Generator[ReadResult, None, None]:
         from transforms.sources.database.read import read_rows

@@ -46,6 +46,9 @@ COMMAND = "command"
 _LISTED_BYTES = 64 << 10
 """Bytes of a listing in one span: a thousand documents, which a resumed run need not ask again."""
 
+_SPAN_BYTES_PER_LISTED_BYTE = 512
+"""Smaller spans have smaller parts of the listing."""
+
 
 class ProgramsSource(Source[Programs]):
     """Programs that speak command streams, as a YAML file names them."""
@@ -72,7 +75,8 @@ class ProgramsSource(Source[Programs]):
             list_documents(run.config, run.listing, run.reading)
         path = str(run.listing)
         listing = replace(run.span, path=path, format=LISTER_STREAM.name, signature=sign_path(path))
-        for span in cut_file(listing, span_bytes=_LISTED_BYTES):
+        listed_bytes = run.options.span_bytes // _SPAN_BYTES_PER_LISTED_BYTE
+        for span in cut_file(listing, span_bytes=max(1, min(listed_bytes, _LISTED_BYTES))):
             yield replace(span, format=COMMAND)
 
     def read(self, request: SpanRequest[Programs]) -> Generator[ReadResult, None, None]:

@@ -8,7 +8,6 @@ import hashlib
 import itertools
 import os
 import time
-from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -37,7 +36,6 @@ from transforms.sources.base import (
     SourceOptions,
     SourceRun,
     SpanRequest,
-    SpanTally,
     check_input_name,
 )
 from transforms.sources.change_detection import check_changes, compare
@@ -153,19 +151,10 @@ class TreeSource(Source[Tree]):
                     " expected a run for each, with a --base-url of its own"
                 )
 
-    def tally(self, span: Span) -> SpanTally:
-        documents = size = deleted = 0
-        codes: Counter[str] = Counter()
+    def weigh(self, span: Span) -> int:
+        """Return the number of entries of the listing."""
         with open_span(span) as stream:
-            for _, listed in read_listing(stream):
-                if listed.code:
-                    codes[listed.code] += 1
-                elif listed.kind is EntryKind.GONE:
-                    deleted += bool(listed.url)
-                else:
-                    documents += 1
-                    size += listed.size
-        return SpanTally(documents=documents, bytes=size, deleted=deleted, codes=codes)
+            return sum(1 for _ in stream)
 
     def read(self, request: SpanRequest[Tree]) -> Generator[ReadResult, None, None]:
         from transforms.sources.tree.read import read_tree

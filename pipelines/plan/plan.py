@@ -1,0 +1,128 @@
+"""The plan of a run: its account, made as the run makes it, with nothing stored.
+
+The inputs are listed, split and converted as in a run, in this process, with `DryAttempt` in the
+place of files. What sources make before the pipeline is in a temporary folder.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from pipelines.cli.convert_options import ConvertOptions
+from pipelines.cli.value_parsers import SampleSize
+from pipelines.convert.inputs import group_spans, list_spans
+from pipelines.convert.publish import number_chunks, report_of
+from pipelines.convert.report import Report
+from pipelines.convert.run_folder import STDIN_COPY
+from pipelines.convert.settings import (
+    check_account,
+    check_limits,
+    load_sources,
+    read_known_urls,
+    settings_of,
+    source_runs,
+    split_sources,
+)
+from pipelines.plan.sampling import PART_BYTES, convert_sample, count_spans, estimate_chunks
+from schemas.account import Account, Chunk, merge
+from schemas.errors import StoppedError
+from schemas.span import Span
+from transforms.adapt import check_loss
+from transforms.convert import Settings, convert, cut
+from transforms.full_feeds import settle_full_feeds
+from transforms.storage.attempts import DryAttempt
+
+MAX_URLS = 5
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run would do.
+
+    `stops` are the reasons why it would stop. `seconds` is the time to read and convert, in one
+    process. The account is an estimate if `converted` is less than `parts`, the number of parts of
+    the input. `urls` are a few of the documents.
+    """
+
+    report: Report
+    stops: tuple[str, ...]
+    seconds: float
+    parts: int
+    converted: int
+    is_estimate: bool
+    urls: tuple[str, ...]
+
+
+def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan:
+    """Return the plan of a run; raise FeedferryError where the run would not begin.
+
+    Losses and rejects beyond a limit do not end the plan, so that it has all of them.
+    """
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="feedferry-plan-") as folder:
+        span_bytes = options.span_bytes if sample is None else min(options.span_bytes, PART_BYTES)
+        wholes = list_spans(options, stdin_copy=Path(folder) / STDIN_COPY)
+        configs = load_sources(wholes, options)
+        settings = settings_of(options, read_known_urls(options), Path(folder), configs)
+        sources = source_runs(wholes, settings, replace(options, span_bytes=span_bytes))
+        grouped = group_spans(list(split_sources(sources)), span_bytes=span_bytes)
+        cut_part = partial(cut, span_bytes=span_bytes, options=settings.reading)
+        parts = [part for whole in grouped for part in cut_part(whole)]
+        listed = time.monotonic()
+        lenient = replace(settings, refused=frozenset(), max_rejects=None)
+        account, converted = _convert(parts, lenient, sample)
+        seconds = time.monotonic() - listed
+        check_account(account)
+        stops = tuple(_stops(account, settings, options))
+        settle_full_feeds(account, replace(lenient, allow_empty_full=True, accept_holes=True))
+        chunks = [published for _, published in number_chunks(account, settings)]
+        report = report_of(account, chunks, settings, folder=None, spans=wholes)
+        if sample is not None:
+            spans = count_spans(parts, span_bytes=max(options.span_bytes, PART_BYTES))
+            report = replace(report, chunks=estimate_chunks(account, settings, spans=spans))
+            seconds *= len(parts) / max(converted, 1)
+    return Plan(
+        report=report,
+        stops=stops,
+        seconds=round(listed - begun + seconds, 3),
+        parts=len(parts),
+        converted=converted,
+        is_estimate=sample is not None,
+        urls=tuple(_urls(chunks)),
+    )
+
+
+def _convert(
+    parts: list[Span], settings: Settings, sample: SampleSize | None
+) -> tuple[Account, int]:
+    """Return the account of all parts, and the number of parts that were converted."""
+    if sample is not None:
+        return convert_sample(parts, settings, sample)
+    return merge(convert(part, settings, by=DryAttempt) for part in parts), len(parts)
+
+
+def _stops(account: Account, settings: Settings, options: ConvertOptions) -> Iterator[str]:
+    """Yield the reasons why a run with this account would stop."""
+    checks: list[Callable[[], None]] = [
+        partial(check_loss, loss.samples[0], settings.refused, source=f"{loss.count:,} documents")
+        for _, loss in sorted(account.losses.items())
+    ]
+    checks.append(partial(check_limits, account, options))
+    unsettled = replace(account, losses={**account.losses}, chunks=[*account.chunks])
+    checks.append(partial(settle_full_feeds, unsettled, settings))
+    for check in checks:
+        try:
+            check()
+        except StoppedError as exc:
+            yield str(exc)
+
+
+def _urls(chunks: list[Chunk]) -> list[str]:
+    """Return a few URLs, evenly spread over the chunks."""
+    urls = [url for chunk in chunks for url in (chunk.first_url, chunk.last_url) if url]
+    urls = list(dict.fromkeys(urls))
+    return urls[:: -(-len(urls) // MAX_URLS)] if urls else []
