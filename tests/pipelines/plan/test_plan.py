@@ -44,8 +44,8 @@ RETRIEVER = f"""\
 import sys
 if sys.argv[1] == "boom":
     sys.exit(3)
-sys.stdout.write("{HEADER}id=" + sys.argv[1] + "\\n")
-sys.stdout.write("not-found\\n" if sys.argv[1] == "missing" else "mime-type=text/plain\\ncontent\\nhello")
+sys.stdout.write("{HEADER}id=" + sys.argv[1] + "\\nmime-type=text/plain\\n")
+sys.stdout.write("not-found\\n" if sys.argv[1] == "missing" else "content\\nhello")
 """
 
 pytestmark = pytest.mark.usefixtures("here")
