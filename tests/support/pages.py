@@ -9,7 +9,8 @@ any text of a line; where there are none, it may print anything. A command ends 
 its comment `# exit code 75` says.
 
 `$ feedferry serve … --port 19900 &` starts a receiver until the end of the page. It listens at a
-free port: `127.0.0.1:19900` in later commands and in what they print means its address.
+free port: `127.0.0.1:19900` in files, in later commands and in what they print means its address.
+A page with a command `psql` has a new database of PostgreSQL at `db.example.com/people`.
 """
 
 import io
@@ -19,7 +20,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from typing import NamedTuple
 import pytest
 
 from pipelines.cli.main import main
+from support.databases import PASSWORD, postgresql, postgresql_programs
 from support.runs import ROOT
 
 FEEDFERRY = Path(sys.executable).with_name("feedferry")
@@ -73,9 +75,15 @@ def examples(page: str) -> Iterator[Example]:
 class Terminal:
     """The folder in which the examples of a page run, one after another."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.folder, self._stack = folder, stack
+    def __init__(self, folder: Path, files: Sequence[Path], stack: ExitStack) -> None:
+        self.folder, self._files, self._stack = folder, files, stack
         self._addresses: dict[str, str] = {}
+
+    def place(self, shown: str, address: str) -> None:
+        """Use an address where the page shows another one."""
+        self._addresses[shown] = address
+        for path in self._files:
+            path.write_text(path.read_text("utf-8").replace(shown, address), "utf-8")
 
     def run(self, example: Example) -> tuple[int, str, str]:
         """Run a command; return its exit code, what it prints on stdout and on stderr."""
@@ -107,7 +115,7 @@ class Terminal:
         self._stack.callback(_end, process)
         assert process.stdout is not None
         url = process.stdout.readline()
-        self._addresses[shown] = url.strip().removeprefix("http://")
+        self.place(shown, url.strip().removeprefix("http://"))
         return 0, url, ""
 
 
@@ -150,13 +158,23 @@ def terminal(page: str, folder: Path) -> Iterator[Terminal]:
     shutil.copytree(ROOT / "pipelines" / "sample", folder / "archive")
     shutil.copytree(ROOT / "docs", folder / "docs")
     shutil.copytree(ROOT / "pipelines" / "sample", folder / "pipelines" / "sample")
-    for language, name, text in _FILE.findall(page):
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-        if language == "sh":
-            path.chmod(0o755)
+    files = [_write(folder / name, text, language) for language, name, text in _FILE.findall(page)]
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.chdir(folder)
         patch.setenv("PYTHONPATH", str(ROOT))
-        yield Terminal(folder, stack)
+        opened = Terminal(folder, files, stack)
+        if "\n$ psql " in page:
+            server = stack.enter_context(postgresql())
+            server.execute("", ["CREATE DATABASE people"])
+            opened.place("db.example.com/people", f"127.0.0.1:{server.port}/people")
+            patch.setenv("PGPASSWORD", PASSWORD)
+            patch.setenv("PATH", str(postgresql_programs(folder)), prepend=os.pathsep)
+        yield opened
+
+
+def _write(path: Path, text: str, language: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    if language == "sh":
+        path.chmod(0o755)
+    return path
