@@ -179,13 +179,13 @@ def serve(**words: object) -> int:
 def plan(**words: object) -> int:
     """Show what a run would read, write, reject and lose.
 
-    INPUT and the flags are those of convert. Everything is read and converted, and nothing is
-    stored: no chunk, no state, no lock. The account is the one that the run will have. With
-    --sample, a part of the input is converted, and the account is an estimate.
+    INPUT and the flags are those of convert, or INPUT is a job file. Everything is read and
+    converted, and nothing is stored: no chunk, no state, no lock. The account is the one that the
+    run will have. With --sample, a part of the input is converted, and the account is an estimate.
 
     \b
     Examples:
-      feedferry plan archive/ --to thunderstone
+      feedferry plan nightly.yaml
       feedferry plan archive/ --to thunderstone --sample 1%
       feedferry plan ./pdfs --to gsa-feed --datasource pdfs \\
           --base-url https://docs.example.com/

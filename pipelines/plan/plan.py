@@ -28,6 +28,7 @@ from pipelines.convert.settings import (
     source_runs,
     split_sources,
 )
+from pipelines.plan.push_rate import PushEstimate
 from pipelines.plan.sampling import PART_BYTES, convert_sample, count_spans, estimate_chunks
 from schemas.account import Account, Chunk, merge
 from schemas.errors import StoppedError
@@ -35,6 +36,7 @@ from schemas.span import Span
 from transforms.adapt import check_loss
 from transforms.convert import Settings, convert, cut
 from transforms.full_feeds import settle_full_feeds
+from transforms.known_rejects import load_known_rejects
 from transforms.storage.attempts import DryAttempt
 
 MAX_URLS = 5
@@ -45,7 +47,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     `stops` are the reasons why it would stop. `seconds` is the time to read and convert, in one
     process. The account is an estimate if `converted` is less than `parts`, the number of parts of
-    the input. `urls` are a few of the documents.
+    the input. `urls` are a few of the documents. `push` is None if earlier runs have not pushed.
     """
 
     report: Report
@@ -55,6 +57,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     converted: int
     is_estimate: bool
     urls: tuple[str, ...]
+    push: PushEstimate | None = None
 
 
 def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan:
@@ -67,6 +70,7 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
         span_bytes = options.span_bytes if sample is None else min(options.span_bytes, PART_BYTES)
         wholes = list_spans(options, stdin_copy=Path(folder) / STDIN_COPY)
         configs = load_sources(wholes, options)
+        load_known_rejects(options.accepted_rejects)  # raises ConfigError
         settings = settings_of(options, read_known_urls(options), Path(folder), configs)
         sources = source_runs(wholes, settings, replace(options, span_bytes=span_bytes))
         grouped = group_spans(list(split_sources(sources)), span_bytes=span_bytes)

@@ -1,9 +1,12 @@
 """`feedferry plan`: what a run would do, as text or JSON."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from pipelines.cli.convert_checks import parse
 from pipelines.cli.convert_options import PlanOptions
@@ -12,7 +15,10 @@ from pipelines.cli.flags import decode
 from pipelines.convert.report import as_json as report_as_json
 from pipelines.convert.report import as_text as report_as_text
 from pipelines.convert.settings import STDOUT
+from pipelines.job.job import Job
+from pipelines.job.job_file import is_job_file, load_job
 from pipelines.plan.plan import Plan, make_plan
+from pipelines.plan.push_rate import predict_push
 from schemas.errors import StoppedError
 
 VERSION = 2
@@ -21,8 +27,11 @@ VERSION = 2
 def run(words: Mapping[str, object]) -> int:
     """Print the plan of a run and return its exit code; raise the error that would stop it."""
     sample = decode(PlanOptions, words).sample
-    options = parse({**words, "output": STDOUT})
+    job = _load_job(words)
+    options = parse({**words, "output": STDOUT}) if job is None else job.convert
     plan = make_plan(options, sample)
+    if job is not None and job.push is not None:
+        plan = replace(plan, push=predict_push(plan.report.chunk_bytes, job.home))
     if options.report_format is ReportFormat.JSON:
         click.echo(json.dumps(as_json(plan), indent=2, sort_keys=True, ensure_ascii=False))
     else:
@@ -31,6 +40,15 @@ def run(words: Mapping[str, object]) -> int:
     if plan.stops:
         raise StoppedError(f"the run would stop: {'; '.join(plan.stops)}")
     return plan.report.exit_code
+
+
+def _load_job(words: Mapping[str, object]) -> Job | None:
+    """Return the job of the only INPUT if that is a job file."""
+    inputs = words["inputs"]
+    if not isinstance(inputs, tuple) or len(inputs) != 1 or not is_job_file(Path(inputs[0])):
+        return None
+    flags = {name: word for name, word in words.items() if name != "inputs"}
+    return load_job(Path(inputs[0]), flags, os.environ)
 
 
 def as_json(plan: Plan) -> dict[str, object]:
@@ -46,6 +64,7 @@ def as_json(plan: Plan) -> dict[str, object]:
         "converted_parts": plan.converted,
         "is_estimate": plan.is_estimate,
         "urls": plan.urls,
+        "push_seconds": plan.push and plan.push.seconds,
     }
 
 
@@ -55,4 +74,11 @@ def _as_text(plan: Plan) -> Iterator[str]:
     yield report_as_text(plan.report)
     for url in plan.urls:
         yield f"url       {url}"
-    yield f"duration  {format_clock(max(plan.seconds, 1))} to read and convert; without the push"
+    yield f"duration  {format_clock(max(plan.seconds, 1))} to read and convert; {_push_text(plan)}"
+
+
+def _push_text(plan: Plan) -> str:
+    if plan.push is None:
+        return "without the push"
+    pushes = "push" if plan.push.pushes == 1 else f"{plan.push.pushes:,} pushes"
+    return f"{format_clock(max(plan.push.seconds, 1))} to push, at the rate of the last {pushes}"

@@ -38,6 +38,12 @@ url: https://people.example.com/{id}
 modified: changed
 incremental: {timestamp: changed, deletes: compare}
 """
+JOB = b"""\
+version: 1
+job: docs
+source: {type: files, path: docs, base_url: "https://docs.example.com/"}
+target: {type: gsa-feed, datasource: docs, url: "http://gsa.example.com:19900"}
+"""
 HEADER = "GSA Adaptor Data Version 1 [\\n]\\n"
 LISTER = f'import sys; sys.stdout.write("{HEADER}id-list\\na\\nb\\nmissing\\nboom\\n")'
 RETRIEVER = f"""\
@@ -277,6 +283,26 @@ def test_nothing_is_stored_not_even_in_the_temporary_folder(
     monkeypatch.setattr("tempfile.tempdir", str(here / "tmp"))
     before = left(".")
     assert main(["plan", *TREE, *STATE]) == 0
+    assert left(".") == before
+
+
+# Jobs
+
+
+def test_a_plan_of_a_job_is_that_of_its_flags_and_knows_how_long_pushes_take(
+    tree: Path, here: Path, command: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(here / "job.yaml", JOB)
+    planned, by_flags = command("plan", "job.yaml"), command("plan", *TREE)
+    assert planned.values["account"] == by_flags.values["account"]
+    assert planned.values["push_seconds"] is None
+    for run in ("runs/docs/1", "runs/docs/2"):
+        put(here / run / "push/gsa/report.json", b'{"sent_bytes": 10000, "seconds": 2000}')
+    before = left(".")
+    size = planned.values["chunk_bytes"]
+    assert command("plan", "job.yaml").values["push_seconds"] == pytest.approx(size / 5)
+    assert main(["plan", "job.yaml", "--exclude", "b"]) == 0
+    assert ":" in capsys.readouterr().out.splitlines()[-1].partition("convert; ")[2]
     assert left(".") == before
 
 

@@ -1,0 +1,35 @@
+"""The time that a push would take, at the rate of the earlier pushes of a job."""
+
+from pathlib import Path
+
+import msgspec
+
+from pipelines.cli.locks import PUSHES
+from pipelines.push.run_folder import REPORT
+
+_MAX_PUSHES = 10
+
+
+class PushEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """The estimated time of a push, and the number of earlier pushes that it is estimated from."""
+
+    seconds: float
+    pushes: int
+
+
+class _PushReport(msgspec.Struct):
+    """What a push took, in its `report.json`."""
+
+    sent_bytes: int
+    seconds: float
+
+
+def predict_push(size: int, home: Path) -> PushEstimate | None:
+    """Return the time to push `size` bytes, by the latest pushes of the runs in a folder."""
+    paths = sorted(home.glob(f"*/{PUSHES}/*/{REPORT}"), reverse=True)
+    reports = [msgspec.json.decode(path.read_bytes(), type=_PushReport) for path in paths]
+    sent = [report for report in reports if report.sent_bytes][:_MAX_PUSHES]
+    if not sent:
+        return None
+    rate = sum(report.seconds for report in sent) / sum(report.sent_bytes for report in sent)
+    return PushEstimate(seconds=round(size * rate, 3), pushes=len(sent))
