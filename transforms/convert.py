@@ -401,7 +401,7 @@ class SpanConversion:
     def _write_progress(self, records: int) -> None:
         if self._settings.has_progress:
             self._progress_due_at = time.monotonic() + _PROGRESS_SECONDS
-            progress = [self._request.count.total, records, self._rejects.count]
+            progress = [self._request.count.stored, records, self._rejects.count]
             path = Path(self._settings.folder, f"{self._span.name}{PROGRESS}")
             write_by_several(path, msgspec.json.encode(progress))
 

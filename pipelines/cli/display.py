@@ -1,29 +1,34 @@
 """What a run shows: its options, its progress on stderr, tables, and what defects cost.
 
-Progress is one line that is rewritten in place on a terminal, else a line every few seconds.
+Progress is one line that is rewritten in place on a terminal, else a line every 30 seconds.
 """
 
 import enum
 import os
-import shutil
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import IO, Annotated
 
 import click
 import msgspec
 
 from pipelines.cli.flags import Flag
+from pipelines.cli.progress import (
+    Progress,
+    ProgressMeter,
+    ProgressWatcher,
+    Snapshot,
+    TimelineWriter,
+)
 from pipelines.cli.verb import Section
+from schemas.run_record import Phase
+from schemas.timeline import TIMELINE
 
-BAR_SECONDS = 0.2
-PLAIN_SECONDS = 10.0
+PLAIN_SECONDS = 30.0
 
-_BAR_WIDTH = 20
 _COLUMN_CHARS = 12
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -65,91 +70,84 @@ class DisplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     def is_quiet(self) -> bool:
         return self.verbosity < 0
 
-
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a run; `bytes_total` is `None` if the length of an input is unknown."""
-
-    bytes_done: int
-    bytes_total: int | None
-    records: int
-    rejects: int
-
-    @property
-    def share(self) -> float | None:
-        """Return the share that is done, at most 1 because a file may grow while it is read."""
-        return min(self.bytes_done / self.bytes_total, 1.0) if self.bytes_total else None
+    def style(self, stream: IO[str]) -> ProgressStyle:
+        """Return how progress is shown on a stream."""
+        if self.is_quiet:
+            return ProgressStyle.NONE
+        if self.progress is not ProgressStyle.AUTO:
+            return self.progress
+        is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
+        return ProgressStyle.BAR if is_terminal else ProgressStyle.PLAIN
 
 
 @contextmanager
-def show_progress(snapshot: Callable[[], Snapshot], display: DisplayOptions) -> Iterator[None]:
+def show_progress(
+    phase: Phase,
+    snapshot: Callable[[], Snapshot],
+    display: DisplayOptions,
+    *,
+    folder: Path | None = None,
+) -> Iterator[ProgressMeter]:
     """Show progress on stderr during the block, as the options say, with a last line at its end.
 
-    `snapshot` is called in a thread of its own, and once more in this one at the end.
+    `snapshot` is called in a thread of its own, and in this one at the begin and end. The timeline
+    in `folder` is written in any case.
     """
-    style = ProgressStyle.NONE if display.is_quiet else display.progress
-    if style is ProgressStyle.AUTO:
-        style = ProgressStyle.BAR if sys.stderr.isatty() else ProgressStyle.PLAIN
-    if style is ProgressStyle.NONE:
-        yield
-        return
-    is_bar = style is ProgressStyle.BAR
-    line = ProgressLine(snapshot, sys.stderr, is_bar=is_bar)
-    seconds = BAR_SECONDS if is_bar else PLAIN_SECONDS
-    end = threading.Event()
+    watchers: list[ProgressWatcher] = [] if folder is None else [TimelineWriter(folder / TIMELINE)]
+    with ExitStack() as opened:
+        style = display.style(sys.stderr)
+        if style is ProgressStyle.BAR:
+            from pipelines.cli.bar import ProgressBar  # loads rich
 
-    def draw_until_end() -> None:
-        while not end.wait(seconds):
-            line.draw()
+            watchers.append(opened.enter_context(ProgressBar()))
+        elif style is ProgressStyle.PLAIN:
+            watchers.append(PlainLines())
+        meter = ProgressMeter(phase, snapshot, watchers)
+        end = threading.Event()
 
-    thread = threading.Thread(target=draw_until_end, name="progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        end.set()
-        thread.join()
-        line.draw(is_last=True)
+        def step_until_end() -> None:
+            while not end.wait(meter.step()):
+                pass
 
-
-@dataclass
-class ProgressLine:
-    """Writes snapshots to a stream, on a terminal each over the one before."""
-
-    snapshot: Callable[[], Snapshot]
-    stream: IO[str]
-    is_bar: bool
-    clock: Callable[[], float] = time.monotonic
-    width: int = 0
-
-    def __post_init__(self) -> None:
-        self.start = self.clock()
-
-    def draw(self, *, is_last: bool = False) -> None:
-        """Write the current line; the last one stays on the terminal."""
-        snapshot = self.snapshot()
-        line = progress_text(snapshot, elapsed_seconds=self.clock() - self.start)
-        if not self.is_bar:
-            self.stream.write(line + "\n")
-        else:
-            columns = shutil.get_terminal_size().columns
-            line = (_bar(snapshot) + line)[: columns - 1]
-            self.stream.write("\r" + line.ljust(self.width) + "\n" * is_last)
-            self.width = len(line)
-        self.stream.flush()
+        thread = threading.Thread(target=step_until_end, name="progress", daemon=True)
+        if watchers:
+            thread.start()
+        try:
+            yield meter
+        finally:
+            end.set()
+            if watchers:
+                thread.join()
+            meter.finish()
 
 
-def progress_text(snapshot: Snapshot, *, elapsed_seconds: float) -> str:
+class PlainLines:
+    """Writes a line to stderr every 30 seconds, and one at the end."""
+
+    def take(self, progress: Progress) -> float:
+        if progress.seconds >= PLAIN_SECONDS or progress.is_last:
+            click.echo(progress_text(progress), err=True)
+        return PLAIN_SECONDS
+
+
+def progress_text(progress: Progress) -> str:
     """Return the amount that is done, the rate, the rejects and the time that remains."""
-    share = snapshot.share
-    rate = snapshot.records / elapsed_seconds if elapsed_seconds > 0 else 0.0
-    amount = format_size(snapshot.bytes_done)
-    if snapshot.bytes_total and share is not None:
-        amount += f" of {format_size(snapshot.bytes_total)} ({share:.0%})"
-    eta = format_clock(elapsed_seconds * (1 - share) / share) if share else "-"
-    return (
-        f"{amount}, {snapshot.records:,} records, {rate:,.0f} records/s,"
-        f" {snapshot.rejects:,} rejects, ETA {eta}"
-    )
+    now = progress.now
+    share = "" if now.share is None else f" ({now.share:.0%})"
+    records = f"{now.records:,} records"
+    size = format_size(now.bytes)
+    if now.total and now.counts_records:
+        records = f"{now.records:,} of {now.total:,} records{share}"
+    elif now.total:
+        size += f" of {format_size(now.total)}{share}"
+    backlog = [] if now.backlog is None else [f"backlog {now.backlog:,}"]
+    left = progress.seconds_left
+    time_text = f"ETA {format_clock(left)}" if left is not None else format_clock(progress.seconds)
+    if progress.is_last:
+        time_text = f"in {format_clock(progress.seconds)}"
+    rate = f"{progress.records_per_second:,.0f} records/s"
+    parts = [size, records, rate, f"{now.rejects:,} rejects", *backlog, time_text]
+    return f"{progress.phase.value:<10}{', '.join(parts)}"
 
 
 def format_size(count: int) -> str:
@@ -206,10 +204,3 @@ def print_defects(defects: Mapping[str, int], *, folder: str | None = None) -> N
         fg="red",
         color=False if os.environ.get("NO_COLOR") else None,  # None: only on a terminal
     )
-
-
-def _bar(snapshot: Snapshot) -> str:
-    if snapshot.share is None:
-        return ""
-    full = int(snapshot.share * _BAR_WIDTH)
-    return f"[{'#' * full}{'.' * (_BAR_WIDTH - full)}] "

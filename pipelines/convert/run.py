@@ -10,10 +10,9 @@ has sent nothing. A run that is started again continues in the part in which it 
 """
 
 import hashlib
-import json
 import logging
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
 
 import apache_beam as beam
@@ -23,10 +22,11 @@ from apache_beam.io.filesystems import FileSystems
 from msgspec.structs import replace
 
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.display import ReportFormat, Snapshot, print_defects, show_progress
+from pipelines.cli.display import ReportFormat, print_defects, show_progress
 from pipelines.cli.flags import flags_of
 from pipelines.cli.locks import WORK, locked_output, locked_state
-from pipelines.convert.inputs import group_spans, list_spans, size_of
+from pipelines.convert.inputs import group_spans, list_spans
+from pipelines.convert.progress import ConvertProgress
 from pipelines.convert.publish import publish
 from pipelines.convert.report import as_json_text, as_text
 from pipelines.convert.run_folder import (
@@ -51,12 +51,13 @@ from pipelines.push.run import print_account, push_and_report
 from pipelines.push.run_folder import read_manifest, receipts_folder, record_push
 from schemas.account import Account
 from schemas.errors import ConfigError
+from schemas.run_record import Phase
 from schemas.span import Span
-from transforms.convert import PROGRESS, Settings
+from transforms.convert import Settings
 from transforms.known_rejects import load_known_rejects
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.settings import PushSettings
-from transforms.sources import SourceConfig, is_compressed, source_of
+from transforms.sources import SourceConfig, source_of
 from transforms.stages import Convert, CutFile, Merge, Push
 from transforms.storage.atomic import write_by_several
 
@@ -164,7 +165,8 @@ def _convert(parts: list[Span], settings: Settings, options: ConvertOptions) -> 
     """Convert all spans of the sources; raise FeedferryError for a run that must stop."""
     work = Path(settings.folder)
     account = Account()
-    with _progress(options, work, parts):
+    snapshot = ConvertProgress(work, parts).snapshot
+    with show_progress(Phase.CONVERT, snapshot, options, folder=Path(options.output)):
         if grouped := group_spans(parts, span_bytes=options.span_bytes):
             pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
             total = (
@@ -243,22 +245,3 @@ def _fingerprint(
     }
     text = msgspec.json.encode((affecting, known_urls, states, rules), order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]
-
-
-def _progress(
-    options: ConvertOptions, work: Path, spans: list[Span]
-) -> AbstractContextManager[None]:
-    # The bytes that are read are not those of the file if it is compressed or lists documents.
-    sizes = [
-        0 if source_of(span).counts_contents or is_compressed(span.path) else size_of(span)
-        for span in spans
-    ]
-    total = sum(sizes) if all(sizes) else None
-    return show_progress(lambda: _snapshot(work, total), options)
-
-
-def _snapshot(work: Path, total: int | None) -> Snapshot:
-    """Add up the progress files of the spans."""
-    counts = [json.loads(path.read_text()) for path in work.glob(f"*{PROGRESS}")]
-    done, records, rejects = map(sum, zip((0, 0, 0), *counts, strict=True))
-    return Snapshot(bytes_done=done, bytes_total=total, records=records, rejects=rejects)

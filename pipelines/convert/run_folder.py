@@ -16,6 +16,7 @@ from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.locks import LOCK, WORK, locked_pushes
 from schemas.account import SpanFile
 from schemas.errors import ConfigError, FatalError
+from schemas.timeline import TIMELINE
 from transforms.storage.atomic import whole_file
 from transforms.storage.attempts import digest_of, is_untouched, is_whole
 
@@ -31,6 +32,9 @@ _FINISHED = (
     *("filtered.jsonl", "push"),
 )
 """The files of a finished run in its output folder."""
+
+_LOGS = (TIMELINE,)
+"""Files that each attempt of a run appends to."""
 
 _REMOVED = ".over"
 """Suffix of the folder of a run that is being removed."""
@@ -116,7 +120,7 @@ def _check_can_begin_again(work: Path, output: Path, options: ConvertOptions) ->
 
 def _remove_earlier_runs(output: Path) -> None:
     with locked_pushes(output):
-        for name in _FINISHED:
+        for name in (*_FINISHED, *_LOGS):
             _remove(output / name)
     for path in (output / WORK).glob("*"):
         if path.name not in (STDIN_COPY, LOCK):

@@ -8,13 +8,15 @@ from tempfile import TemporaryDirectory
 import click
 from msgspec.structs import replace
 
-from pipelines.cli.display import DisplayOptions, ReportFormat, Snapshot, show_progress
+from pipelines.cli.display import DisplayOptions, ReportFormat, show_progress
 from pipelines.cli.locks import WORK
+from pipelines.cli.progress import Snapshot
 from pipelines.cli.push_options import PushOptions
 from pipelines.cli.signals import DRAINING, draining
 from pipelines.push.feed_files import EXPECTED_INPUT, make_run, scan_files
 from pipelines.push.run_folder import (
     MANIFEST,
+    REPORT,
     as_json,
     as_text,
     plan_text,
@@ -25,6 +27,7 @@ from pipelines.push.run_folder import (
 )
 from schemas.account import Chunk
 from schemas.errors import ConfigError
+from schemas.run_record import Phase
 from transforms.sinks.push.generations import check_generation
 from transforms.sinks.push.outcome import PushAccount, PushProgress, outcomes_of
 from transforms.sinks.push.push_plan import check_several_full, plan_chunks
@@ -82,13 +85,16 @@ def push_and_report(
     folder = receipts_folder(root, settings)
     total = sum(chunk.bytes for chunk in chunks)
     display = show_progress(
+        Phase.PUSH,
         lambda: Snapshot(
-            bytes_done=progress.bytes,
-            bytes_total=total,
+            bytes=progress.bytes,
             records=progress.records,
             rejects=progress.rejects,
+            total=total,
+            backlog=progress.backlog,
         ),
         output,
+        folder=root if (root / REPORT).exists() else None,
     )
     with draining(stop.stop, message=None if is_quiet else DRAINING) as received, display:
         folder.mkdir(parents=True, exist_ok=True)

@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -78,25 +79,35 @@ class SourceRun(msgspec.Struct, Generic[Config], frozen=True, kw_only=True):
 
 
 class ByteCount:
-    """Counts the bytes that a span has read: those of its file, else those of contents."""
+    """Counts the bytes that a span has read: those of its file, else those of contents.
+
+    `stored` counts the bytes of a compressed file as they are stored.
+    """
 
     def __init__(self) -> None:
-        self._bytes = 0
+        self._bytes = self._stored = 0
         self._stream: SpanStream | None = None
 
     @property
     def total(self) -> int:
         return self._bytes + (self._stream.bytes_read if self._stream else 0)
 
+    @property
+    def stored(self) -> int:
+        return self._stored + (self._stream.stored_bytes_read if self._stream else 0)
+
     def add(self, size: int) -> None:
         self._bytes += size
+        self._stored += size
 
-    def open(self, stream: SpanStream) -> None:
-        """Count the bytes of a stream as it is read."""
+    @contextmanager
+    def of(self, stream: SpanStream) -> Iterator[None]:
+        """Count the bytes of a stream as it is read in the block."""
         self._stream = stream
-
-    def close(self) -> None:
-        self._bytes, self._stream = self.total, None
+        try:
+            yield
+        finally:
+            self._bytes, self._stored, self._stream = self.total, self.stored, None
 
 
 class SpanRequest(msgspec.Struct, Generic[Config], frozen=True, kw_only=True):
@@ -112,6 +123,13 @@ class SpanRequest(msgspec.Struct, Generic[Config], frozen=True, kw_only=True):
     see: OnChange | None = None
     state: str | None = None
     count: ByteCount = msgspec.field(default_factory=ByteCount)
+
+
+class SpanSize(NamedTuple):
+    """The amount of a span before it is read, None where it is unknown."""
+
+    bytes: int | None = None
+    documents: int | None = None
 
 
 class Source(Generic[Config]):
@@ -202,6 +220,11 @@ class Source(Generic[Config]):
             return sum(map(self.weigh, span.members))
         size = (span.signature and span.signature.size) or 0
         return max(size - span.offset, 0) if span.length is None else span.length
+
+    def size(self, span: Span) -> SpanSize:
+        """Return the amount of a span of a split source; progress counts what is read of it."""
+        size = span.length or (span.signature and span.signature.size)
+        return SpanSize(bytes=size or None)
 
     def read(self, request: SpanRequest[Config]) -> Generator[ReadResult, None, None]:
         """Yield the records of a span, and everything else that is found there, in order."""

@@ -65,8 +65,7 @@ def read_file(
 ) -> Generator[ReadResult, None, None]:
     """Yield the results of a file as far as it can be read, then a Reject of its rest."""
     try:
-        with open_span(span, is_partial=True) as stream:
-            count.open(stream)
+        with open_span(span, is_partial=True) as stream, count.of(stream):
 
             def read() -> Iterator[ReadResult]:
                 results = format_.read(stream, span=span, options=options)
@@ -76,7 +75,6 @@ def read_file(
                 yield from readable
     except UnreadableError as exc:
         yield from _unopened(span, exc)
-    count.close()
 
 
 def _up_to_fault(

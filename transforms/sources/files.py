@@ -132,18 +132,31 @@ class ByteRangeStream(io.RawIOBase):
 class SpanStream(io.BufferedReader):
     """The stream that readers get: the bytes of one span, buffered.
 
-    `signature` is that of the file when it was opened, None if it has none.
+    `signature` is that of the file when it was opened, None if it has none. `compressed` is the
+    open file if it is decompressed.
     """
 
-    def __init__(self, span: ByteRangeStream, signature: FileSignature | None = None) -> None:
+    def __init__(
+        self,
+        span: ByteRangeStream,
+        signature: FileSignature | None = None,
+        *,
+        compressed: IO[bytes] | None = None,
+    ) -> None:
         super().__init__(span, BUFFER_BYTES)
         self._span = span
+        self._compressed = compressed
         self.signature = signature
 
     @property
     def bytes_read(self) -> int:
         """The number of bytes read from the file so far, including those in the buffer."""
         return self._span.bytes_read
+
+    @property
+    def stored_bytes_read(self) -> int:
+        """The same before decompression."""
+        return self._compressed.tell() if self._compressed else self.bytes_read
 
     @property
     def fault(self) -> RecordError | None:
@@ -183,7 +196,9 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
         _log.info("%s: opened at byte %d", span.source, span.offset)
         part = ByteRangeStream(stream, span.source, span.length, path=path, is_partial=is_partial)
         try:
-            yield opened.enter_context(SpanStream(part, _sign_stream(file)))
+            compressed = file if is_compressed(path) else None
+            signature = _sign_stream(file)
+            yield opened.enter_context(SpanStream(part, signature, compressed=compressed))
         except (FormatError, SourceError):
             _require_unchanged(span, file)  # the better explanation
             raise

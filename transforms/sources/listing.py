@@ -112,6 +112,15 @@ def read_listing(stream: IO[bytes]) -> Iterator[tuple[int, ListingEntry]]:
         offset += len(line)
 
 
+def size_listing(stream: IO[bytes]) -> tuple[int, int]:
+    """Return the bytes of all entries, and their number."""
+    size = number = 0
+    for line in stream:
+        size += _sizes.decode(line).size
+        number += 1
+    return size, number
+
+
 def cut_listing(whole: Span, *, span_bytes: int) -> Iterator[Span]:
     """Yield spans of a listing, each with about `span_bytes` of listed content, in order."""
     whole = replace(whole, format=LISTING, signature=sign_path(whole.path))

@@ -1,27 +1,27 @@
 """Progress for a terminal, for a log, and none; the message about defects."""
 
 import io
-import itertools
 import sys
 import threading
-from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from pipelines.cli.display import (
     DisplayOptions,
-    ProgressLine,
     ProgressStyle,
-    Snapshot,
     format_clock,
     format_size,
     print_defects,
     progress_text,
     show_progress,
 )
+from pipelines.cli.progress import Progress, Snapshot
+from schemas.run_record import Phase
 
-HALF = Snapshot(bytes_done=1_048_576, bytes_total=2_097_152, records=41_200, rejects=3)
-UNKNOWN = Snapshot(bytes_done=1_048_576, bytes_total=None, records=41_200, rejects=3)
+HALF = Snapshot(bytes=1_048_576, total=2_097_152, records=41_200, rejects=3)
+UNKNOWN = Snapshot(bytes=1_048_576, records=41_200, rejects=3)
+NOTHING = Snapshot(bytes=0, records=0, rejects=0)
 
 
 class Terminal(io.StringIO):
@@ -29,47 +29,50 @@ class Terminal(io.StringIO):
         return True
 
 
-def ticking(*seconds: float) -> Callable[[], float]:
-    """A clock that shows one time after the other, and then always the last one."""
-    times = itertools.chain(seconds, itertools.repeat(seconds[-1]))
-    return lambda: next(times)
-
-
 def shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch, options: DisplayOptions) -> str:
     """Return what a run that ends at once writes on stderr."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(sys, "stderr", stream)
-    with show_progress(lambda: UNKNOWN, options):
+    with show_progress(Phase.CONVERT, lambda: UNKNOWN, options):
         pass
     return stream.getvalue()
 
 
+def progress(now: Snapshot, seconds: float, *, is_last: bool = False) -> Progress:
+    return Progress(phase=Phase.PUSH, seconds=seconds, first=NOTHING, now=now, is_last=is_last)
+
+
 @pytest.mark.parametrize(
-    ("snapshot", "seconds", "text"),
+    ("shown", "text"),
     [
         (
-            HALF,
-            2.0,
-            "1.0 MiB of 2.0 MiB (50%), 41,200 records, 20,600 records/s, 3 rejects, ETA 0:02",
-        ),
-        (UNKNOWN, 2.0, "1.0 MiB, 41,200 records, 20,600 records/s, 3 rejects, ETA -"),
-        (
-            Snapshot(bytes_done=0, bytes_total=2_097_152, records=0, rejects=0),
-            0.0,
-            "0 B of 2.0 MiB (0%), 0 records, 0 records/s, 0 rejects, ETA -",
+            progress(HALF, 2.0),
+            "push      1.0 MiB of 2.0 MiB (50%), 41,200 records, 20,600 records/s, 3 rejects,"
+            " ETA 0:02",
         ),
         (
-            Snapshot(bytes_done=20, bytes_total=10, records=1, rejects=0),
-            1.0,
-            "20 B of 10 B (100%), 1 records, 1 records/s, 0 rejects, ETA 0:00",
+            progress(replace(UNKNOWN, backlog=1203), 2.0),
+            "push      1.0 MiB, 41,200 records, 20,600 records/s, 3 rejects, backlog 1,203, 0:02",
+        ),
+        (
+            progress(replace(NOTHING, total=2_097_152), 0.0),
+            "push      0 B of 2.0 MiB (0%), 0 records, 0 records/s, 0 rejects, 0:00",
+        ),
+        (
+            progress(replace(HALF, total=80_000, counts_records=True), 10.0),
+            "push      1.0 MiB, 41,200 of 80,000 records (52%), 4,120 records/s, 3 rejects,"
+            " ETA 0:09",
+        ),
+        (
+            progress(replace(HALF, total=10), 1.0, is_last=True),
+            "push      1.0 MiB of 10 B (100%), 41,200 records, 41,200 records/s, 3 rejects,"
+            " in 0:01",
         ),
     ],
-    ids=["half", "total unknown", "start", "file has grown"],
+    ids=["half", "total unknown", "start", "documents", "file has grown"],
 )
-def test_a_line_has_amount_rate_rejects_and_time(
-    snapshot: Snapshot, seconds: float, text: str
-) -> None:
-    assert progress_text(snapshot, elapsed_seconds=seconds) == text
+def test_a_line_has_amount_rate_rejects_and_time(shown: Progress, text: str) -> None:
+    assert progress_text(shown) == text
 
 
 def test_sizes_and_durations_have_the_units_that_fit() -> None:
@@ -78,31 +81,17 @@ def test_sizes_and_durations_have_the_units_that_fit() -> None:
     assert [*map(format_clock, (0, 59.6, 61, 3725))] == ["0:00", "1:00", "1:01", "1:02:05"]
 
 
-def test_a_bar_is_as_full_as_the_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "30")
-    stream = Terminal()
-    ProgressLine(lambda: HALF, stream, is_bar=True, clock=ticking(0, 2)).draw(is_last=True)
-    assert stream.getvalue() == "\r[##########..........] 1.0 Mi\n"
-
-
-def test_a_shorter_line_covers_the_longer_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    stream = Terminal()
-    line = ProgressLine(lambda: UNKNOWN, stream, is_bar=True, clock=ticking(0, 1, 10_000))
-    line.draw()
-    line.draw()
-    assert stream.getvalue() == (
-        "\r1.0 MiB, 41,200 records, 41,200 records/s, 3 rejects, ETA -"
-        "\r1.0 MiB, 41,200 records, 4 records/s, 3 rejects, ETA -     "
-    )
-
-
 @pytest.mark.parametrize(
     ("stream", "options", "begin", "end"),
     [
-        (Terminal(), DisplayOptions(), "\r1.0 MiB, ", "ETA -\n"),
-        (io.StringIO(), DisplayOptions(), "1.0 MiB, ", "ETA -\n"),
-        (Terminal(), DisplayOptions(progress=ProgressStyle.PLAIN), "1.0 MiB, ", "ETA -\n"),
+        (Terminal(), DisplayOptions(), "\x1b[1mconvert\x1b[0m ", "in 0:00\n"),
+        (io.StringIO(), DisplayOptions(), "convert   1.0 MiB, ", "in 0:00\n"),
+        (
+            Terminal(),
+            DisplayOptions(progress=ProgressStyle.PLAIN),
+            "convert   1.0 MiB, ",
+            "in 0:00\n",
+        ),
         (Terminal(), DisplayOptions(progress=ProgressStyle.NONE), "", ""),
         (Terminal(), DisplayOptions(verbosity=-1), "", ""),
     ],
@@ -130,7 +119,7 @@ def test_lines_are_drawn_during_the_run_and_the_thread_ends_with_it(
         return HALF
 
     def run() -> None:
-        with show_progress(snapshot, DisplayOptions()):
+        with show_progress(Phase.CONVERT, snapshot, DisplayOptions()):
             assert is_drawn.wait(60)
             raise RuntimeError
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from schemas.timeline import TIMELINE
 from support.archives import BROKEN, DELETED, HOST, document, gsa_feed, put
 from support.runs import ROOT, chosen, report
 
@@ -70,9 +71,12 @@ def start(folder: Path) -> "subprocess.Popen[bytes]":
 
 
 def published(folder: Path) -> dict[str, bytes]:
-    """All that a run has published, by path; and `.work`, if something of it is left."""
+    """All that a run has published, by path; and `.work`, if something of it is left.
+
+    Its timeline is left out, which has times.
+    """
     out = folder / "out"
-    files = (path for path in out.rglob("*") if path.is_file())
+    files = (path for path in out.rglob("*") if path.is_file() and path.name != TIMELINE)
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
 
 

@@ -116,11 +116,14 @@ def portable(folder: Path, *args: str, flags: list[str]) -> subprocess.Completed
 
 
 def digest(folder: Path) -> dict[str, str]:
-    """The name and hash of all that a run left, but for the report: it names its own folder."""
+    """The name and hash of all that a run left.
+
+    But for the report, which names its own folder, and the timeline, which has times.
+    """
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != "report.json"
+        if path.is_file() and path.name not in ("report.json", "timeline.jsonl")
     }
 
 

@@ -24,7 +24,7 @@ from support.archives import (
     put,
     thunderstone,
 )
-from support.runs import chunks, column, convert, keep_levels, left, report
+from support.runs import AVRO_RUN, chunks, column, convert, keep_levels, left, report
 from transforms.known_rejects import add_known_rejects
 
 LONG = "plan " * 200
@@ -210,6 +210,7 @@ def test_a_finished_run_leaves_the_documented_files_and_rejects_with_their_bytes
         "rejects/",
         "rejects/00000-00000.avro",
         "report.json",
+        "timeline.jsonl",
     ]
     with (finished / "rejects" / "00000-00000.avro").open("rb") as stream:
         rejects: list[Any] = list(fastavro.reader(stream))
@@ -247,7 +248,7 @@ def test_a_stopped_run_leaves_nothing_that_looks_finished(span_bytes: str) -> No
     source = put(Path("a.xml"), gsa_feed(*documents(1, 8), BROKEN, PROTECTED))
     convert(source, "-o", "out", "--to", "thunderstone", "--span-bytes", span_bytes)
 
-    assert os.listdir("out") == [".work"]
+    assert sorted(os.listdir("out")) == [".work", "timeline.jsonl"]
 
 
 def test_a_run_that_cannot_write_its_manifest_leaves_no_chunks_and_is_resumed(good: str) -> None:
@@ -257,7 +258,7 @@ def test_a_run_that_cannot_write_its_manifest_leaves_no_chunks_and_is_resumed(go
 
     Path("out/manifest.jsonl.partial").rmdir()
     assert convert(good, "-o", "out", "--to", "avro") == 0
-    assert left("out") == ["chunks/", "chunks/000001.avro", "manifest.jsonl", "report.json"]
+    assert left("out") == AVRO_RUN
 
 
 # Output
@@ -433,7 +434,8 @@ def test_a_fresh_run_replaces_a_finished_one_and_keeps_other_files(good: str, fe
     convert(good, "-o", "out", "--to", "native", "--fresh")
 
     assert left("out") == [
-        *("chunks/", "chunks/000001.jsonl", "manifest.jsonl", "notes.txt", "report.json")
+        *("chunks/", "chunks/000001.jsonl", "manifest.jsonl", "notes.txt", "report.json"),
+        "timeline.jsonl",
     ]
 
 

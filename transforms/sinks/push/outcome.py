@@ -16,6 +16,7 @@ from transforms.known_rejects import entry_of
 from transforms.sinks.push.chunk_parts import ChunkSplitter
 from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from transforms.sinks.push.push_plan import is_added_update
+from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.storage.atomic import RejectFile
 
 HAS_REJECTS = 1
@@ -81,13 +82,14 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
 class PushProgress:
     """Counts settled bytes and records, and passes messages for the operator to `notify`.
 
-    A display in another thread may read it.
+    `backlog` is the last answer of the appliance. A display in another thread may read it.
     """
 
     def __init__(self, notify: Callable[[str], None]) -> None:
         self.notify = notify
         self._lock = threading.Lock()
         self.bytes = self.records = self.rejects = self.accepted_rejects = 0
+        self.backlog: int | None = None
 
     def add_earlier(self, outcomes: Iterable[ChunkOutcome]) -> None:
         """Count what earlier pushes settled."""
@@ -98,6 +100,12 @@ class PushProgress:
                 records=0 if is_added_update(chunk) else outcome.accepted,
                 rejects=outcome.refused,
             )
+
+    def keep_backlog(self, count: BacklogCount) -> BacklogCount:
+        """Store the answer of the appliance, if it is a number, and return it."""
+        if isinstance(count, int):
+            self.backlog = count
+        return count
 
     def add(self, *, size: int, records: int, rejects: int, accepted: int = 0) -> None:
         """Count a settled part; `accepted` of its rejects are known ones."""

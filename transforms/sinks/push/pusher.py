@@ -315,7 +315,7 @@ class Pusher:
         throttle = None
         if read_backlog is not None:
             throttle = BacklogThrottle(
-                lambda: read_backlog(self.client.backlog()),
+                lambda: progress.keep_backlog(read_backlog(self.client.backlog())),
                 settings.backlog,
                 clock=time.monotonic,
                 notify=progress.notify,

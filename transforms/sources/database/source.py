@@ -14,7 +14,7 @@ from schemas.account import Account
 from schemas.check import Check
 from schemas.span import Span
 from transforms.formats.base import ReadResult
-from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest
+from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest, SpanSize
 from transforms.sources.database.mapping import DATABASE, RowMapping
 from transforms.sources.state_changes import read_changes
 from transforms.sources.yaml_structs import read_yaml
@@ -70,6 +70,11 @@ class DatabaseSource(Source[RowMapping]):
         from transforms.sources.database.read import range_of
 
         return range_of(span).rows
+
+    def size(self, span: Span) -> SpanSize:
+        from transforms.sources.database.read import range_of
+
+        return SpanSize(documents=range_of(span).rows)
 
     def read(self, request: SpanRequest[RowMapping]) -> Generator[ReadResult, None, None]:
         from transforms.sources.database.read import read_rows

@@ -26,7 +26,14 @@ from schemas.notice import Notice
 from schemas.span import FileSignature, Span
 from transforms.formats import by_door, by_name
 from transforms.formats.base import ReadResult
-from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest, check_input_name
+from transforms.sources.base import (
+    Source,
+    SourceOptions,
+    SourceRun,
+    SpanRequest,
+    SpanSize,
+    check_input_name,
+)
 from transforms.sources.feed_files import read_files
 from transforms.sources.spool.deliveries import is_whole, name_of, read_deliveries
 from transforms.storage.atomic import write_json
@@ -172,6 +179,9 @@ class SpoolSource(Source[Spool]):
             )
         first = span.source_ordinal + 1
         yield from spans_of(selection.deliveries, span, first=first, rejects_missing=True)
+
+    def size(self, span: Span) -> SpanSize:
+        return SpanSize(bytes=0) if span.format == SELECTION else super().size(span)
 
     def read(self, request: SpanRequest[Spool]) -> Generator[ReadResult, None, None]:
         """Yield the notices of a selection, or all feeds that a whole spool has ever taken."""

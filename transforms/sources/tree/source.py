@@ -36,11 +36,19 @@ from transforms.sources.base import (
     SourceOptions,
     SourceRun,
     SpanRequest,
+    SpanSize,
     check_input_name,
 )
 from transforms.sources.change_detection import check_changes, compare
 from transforms.sources.files import open_span, sniff_format
-from transforms.sources.listing import LISTING, EntryKind, cut_listing, read_listing, write_listing
+from transforms.sources.listing import (
+    LISTING,
+    EntryKind,
+    cut_listing,
+    read_listing,
+    size_listing,
+    write_listing,
+)
 from transforms.sources.state_changes import read_changes
 from transforms.sources.tree.acl_table import load_acl_table
 from transforms.sources.tree.folders import LISTABLE
@@ -155,6 +163,10 @@ class TreeSource(Source[Tree]):
         """Return the number of entries of the listing."""
         with open_span(span) as stream:
             return sum(1 for _ in stream)
+
+    def size(self, span: Span) -> SpanSize:
+        with open_span(span) as stream:
+            return SpanSize(*size_listing(stream))
 
     def read(self, request: SpanRequest[Tree]) -> Generator[ReadResult, None, None]:
         from transforms.sources.tree.read import read_tree
