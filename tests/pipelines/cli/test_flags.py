@@ -9,16 +9,16 @@ import pytest
 
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.flags import Flag, click_options, decode, flags_of
-from pipelines.cli.main import feedferry
 from pipelines.cli.push_options import ApplianceOptions, PushOptions
 from pipelines.cli.value_parsers import SIZE, count_of
 from pipelines.cli.verb import Section, Verb
+from pipelines.job.job_keys import job_keys
 from pipelines.serve.settings import ServeSettings
 from schemas.errors import ConfigError
+from support.reference import all_commands
 from support.runs import ROOT
 
 PAGE = ROOT / "docs" / "flags.md"
-VERBS = ("convert", "push", "serve", "plan", "inspect")
 
 
 class Colour(enum.Enum):
@@ -49,21 +49,25 @@ def page() -> str:
     lines = [
         "# Flags",
         "",
-        "The flags of each verb, as `feedferry VERB --help` shows them. A size is a number and a",
-        "unit, such as `64KiB`, `900MiB` or `1GB`. A time is numbers and units, such as `200ms`,",
-        "`90s`, `1h30m` or `1d`.",
+        "The flags of all commands, with the key of the same setting in a job file. The pages of",
+        "the [commands](commands/index.md) describe them. A size is a number and a unit, such as",
+        "`64KiB`, `900MiB` or `1GB`. A time is numbers and units, such as `200ms`, `90s`, `1h30m`",
+        "or `1d`.",
+        "",
+        "| flag | key | commands |",
+        "|---|---|---|",
     ]
-    for name in VERBS:
-        command = feedferry.commands[name]
-        assert isinstance(command, Verb)
-        lines += ["", f"## {name}", "", "| flag | effect |", "|---|---|"]
-        for rows in command.flag_rows(click.Context(command)).values():
-            lines += [f"| `{flag}` | {' '.join(text.split())} |" for flag, text in _escaped(rows)]
+    commands: dict[str, list[str]] = {}
+    for words, context in all_commands():
+        for option in context.command.get_params(context):
+            if option.opts[-1].startswith("--") and "--help" not in option.opts:
+                link = f"[{words}](commands/{words.split()[0]}.md)"
+                commands.setdefault(option.opts[-1], []).append(link)
+    for flag, links in sorted(commands.items()):
+        paths = (key.path for key in job_keys().values() if key.declared.names[-1] == flag)
+        keys = ", ".join(f"`{path}`" for path in paths)
+        lines.append(f"| `{flag}` | {keys} | {', '.join(links)} |")
     return "\n".join(lines) + "\n"
-
-
-def _escaped(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [(flag.replace("|", "\\|"), text.replace("|", "\\|")) for flag, text in rows]
 
 
 def test_without_flags_fields_have_their_defaults() -> None:
