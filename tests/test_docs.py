@@ -207,3 +207,15 @@ def test_each_code_is_on_a_page() -> None:
     text = "".join((*PAGES.values(), read_page("docs/serve.md")))
     found = codes("transforms/**/*.py", "schemas/*.py")
     assert sorted(code for code in found if f"`{code}`" not in text) == []
+
+
+def test_each_message_of_the_troubleshooting_page_is_in_the_source() -> None:
+    rows = re.findall(r"^\| (.*?) \|", read_page("docs/troubleshooting.md"), re.MULTILINE)
+    quoted = {text for row in rows if "code" not in row for text in re.findall(r"`([^`]+)`", row)}
+    paths = [
+        path
+        for name in ("pipelines", "schemas", "transforms")
+        for path in (ROOT / name).rglob("*.py")
+    ]
+    source = re.sub(r'"\s*\n?\s*f?"', "", "\n".join(path.read_text("utf-8") for path in paths))
+    assert sorted(text for text in quoted if text.casefold() not in source.casefold()) == []
