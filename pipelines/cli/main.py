@@ -8,14 +8,11 @@ from collections.abc import Sequence
 import click
 
 from pipelines.cli import check_verbs, config_verbs, reject_verbs, run_verbs
-from pipelines.cli.signals import Terminated, raised
+from pipelines.cli.signals import DeadlinePassed, Terminated, raised
 from pipelines.cli.verb import BeamVerb, Verb
 
 USAGE_EXIT = 2
-FATAL_EXIT = 4
-INTERNAL_EXIT = 5
-INTERRUPTED_EXIT = 130
-TERMINATED_EXIT = 143
+BUSY_EXIT = 75
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -23,9 +20,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         with raised():
             return int(feedferry.main(args, prog_name="feedferry", standalone_mode=False) or 0)
-    except Terminated:
-        return _end("terminated", TERMINATED_EXIT)
-    except Exception as exc:  # the outermost function of the process
+    except (Exception, KeyboardInterrupt, Terminated, DeadlinePassed) as exc:
         return _explain(exc)
 
 
@@ -257,12 +252,10 @@ for _module in (config_verbs, run_verbs, reject_verbs, check_verbs):
         feedferry.add_command(_command)
 
 
-def _explain(exc: Exception) -> int:
+def _explain(exc: BaseException) -> int:
     """Print the error on stderr; return the exit code of its kind."""
-    from schemas.errors import FeedferryError
+    from pipelines.cli.endings import ending_of
 
-    if signal := _signal_of(exc):
-        return _end(*signal)
     match exc:
         case click.exceptions.NoArgsIsHelpError():
             exc.show()
@@ -270,33 +263,13 @@ def _explain(exc: Exception) -> int:
         case click.UsageError():
             verb = exc.ctx.command_path if exc.ctx else "feedferry"
             return _end(f"{exc.format_message()} See {verb} --help.", USAGE_EXIT)
-        case FeedferryError():
-            _log_traceback(exc)
-            return _end(str(exc), exc.exit_code)
-        case OSError() if exc.strerror:
-            _log_traceback(exc)
-            return _end(f"{exc.filename or 'stream'}: {exc.strerror}", FATAL_EXIT)
-    _log_traceback(exc)
-    error = f"{type(exc).__name__}: {exc}"
-    return _end(f"a defect of feedferry: {error}; -v shows where", INTERNAL_EXIT)
+    ending = ending_of(exc)
+    if ending.exit_code < BUSY_EXIT:  # neither a lock, a deadline nor a signal
+        _log_traceback(exc)
+    return _end(*ending)
 
 
-def _signal_of(exc: BaseException | None) -> tuple[str, int] | None:
-    """Return the message and exit code of the signal that caused `exc`, directly or indirectly.
-
-    Beam raises a RuntimeError from it.
-    """
-    while exc is not None:
-        match exc:
-            case KeyboardInterrupt():
-                return "interrupted", INTERRUPTED_EXIT
-            case Terminated():
-                return "terminated", TERMINATED_EXIT
-        exc = exc.__cause__ or exc.__context__
-    return None
-
-
-def _log_traceback(exc: Exception) -> None:
+def _log_traceback(exc: BaseException) -> None:
     import logging
 
     logging.getLogger(__name__).info("traceback", exc_info=exc)

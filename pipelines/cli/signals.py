@@ -6,6 +6,7 @@ A push or a receiver finishes its current work at the first signal instead.
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -14,12 +15,38 @@ from typing import NoReturn
 DRAINING = "feedferry: Finishing the current chunk. Press Ctrl-C again to stop now."
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STDERR = 2
+_LEAST_SECONDS = 0.001
+"""A timer of 0 never ends."""
+
 _SIGNAL_EXIT = 128
 """A shell expects this plus the number of the signal."""
 
 
 class Terminated(BaseException):
     """SIGTERM was received."""
+
+
+class DeadlinePassed(BaseException):
+    """The time of `deadline_raised` has come."""
+
+
+@contextmanager
+def deadline_raised(at: float | None) -> Iterator[None]:
+    """Raise DeadlinePassed in the block, as a signal, at a time in seconds since the epoch."""
+    if at is None:
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> NoReturn:
+        raise DeadlinePassed
+
+    previous = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, max(at - time.time(), _LEAST_SECONDS))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
 
 
 @contextmanager

@@ -67,6 +67,12 @@ def open_run_folder(output: Path, fingerprint: str, options: ConvertOptions) -> 
     return work
 
 
+def find_work(output: Path) -> Path | None:
+    """Return the folder from which a run in `output` is resumed, None if there is none."""
+    folders = (path for path in (output / WORK).glob("*") if path.is_dir())
+    return next((path for path in folders if path.suffix != _REMOVED), None)
+
+
 def close_run_folder(work: Path) -> None:
     """Remove the files of all unfinished runs of an output folder; its lock stays."""
     _remove_folder(work)

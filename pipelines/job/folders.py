@@ -9,6 +9,7 @@
 
 import re
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from uuid import uuid4
 
@@ -72,9 +73,9 @@ def next_generation(runs: Path, record: RunRecord) -> RunRecord:
 
 def runs_of(home: Path) -> list[RunRecord]:
     """Return the records of the runs of a job, the oldest first."""
-    names = sorted(path.name for path in home.glob("*-*") if _RUN_ID.fullmatch(path.name))
-    records = (read_run(home / name) for name in names)
-    return [record for record in records if record is not None]
+    folders = (path for path in home.glob("*-*") if _RUN_ID.fullmatch(path.name))
+    records = (read_run(folder) for folder in folders)
+    return sorted(filter(None, records), key=attrgetter("started_at", "id"))
 
 
 def abandon(folder: Path, record: RunRecord, reason: str) -> None:

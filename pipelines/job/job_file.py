@@ -221,11 +221,13 @@ def _make_job(path: Path, settings: Mapping[str, Setting], words: Mapping[str, o
     """Return the job; raise ConfigError with all conflicts of its settings."""
     own = decode(JobOptions, {**_words(settings, JobOptions), **_given(words, JobOptions)})
     home = path.absolute().parent / own.runs / own.job
-    given: dict[str, object] = {**words, **_words(settings, ConvertOptions), "output": str(home)}
+    # The words have `state` from JobOptions: a switch, and not the path that it is here.
+    given: dict[str, object] = {**words, "state": None, **_words(settings, ConvertOptions)}
+    given["output"] = str(home)
     if given.get("from_format") == FEEDS:
         del given["from_format"]
     if has_state := _has_state(given, settings):
-        given.setdefault("state", str(home / "state"))
+        given["state"] = str(home / "state")
     errors: list[str] = []
 
     def attempt(options: type[msgspec.Struct], make: Callable[[], _Result]) -> _Result | None:

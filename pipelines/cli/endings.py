@@ -1,0 +1,48 @@
+"""How a command ended: the message and the exit code of its exception."""
+
+from typing import NamedTuple
+
+from pipelines.cli.signals import DeadlinePassed, Terminated
+from schemas.errors import BusyError, FatalError, FeedferryError
+
+INTERRUPTED_EXIT = 130
+TERMINATED_EXIT = 143
+
+
+class Ending(NamedTuple):
+    """The end of a command that did not come to its own."""
+
+    message: str
+    exit_code: int
+
+
+def ending_of(exc: BaseException) -> Ending:
+    """Return what the user is told, and the exit code, of a signal, a deadline or an error."""
+    if signal := _signal_ending(exc):
+        return signal
+    match exc:
+        case FeedferryError():
+            return Ending(str(exc), exc.exit_code)
+        case OSError() if exc.strerror:
+            return Ending(f"{exc.filename or 'stream'}: {exc.strerror}", FatalError.exit_code)
+    error = f"{type(exc).__name__}: {exc}"
+    message = f"a defect of feedferry: {error}; -v shows where"
+    return Ending(message, FeedferryError.exit_code)
+
+
+def _signal_ending(exc: BaseException | None) -> Ending | None:
+    """Return the ending of the signal that caused `exc`, directly or indirectly.
+
+    Beam raises a RuntimeError from it.
+    """
+    while exc is not None:
+        match exc:
+            case KeyboardInterrupt():
+                return Ending("interrupted", INTERRUPTED_EXIT)
+            case Terminated():
+                return Ending("terminated", TERMINATED_EXIT)
+            case DeadlinePassed():
+                message = "the deadline has passed; start again to resume"
+                return Ending(message, BusyError.exit_code)
+        exc = exc.__cause__ or exc.__context__
+    return None

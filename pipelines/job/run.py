@@ -1,0 +1,241 @@
+"""`feedferry run`: a job from its inputs to its appliance, resumed where it ended.
+
+::
+
+    list inputs ──► convert ──► push, verify ──► update the state
+                    CONVERT     PUSH             REMEMBER            DONE
+
+The record of the run has its phase, which only changes when everything before it is on the disk.
+So a run that ended anywhere, by kill -9 too, is resumed in its phase. Spans that were converted,
+chunks with a receipt, and a state that was updated are not repeated.
+"""
+
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from pipelines.cli.convert_options import ConvertOptions
+from pipelines.cli.display import format_size
+from pipelines.cli.endings import Ending, ending_of
+from pipelines.cli.locks import LOCK, PUSHES, WORK, locked_output, locked_state
+from pipelines.cli.signals import deadline_raised
+from pipelines.convert.inputs import size_of
+from pipelines.convert.run import Conversion, convert, list_inputs, push
+from pipelines.convert.run_folder import close_run_folder, find_work
+from pipelines.convert.state_update import remember
+from pipelines.job.folders import abandon, new_run_id, next_generation, runs_of
+from pipelines.job.job import Job
+from pipelines.job.retention import remove_runs, runs_to_remove
+from pipelines.job.run_options import RunOptions
+from pipelines.job.verify import verify
+from pipelines.report.job_index import write_index
+from pipelines.report.metrics import write_metrics
+from pipelines.report.run_report import write_report
+from schemas.errors import ConfigError, FatalError
+from schemas.run_record import Phase, RunRecord
+from transforms.storage.lock import Lock
+from transforms.storage.run_record import write_run
+
+RUN_LOG = "run.log"
+_log = logging.getLogger(__name__)
+
+
+class _Report(msgspec.Struct):
+    """The only part of a report that a resumed run needs."""
+
+    exit_code: int
+
+
+def run(job: Job, options: RunOptions) -> int:
+    """Run a job, or go on with its unfinished run; return the exit code.
+
+    Raises FeedferryError; the record of the run has its message and its exit code then.
+    """
+    job = replace(job, home=_shown(job.home))
+    with ExitStack() as locks:
+        locks.enter_context(_locked_job(job.home))
+        if job.convert.state is not None:
+            locks.enter_context(locked_state(Path(job.convert.state)))
+        running = _begin(job, options, locks)
+        with running.recorded():
+            exit_code = running.execute()
+        if running.record.phase is Phase.DONE:
+            remove_runs(job.home, runs_to_remove(runs_of(job.home), job.keep, datetime.now(UTC)))
+        running.write_pages()
+    return exit_code
+
+
+class JobRun:
+    """One run of a job, whose folder and state are locked.
+
+    `conversion` is None for a run that has nothing left to convert.
+    """
+
+    def __init__(
+        self, job: Job, options: RunOptions, record: RunRecord, conversion: Conversion | None
+    ) -> None:
+        self._job = job
+        self._options = options
+        self._conversion = conversion
+        self.folder = job.home / record.id
+        self.record = record
+
+    def execute(self) -> int:
+        """Do what is left of the run, and return its exit code."""
+        message = None
+        if self._conversion is not None and self.record.phase is Phase.CONVERT:
+            with deadline_raised(self._deadline):
+                convert(self._conversion)
+            self._save(phase=Phase.PUSH)
+        report = (self.folder / "report.json").read_bytes()
+        exit_code = msgspec.json.decode(report, type=_Report).exit_code
+        if self.record.phase is Phase.PUSH:
+            push_code, message = self._push()
+            exit_code = push_code or exit_code
+            if message is None:
+                self._save(phase=Phase.REMEMBER)
+        if self.record.phase is Phase.REMEMBER:
+            self._remember()
+            self._save(phase=Phase.DONE)
+        self._end(Ending(message or "", exit_code))
+        return exit_code
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Log the block to a file of the run, and record how it ends if it raises."""
+        _log.info("run %s of %s: begun in %s", self.record.id, self._job.name, self.record.phase)
+        try:
+            yield
+        except BaseException as exc:
+            self._end(ending_of(exc))
+            self.write_pages()
+            raise
+
+    def write_pages(self) -> None:
+        """Write the report of the run, the index of all runs, and the metrics."""
+        write_report(self.folder)
+        write_index(self._job.home)
+        if self._job.metrics_file is not None:
+            write_metrics(self._job.metrics_file, self._job.home)
+
+    @property
+    def _deadline(self) -> float | None:
+        of_file = self._job.push.deadline if self._job.push is not None else None
+        return self._options.deadline or of_file
+
+    def _push(self) -> tuple[int, str | None]:
+        """Push and verify; return the exit code, and why the push stopped if it did."""
+        if self._job.push is None:
+            return 0, None
+        allow_older = self._options.allow_older
+        settings = replace(self._job.push, deadline=self._deadline, allow_older=allow_older)
+        options = _options_for(self._job, self.folder)
+        account = push(self.folder, settings, options)
+        if account.stopped is not None:
+            return account.exit_code, account.stopped
+        return verify(self.folder, settings, options) or account.exit_code, None
+
+    def _remember(self) -> None:
+        state, work = self._job.convert.state, find_work(self.folder)
+        if work is not None:  # otherwise an earlier attempt has removed it, after this
+            remember(work, state)
+            close_run_folder(work)
+
+    def _end(self, ending: Ending) -> None:
+        self._save(
+            ended_at=datetime.now(UTC),
+            exit_code=ending.exit_code,
+            message=ending.message or None,
+        )
+
+    def _save(self, **changes: object) -> None:
+        self.record = write_run(self.folder, replace(self.record, **changes))
+
+
+def _begin(job: Job, options: RunOptions, locks: ExitStack) -> JobRun:
+    """Return the unfinished run of a job if it can be resumed, otherwise a new one."""
+    for record in runs_of(job.home):
+        if not record.is_over and (resumed := _resume(job, options, record, locks)):
+            return resumed
+    folder = job.home / new_run_id(datetime.now(UTC))
+    locks.enter_context(locked_output(folder))
+    conversion = list_inputs(_options_for(job, folder))
+    _check_disk(conversion)
+    record = RunRecord(id=folder.name, job=job.name, started_at=datetime.now(UTC))
+    record = write_run(folder, next_generation(job.home.parent, record))
+    return JobRun(job, options, record, conversion)
+
+
+def _resume(job: Job, options: RunOptions, record: RunRecord, locks: ExitStack) -> JobRun | None:
+    """Return a run that goes on; abandon it with --fresh, or if its inputs changed before a push.
+
+    After a push has begun, it is finished: what was sent is a part of the run's order.
+    """
+    folder = job.home / record.id
+    has_sent = any(folder.glob(f"{PUSHES}/*/receipts-*.jsonl"))
+    if job.convert.fresh:
+        _abandon(folder, record, "begun anew with --fresh", has_sent=has_sent)
+        return None
+    with ExitStack() as own:
+        own.enter_context(locked_output(folder))
+        conversion = None
+        if record.phase is Phase.CONVERT or (record.phase is Phase.PUSH and not has_sent):
+            conversion = list_inputs(_options_for(job, folder))
+            if find_work(folder) not in (None, conversion.work):
+                _abandon(folder, record, "inputs or settings have changed", has_sent=False)
+                return None
+        if not job.convert.is_quiet:
+            click.echo(f"feedferry: resuming {folder} ({record.phase.value})", err=True)
+        attempts = record.attempts + 1
+        record = replace(record, attempts=attempts, ended_at=None, exit_code=None, message=None)
+        locks.push(own.pop_all())
+        return JobRun(job, options, write_run(folder, record), conversion)
+
+
+def _abandon(folder: Path, record: RunRecord, reason: str, *, has_sent: bool) -> None:
+    """Abandon a run; without receipts, its converted spans are of no use."""
+    click.echo(f"feedferry: {folder} is abandoned: {reason}", err=True)
+    abandon(folder, record, reason)
+    if not has_sent:
+        shutil.rmtree(folder / WORK, ignore_errors=True)
+
+
+@contextmanager
+def _locked_job(home: Path) -> Iterator[None]:
+    """Lock a job; raise BusyError, which names the process, if it is running."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        lock = Lock(home / LOCK, where=str(home), by="run")
+    except OSError as exc:
+        raise ConfigError(f"{home}: {exc.strerror}; expected a folder for runs") from exc
+    with lock:
+        yield
+
+
+def _options_for(job: Job, folder: Path) -> ConvertOptions:
+    """Return the options of a conversion into the folder of a run."""
+    return replace(job.convert, output=str(folder), fresh=False)
+
+
+def _check_disk(conversion: Conversion) -> None:
+    """Raise FatalError if there is no room for half the input: no format is that much shorter."""
+    needed = sum(map(size_of, conversion.spans)) // 2
+    free = shutil.disk_usage(conversion.output).free
+    if free < needed:
+        raise FatalError(
+            f"{conversion.output}: {format_size(free)} free; expected {format_size(needed)} at"
+            " least, half the size of the inputs: free some space, or give another folder by --runs"
+        )
+
+
+def _shown(path: Path) -> Path:
+    """Return a path below the working folder without that folder."""
+    return Path(os.path.relpath(path)) if path.absolute().is_relative_to(Path.cwd()) else path

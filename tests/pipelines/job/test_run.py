@@ -1,0 +1,187 @@
+"""`feedferry run`: what a job sends, what its runs leave, and when it goes on or begins anew."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.main import main
+from schemas.run_record import Phase, RunRecord
+from support.jobs import HOST, TreeJob
+from support.served import Served, serving
+
+pytestmark = pytest.mark.slow
+
+CHUNKS = ("--max-chunk-records", "3")
+BUSY = "- backlog: 6000\n  until: 1h\n"
+
+
+@pytest.fixture
+def appliance(tmp_path: Path) -> Iterator[Served]:
+    with serving(tmp_path / "spool") as served:
+        yield served
+
+
+@pytest.fixture
+def job(here: Path, appliance: Served) -> TreeJob:
+    return TreeJob(here, appliance.url, documents=10)
+
+
+def run(*flags: str) -> int:
+    """Run the job in this process; return the exit code."""
+    return main(["run", "people.yaml", "--progress", "none", *flags])
+
+
+def ends(job: TreeJob) -> list[tuple[Phase, bool, int | None]]:
+    """Return the phase of each run, whether it is abandoned, and its exit code."""
+    return [(one.phase, one.is_abandoned, one.exit_code) for one in job.records()]
+
+
+DONE = (Phase.DONE, False, 0)
+
+
+def test_each_run_sends_what_has_changed_and_leaves_its_folder(
+    job: TreeJob, appliance: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run() == 0
+    assert "verified  1 chunks: 10 records accepted, 0 refused, 0 files changed\n" in (
+        capsys.readouterr().out
+    )
+    job.write("0003.txt", "changed")
+    (job.docs / "0004.txt").unlink()
+    assert run("--metrics-file", "people.prom") == 0
+    assert appliance.urls() == job.urls()
+    first, second = job.records()
+    assert (first.generation, second.generation, second.attempts) == (1, 2, 1)
+    assert {path.name for path in (job.home / second.id).iterdir()} >= {
+        *("chunks", "manifest.jsonl", "push", "report.html", "report.json", "run.json"),
+    }
+    assert sorted(path.name for path in job.home.iterdir()) == [
+        *(first.id, second.id, "index.html", "lock", "state"),
+    ]
+    assert "people" in Path("people.prom").read_text()
+
+
+def test_the_finished_runs_beyond_the_retention_are_removed(job: TreeJob) -> None:
+    assert [run("--keep-runs", "2") for _ in range(3)] == [0, 0, 0]
+    assert [record.generation for record in job.records()] == [2, 3]
+
+
+def test_a_source_or_option_that_cannot_be_used_leaves_no_run(job: TreeJob) -> None:
+    assert run("--acl", "missing.csv") == 2
+    assert job.records() == []
+
+
+LISTER = """\
+test -e hang && exec sleep 600
+printf 'GSA Adaptor Data Version 1 [\\n]\\nid=a\\n'
+"""
+LISTED = f"""\
+version: 1
+job: people
+source: {{type: command, path: programs.yaml, base_url: {HOST!r}}}
+target: {{type: gsa-feed, datasource: web, feedtype: metadata-and-url, url: URL}}
+"""
+
+
+def test_a_deadline_ends_the_conversion_and_the_next_start_goes_on(
+    here: Path, appliance: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = TreeJob(here, appliance.url, documents=0)
+    (here / "list.sh").write_text(LISTER)
+    (here / "programs.yaml").write_text("lister: [sh, list.sh]\n")
+    (here / "people.yaml").write_text(LISTED.replace("URL", appliance.url))
+    (here / "hang").touch()
+    assert run("--deadline", "1s") == 75
+    assert capsys.readouterr().err.endswith(
+        "feedferry: the deadline has passed; start again to resume\n"
+    )
+    assert ends(job) == [(Phase.CONVERT, False, 75)]
+    (here / "hang").unlink()
+    assert run() == 0
+    assert (ends(job), appliance.urls()) == ([DONE], [f"{HOST}a"])
+
+
+def test_a_deadline_ends_the_push_and_the_next_start_goes_on(here: Path) -> None:
+    (here / "busy.yaml").write_text("- {door: getbacklogcount, backlog: 6000, requests: 1-2}\n")
+    with serving(here / "spool", "--scenario", "busy.yaml") as appliance:
+        job = TreeJob(here / "job", appliance.url, documents=10)
+        first = job.run("--deadline", "30s")
+        assert (first.returncode, ends(job)) == (75, [(Phase.PUSH, False, 75)]), first.stderr
+        last = job.run("--backlog-interval", "100ms")
+        assert (last.returncode, ends(job)) == (0, [DONE]), last.stderr
+        assert appliance.urls() == job.urls()
+
+
+def stop_in_push(job: TreeJob, appliance: Served, *flags: str) -> RunRecord:
+    """Run until the appliance refuses a chunk; return the record of the run."""
+    assert run(*CHUNKS, "--on-refusal", "stop", *flags) == 4
+    return job.records()[-1]
+
+
+@pytest.fixture
+def refusing(here: Path) -> Iterator[tuple[TreeJob, Served]]:
+    """A job, and an appliance that fails once, at the third chunk."""
+    (here / "bad.yaml").write_text("- {door: xmlfeed, requests: 3-3, status: 400}\n")
+    with serving(here / "spool", "--scenario", "bad.yaml") as served:
+        yield TreeJob(here, served.url, documents=10), served
+
+
+def test_settings_that_change_before_the_push_begin_a_new_run(
+    job: TreeJob, appliance: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--push-to", "http://127.0.0.1:9", "--attempts", "1") == 4
+    assert run(*CHUNKS) == 0
+    assert ends(job) == [(Phase.PUSH, True, 4), DONE]
+    first = job.records()[0]
+    assert f"runs/people/{first.id} is abandoned: inputs or settings have changed" in (
+        capsys.readouterr().err
+    )
+    assert not (job.home / first.id / ".work").exists()
+    assert appliance.urls() == job.urls()
+
+
+def test_settings_that_change_during_the_push_come_with_the_next_run(
+    refusing: tuple[TreeJob, Served],
+) -> None:
+    job, appliance = refusing
+    stop_in_push(job, appliance)
+    job.write("0001.txt", "changed")
+    assert run("--max-chunk-records", "7", "--path-metadata") == 0
+    assert ends(job) == [DONE]
+    assert appliance.urls() == job.urls()
+    before = len(appliance.feedtypes())
+    assert run("--max-chunk-records", "7", "--path-metadata") == 0
+    assert len(appliance.feedtypes()) == before + 2, "other rules send all 10 documents again"
+
+
+def test_fresh_begins_a_new_run_and_keeps_the_receipts_of_the_unfinished_one(
+    refusing: tuple[TreeJob, Served], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, appliance = refusing
+    old = stop_in_push(job, appliance)
+    assert run("--fresh") == 0
+    assert ends(job) == [(Phase.PUSH, True, 4), DONE]
+    assert list((job.home / old.id).glob("push/*/receipts-001.jsonl"))
+    assert appliance.urls() == job.urls()
+    capsys.readouterr()
+    assert main(["push", f"runs/people/{old.id}", "--to", appliance.url]) == 2
+    assert "generation 1 of people; generation 2 of people was already pushed" in (
+        capsys.readouterr().err
+    )
+
+
+def test_an_unfinished_run_is_refused_when_another_job_has_replaced_its_datasource(
+    refusing: tuple[TreeJob, Served], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, appliance = refusing
+    stop_in_push(job, appliance)
+    text = (job.folder / "people.yaml").read_text().replace("job: people", "job: all")
+    (job.folder / "all.yaml").write_text(
+        text.replace("datasource: people", "datasource: people, feedtype: full")
+    )
+    assert main(["run", "all.yaml", "--progress", "none"]) == 0
+    capsys.readouterr()
+    assert run(*CHUNKS) == 2
+    assert "generation 1 of people; generation 2 of all was already" in capsys.readouterr().err
+    assert run(*CHUNKS, "--allow-older") == 0

@@ -1,0 +1,95 @@
+"""A job that is killed anywhere and started again sends every document, and none of them twice."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from schemas.run_record import Phase
+from support.jobs import TreeJob, times_received
+from support.served import BOUND_SECONDS, Served, serving, stopped, wait_until
+
+pytestmark = pytest.mark.slow
+
+DOCUMENTS = 300
+SMALL = ("--span-bytes", "4KiB", "--max-chunk-records", "5")
+
+
+@pytest.fixture
+def appliance(tmp_path: Path) -> Iterator[Served]:
+    with serving(tmp_path / "spool") as served:
+        yield served
+
+
+@pytest.fixture
+def job(tmp_path: Path, appliance: Served) -> TreeJob:
+    return TreeJob(tmp_path / "job", appliance.url, documents=DOCUMENTS)
+
+
+def check_all_arrived_once(job: TreeJob, appliance: Served) -> None:
+    assert appliance.urls() == job.urls()
+    assert set(times_received(appliance).values()) == {1}
+
+
+def check_next_run_sends_nothing(job: TreeJob, appliance: Served) -> None:
+    before = appliance.arrivals()
+    assert job.run(*SMALL).returncode == 0
+    assert appliance.arrivals() == before
+
+
+def test_a_run_killed_while_it_converts_continues_with_the_next_span(
+    job: TreeJob, appliance: Served
+) -> None:
+    job.kill_when(lambda: job.has(".work/*/*.0.json"), *SMALL)
+    assert [record.phase for record in job.records()] == [Phase.CONVERT]
+    assert job.run(*SMALL).returncode == 0
+    [record] = job.records()
+    assert (record.phase, record.attempts, record.exit_code) == (Phase.DONE, 2, 0)
+    check_all_arrived_once(job, appliance)
+    check_next_run_sends_nothing(job, appliance)
+
+
+def test_a_run_killed_while_it_pushes_continues_with_the_next_chunk(
+    job: TreeJob, appliance: Served
+) -> None:
+    job.kill_when(lambda: appliance.arrivals().total() > 3, *SMALL)
+    assert [record.phase for record in job.records()] == [Phase.PUSH]
+    resumed = job.run(*SMALL)
+    assert resumed.returncode == 0, resumed.stderr
+    assert appliance.urls() == job.urls()
+    repeated = [count for count in times_received(appliance).values() if count > 1]
+    assert len(repeated) <= 5, "more than the chunk whose response was not seen"
+    check_next_run_sends_nothing(job, appliance)
+
+
+def test_a_run_killed_before_its_state_is_updated_only_updates_it(
+    job: TreeJob, appliance: Served
+) -> None:
+    assert job.run(*SMALL).returncode == 0
+    job.write("0007.txt", "changed")
+    with closing(sqlite3.connect(job.home / "state", isolation_level=None)) as state:
+        state.execute("BEGIN IMMEDIATE")  # so that the run waits for it
+        job.kill_when(lambda: job.records()[-1].phase is Phase.REMEMBER, *SMALL)
+    before = appliance.arrivals()
+    (job.folder / "docs").rename(job.folder / "gone")  # the source is not needed any more
+    resumed = job.run(*SMALL)
+    assert (resumed.returncode, job.records()[-1].phase) == (0, Phase.DONE)
+    (job.folder / "gone").rename(job.folder / "docs")
+    assert appliance.arrivals() == before
+    check_next_run_sends_nothing(job, appliance)
+
+
+def test_a_second_run_is_refused_at_once_with_the_process_of_the_first(
+    job: TreeJob, appliance: Served
+) -> None:
+    with stopped(appliance.process):
+        first = job.start()
+        wait_until(lambda: job.has("report.json"))
+        second = job.run()
+    assert second.returncode == 75
+    assert f"runs/people: in use by another run, process {first.pid} on " in second.stderr
+    _, stderr = first.communicate(timeout=BOUND_SECONDS)
+    assert first.returncode == 0, stderr
+    check_all_arrived_once(job, appliance)
