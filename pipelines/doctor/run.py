@@ -7,9 +7,10 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -40,69 +41,81 @@ CHECK_SECONDS = 10.0
 _GRACE = 1.2
 """A check is given up after its seconds times this."""
 
+_COLUMNS = (len(Level.FAIL.value), len("folder of runs"))
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
 def run(job: Job, report_format: ReportFormat) -> int:
-    """Print the lines of all checks; return 4 if one of them failed."""
-    lines = [ok("job file", str(job.path)), *check_job(job)]
+    """Print the lines of all checks as they end; return 4 if one of them failed."""
+    lines = []
+    is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for line in chain([ok("job file", str(job.path))], check_job(job)):
+        lines.append(line)
+        if report_format is ReportFormat.TEXT:
+            click.echo(as_text(line, is_coloured=is_coloured))
     if report_format is ReportFormat.JSON:
         report = {"version": 1, "job": job.name, "checks": lines}
         click.echo(msgspec.json.format(msgspec.json.encode(report)))
-    else:
-        is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        click.echo(as_text(lines, is_coloured=is_coloured))
     return FatalError.exit_code if any(line.level is Level.FAIL for line in lines) else 0
 
 
 def check_job(
     job: Job, *, seconds: float = CHECK_SECONDS, free: Callable[[Path], int] = free_bytes
-) -> list[CheckLine]:
-    """Return the lines of all checks of a job; a check has `seconds`."""
+) -> Iterator[CheckLine]:
+    """Yield the lines of all checks of a job; a check has `seconds`."""
     found: list[Check] = []
+    input_bytes = 0
 
     def load(_seconds: float) -> Iterable[CheckLine]:
         found.extend(_source_checks(job))
         return ()
 
-    lines = run_checks([Check("source", load)], seconds=seconds)
-    lines += run_checks([*found, *_other_checks(job)], seconds=seconds)
-    return [*lines, check_disk(job, sum(line.input_bytes for line in lines), free)]
+    others = start_checks(_other_checks(job), seconds=seconds)
+    yield from start_checks([Check("source", load)], seconds=seconds)
+    for line in start_checks(found, seconds=seconds):
+        input_bytes += line.input_bytes
+        yield line
+    yield from others
+    yield check_disk(job, input_bytes, free)
 
 
-def run_checks(checks: Sequence[Check], *, seconds: float) -> list[CheckLine]:
-    """Run checks in parallel; return their lines in the order of the checks.
+def start_checks(checks: Sequence[Check], *, seconds: float) -> Iterator[CheckLine]:
+    """Start all checks; return an iterator of their lines, in the order of the checks.
 
     A check that takes too long is left to itself, in a thread that ends with the process.
     """
     latest = time.monotonic() + seconds * _GRACE
-    running = []
+    running: list[tuple[Check, threading.Thread, list[CheckLine]]] = []
     for check in checks:
         found: list[CheckLine] = []
         thread = threading.Thread(target=_collect, args=(check, seconds, found), daemon=True)
         thread.start()
         running.append((check, thread, found))
-    lines = []
-    for check, thread, found in running:
-        thread.join(max(latest - time.monotonic(), 0))
-        lines += found
-        if thread.is_alive():
-            late = warn if found else fail
-            reason = f"no {'further ' if found else ''}result within {seconds:g} s"
-            lines.append(late(check.what, reason, "see whether it is slow or does not answer"))
-    return lines
+    return chain.from_iterable(
+        _await(check, thread, found, latest) for check, thread, found in running
+    )
 
 
-def as_text(lines: Sequence[CheckLine], *, is_coloured: bool = False) -> str:
-    """Return a line for each check; long lines are wrapped."""
-    rows = [
-        (line.level.value, line.what, f"{line.found} — {line.cure}" if line.cure else line.found)
-        for line in lines
-    ]
-    text = "\n" + aligned(rows)
-    for level, colour in _COLOURS.items() if is_coloured else ():
-        text = text.replace(f"\n{level.value} ", f"\n{click.style(level.value, fg=colour)} ")
-    return text[1:]
+def as_text(line: CheckLine, *, is_coloured: bool = False) -> str:
+    """Return a check as a line of a table, which is wrapped if it is long."""
+    found = f"{line.found} — {line.cure}" if line.cure else line.found
+    text = aligned([(line.level.value, line.what, found)], least=_COLUMNS)
+    if is_coloured:
+        word = line.level.value
+        return click.style(word, fg=_COLOURS[line.level]) + text.removeprefix(word)
+    return text
+
+
+def _await(
+    check: Check, thread: threading.Thread, found: list[CheckLine], latest: float
+) -> list[CheckLine]:
+    """Return the lines of a check that has ended, or until its time is over."""
+    thread.join(max(latest - time.monotonic(), 0))
+    if not thread.is_alive():
+        return found
+    late = warn if found else fail
+    reason = "its result takes too long" if found else "no result in time"
+    return [*found, late(check.what, reason, "see whether it is slow or does not answer")]
 
 
 def _collect(check: Check, seconds: float, found: list[CheckLine]) -> None:

@@ -3,20 +3,25 @@
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 _GAP = "  "
 _LEAST_CHARS = 24
 
 
-def aligned(rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
-    """Return rows as lines with aligned columns, `width` characters wide, that of the terminal.
+def aligned(rows: Sequence[Sequence[str]], *, least: Sequence[int] = ()) -> str:
+    """Return rows as lines with aligned columns, as wide as the terminal.
+
+    `least` are the least widths of the first columns.
 
     >>> print(aligned([("ok", "disk", "12 GB free"), ("fail", "target", "refused")]))
     ok    disk    12 GB free
     fail  target  refused
     """
-    width = width or shutil.get_terminal_size((100, 24)).columns
-    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    width = shutil.get_terminal_size((100, 24)).columns
+    columns = list(zip(*rows, strict=True))[:-1]
+    longest = (max(map(len, column)) for column in columns)
+    widths = [max(pair) for pair in zip_longest(longest, least, fillvalue=0)]
     return "\n".join(line for row in rows for line in _lines(row, widths, width))
 
 

@@ -17,7 +17,7 @@ import pytest
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.main import main
 from pipelines.cli.push_options import parse_push_to
-from pipelines.doctor.run import as_text, check_job, run_checks
+from pipelines.doctor.run import as_text, check_job, start_checks
 from pipelines.job.job import Job
 from pipelines.push.run_folder import write_manifest
 from schemas.check import Check, CheckLine, Level, ok
@@ -27,6 +27,7 @@ from support.databases import PASSWORD, RestartingServer, Server, postgresql
 from support.ports import kept_port
 from support.receivers import deliveries, receiving
 from support.rehearsal import gsa_feed, page
+from transforms.sinks.push.wire.checks import check_appliance
 from transforms.storage.run_record import write_run
 
 NIGHT = datetime(2026, 11, 21, 22, tzinfo=UTC)
@@ -67,8 +68,12 @@ def by_thing(lines: list[CheckLine]) -> Findings:
     }
 
 
+def shown(lines: list[CheckLine]) -> str:
+    return "\n".join(map(as_text, lines))
+
+
 def findings(job: Job, **changes: object) -> Findings:
-    return by_thing(check_job(job, **changes))  # type: ignore[arg-type]  # its parameters
+    return by_thing([*check_job(job, **changes)])  # type: ignore[arg-type]  # its parameters
 
 
 def feed(folder: Path) -> Path:
@@ -102,7 +107,7 @@ def test_the_exit_code_tells_a_failed_check_from_a_job_file_with_errors(
         "target: {type: gsa-feed, datasource: d}\n"
     )
     assert main(["doctor", str(path)]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == f"ok  job file        {path}"
+    assert capsys.readouterr().out.splitlines()[0] == f"ok    job file        {path}"
     path.write_text(path.read_text().replace(name, "gone.xml"))
     assert main(["doctor", str(path), "--format", "json"]) == 4
     report = json.loads(capsys.readouterr().out)
@@ -183,12 +188,20 @@ def test_a_secret_that_others_can_read_is_a_warning_without_the_secret(tmp_path:
     secret.chmod(0o640)
     job = job_of(tmp_path, feed(tmp_path))
     job.path.write_text(f"source: {{x: '${{file:{secret}}}'}}\n")
-    lines = check_job(job)
+    lines = [*check_job(job)]
     assert by_thing(lines)["warn secret"][1:] == (
         f"{secret}: mode 0640, open to other users",
         f"chmod 600 {secret}",
     )
-    assert "s3same" not in as_text(lines)
+    assert "s3same" not in shown(lines)
+
+
+def test_a_state_that_cannot_be_read_fails(tmp_path: Path) -> None:
+    job = msgspec.structs.replace(job_of(tmp_path, feed(tmp_path)), has_state=True)
+    assert findings(job)["ok state"][1].endswith("none yet, so the next run reads everything")
+    job.home.mkdir(parents=True)
+    (job.home / "state").write_bytes(b"no database" * 100)
+    assert "expected" in findings(job)["fail state"][2]
 
 
 def test_an_unfinished_run_is_a_warning_about_the_next_one(tmp_path: Path) -> None:
@@ -217,12 +230,12 @@ def test_a_check_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
         raise KeyError(PASSWORD)
 
     checks = [Check("slow", hang), Check("slower", begin), Check("broken", broken)]
-    lines = run_checks(checks, seconds=0.2)
+    lines = [*start_checks(checks, seconds=0.2)]
     end.set()
     assert [(line.level.value, line.what, line.found) for line in lines] == [
-        ("fail", "slow", "no result within 0.2 s"),
+        ("fail", "slow", "no result in time"),
         ("ok", "slower", "connected"),
-        ("warn", "slower", "no further result within 0.2 s"),
+        ("warn", "slower", "its result takes too long"),
         ("fail", "broken", "KeyError"),
     ]
 
@@ -256,6 +269,17 @@ def test_a_trusting_appliance_passes(tmp_path: Path) -> None:
     assert {"ok appliance", "ok trust", "ok backlog", "ok clock"} <= {*found}
     assert found["ok backlog"][1] == "0 feeds waiting; ceiling 4,000, floor 1,000"
     assert deliveries(tmp_path / "spool") == []
+
+
+@pytest.mark.slow
+def test_a_clock_that_differs_is_a_warning(tmp_path: Path) -> None:
+    with receiving(tmp_path / "spool") as receiver:
+        push = parse_push_to({"url": receiver.url})
+        assert push is not None
+        now = datetime.now(UTC).timestamp()
+        for ahead, found in ((600, "behind ours"), (-600, "ahead of ours")):
+            lines = check_appliance(push.appliance, push.backlog, seconds=5, now=now + ahead)
+            assert by_thing([*lines])["warn clock"][1].endswith(f" s {found}")
 
 
 @pytest.mark.slow
@@ -358,14 +382,14 @@ def test_a_login_or_a_table_that_is_wrong_fails_without_the_secret(
     database = people(server)
     (tmp_path / "url").write_text(server.url(database, password="wr0ng-word"))
     mapping = mapping_file(tmp_path, f"${{file:{tmp_path / 'url'}}}")
-    lines = check_job(job_of(tmp_path, mapping, from_format="database"))
+    lines = [*check_job(job_of(tmp_path, mapping, from_format="database"))]
     found = by_thing(lines)
     assert "password authentication failed" in found["fail database"][1]
     assert (
         found["fail database"][2]
         == "expected a database that answers, and a login that may read it"
     )
-    assert "wr0ng" not in as_text(lines)
+    assert "wr0ng" not in shown(lines)
     (tmp_path / "url").write_text(server.url(database))
     mapping_file(tmp_path, f"${{file:{tmp_path / 'url'}}}", table="persons")
     found = findings(job_of(tmp_path, mapping, from_format="database"))
