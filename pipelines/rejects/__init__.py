@@ -1,0 +1,1 @@
+"""Rejects of finished runs: listed, shown, exported to be corrected, replayed, and accepted."""

@@ -1,0 +1,139 @@
+"""The rejects of a run, with what is known about them: accepted, or replayed by another run."""
+
+import json
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from schemas.errors import ConfigError, FatalError
+from schemas.reject import Reject
+from transforms.known_rejects import add_known_rejects, entry_of, load_known_rejects
+from transforms.storage.atomic import read_rejects, write_json
+
+REJECTS = "rejects"
+"""Folder of a run with its rejects."""
+
+_REPLAYED = "replayed.json"
+
+
+class RunReject(NamedTuple):
+    """A reject of a run, numbered from 1; `replayed_in` is the run that converted it."""
+
+    run: Path
+    number: int
+    reject: Reject
+    is_accepted: bool = False
+    replayed_in: str | None = None
+
+    @property
+    def is_new(self) -> bool:
+        return not self.is_accepted and self.replayed_in is None
+
+
+class RejectFilter(NamedTuple):
+    """Which rejects are meant; empty fields are any. URLs and sources are glob patterns."""
+
+    codes: tuple[str, ...] = ()
+    url: str | None = None
+    source: str | None = None
+
+    def takes(self, reject: Reject) -> bool:
+        return (
+            (not self.codes or reject.code in self.codes)
+            and (self.url is None or fnmatchcase(reject.url or "", self.url))
+            and (self.source is None or fnmatchcase(reject.source, self.source))
+        )
+
+
+EVERY_REJECT = RejectFilter()
+
+
+class _ListSetting(msgspec.Struct, frozen=True):
+    accepted_rejects: str | None = None
+
+
+class _SettingsOfReport(msgspec.Struct, frozen=True):
+    """The part of a report that says which list the run had."""
+
+    settings: _ListSetting = _ListSetting()
+
+
+def rejects_of(
+    run: Path, chosen: RejectFilter = EVERY_REJECT, *, known_path: Path | None = None
+) -> Iterator[RunReject]:
+    """Yield the rejects of a run: those of the conversion, then those of its pushes.
+
+    The list of known rejects is that of the run, or `known_path`.
+    """
+    path = known_path or known_path_of(run)
+    known = load_known_rejects(None if path is None else str(path))
+    replayed = read_replayed(run)
+    files = sorted((run / REJECTS).glob("*.avro"))
+    for number, reject in enumerate(chain.from_iterable(map(read_rejects, files)), start=1):
+        if chosen.takes(reject):
+            is_accepted = bool(known) and entry_of(reject) in known
+            yield RunReject(run, number, reject, is_accepted, replayed.get(number))
+
+
+def known_path_of(run: Path) -> Path | None:
+    """Return the path of the list of known rejects that a run had, None if it had none."""
+    try:
+        report = msgspec.json.decode((run / "report.json").read_bytes(), type=_SettingsOfReport)
+    except FileNotFoundError as exc:
+        raise ConfigError(f"{run}: no report.json; expected the folder of a finished run") from exc
+    except (OSError, msgspec.MsgspecError) as exc:
+        raise FatalError(f"{run}/report.json: {exc}; expected the report of a run") from exc
+    found = report.settings.accepted_rejects
+    return Path(found) if found else None
+
+
+def find_reject(run: Path, *, number: int | None = None, url: str | None = None) -> RunReject:
+    """Return one reject, by its number or its URL; raise ConfigError if there is none."""
+    for found in rejects_of(run):
+        if found.number == number or (url is not None and found.reject.url == url):
+            return found
+    wanted = f"reject {number}" if number is not None else f"reject of {url}"
+    raise ConfigError(
+        f"{run}: no {wanted}; expected one that feedferry rejects list --format json shows"
+    )
+
+
+def accept_rejects(run: Path, chosen: RejectFilter, path: Path | None) -> tuple[Path, int]:
+    """Add rejects of a run to a list; return its path and how many were new to it."""
+    path = path or known_path_of(run)
+    if path is None:
+        raise ConfigError(
+            f"{run}: the run had no list of known rejects; expected -o FILE, and then"
+            " --accepted-rejects FILE or the key rejects.accepted of the job"
+        )
+    rejects = rejects_of(run, chosen, known_path=path)
+    return path, add_known_rejects(path, {entry_of(found.reject) for found in rejects})
+
+
+def read_replayed(run: Path) -> dict[int, str]:
+    """Return the runs that converted rejects of a run, by the numbers of the rejects."""
+    try:
+        return msgspec.json.decode((run / REJECTS / _REPLAYED).read_bytes(), type=dict[int, str])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError) as exc:
+        raise FatalError(f"{run / REJECTS / _REPLAYED}: {exc}; expected numbers of runs") from exc
+
+
+def mark_replayed(run: Path, numbers: Iterable[int], by: str) -> None:
+    marks = read_replayed(run) | dict.fromkeys(numbers, by)
+    write_json(run / REJECTS / _REPLAYED, {str(number): marks[number] for number in sorted(marks)})
+
+
+def as_json_line(found: RunReject) -> str:
+    """Return a reject as one line of JSON, without its bytes."""
+    values = msgspec.to_builtins(msgspec.structs.replace(found.reject, data=b""))
+    del values["data"]
+    state = {"is_accepted": found.is_accepted, "replayed_in": found.replayed_in}
+    return json.dumps(
+        {"run": str(found.run), "number": found.number, **values, **state}, ensure_ascii=False
+    )

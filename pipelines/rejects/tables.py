@@ -1,0 +1,46 @@
+"""The table of `rejects list`."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from pipelines.rejects.run_rejects import RunReject
+
+_COLUMNS = ("rejects", "new", "accepted", "replayed")
+_INDENT = "  "
+
+
+def reject_table(rejects: Iterable[RunReject]) -> Iterator[str]:
+    """Yield a line for each code with its counts, and below it the first new reject of the code."""
+    counts: dict[str, Counter[str]] = {}
+    samples: dict[str, RunReject] = {}
+    for found in rejects:
+        code = found.reject.code
+        count = counts.setdefault(code, Counter())
+        count["rejects"] += 1
+        state = "replayed" if found.replayed_in else "accepted" if found.is_accepted else "new"
+        count[state] += 1
+        if code not in samples or (found.is_new and not samples[code].is_new):
+            samples[code] = found
+    if not counts:
+        yield "no rejects"
+        return
+    width = max(len(code) for code in (*counts, "total"))
+    yield f"{'code':<{width}}" + "".join(f"{name:>10}" for name in _COLUMNS)
+    total = Counter[str]()
+    for code, count in sorted(counts.items()):
+        total += count
+        yield f"{code:<{width}}" + "".join(f"{count[name]:>10,}" for name in _COLUMNS)
+        sample = samples[code]
+        yield f"{_INDENT}{sample.number}: {printable(sample.reject.message)}"
+    if len(counts) > 1:
+        yield f"{'total':<{width}}" + "".join(f"{total[name]:>10,}" for name in _COLUMNS)
+
+
+def printable(text: str) -> str:
+    """Return text that a terminal shows as it is: control characters are escaped."""
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape", "replace").decode()
+        for letter in text
+    )

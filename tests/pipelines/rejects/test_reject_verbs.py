@@ -1,0 +1,103 @@
+"""`feedferry rejects`: a run with damage of many kinds is listed, shown and accepted."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.main import main
+from support.archives import HOST, document, gsa_feed, put
+from support.runs import convert, keep_levels
+
+DAMAGED = (
+    f'<record url="{HOST}/amp" mimetype="text/plain"><content>fish & chips</content></record>',
+    f'<record url="{HOST}/action" action="ad" mimetype="text/plain"/>',
+    '<record mimetype="text/plain"><content>no url</content></record>',
+    f'<record url="{HOST}/b64" mimetype="text/plain"><content encoding="base64binary">!!!!'
+    "</content></record>",
+    f'<record url="{HOST}/entity" mimetype="text/plain"><content>a&nbsp;b</content></record>',
+    "text between records",
+    f'<record url="{HOST}/rot" mimetype="text/html"><content encoding="rot13"/></record>',
+    '<record url="relative" mimetype="text/plain"><content>a</content></record>',
+    f'<record url="{HOST}/type"><content>a</content></record>',
+    f'<record url="{HOST}/torn" mimetype="text/plain"><content>lost its end',
+)
+CODES = (
+    *("malformed", "bad-action", "url-missing", "bad-base64", "entity", "stray", "bad-encoding"),
+    *("url-not-absolute", "mimetype-missing", "torn-record"),
+)
+
+
+@pytest.fixture(autouse=True)
+def levels() -> Iterator[None]:
+    with keep_levels():
+        yield
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """The folder of a run, in the working folder, in which ten records are rejected."""
+    monkeypatch.chdir(tmp_path)
+    records = [text for number, bad in enumerate(DAMAGED) for text in (document(number), bad)]
+    put(Path("feed.xml"), gsa_feed(*records, document(99)))
+    assert convert("feed.xml", "-o", "out", "--to", "gsa-feed") == 1
+    capsys.readouterr()
+    return "out"
+
+
+@pytest.mark.slow
+def test_rejects_are_counted_by_code_and_filtered(
+    run: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["rejects", "list", run, "--format", "json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["number"], line["code"]) for line in lines] == [*enumerate(CODES, start=1)]
+    assert (lines[0]["url"], "data" in lines[0]) == (f"{HOST}/amp", False)
+
+    main(["rejects", "list", run, "--url", f"{HOST}/*", "--code", "entity", "--code", "stray"])
+    assert capsys.readouterr().out.splitlines() == [
+        "code     rejects       new  accepted  replayed",
+        "entity         1         1         0         0",
+        f"  5: {lines[4]['source']}:{lines[4]['line']} (byte {lines[4]['offset']}):"
+        f" {lines[4]['reason']}",
+    ]
+
+
+@pytest.mark.slow
+def test_accepted_rejects_are_added_once_to_the_list_of_the_run(
+    run: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["rejects", "accept", run]) == 2
+    assert "expected -o FILE" in capsys.readouterr().err
+
+    main(["rejects", "accept", run, "--code", "entity", "-o", "known.txt"])
+    listed = ("--accepted-rejects", "known.txt")
+    convert("feed.xml", "-o", "again", "--to", "gsa-feed", *listed)
+    for code in (1, 0):
+        capsys.readouterr()
+        main(["rejects", "accept", "again"])
+        assert capsys.readouterr().out.endswith(f"known.txt: {9 * code} added\n")
+    assert convert("feed.xml", "-o", "third", "--to", "gsa-feed", *listed) == 0
+    capsys.readouterr()
+    main(["rejects", "list", "third"])
+    assert "total                   10         0        10         0" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_reject_is_shown_by_its_number_or_its_url(
+    run: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["rejects", "show", run, "1"])
+    shown = capsys.readouterr().out
+    main(["rejects", "show", run, "--url", f"{HOST}/amp"])
+    assert capsys.readouterr().out == shown
+    assert shown.startswith("reject    1 of out\ncode      malformed:")
+
+    for words, message in (
+        ((run, "11"), "feedferry: out: no reject 11; expected one that"),
+        ((run,), "feedferry: N: expected the number of a reject, or --url"),
+        (("feed.xml", "1"), "feedferry: feed.xml: expected a job file"),
+    ):
+        assert main(["rejects", "show", *words]) == 2
+        assert capsys.readouterr().err.startswith(message)
