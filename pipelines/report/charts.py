@@ -3,29 +3,39 @@
 A chart is a box of 1000 by 100 units, which the page stretches; labels are placed in percent.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from pipelines.cli.display import format_size
-from schemas.units import duration_text
 
 WIDTH, HEIGHT = 1000, 100
 
 MAX_BINS = 120
 """Most bars, or corners of a line: a chart of 100,000 chunks is as large as one of 120."""
 
-_MAX_TICKS = 4
+_MAX_ROWS, _MAX_COLUMNS = 4, 5
+_MAX_BAR_WIDTH = 40.0
 _STEPS = [step * 10.0**power for power in range(-3, 16) for step in (1, 2, 5)]
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
+_TIMES = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"))
 
 
 class Unit(NamedTuple):
-    """How the values of an axis are written, and the distances between its ticks."""
+    """How the values of an axis are written, and the distances between its ticks.
+
+    `name` is written before the first value of a horizontal axis.
+    """
 
     text: Callable[[float], str]
     steps: Sequence[float]
+    name: str = ""
+
+
+def _time_text(seconds: float) -> str:
+    length, name = next((unit for unit in _TIMES if seconds and seconds % unit[0] == 0), (1.0, "s"))
+    return f"{seconds / length:g} {name}" if seconds else "0"
 
 
 COUNT = Unit(lambda value: f"{value:,.0f}" if value >= 10 else f"{value:g}", _STEPS)
@@ -35,7 +45,7 @@ BYTES = Unit(
     [step * 1024.0**power for power in range(5) for step in (1, 2, 5, 10, 20, 50, 100, 200, 500)],
 )
 SECONDS = Unit(
-    lambda value: duration_text(round(value, 3)) if value else "0",
+    _time_text,
     [
         *(step for step in _STEPS if step < 10),
         *(10.0, 20.0, 30.0, _MINUTE),
@@ -44,6 +54,9 @@ SECONDS = Unit(
         *(_DAY * count for count in (1, 2, 5, 10, 20, 50, 100)),
     ],
 )
+
+
+CHUNKS = Unit(INTEGER.text, INTEGER.steps, "chunk ")
 
 
 class Bin(NamedTuple):
@@ -64,11 +77,13 @@ class Tick(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bin in the units of the box; the bar begins at `y`."""
+    """A bin in the units of the box; its bar is narrower, and begins at `y`."""
 
     x: float
     width: float
     y: float
+    bar_x: float
+    bar_width: float
     words: str
     tone: str
 
@@ -100,16 +115,7 @@ def draw(title: str, bins: Sequence[Bin], axes: Axes, *, words: str, is_line: bo
     rows = list(_ticks(0.0, max(one.value for one in bins), axes.y, is_covered=True))
     top = rows[-1] or 1.0
     scale = WIDTH / ((end - begin) or 1.0)
-    bars = tuple(
-        Bar(
-            x=round((one.begin - begin) * scale, 1),
-            width=round((one.end - one.begin) * scale, 1),
-            y=round(HEIGHT * (1 - one.value / top), 2),
-            words=one.words,
-            tone=one.tone,
-        )
-        for one in bins
-    )
+    bars = tuple(_bar(one, (one.begin - begin) * scale, scale, top) for one in bins)
     middle = [(round(bar.x + bar.width / 2, 1), bar.y) for bar in bars]
     corners = [(0, bars[0].y), *middle, (WIDTH, bars[-1].y)]
     return Chart(
@@ -117,8 +123,8 @@ def draw(title: str, bins: Sequence[Bin], axes: Axes, *, words: str, is_line: bo
         words=words,
         rows=tuple(Tick(100 * (1 - row / top), axes.y.text(row)) for row in rows),
         columns=tuple(
-            Tick(100 * (at - begin) / ((end - begin) or 1.0), axes.x.text(at))
-            for at in _ticks(begin, end, axes.x, is_covered=False)
+            Tick((at - begin) * scale / 10, axes.x.name * (not index) + axes.x.text(at))
+            for index, at in enumerate(_ticks(begin, end, axes.x, is_covered=False))
         ),
         bars=bars,
         line=" ".join(f"{x},{y}" for x, y in corners),
@@ -127,27 +133,44 @@ def draw(title: str, bins: Sequence[Bin], axes: Axes, *, words: str, is_line: bo
     )
 
 
-def bar_bins(values: Sequence[tuple[int, float]], unit: Unit, *, noun: str) -> list[Bin]:
-    """Return a bin for each numbered value, or for each group of neighbours if there are many.
+def chunk_bins(
+    ordinals: Sequence[int], values: Mapping[int, float], text: Callable[[float], str]
+) -> list[Bin]:
+    """Return a bin for the value of each chunk, or for groups of neighbours if there are many.
 
-    A group is as high as its highest value.
+    A group is as high as its highest value. A chunk without a value was not accepted.
     """
-    size = -(-len(values) // MAX_BINS) or 1
+    size = -(-len(ordinals) // MAX_BINS) or 1
     bins = []
-    for index in range(0, len(values), size):
-        group = values[index : index + size]
-        highest = max(value for _, value in group)
-        first, last = group[0][0], group[-1][0]
-        words = f"{noun} {first:,}: {unit.text(highest)}"
+    for index in range(0, len(ordinals), size):
+        group = ordinals[index : index + size]
+        known = [values[ordinal] for ordinal in group if ordinal in values]
+        highest = text(max(known)) if known else "not accepted"
+        words = f"chunk {group[0]:,}: {highest}"
         if size > 1:
-            words = f"{noun}s {first:,} to {last:,}: at most {unit.text(highest)}"
-        bins.append(Bin(index + 0.5, index + len(group) + 0.5, highest, words))
+            words = f"chunks {group[0]:,} to {group[-1]:,}: {'at most ' * bool(known)}{highest}"
+        bins.append(Bin(index + 0.5, index + len(group) + 0.5, max(known, default=0.0), words))
     return bins
 
 
+def _bar(one: Bin, x: float, scale: float, top: float) -> Bar:
+    slot = (one.end - one.begin) * scale
+    width = min(slot * 0.8, _MAX_BAR_WIDTH)
+    return Bar(
+        x=round(x, 1),
+        width=round(slot, 1),
+        y=round(HEIGHT * (1 - one.value / top), 2),
+        bar_x=round(x + (slot - width) / 2, 1),
+        bar_width=round(width, 1),
+        words=one.words,
+        tone=one.tone,
+    )
+
+
 def _ticks(begin: float, end: float, unit: Unit, *, is_covered: bool) -> Iterator[float]:
-    """Yield up to five round values from `begin` to `end`, or to the first value that covers it."""
-    steps: Iterable[float] = (step for step in unit.steps if step * _MAX_TICKS >= end - begin)
+    """Yield a few round values from `begin` to `end`, or to the first value that covers it."""
+    most = _MAX_ROWS if is_covered else _MAX_COLUMNS
+    steps: Iterable[float] = (step for step in unit.steps if step * most >= end - begin)
     step = next(iter(steps), unit.steps[-1])
     at = -(-begin // step) * step
     while at <= end:

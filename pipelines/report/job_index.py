@@ -44,8 +44,8 @@ def write_index(home: Path) -> Path:
     path = home / INDEX_PAGE
     shown = rows[:_MAX_BARS][::-1]
     charts = [
-        _draw("Written", shown, lambda row: row.written, COUNT),
-        _draw("Rejected", shown, lambda row: row.rejected, COUNT),
+        _draw("Documents written", shown, lambda row: row.written, COUNT),
+        _draw("Documents rejected", shown, lambda row: row.rejected, COUNT),
         _draw("Duration", shown, lambda row: row.seconds, SECONDS),
     ]
     write_page(path, "index.html", job=home.name, rows=rows, total=len(runs), charts=charts)
@@ -72,7 +72,7 @@ def _row(run: RunData) -> RunRow:
 def _draw(
     title: str, rows: Sequence[RunRow], value: Callable[[RunRow], float | None], unit: Unit
 ) -> Chart | None:
-    """Return a chart with a bar for each run, in the colour of its outcome."""
+    """Return a chart with a bar for each run, the oldest first; None if there is only one run."""
     if len(rows) < 2:
         return None
     bins = [
@@ -80,12 +80,18 @@ def _draw(
             begin=index - 0.5,
             end=index + 0.5,
             value=value(row) or 0.0,
-            words=f"{row.id}: {row.outcome.words}, {_words(value(row), unit)}",
+            words=f"{_day(row)}: {_words(value(row), unit)}. {row.outcome.words}",
             tone=row.outcome.tone,
         )
-        for index, row in enumerate(rows, start=1)
+        for index, row in enumerate(rows)
     ]
-    return draw(title, bins, Axes(INTEGER, unit), words=f"the last {len(rows)} runs", is_line=False)
+    days = Unit(lambda at: _day(rows[int(at)]), INTEGER.steps)
+    words = f"the last {len(rows)} runs"
+    return draw(title, bins, Axes(days, unit), words=words, is_line=False)
+
+
+def _day(row: RunRow) -> str:
+    return f"{row.began:%d %b}".removeprefix("0") if row.began is not None else row.id
 
 
 def _words(value: float | None, unit: Unit) -> str:

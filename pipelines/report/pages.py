@@ -37,7 +37,8 @@ def _environment() -> Environment:
     environment.filters |= {
         "first": _first,
         "link": lambda path: quote(path, errors="replace"),
-        "moment": lambda at: at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "minute": lambda at: f"{at.astimezone(UTC):%Y-%m-%d %H:%M}",
+        "moment": lambda at: f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
         "number": "{:,}".format,
         "short": short_text,
         "size": lambda count: format_size(count).replace(".0 ", " "),

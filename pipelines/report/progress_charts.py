@@ -118,4 +118,4 @@ def _draw_backlog(progress: Progress) -> Chart:
     most = max(one.value for one in bins)
     axes = Axes(SECONDS, INTEGER, tuple(progress.breaks))
     words = f"{last:,} at the end, {most:,.0f} at most"
-    return draw("Backlog of the appliance", bins, axes, words=words, is_line=True)
+    return draw("Backlog of the appliance, feeds", bins, axes, words=words, is_line=True)

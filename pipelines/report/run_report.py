@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from pipelines.report.charts import BYTES, INTEGER, SECONDS, Axes, Chart, bar_bins, draw
+from pipelines.report.charts import BYTES, CHUNKS, SECONDS, Axes, Chart, chunk_bins, draw
 from pipelines.report.outcome import Outcome, begin_of, outcome_of, seconds_of
-from pipelines.report.page_text import MAX_ROWS
+from pipelines.report.page_text import MAX_ROWS, span_text
 from pipelines.report.progress_charts import draw_progress
 from pipelines.report.run_data import PushData, RunData, read_run_data
 from schemas.account import AccountTotals
@@ -96,7 +96,9 @@ def _view(run: RunData) -> RunView:
         progress=tuple(draw_progress(run.points)),
         chunk_sizes=_draw_sizes(run.sizes) if len(run.sizes) > 1 else None,
         acceptances={
-            push.name: _draw_seconds(push) for push in run.pushes if len(push.seconds) > 1
+            push.name: _draw_seconds(push, run.sizes)
+            for push in run.pushes
+            if len(push.seconds) > 1
         },
         config=_read_config(run.folder),
         settings=tuple(_flatten(run.report.settings)) if run.report is not None else (),
@@ -125,19 +127,19 @@ def account_table(account: AccountTotals) -> AccountTable:
 
 
 def _draw_sizes(sizes: Mapping[int, int]) -> Chart:
-    bins = bar_bins(sorted(sizes.items()), BYTES, noun="chunk")
+    bins = chunk_bins(sorted(sizes), sizes, BYTES.text)
     largest = BYTES.text(max(sizes.values()))
     words = f"{len(sizes):,} chunks, {BYTES.text(sum(sizes.values()))} in all, {largest} at most"
-    return draw("Size of each chunk", bins, Axes(INTEGER, BYTES), words=words, is_line=False)
+    return draw("Size of each chunk", bins, Axes(CHUNKS, BYTES), words=words, is_line=False)
 
 
-def _draw_seconds(push: PushData) -> Chart:
-    bins = bar_bins(sorted(push.seconds.items()), SECONDS, noun="chunk")
+def _draw_seconds(push: PushData, sizes: Mapping[int, int]) -> Chart:
+    bins = chunk_bins(sorted(sizes or push.seconds), push.seconds, span_text)
     seconds = push.seconds.values()
-    mean = SECONDS.text(sum(seconds) / len(seconds))
-    words = f"{mean} on average, {SECONDS.text(max(seconds))} at most"
+    mean = span_text(sum(seconds) / len(seconds))
+    words = f"{mean} on average, {span_text(max(seconds))} at most"
     title = "Time until each chunk was accepted"
-    return draw(title, bins, Axes(INTEGER, SECONDS), words=words, is_line=False)
+    return draw(title, bins, Axes(CHUNKS, SECONDS), words=words, is_line=False)
 
 
 def _read_config(folder: Path) -> str | None:
