@@ -49,6 +49,7 @@ from pipelines.convert.settings import (
 from pipelines.convert.state_update import remember, store_generation, store_update
 from pipelines.push.run import print_account, push_and_report
 from pipelines.push.run_folder import read_manifest, receipts_folder, record_push
+from pipelines.report.run_report import write_report
 from schemas.account import Account
 from schemas.errors import ConfigError
 from schemas.run_record import Phase
@@ -155,6 +156,7 @@ def convert(conversion: Conversion) -> int:
     account = _convert(parts, settings, options)
     store_update(sources, account)
     report = publish(account, settings, output=conversion.output, spans=spans)
+    write_report(conversion.output)
     is_text = options.report_format is ReportFormat.TEXT
     click.echo(as_text(report) if is_text else as_json_text(report))
     print_defects(account.defects, folder=report.folder)
@@ -210,6 +212,7 @@ def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions)
     text = _run_to_file(pipeline, total, folder / "account.json")
     account = msgspec.json.decode(text, type=PushAccount)
     account = record_push(output, account, settings)
+    write_report(output)
     print_account(output, account, settings, output=options)
     return account
 

@@ -29,7 +29,7 @@ _SEALED = ("generation", "*.listing", "*.listed-at", "*.plan.json", "*.gone")
 
 _FINISHED = (
     *("chunks", "rejects", "manifest.jsonl", "report.json", "urls.txt"),
-    *("filtered.jsonl", "push"),
+    *("filtered.jsonl", "push", "report.html"),
 )
 """The files of a finished run in its output folder."""
 

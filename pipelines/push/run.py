@@ -25,6 +25,7 @@ from pipelines.push.run_folder import (
     record_push,
     unfinished_message,
 )
+from pipelines.report.run_report import write_report
 from schemas.account import Chunk
 from schemas.errors import ConfigError
 from schemas.run_record import Phase
@@ -101,6 +102,7 @@ def push_and_report(
         with Pusher(settings, stop=stop, progress=progress) as pusher:
             account = pusher.push(chunks, root=root, folder=folder)
         account = record_push(root, account, settings)
+        write_report(root)
     if account.stopped is not None:
         account = replace(account, exit_code=received.exit_code(account.exit_code))
     print_account(root, account, settings, output=output)

@@ -45,11 +45,14 @@ def feed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def digest(folder: Path) -> dict[str, str]:
-    """The name and hash of each file of a finished run but the report, which names its folder."""
+    """The name and hash of each file of a finished run.
+
+    But for the reports, which name its folder, and the timeline, which has times.
+    """
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != "report.json"
+        if path.is_file() and path.stem not in ("report", "timeline")
     }
 
 

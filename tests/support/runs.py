@@ -11,7 +11,10 @@ from typing import Any, TypeVar
 from pipelines.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-AVRO_RUN = ["chunks/", "chunks/000001.avro", "manifest.jsonl", "report.json", "timeline.jsonl"]
+AVRO_RUN = [
+    *("chunks/", "chunks/000001.avro", "manifest.jsonl"),
+    *("report.html", "report.json", "timeline.jsonl"),
+]
 """All files of a finished run with one chunk."""
 
 _T = TypeVar("_T")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from pipelines.report.run_report import REPORT_PAGE
 from schemas.timeline import TIMELINE
 from support.archives import BROKEN, DELETED, HOST, document, gsa_feed, put
 from support.runs import ROOT, chosen, report
@@ -73,10 +74,11 @@ def start(folder: Path) -> "subprocess.Popen[bytes]":
 def published(folder: Path) -> dict[str, bytes]:
     """All that a run has published, by path; and `.work`, if something of it is left.
 
-    Its timeline is left out, which has times.
+    Its timeline and its page are left out, which have times.
     """
     out = folder / "out"
-    files = (path for path in out.rglob("*") if path.is_file() and path.name != TIMELINE)
+    names = (TIMELINE, REPORT_PAGE)
+    files = (path for path in out.rglob("*") if path.is_file() and path.name not in names)
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
 
 

@@ -118,12 +118,12 @@ def portable(folder: Path, *args: str, flags: list[str]) -> subprocess.Completed
 def digest(folder: Path) -> dict[str, str]:
     """The name and hash of all that a run left.
 
-    But for the report, which names its own folder, and the timeline, which has times.
+    But for the reports, which name their own folder, and the timeline, which has times.
     """
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in ("report.json", "timeline.jsonl")
+        if path.is_file() and path.stem not in ("report", "timeline")
     }
 
 

@@ -209,6 +209,7 @@ def test_a_finished_run_leaves_the_documented_files_and_rejects_with_their_bytes
         "manifest.jsonl",
         "rejects/",
         "rejects/00000-00000.avro",
+        "report.html",
         "report.json",
         "timeline.jsonl",
     ]
@@ -434,8 +435,8 @@ def test_a_fresh_run_replaces_a_finished_one_and_keeps_other_files(good: str, fe
     convert(good, "-o", "out", "--to", "native", "--fresh")
 
     assert left("out") == [
-        *("chunks/", "chunks/000001.jsonl", "manifest.jsonl", "notes.txt", "report.json"),
-        "timeline.jsonl",
+        *("chunks/", "chunks/000001.jsonl", "manifest.jsonl", "notes.txt"),
+        *("report.html", "report.json", "timeline.jsonl"),
     ]
 
 
