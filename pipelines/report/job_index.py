@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.report.charts import COUNT, INTEGER, SECONDS, Axes, Bin, Chart, Unit, draw
+from pipelines.report.charts import INTEGER, SECONDS, Axes, Bin, Chart, Unit, draw
 from pipelines.report.outcome import Outcome, begin_of, outcome_of, seconds_of
 from pipelines.report.page_text import span_text
 from pipelines.report.run_data import RunData, read_runs
@@ -44,8 +44,8 @@ def write_index(home: Path) -> Path:
     path = home / INDEX_PAGE
     shown = rows[:_MAX_BARS][::-1]
     charts = [
-        _draw("Documents written", shown, lambda row: row.written, COUNT),
-        _draw("Documents rejected", shown, lambda row: row.rejected, COUNT),
+        _draw("Documents written", shown, lambda row: row.written, INTEGER),
+        _draw("Documents rejected", shown, lambda row: row.rejected, INTEGER),
         _draw("Duration", shown, lambda row: row.seconds, SECONDS),
     ]
     write_page(path, "index.html", job=home.name, rows=rows, total=len(runs), charts=charts)

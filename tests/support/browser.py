@@ -82,6 +82,11 @@ class Page:
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self._call("Emulation.setEmulatedMedia", features=[feature])
 
+    def print_with(self, scheme: str) -> None:
+        """Show pages as they are printed by a reader who prefers `light` or `dark`."""
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self._call("Emulation.setEmulatedMedia", media="print", features=[feature])
+
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:  # JSON
         number = self._pipe.send(method, parameters, session=self._session)
         return self._pipe.result(number, self._note)

@@ -1,0 +1,71 @@
+"""The page of a job: all of its runs over time."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+from pipelines.report.job_index import write_index
+from pipelines.report.run_report import write_report
+from schemas.account import Account
+from support.run_folders import BEGIN, run_record, write_run
+
+_TAGS = re.compile(r"<style>.*?</style>|<[^>]+>", re.DOTALL)
+
+
+def words(path: Path) -> str:
+    """Return the text of a page in one line."""
+    return " ".join(_TAGS.sub(" ", path.read_text("utf-8")).split())
+
+
+def test_all_runs_are_listed_with_their_numbers_the_newest_first(tmp_path: Path) -> None:
+    home = tmp_path / "intranet"
+    for day, code in enumerate((0, 4, 1)):
+        at = BEGIN + timedelta(days=day)
+        record = run_record(
+            id=f"{at:%Y%m%dT%H%M%SZ}-0000",
+            started_at=at,
+            ended_at=at + timedelta(minutes=40 + day),
+            exit_code=code,
+        )
+        total = Account(read={"ADD": 5_000 + day}, written={"ADD": 5_000}, rejected={"ADD": day})
+        write_run(home / record.id, record=record, total=total)
+    write_report(home / record.id)
+
+    path = write_index(home)
+
+    assert (path, "<a href=" in path.read_text("utf-8")) == (home / "index.html", True)
+    text = words(path)
+    for shown in (
+        "intranet 3 runs. Over time Documents written the last 3 runs 0 2,000 4,000 6,000",
+        "1 Jul 2 Jul 3 Jul 1 Jul: 5,000. Done, with rejects 2 Jul: 5,000. Failed",
+        "Documents rejected the last 3 runs 0 1 2 1 Jul",
+        "2026-07-03 02:00 ! Done, with rejects 5,002 5,000 2 413,886 42 min 0 s"
+        " 2026-07-02 02:00 ✕ Failed 5,001 5,000 1 413,886 41 min 0 s",
+    ):
+        assert shown in text
+
+
+def test_a_job_with_no_run_or_one_run_has_a_page_without_charts(tmp_path: Path) -> None:
+    home = tmp_path / "intranet"
+    home.mkdir()
+    assert "intranet 0 runs." in words(write_index(home))
+
+    write_run(home / "20260701T020000Z-4f1c", record=run_record())
+    text = words(write_index(home))
+    assert ("1 run." in text, "Over time" in text) == (True, False)
+
+
+def test_a_job_of_many_years_has_a_bounded_page(tmp_path: Path) -> None:
+    home = tmp_path / "intranet"
+    for day in range(510):
+        at = BEGIN + timedelta(days=day)
+        record = run_record(id=f"{at:%Y%m%dT%H%M%SZ}-0000", started_at=at, ended_at=at)
+        (home / record.id).mkdir(parents=True)
+        (home / record.id / "run.json").write_text(
+            f'{{"id": "{record.id}", "started_at": "{at:%Y-%m-%dT%H:%M:%SZ}"}}'
+        )
+
+    text = words(write_index(home))
+
+    assert "510 runs; the last 500 are shown." in text
+    assert "the last 100 runs" in text
