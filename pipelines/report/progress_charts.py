@@ -18,7 +18,7 @@ _MIN_BREAK_SECONDS = 60.0
 _TITLES = {Phase.CONVERT: "Conversion", Phase.PUSH: "Push"}
 
 
-class Progress(msgspec.Struct, frozen=True):
+class PhaseProgress(msgspec.Struct, frozen=True):
     """The points of a phase by the seconds that it worked, without the time between two attempts.
 
     `records` only grows: what a resumed run counts again is not counted twice.
@@ -66,10 +66,10 @@ def working_seconds(points: Sequence[TimelinePoint]) -> float:
     return _progress_of(points).seconds if points else 0.0
 
 
-def _progress_of(points: Sequence[TimelinePoint]) -> Progress:
+def _progress_of(points: Sequence[TimelinePoint]) -> PhaseProgress:
     gaps = [max(after.at - before.at, 0.0) for before, after in pairwise(points)]
     longest = max(_MIN_BREAK_SECONDS, 10 * median(gaps)) if gaps else 0.0
-    progress = Progress(points, [0.0], [0.0], [])
+    progress = PhaseProgress(points, [0.0], [0.0], [])
     highest = points[0].records
     for point, gap in zip(points[1:], gaps, strict=True):
         is_break = gap > longest
@@ -82,12 +82,12 @@ def _progress_of(points: Sequence[TimelinePoint]) -> Progress:
     return progress
 
 
-def _edges(progress: Progress) -> list[tuple[float, float]]:
+def _edges(progress: PhaseProgress) -> list[tuple[float, float]]:
     count = min(MAX_BINS, len(progress.points) - 1)
     return list(pairwise(progress.seconds * index / count for index in range(count + 1)))
 
 
-def _draw_rate(title: str, progress: Progress) -> Chart:
+def _draw_rate(title: str, progress: PhaseProgress) -> Chart:
     bins = []
     for begin, end in _edges(progress):
         rate = (progress.records_at(end) - progress.records_at(begin)) / (end - begin)
@@ -100,7 +100,7 @@ def _draw_rate(title: str, progress: Progress) -> Chart:
     return draw(f"{title}, records per second", bins, axes, words=words, is_line=True)
 
 
-def _draw_backlog(progress: Progress) -> Chart:
+def _draw_backlog(progress: PhaseProgress) -> Chart:
     """The highest backlog of each part; where no answer came, the one before it."""
     bins: list[Bin] = []
     last = next(point.backlog for point in progress.points if point.backlog is not None)
