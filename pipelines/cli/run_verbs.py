@@ -1,5 +1,7 @@
 """Verbs that run jobs and operate their runs: `run`, `runs`, `state`."""
 
+from typing import IO
+
 import click
 
 from pipelines.cli.verb import BeamVerb
@@ -64,4 +66,165 @@ def run(job_file: str, **words: object) -> int:
     return run_job(job, options)
 
 
-COMMANDS: tuple[click.Command, ...] = (run,)
+_FORMAT = click.option(
+    "--format",
+    "as_json",
+    type=click.Choice(["text", "json"]),
+    callback=lambda ctx, param, value: value == "json",
+    default="text",
+    help="Format of the output.",
+    show_default=True,
+)
+
+
+@click.group()
+def runs() -> None:
+    """List, show and remove the runs of jobs."""
+
+
+@runs.command("list", short_help="List the runs of a job.")
+@click.argument("job", required=False)
+@_FORMAT
+def list_(job: str | None, *, as_json: bool) -> None:
+    """List the runs of a job, the newest first; without JOB, those of all jobs in runs/.
+
+    JOB is a job file, the folder of a job, or the name of a job in runs/. The name of a run is the
+    time of its begin, in UTC. A phase other than done is that of a run that the next start resumes.
+
+    \b
+    Examples:
+      feedferry runs list nightly.yaml
+      feedferry runs list --format json
+    """
+    from pipelines.job.list_runs import list_runs
+
+    list_runs(job, as_json=as_json)
+
+
+@runs.command(short_help="Show one run.")
+@click.argument("run")
+@_FORMAT
+def show(run: str, *, as_json: bool) -> None:
+    """Show one run: its phase, its account, its pushes, and why it ended.
+
+    RUN is the folder of a run, or a job, of which it is the newest run.
+
+    \b
+    Examples:
+      feedferry runs show nightly.yaml
+      feedferry runs show runs/people/20261122T020000Z-ab12
+    """
+    from pipelines.job.list_runs import show_run
+
+    show_run(run, as_json=as_json)
+
+
+@runs.command(short_help="Remove old runs of a job.")
+@click.argument("job")
+@click.option("--keep", metavar="N|TIME", help="Runs to keep.  [default: keep in the job file]")
+@click.option("-n", "--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
+def clean(job: str, keep: str | None, *, dry_run: bool) -> None:
+    """Remove the old runs of a job: finished ones, and those that a later run replaced.
+
+    The newest of them is always kept, and so is a run that the next start resumes. --keep is their
+    number, or an age such as 30d. Rejects of a removed run are removed with it.
+
+    \b
+    Examples:
+      feedferry runs clean nightly.yaml --keep 30d --dry-run
+    """
+    import os
+    from pathlib import Path
+
+    from pipelines.job.list_runs import clean_runs, parse_keep
+
+    if keep is not None:
+        retention = parse_keep(keep)
+    elif Path(job).is_file():
+        from pipelines.job.job_file import load_job
+
+        retention = load_job(Path(job), {}, os.environ).keep
+    else:
+        raise click.UsageError(f"--keep: not given for {job}, which is not a job file.")
+    clean_runs(job, retention, is_dry=dry_run)
+
+
+@click.group()
+def state() -> None:
+    """Show and change the state of a source: what was sent, and up to where.
+
+    STATE is a state file, or a job: its file, its folder, or its name in runs/. Each change is made
+    in a new generation, and the state before it is kept in a file next to it.
+    """
+
+
+@state.command("show", short_help="Show a state.")
+@click.argument("state")
+@_FORMAT
+def show_state(state: str, *, as_json: bool) -> None:
+    """Show the source of a state, its number of documents, and its watermark."""
+    from pipelines.job.edit_state import find_state, show_state
+
+    show_state(find_state(state), as_json=as_json)
+
+
+@state.command("set", short_help="Change the watermark of a database.")
+@click.argument("state")
+@click.option("--watermark", required=True, metavar="VALUE", help="New value, as it is shown.")
+def set_(state: str, watermark: str) -> None:
+    """Set the watermark of a database: the next run reads the rows above it, less the lag.
+
+    Rows that were sent and have not changed are not sent again.
+
+    \b
+    Examples:
+      feedferry state set nightly.yaml --watermark 2026-11-01T00:00:00
+    """
+    from pipelines.job.edit_state import find_state, set_watermark
+
+    set_watermark(find_state(state), watermark)
+
+
+@state.command(short_help="Forget what was sent.")
+@click.argument("state")
+def clear(state: str) -> None:
+    """Remove a state: the next run sends everything, and deletes nothing that is gone by then.
+
+    To send everything and keep track of deletions, use feedferry run --refresh instead.
+    """
+    from pipelines.job.edit_state import clear_state, find_state
+
+    clear_state(find_state(state))
+
+
+@state.command(short_help="Write a state as JSON lines.")
+@click.argument("state")
+@click.option("-o", "--output", type=click.File("wb"), default="-", help="File to write.")
+def export(state: str, output: IO[bytes]) -> None:
+    """Write a state as JSON lines: a head, then a line for each document.
+
+    \b
+    Examples:
+      feedferry state export people -o people.jsonl
+    """
+    from pipelines.job.edit_state import export_state, find_state
+
+    export_state(find_state(state), output)
+
+
+@state.command("import", short_help="Replace a state by an exported one.")
+@click.argument("state")
+@click.argument("file", type=click.File("rb"))
+def import_(state: str, file: IO[bytes]) -> None:
+    """Replace a state by one that was exported; the file is read to its end before that.
+
+    \b
+    Examples:
+      feedferry state import people people.jsonl
+    """
+    from pipelines.job.edit_state import find_state, import_state
+
+    import_state(find_state(state), file, name=file.name)
+
+
+COMMANDS: tuple[click.Command, ...] = (run, runs, state)

@@ -40,7 +40,7 @@ def write_index(home: Path) -> Path:
     from pipelines.report.pages import write_page
 
     runs = read_runs(home)
-    rows = [_row(run) for run in runs[:MAX_RUNS]]
+    rows = [row_of(run) for run in runs[:MAX_RUNS]]
     path = home / INDEX_PAGE
     shown = rows[:_MAX_BARS][::-1]
     charts = [
@@ -52,7 +52,8 @@ def write_index(home: Path) -> Path:
     return path
 
 
-def _row(run: RunData) -> RunRow:
+def row_of(run: RunData) -> RunRow:
+    """Return the row of a run, as far as its files have it."""
     account = run.report.account if run.report is not None else None
     pushes = [push.report for push in run.pushes if push.report is not None]
     has_page = (run.folder / REPORT_PAGE).exists()

@@ -66,7 +66,7 @@ class SourceState:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
-        head = _read_head(connection)
+        self.head = head = _read_head(connection)
         self.generation = head.generation
         self.count = head.documents
         self.source = head.source
@@ -202,12 +202,42 @@ def update_state(
             )
         _write_documents(connection, changes, drop)
         count = _value_of(connection, _COUNT)
-        head = replace(stamp, generation=before + 1, documents=count)
-        connection.execute("DELETE FROM head")
-        values = msgspec.structs.astuple(head)
-        connection.execute("INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+        _write_head(connection, replace(stamp, generation=before + 1, documents=count))
         connection.execute("COMMIT")
     return count
+
+
+def replace_head(path: Path, head: StateHead) -> None:
+    """Replace the head of a state; `documents` stays as it is."""
+    with _explained(path), closing(_connect(path, "rw")) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        _write_head(connection, replace(head, documents=_read_head(connection).documents))
+        connection.execute("COMMIT")
+
+
+def write_state(path: Path, head: StateHead, documents: Iterable[SentDocument]) -> None:
+    """Write a state at a path without a file.
+
+    Raises ValueError, and leaves no file, if two documents have one key, or if their number is not
+    that in the head.
+    """
+    try:
+        with _explained(path), closing(_connect(path, "rwc")) as connection:
+            connection.execute(_CACHE)
+            connection.execute("BEGIN IMMEDIATE")
+            _create_tables(connection)
+            insert = "INSERT INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
+            try:
+                connection.executemany(insert, map(_row, documents))
+            except sqlite3.IntegrityError as exc:
+                raise ValueError("a key twice; expected each document once") from exc
+            if (count := _value_of(connection, _COUNT)) != head.documents:
+                raise ValueError(f"{count} documents; expected {head.documents}")
+            _write_head(connection, head)
+            connection.execute("COMMIT")
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -266,6 +296,12 @@ def _value_of(connection: sqlite3.Connection, query: str, *values: str) -> int:
 def _read_head(connection: sqlite3.Connection) -> StateHead:
     row = connection.execute("SELECT * FROM head").fetchone() or ()
     return StateHead(**dict(zip(StateHead.__struct_fields__, row, strict=False)))
+
+
+def _write_head(connection: sqlite3.Connection, head: StateHead) -> None:
+    connection.execute("DELETE FROM head")
+    values = msgspec.structs.astuple(head)
+    connection.execute("INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?)", values)
 
 
 def _write_documents(

@@ -1,0 +1,176 @@
+"""`feedferry state`: show, change, export and import what a source remembers of its last run.
+
+A change is made under the lock of the state, after a copy of the file was written next to it. It
+gives the state a new generation, so that an unfinished run, which has read the state before the
+change, cannot update it.
+"""
+
+import json
+import re
+import shutil
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TypeVar
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from pipelines.cli.locks import locked_state
+from pipelines.job.folders import STATE, find_home
+from schemas.errors import ConfigError
+from schemas.sent_document import SentDocument
+from schemas.span import Timestamp, Watermark
+from transforms.storage.state import StateHead, open_state, replace_head, write_state
+
+VERSION = 1
+_T = TypeVar("_T")
+_DIGITS = re.compile("[0-9]")
+
+
+class ExportHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The first line of an exported state; a line for each document follows."""
+
+    version: int
+    state: StateHead
+
+
+class _Document(SentDocument, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A document of an exported state, which must have no other keys."""
+
+
+def find_state(text: str) -> Path:
+    """Return the state at `text`: a state file, or a job, as in `find_home`."""
+    path = Path(text)
+    if path.is_file() and path.suffix not in (".yaml", ".yml"):
+        return path
+    return find_home(text) / STATE
+
+
+def show_state(path: Path, *, as_json: bool) -> None:
+    """Print the head of a state."""
+    head = _head_of(path)
+    mark = _mark_of(head)
+    listed = datetime.fromtimestamp(head.listed_at_ns / 1e9, UTC).isoformat(timespec="seconds")
+    lines = {
+        "state": str(path),
+        "source": head.source,
+        "documents": head.documents,
+        "updates": head.generation,
+        "run": head.run or None,
+        "watermark": mark.text if mark else None,
+        "listed": listed if head.listed_at_ns else None,
+    }
+    if as_json:
+        click.echo(json.dumps({"version": VERSION, **lines}, indent=2, ensure_ascii=False))
+        return
+    for name, value in lines.items():
+        if value is not None:
+            click.echo(f"{name:<11}{value:,}" if isinstance(value, int) else f"{name:<11}{value}")
+
+
+def set_watermark(path: Path, text: str) -> None:
+    """Set the watermark of a database: the next run reads the rows above it."""
+    with locked_state(_existing(path)):
+        head = _head_of(path)
+        mark = _mark_of(head)
+        if mark is None:
+            raise ConfigError(
+                f"{path}: a state without a watermark; expected that of a database with"
+                " incremental: timestamp"
+            )
+        new = _checked(replace(mark, text=text), like=mark)
+        encoded = msgspec.json.encode(new).decode()
+        _back_up(path)
+        replace_head(path, replace(head, mark=encoded, generation=head.generation + 1, run=""))
+    click.echo(f"watermark  {new.text}, before {mark.text}")
+
+
+def clear_state(path: Path) -> None:
+    """Remove a state: the next run reads and sends everything."""
+    with locked_state(_existing(path)):
+        _head_of(path)  # raises ConfigError for another file
+        _back_up(path)
+        path.unlink()
+    click.echo("cleared    the next run sends all documents, and deletes none")
+
+
+def export_state(path: Path, stream: IO[bytes]) -> None:
+    """Write a state as JSON lines."""
+    with open_state(_existing(path)) as state:
+        head = ExportHead(version=VERSION, state=state.head)
+        stream.write(msgspec.json.encode(head) + b"\n")
+        stream.writelines(msgspec.json.encode(one) + b"\n" for one in state.documents())
+
+
+def import_state(path: Path, stream: IO[bytes], *, name: str) -> None:
+    """Replace a state by an exported one, which is read to its end before that.
+
+    Raises ConfigError, and changes nothing, for a file that is damaged or not complete.
+    """
+    lines = enumerate(stream, start=1)
+    head = _decode(next(lines, (1, b"")), ExportHead, name)
+    if head.version != VERSION:
+        raise ConfigError(f"{name}:1: version {head.version}; expected {VERSION}")
+    with locked_state(path):
+        with open_state(path) as current:
+            generation = max(current.generation, head.state.generation) + 1
+        imported = path.with_name(f".{path.name}.imported")
+        imported.unlink(missing_ok=True)  # of an import that was killed
+        new = replace(head.state, generation=generation, run="")
+        try:
+            write_state(imported, new, (_decode(line, _Document, name) for line in lines))
+        except ValueError as exc:
+            raise ConfigError(f"{name}: {exc}, as the state had when it was exported") from exc
+        _back_up(path)
+        imported.replace(path)
+    click.echo(f"imported   {new.documents:,} documents of {new.source or 'no source'}")
+
+
+def _head_of(path: Path) -> StateHead:
+    with open_state(_existing(path)) as state:
+        return state.head
+
+
+def _back_up(path: Path) -> None:
+    """Copy a state next to it, and print where."""
+    if path.exists():
+        copy = path.with_name(f"{path.name}.backup-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
+        shutil.copy2(path, copy)
+        click.echo(f"backup     {copy}")
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise ConfigError(f"{path}: no such file; expected the state of a job that has run")
+    return path
+
+
+def _mark_of(head: StateHead) -> Watermark | None:
+    return msgspec.json.decode(head.mark or "null", type=Watermark | None)
+
+
+def _checked(new: Watermark, *, like: Watermark) -> Watermark:
+    """Return a watermark that has the form of another one; raise ConfigError otherwise."""
+    with suppress(ValueError):
+        if _form_of(new.value()) == _form_of(like.value()):
+            return new
+    raise ConfigError(f"--watermark: {new.text!r}; expected a value such as {like.text!r}")
+
+
+def _form_of(value: Timestamp) -> object:
+    """Return what two timestamps of one column have in common."""
+    if isinstance(value, str):
+        return _DIGITS.sub("0", value)
+    return type(value), getattr(value, "tzinfo", None) is None
+
+
+def _decode(line: tuple[int, bytes], type_: type[_T], name: str) -> _T:
+    number, text = line
+    try:
+        return msgspec.json.decode(text, type=type_)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise ConfigError(
+            f"{name}:{number}: {exc}; expected a line that state export has written"
+        ) from exc

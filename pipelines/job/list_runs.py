@@ -1,0 +1,137 @@
+"""`feedferry runs`: list the runs of jobs, show one of them, and remove those that are over."""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from pipelines.cli.display import format_clock
+from pipelines.cli.locks import LOCK
+from pipelines.convert.report import as_text
+from pipelines.job.folders import RUNS, find_home, find_run, runs_of
+from pipelines.job.job import Retention
+from pipelines.job.retention import remove_runs, runs_to_remove
+from pipelines.report.job_index import RunRow, row_of
+from pipelines.report.run_data import RunData, read_run_data, read_runs
+from schemas.errors import ConfigError
+from schemas.run_record import RunRecord
+from schemas.units import parse_duration
+from transforms.storage.lock import Lock
+
+VERSION = 1
+_COLUMNS = ("run", "gen", "took", "phase", "exit", "read", "written", "rejected", "accepted")
+_LEFT = 4
+"""Columns from here on are numbers, which are aligned on the right."""
+
+
+def list_runs(text: str | None, *, as_json: bool) -> None:
+    """Print the runs of one job, or of all jobs in runs/, the newest first."""
+    homes = [find_home(text)] if text else sorted(Path(RUNS).glob("*/"))
+    found = {home: runs for home in homes if (runs := read_runs(home))}
+    if as_json:
+        values = [_values(run, row_of(run)) for runs in found.values() for run in runs]
+        click.echo(json.dumps({"version": VERSION, "runs": values}, indent=2, ensure_ascii=False))
+        return
+    for home, runs in found.items():
+        click.echo(f"{home}/")
+        rows = [_cells(run.record, row_of(run)) for run in runs if run.record is not None]
+        click.echo("\n".join(_table([_COLUMNS, *rows])))
+    if not found:
+        click.echo(f"no runs in {text or f'{RUNS}/'}", err=True)
+
+
+def show_run(text: str, *, as_json: bool) -> None:
+    """Print what is known of one run; of a job, that is the newest."""
+    run = read_run_data(find_run(text))
+    row = row_of(run)
+    if as_json:
+        click.echo(json.dumps(_values(run, row), indent=2, ensure_ascii=False))
+        return
+    click.echo("\n".join(_lines(run, row)))
+
+
+def clean_runs(text: str, keep: Retention, *, is_dry: bool) -> None:
+    """Remove the runs of a job that are over and beyond the retention; print their folders."""
+    home = find_home(text)
+    with Lock(home / LOCK, where=str(home), by="run"):
+        records = runs_to_remove(runs_of(home), keep, datetime.now(UTC))
+        for record in records:
+            click.echo(f"{'would remove' if is_dry else 'removed'}  {home / record.id}")
+        if not is_dry:
+            remove_runs(home, records)
+
+
+def parse_keep(text: str) -> Retention:
+    """Return the retention that `14` or `30d` states."""
+    if text.isdecimal() and int(text):
+        return Retention(runs=int(text))
+    try:
+        return Retention(seconds=parse_duration(text))
+    except ConfigError as exc:
+        raise ConfigError(f"--keep: {text!r}; expected a number of runs or an age, as 30d") from exc
+
+
+def _cells(record: RunRecord, row: RunRow) -> tuple[str, ...]:
+    counts = (row.read, row.written, row.rejected, row.pushed)
+    return (
+        record.id,
+        _text(record.generation),
+        "-" if row.seconds is None else format_clock(row.seconds),
+        "abandoned" if record.is_abandoned else record.phase.value,
+        _text(record.exit_code),
+        *map(_text, counts),
+    )
+
+
+def _text(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if name in ("run", "phase") else cell.rjust(width)
+            for name, cell, width in zip(_COLUMNS, row, widths, strict=True)
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def _lines(run: RunData, row: RunRow) -> Iterator[str]:
+    record = run.record
+    yield f"run       {run.folder}"
+    if record is not None:
+        generation = f", generation {record.generation}" if record.generation else ""
+        yield f"job       {record.job or 'none'}{generation}"
+        yield f"begun     {record.started_at:%Y-%m-%d %H:%M:%S} UTC, attempts {record.attempts}"
+        if record.ended_at is not None:
+            yield f"ended     {record.ended_at:%Y-%m-%d %H:%M:%S} UTC"
+        yield f"phase     {'abandoned in ' * record.is_abandoned}{record.phase.value}"
+    code = "" if record is None or record.exit_code is None else f" (exit code {record.exit_code})"
+    yield f"outcome   {row.outcome.words}{code}"
+    if row.outcome.reason:
+        yield f"reason    {row.outcome.reason}"
+    if run.report is not None:
+        yield as_text(run.report)
+    for push in run.pushes:
+        if push.report is not None:
+            counts = ", ".join(f"{count:,} {name}" for name, count in push.report.records.items())
+            yield f"pushed    {push.report.target}: {counts}"
+    yield from (f"problem   {problem}" for problem in run.problems)
+
+
+def _values(run: RunData, row: RunRow) -> dict[str, object]:
+    record: dict[str, object] = msgspec.to_builtins(run.record) if run.record else {}
+    return {
+        **record,
+        "folder": str(run.folder),
+        "outcome": row.outcome.words,
+        "seconds": row.seconds,
+        "read": row.read,
+        "written": row.written,
+        "rejected": row.rejected,
+        "accepted": row.pushed,
+    }
