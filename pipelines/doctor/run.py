@@ -129,8 +129,10 @@ def _collect(check: Check, seconds: float, found: list[CheckLine]) -> None:
 
 
 def _source_checks(job: Job) -> list[Check]:
-    """Load the sources of a job; return their checks."""
-    options = replace(job.convert, output=str(job.home))
+    """Load the sources of a job; return their checks. A state is made by the first run."""
+    state = job.convert.state
+    has_run = state is not None and Path(state).exists()
+    options = replace(job.convert, output=str(job.home), state=state if has_run else None)
     if STDIN in options.inputs:
         return []
     spans = list_spans(options, stdin_copy=job.home / STDIN_COPY)

@@ -5,6 +5,7 @@ Appliances, certificates and databases are real; a full disk is a parameter.
 
 import json
 import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -118,6 +119,26 @@ def test_the_exit_code_tells_a_failed_check_from_a_job_file_with_errors(
     assert "did you mean 'datasource'?" in capsys.readouterr().err
 
 
+def test_a_job_with_a_state_that_has_never_run_is_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "people.db")) as database:
+        database.execute("CREATE TABLE people (id INTEGER PRIMARY KEY)")
+        database.execute("INSERT INTO people VALUES (1), (2)")
+        database.commit()
+    mapping_file(tmp_path, "sqlite:///people.db")
+    path = tmp_path / "nightly.yaml"
+    path.write_text(
+        "version: 1\njob: nightly\nsource: {type: database, mapping: people.yaml}\n"
+        "target: {type: gsa-feed, datasource: people}\n"
+    )
+    assert main(["doctor", str(path)]) == 0
+    lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
+    assert ["ok", "rows", "2"] in lines
+    assert ["ok", "state"] in [line[:2] for line in lines]
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_source_that_cannot_be_loaded_does_not_hide_other_checks(tmp_path: Path) -> None:
     found = findings(job_of(tmp_path, tmp_path / "gone.xml"), free=lambda _: 1 << 40)
     assert list(found) == ["fail source", "ok folder of runs", "ok disk"]
@@ -151,8 +172,8 @@ def test_files_of_a_tree_are_counted_and_opened(tmp_path: Path) -> None:
     (tree / "b.txt").symlink_to("gone")
     options = {"from_format": "files", "base_url": "http://www.example.com/"}
     found = findings(job_of(tmp_path, tree, follow_links=True, **options))
-    assert found[f"ok tree {tree}"][1] == "1 file, 4 bytes"
-    assert found[f"fail tree {tree}"][1:] == (
+    assert found["ok tree"][1] == f"{tree}: 1 file, 4 bytes"
+    assert found["fail tree"][1:] == (
         "1 cannot be read, the first: a link to 'gone', which does not exist",
         "let the user of the run read them, or leave them out by --exclude",
     )
@@ -163,12 +184,15 @@ def test_a_folder_without_permission_fails(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir(mode=0)
     options = {"from_format": "files", "base_url": "http://www.example.com/"}
     found = findings(job_of(tmp_path, tmp_path / "docs", **options))
-    assert "Permission denied" in found[f"fail tree {tmp_path / 'docs'}"][1]
+    assert "Permission denied" in found["fail tree"][1]
 
 
 def test_programs_are_looked_up_and_not_started(tmp_path: Path) -> None:
     config = tmp_path / "programs.yaml"
-    config.write_text("lister: [./list.sh]\nretriever: [sh, -c, 'touch started']\n")
+    config.write_text(
+        "lister: [./list.sh]\nretriever: [sh, -c, 'touch started']\n"
+        "environment: {TOKEN: '${env:DOCTOR_HAS_NO_SUCH_VARIABLE}'}\n"
+    )
     (tmp_path / "list.sh").write_text("#!/bin/sh\n")
     job = job_of(tmp_path, config, from_format="command")
     found = findings(job)
@@ -177,6 +201,7 @@ def test_programs_are_looked_up_and_not_started(tmp_path: Path) -> None:
         "./list.sh: no program that can be executed",
         f"name one on the PATH or below {tmp_path} with ./, and chmod +x it",
     )
+    assert found["fail secrets"][1] == "${env:DOCTOR_HAS_NO_SUCH_VARIABLE}: not set"
     (tmp_path / "list.sh").chmod(0o755)
     assert "ok lister" in findings(job)
     assert not (tmp_path / "started").exists()
@@ -359,7 +384,7 @@ def test_a_database_is_connected_described_and_counted(tmp_path: Path, server: S
     mapping = mapping_file(tmp_path, f"${{file:{tmp_path / 'url'}}}")
     found = findings(job_of(tmp_path, mapping, from_format="database"))
     assert found["ok database"][1].startswith("postgresql ")
-    assert found["ok table 'people'"][1] == "key id; columns id, name"
+    assert found["ok columns"][1] == "key id; columns id, name"
     assert found["ok rows"][1] == "1,234"
     assert "time zones" in " ".join(found)
 
@@ -394,7 +419,7 @@ def test_a_login_or_a_table_that_is_wrong_fails_without_the_secret(
     mapping_file(tmp_path, f"${{file:{tmp_path / 'url'}}}", table="persons")
     found = findings(job_of(tmp_path, mapping, from_format="database"))
     assert "ok database" in found
-    assert found["fail rows"][1:] == (
+    assert found["fail database"][1:] == (
         "table: 'persons'",
         "expected a table or view; feedferry init lists them",
     )

@@ -1,4 +1,4 @@
-"""Checks of a database: its connection and time zone, the columns of a mapping, and its rows."""
+"""The check of a database: connection, time zone, the columns of a mapping, and rows."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,34 +14,31 @@ from transforms.sources.database.mapping import RowMapping
 from transforms.sources.database.table import open_table
 
 
-def check_connection(mapping: RowMapping, zone: str, _seconds: float) -> Iterator[CheckLine]:
-    """Connect, and compare the time zone of the server with that of this machine and `--zone`."""
+def check_database(mapping: RowMapping, zone: str, _seconds: float) -> Iterator[CheckLine]:
+    """Connect, compare the time zones of server, machine and `--zone`, and count the rows."""
     with closing(Session(mapping)) as session:
         version, server_zone = session.run(_read_server, where="connecting")
     yield ok("database", f"{session.engine.dialect.name} {version}, connected")
-    if not server_zone:
-        return
-    ours = datetime.now().astimezone()
-    found = f"database {server_zone}, this machine {ours.tzname()}, dates without zone {zone}"
-    offsets = {_offset(server_zone, ours), ours.utcoffset(), _offset(zone, ours)}
-    if len(offsets) == 1:
-        yield ok("time zones", found)
-    else:
-        cure = "--zone states the zone of the columns without one; others are read exactly"
-        yield warn("time zones", found, cure)
-
-
-def count_rows(mapping: RowMapping, _seconds: float) -> Iterator[CheckLine]:
-    """Describe the columns that a mapping uses, and count its rows."""
+    if server_zone:
+        yield _compare_zones(server_zone, zone)
     table = open_table(mapping)
     columns = ", ".join(column.name for column in table.columns)
-    yield ok(mapping.rows_name, f"key {', '.join(table.key)}; columns {columns}")
+    yield ok("columns", f"key {', '.join(table.key)}; columns {columns}")
     with closing(table.session):
         ((rows,),) = table.run(sa.select(sa.func.count()).select_from(table.selectable))
-    if not rows:
-        yield warn("rows", "none", "check table, query and login; --min-records stops such a run")
-    else:
+    if rows:
         yield ok("rows", f"{rows:,}")
+    else:
+        yield warn("rows", "none", "check table, query and login; --min-records stops such a run")
+
+
+def _compare_zones(server_zone: str, zone: str) -> CheckLine:
+    ours = datetime.now().astimezone()
+    found = f"database {server_zone}, this machine {ours.tzname()}, dates without zone {zone}"
+    if len({_offset(server_zone, ours), ours.utcoffset(), _offset(zone, ours)}) == 1:
+        return ok("time zones", found)
+    cure = "--zone states the zone of the columns without one; others are read exactly"
+    return warn("time zones", found, cure)
 
 
 def _read_server(connection: sa.Connection) -> tuple[str, str]:

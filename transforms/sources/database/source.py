@@ -50,12 +50,10 @@ class DatabaseSource(Source[RowMapping]):
         return rules_of(config)
 
     def checks(self, runs: Sequence[SourceRun[RowMapping]]) -> Iterator[Check]:
-        from transforms.sources.database.checks import check_connection, count_rows
+        from transforms.sources.database.checks import check_database
 
         for run in runs:
-            zone = run.reading.zone
-            yield Check("database", partial(check_connection, run.config, zone))
-            yield Check("rows", partial(count_rows, run.config))
+            yield Check("database", partial(check_database, run.config, run.reading.zone))
 
     def split(self, run: SourceRun[RowMapping]) -> Iterator[Span]:
         """Yield the spans of deletions, then those of the rows that the run reads."""

@@ -22,7 +22,7 @@ from typing import TypeGuard
 
 from msgspec.structs import replace
 
-from schemas.check import Check, CheckLine, fail, ok
+from schemas.check import Check, CheckLine, counted, fail, ok
 from schemas.errors import FatalError, ProgramError, SourceError
 from schemas.record import Action, Record
 from schemas.span import Span
@@ -65,6 +65,7 @@ class ProgramsSource(Source[Programs]):
 
     def checks(self, runs: Sequence[SourceRun[Programs]]) -> Iterator[Check]:
         for run in runs:
+            yield Check("secrets", partial(_check_secrets, run.config))
             for name in ("lister", "retriever", "transformer", "authorizer"):
                 if command := getattr(run.config, name):
                     check = partial(_check_program, run.config, name, command[0])
@@ -88,13 +89,18 @@ class ProgramsSource(Source[Programs]):
         )
 
 
+def _check_secrets(programs: Programs, _seconds: float) -> Iterator[CheckLine]:
+    if count := len(programs.secrets()):  # raises ConfigError for one without a value
+        yield ok("secrets", f"{counted(count, 'secret')} of programs, all with a value")
+
+
 def _check_program(
     programs: Programs, what: str, program: str, _seconds: float
 ) -> Iterator[CheckLine]:
-    """Look for a program as a call would, with the environment of the calls; do not start it."""
-    environment = os.environ | {key: resolve(text) for key, text in programs.environment.items()}
+    """Look for a program as a call would; do not start it."""
+    folders = programs.environment.get("PATH")
     path = Path(programs.folder, program) if "/" in program else program
-    found = shutil.which(path, path=environment.get("PATH"))
+    found = shutil.which(path, path=None if folders is None else resolve(folders))
     if found is None:
         cure = f"name one on the PATH or below {programs.folder} with ./, and chmod +x it"
         yield fail(what, f"{program}: no program that can be executed", cure)

@@ -141,7 +141,7 @@ class TreeSource(Source[Tree]):
 
     def checks(self, runs: Sequence[SourceRun[Tree]]) -> Iterator[Check]:
         for run in runs:
-            yield Check(f"tree {run.span.source}", partial(_check_tree, run.config))
+            yield Check("tree", partial(_check_tree, run.config))
 
     def split(self, run: SourceRun[Tree]) -> Iterator[Span]:
         if not run.listing.exists():
@@ -191,7 +191,7 @@ class TreeSource(Source[Tree]):
 
 def _check_tree(tree: Tree, seconds: float) -> Iterator[CheckLine]:
     """Count the files of a tree for some seconds, and those that cannot be read."""
-    latest, what = time.monotonic() + seconds, f"tree {tree.root}"
+    latest = time.monotonic() + seconds
     files = size = unreadable = 0
     first = more = ""
     for entry in list_tree(tree):
@@ -205,10 +205,10 @@ def _check_tree(tree: Tree, seconds: float) -> Iterator[CheckLine]:
         if time.monotonic() > latest:
             more = "more than "
             break
-    yield ok(what, f"{more}{counted(files, 'file')}, {size:,} bytes", size=size)
+    yield ok("tree", f"{tree.root}: {more}{counted(files, 'file')}, {size:,} bytes", size=size)
     if unreadable:
         cure = "let the user of the run read them, or leave them out by --exclude"
-        yield fail(what, f"{unreadable:,} cannot be read, the first: {first}", cure)
+        yield fail("tree", f"{unreadable:,} cannot be read, the first: {first}", cure)
 
 
 def tree_of(span: Span, options: SourceOptions) -> Tree:
