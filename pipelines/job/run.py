@@ -202,7 +202,8 @@ def _resume(job: Job, options: RunOptions, record: RunRecord, locks: ExitStack) 
 
 def _abandon(folder: Path, record: RunRecord, reason: str, *, has_sent: bool) -> None:
     """Abandon a run; without receipts, its converted spans are of no use."""
-    click.echo(f"feedferry: {folder} is abandoned: {reason}", err=True)
+    sent = "; a part of it was sent" if has_sent else ""
+    click.echo(f"feedferry: {folder} is abandoned: {reason}{sent}", err=True)
     abandon(folder, record, reason)
     if not has_sent:
         shutil.rmtree(folder / WORK, ignore_errors=True)
