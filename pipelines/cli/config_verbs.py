@@ -1,9 +1,11 @@
-"""Verbs about job files: `config check`, `config schema`, `config render`, `init`."""
+r"""Verbs about job files: `config check`, `config schema`, `config render`."""
 
 import click
 
+from pipelines.cli.verb import Verb
 
-@click.group()
+
+@click.group(short_help="Check and show job files.")
 def config() -> None:
     """Check and show job files."""
 
@@ -21,6 +23,40 @@ def check(job: str) -> int:
     from pipelines.job.job_check import check_job
 
     click.echo(check_job(job))
+    return 0
+
+
+@config.command(short_help="Print the JSON Schema of job files.")
+def schema() -> int:
+    """Print the JSON Schema of job files, for editors."""
+    import json
+
+    from pipelines.job.job_text import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2))
+    return 0
+
+
+def _flags_of_render(_: str) -> list[click.Parameter]:
+    from pipelines.job.job_keys import job_flags
+
+    origins = click.Option(["--origins"], is_flag=True, help="Show where each value came from.")
+    return [click.Argument(["job"], metavar="JOB"), origins, *job_flags()]
+
+
+@config.command(cls=Verb, flags=_flags_of_render, short_help="Print all settings of a job.")
+def render(job: str, *, origins: bool, **words: object) -> int:
+    """Print all settings of a job as a job file, with its defaults and environment variables.
+
+    The flags are those of `feedferry run`. Secrets are references, as in the file.
+    """
+    import os
+    from pathlib import Path
+
+    from pipelines.job.job_file import load_job
+    from pipelines.job.job_text import render as render_job
+
+    click.echo(render_job(load_job(Path(job), words, os.environ), has_origins=origins), nl=False)
     return 0
 
 

@@ -65,6 +65,7 @@ class FieldFlag:
     flag: Flag
     type: object
     default: object
+    is_required: bool = False
 
     @property
     def key(self) -> str:
@@ -148,7 +149,7 @@ def flags_of(options: type[msgspec.Struct]) -> dict[str, FieldFlag]:
         if get_origin(hint := hints[info.name]) is Annotated:
             kind, flag = get_args(hint)
             default = None if info.required else info.default
-            flags[info.name] = FieldFlag(info.name, flag, kind, default)
+            flags[info.name] = FieldFlag(info.name, flag, kind, default, info.required)
     return flags
 
 

@@ -24,9 +24,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     `convert.output` is the folder of the next run only after the run has chosen it; `push` is
     `None` if the target has no URL. `home` is the folder of the runs of this job, `RUNS/JOB`.
-    `has_state` says whether the runs of the job share a state in `home`. `origins` tells for each
-    key where its value came from: `flag --NAME`, `environment NAME`, `FILE:LINE` or `default`;
-    `settings` has the values that do not come from defaults, with references in place of secrets.
+    `has_state` says whether the runs of the job share a state in `home`. `deadline` is in seconds
+    since the epoch. `origins` tells for each key where its value came from: `flag --NAME`,
+    `environment NAME`, `FILE:LINE:COLUMN` or `default`. `settings` has the values that are not
+    defaults, with references in place of secrets.
     """
 
     name: str
@@ -37,5 +38,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     has_state: bool = False
     keep: Retention = Retention()
     metrics_file: Path | None = None
+    deadline: float | None = None
     origins: Mapping[str, str] = {}
     settings: Mapping[str, object] = {}

@@ -7,8 +7,8 @@ resolved when the job is loaded, and a relative path belongs to the folder of th
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from pipelines.cli.convert_checks import parse
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.flags import decode, flags_of
 from pipelines.cli.push_options import ApplianceOptions, PushOptions, parse_push_to
-from pipelines.cli.value_parsers import DELIMITER
+from pipelines.cli.value_parsers import DELIMITER, TEXT
 from pipelines.job.job import Job, Retention
 from pipelines.job.job_keys import FEEDS, TYPES, JobKey, job_keys, job_type
 from pipelines.job.job_options import JobOptions
@@ -51,7 +51,6 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     word: object
     shown: object
     origin: str = ""
-    place: str = ""
 
 
 def is_job_file(path: Path) -> bool:
@@ -74,7 +73,7 @@ def load_job(path: Path, words: Mapping[str, object], environment: Mapping[str, 
             None,
             (),
         ) and key.options is not PushOptions:
-            origin = f"flag {key.declared.names[-1]}"
+            origin = f"flag {key.flag_name}"
             settings[key.path] = Setting(word=word, shown=_shown(word), origin=origin)
     return _make_job(path, settings, words)
 
@@ -93,7 +92,7 @@ def _read_settings(path: Path, environment: Mapping[str, str]) -> dict[str, Sett
             tag, name = chosen.__struct_config__.tag, f"{section}.type"
             settings[name] = _located(Setting(word=tag, shown=tag), path, decoded.places[name])
     for key in job_keys().values():
-        if key.variable in environment:
+        if key.variable and key.variable in environment:
             try:
                 settings[key.path] = _from_environment(key, environment[key.variable])
             except (ValueError, ConfigError) as exc:
@@ -109,9 +108,7 @@ def _place_of(key: str, places: Mapping[str, Place]) -> Place:
 
 
 def _located(setting: Setting, path: Path, place: Place) -> Setting:
-    return msgspec.structs.replace(
-        setting, origin=f"{path}:{place.line}", place=f"{path}:{place.line}:{place.column}"
-    )
+    return msgspec.structs.replace(setting, origin=f"{path}:{place.line}:{place.column}")
 
 
 class _ValueReader:
@@ -127,7 +124,7 @@ class _ValueReader:
         shown = value
         try:
             shown = _map_texts(_typed(key, value), lambda text: self._absolute(key, text))
-            word = _word(key, _map_texts(shown, lambda text: resolve(text, self._environment)))
+            word = _word(key, _map_texts(shown, lambda text: self._resolved(key, text)))
             _check(key, word)
         except ConfigError as exc:
             raise ValueError(self._redact(str(exc), shown)) from None
@@ -136,14 +133,19 @@ class _ValueReader:
 
     def _absolute(self, key: JobKey, text: str) -> str:
         """Return a text whose paths are absolute."""
-        check_references(text)
-        text = REFERENCE.sub(self._absolute_reference, text)
         type_ = key.declared.value
+        if type_.schema == TEXT.schema:
+            check_references(text)
+            text = REFERENCE.sub(self._absolute_reference, text)
         is_path = type_.is_path and text != "-" and text not in type_.metavar.split("|")
         if not is_path or "://" in text or text.startswith("${"):
             return text
         slash = "/" if text.endswith("/") else ""
         return os.path.normpath(self._folder / text) + slash
+
+    def _resolved(self, key: JobKey, text: str) -> str:
+        has_references = key.declared.value.schema == TEXT.schema
+        return resolve(text, self._environment) if has_references else text
 
     def _absolute_reference(self, match: re.Match[str]) -> str:
         return f"${{file:{self._folder / match[2]}}}" if match[1] == "file" else match[0]
@@ -219,11 +221,11 @@ def _shown(word: object) -> object:
 
 def _make_job(path: Path, settings: Mapping[str, Setting], words: Mapping[str, object]) -> Job:
     """Return the job; raise ConfigError with all conflicts of its settings."""
-    own = decode(JobOptions, {**_words(settings, JobOptions), **_given(words, JobOptions)})
-    home = path.absolute().parent / own.runs / own.job
-    # The words have `state` from JobOptions: a switch, and not the path that it is here.
-    given: dict[str, object] = {**words, "state": None, **_words(settings, ConvertOptions)}
-    given["output"] = str(home)
+    origins = {key: settings[key].origin if key in settings else "default" for key in job_keys()}
+    own = decode(JobOptions, _words(settings, JobOptions))
+    runs = Path(own.runs) if "runs" in settings else path.parent / own.runs
+    home = runs.absolute() / own.name
+    given: dict[str, object] = {**words, **_words(settings, ConvertOptions), "output": str(home)}
     if given.get("from_format") == FEEDS:
         del given["from_format"]
     if has_state := _has_state(given, settings):
@@ -234,7 +236,7 @@ def _make_job(path: Path, settings: Mapping[str, Setting], words: Mapping[str, o
         try:
             return make()
         except ConfigError as exc:
-            errors.append(explain(str(exc), options, path, settings))
+            errors.append(_in_keys(str(exc), path, origins, [options]))
             return None
 
     convert = attempt(ConvertOptions, lambda: parse(given))
@@ -242,17 +244,24 @@ def _make_job(path: Path, settings: Mapping[str, Setting], words: Mapping[str, o
     if errors or convert is None:
         raise ConfigError("\n".join(errors))
     return Job(
-        name=own.job,
+        name=own.name,
         path=path,
         home=home,
         convert=convert,
         push=push,
         has_state=has_state,
         keep=Retention(runs=own.keep_runs, seconds=own.keep_seconds),
-        metrics_file=Path(own.metrics_file) if own.metrics_file else None,
-        origins={key: settings[key].origin if key in settings else "default" for key in job_keys()},
+        metrics_file=Path(own.metrics_file).absolute() if own.metrics_file else None,
+        deadline=_deadline_of(settings),
+        origins=origins,
         settings={key: setting.shown for key, setting in settings.items()},
     )
+
+
+def _deadline_of(settings: Mapping[str, Setting]) -> float | None:
+    setting = settings.get("schedule.deadline")
+    word = None if setting is None else {"url": "", "deadline": setting.word}
+    return None if word is None else decode(ApplianceOptions, word).deadline
 
 
 def _words(settings: Mapping[str, Setting], options: type[msgspec.Struct]) -> dict[str, object]:
@@ -262,10 +271,6 @@ def _words(settings: Mapping[str, Setting], options: type[msgspec.Struct]) -> di
         for path, key in job_keys().items()
         if key.options is options and path in settings
     }
-
-
-def _given(words: Mapping[str, object], options: type[msgspec.Struct]) -> dict[str, object]:
-    return {name: words[name] for name in options.__struct_fields__ if words.get(name) is not None}
 
 
 def _has_state(given: Mapping[str, object], settings: Mapping[str, Setting]) -> bool:
@@ -293,26 +298,37 @@ def _push_of(settings: Mapping[str, Setting], words: Mapping[str, object]) -> Pu
     return msgspec.structs.replace(push, keep=more.keep, groups_mode=more.groups_mode)
 
 
-def explain(
-    message: str, options: type[msgspec.Struct], path: Path, settings: Mapping[str, Setting]
+@contextmanager
+def errors_in_keys(job: Job) -> Iterator[None]:
+    """Raise the ConfigErrors of the block in terms of the keys of a job file."""
+    try:
+        yield
+    except ConfigError as exc:
+        options = (ApplianceOptions, ConvertOptions)
+        raise type(exc)(_in_keys(str(exc), job.path, job.origins, options)) from exc
+
+
+def _in_keys(
+    message: str,
+    path: Path,
+    origins: Mapping[str, str],
+    options: Iterable[type[msgspec.Struct]],
 ) -> str:
-    """Return a message about flags in terms of the keys of a job file, with the place of a key.
+    """Return a message about flags in terms of keys, with the place of the first key that has one.
 
     A flag that was given stays a flag.
     """
-    return "\n".join(_explain_line(line, options, path, settings) for line in message.splitlines())
-
-
-def _explain_line(
-    line: str, options: type[msgspec.Struct], path: Path, settings: Mapping[str, Setting]
-) -> str:
-    names = {name: d.key for d in flags_of(options).values() if d.key for name in d.names}
-    found = [names[name] for name in _FLAG.findall(line) if name in names]
-    places = [settings[key].place for key in found if key in settings and settings[key].place]
-
-    def key_of(match: re.Match[str]) -> str:
-        key = names.get(match[0], "")
-        is_given = key in settings and settings[key].origin.startswith("flag ")
-        return key if key and not is_given else match[0]
-
-    return f"{places[0] if places else path}: {_FLAG.sub(key_of, line)}"
+    keys = {
+        name: declared.key
+        for struct in options
+        for declared in flags_of(struct).values()
+        for name in declared.names
+        if declared.key and not origins[declared.key].startswith("flag ")
+    }
+    lines = []
+    for line in message.splitlines():
+        found = [origins[keys[name]] for name in _FLAG.findall(line) if name in keys]
+        places = [origin for origin in found if origin.startswith(f"{path}:")]
+        text = _FLAG.sub(lambda match: keys.get(match[0], match[0]), line)
+        lines.append(f"{places[0] if places else path}: {text}")
+    return "\n".join(lines)

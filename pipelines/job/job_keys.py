@@ -4,16 +4,17 @@ A source and a target are unions by `type`: each type has the keys of the flags 
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Annotated, Any, Union
 
+import click
 import msgspec
 
 from pipelines.cli.convert_checks import fits_section
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.flags import FieldFlag, flags_of
-from pipelines.cli.push_options import ApplianceOptions, PushOptions
+from pipelines.cli.push_options import PUSH_TO, ApplianceOptions, PushOptions
 from pipelines.job.job_options import JobOptions
 from transforms.formats import all_formats
 from transforms.sources import SOURCES
@@ -62,13 +63,20 @@ class JobKey:
 
     @property
     def variable(self) -> str:
-        """Return the name of its environment variable."""
-        return "FEEDFERRY_" + self.path.upper().replace(".", "_")
+        """Return the name of its environment variable, "" if there is none."""
+        return "" if self.path == "job" else "FEEDFERRY_" + self.path.upper().replace(".", "_")
+
+    @property
+    def flag_name(self) -> str:
+        """Return the flag of `run`, or of `push` where `run` has none; "" if there is none."""
+        if self.path == "job":
+            return ""
+        names = PUSH_TO.names if self.path == "target.url" else self.declared.names
+        return f"push {names[-1]}" if self.options is PushOptions else names[-1]
 
     @property
     def is_required(self) -> bool:
-        info = {field.name: field for field in msgspec.structs.fields(self.options)}
-        return info[self.declared.field].required and self.path != "target.url"
+        return self.declared.is_required and self.path != "target.url"
 
     @property
     def is_list(self) -> bool:
@@ -107,12 +115,28 @@ def job_keys() -> Mapping[str, JobKey]:
         for declared in flags_of(options).values()
         if declared.key
     ]
-    order = [*SECTIONS]
-    keys.sort(key=lambda key: order.index(key.path.partition(".")[0]))
+    keys.sort(key=_order)
     first: dict[str, JobKey] = {}
     for key in keys:
         first.setdefault(key.path, key)
     return first
+
+
+def _order(key: JobKey) -> tuple[int, list[str], bool]:
+    """Return the place of a key: by section, subsections last, a type first."""
+    section, *parents = key.path.split(".")[:-1] or [key.path]
+    return [*SECTIONS].index(section), parents, not key.path.endswith(".type")
+
+
+def job_flags() -> list[click.Parameter]:
+    """Return the flags that override a job file, those of `feedferry run`."""
+    return [
+        replace(key.declared, flag=PUSH_TO).click_option()
+        if key.path == "target.url"
+        else key.declared.click_option()
+        for key in job_keys().values()
+        if not key.declared.is_argument and key.path != "job" and key.options is not PushOptions
+    ]
 
 
 def types_of(section: str) -> tuple[str, ...]:

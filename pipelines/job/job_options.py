@@ -29,7 +29,7 @@ _JOB = ValueType("NAME", parse_job_name)
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where a job keeps its runs, and for how long; `None` means not stated."""
 
-    job: Annotated[
+    name: Annotated[
         str, Flag("Name of the job, and of the folder of its runs.", _RUN, _JOB, key="job")
     ]
     keep_runs: Annotated[
@@ -62,11 +62,12 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
             key="runs",
         ),
     ] = "runs"
-    state: Annotated[
+    has_state: Annotated[
         bool,
         Flag(
             "Read only what changed since the last run.",
             _RUN,
+            names=("--no-state",),
             key="state",
             default="true for files and databases, unless the feedtype is full",
         ),

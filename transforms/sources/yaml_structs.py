@@ -16,6 +16,7 @@ Server(host='db.example.com', port=80)
 """
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
@@ -47,6 +48,8 @@ _RESOLVERS = {
     "float": (r"[-+]?(?:0|[1-9][0-9]*)\.[0-9]+", "-+0123456789"),
     "null": (r"~|null|", ["~", "n", ""]),
 }
+_PLAIN = re.compile(r"[A-Za-z_][\w./-]*|[0-9]+(?:[kMGT]i?B|[smhd]|ms)", re.ASCII)
+_NOT_TEXTS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "all"))
 _SCALARS: dict[object, str] = {bool: "true or false", int: "an integer", str: "a text in quotes"}
 _T = TypeVar("_T", bound=msgspec.Struct)
 _Content = TypeVar("_Content")
@@ -84,18 +87,12 @@ def parse_text(value: object) -> str:
 
 def parse_duration(value: object) -> float:
     """Return the seconds of a duration with a unit, such as `200ms`, `90s` or `2h`."""
-    try:
-        return units.parse_duration(str(value))
-    except ConfigError as exc:
-        raise ValueError from exc
+    return units.parse_duration(str(value))
 
 
 def parse_size(value: object) -> int:
     """Return the bytes of a size, such as `4096`, `64KiB` or `256MiB`."""
-    try:
-        return units.parse_size(str(value))
-    except ConfigError as exc:
-        raise ValueError from exc
+    return units.parse_size(str(value))
 
 
 def parse_natural(value: object) -> int:
@@ -118,10 +115,17 @@ def _not_zero(parse: Callable[[object], float]) -> Callable[[object], float]:
 Text = Annotated[str, Value(parse_text, "a text in quotes")]
 Natural = Annotated[int, Value(parse_natural, "a number, 0 or more")]
 Positive = Annotated[int, Value(_not_zero(parse_natural), "a number, 1 or more")]
-Size = Annotated[int, Value(_not_zero(parse_size), "a size such as 4096, 64KiB or 256MiB")]
-_DURATION_EXAMPLES = "a duration such as 200ms, 90s or 2h"
+Size = Annotated[int, Value(_not_zero(parse_size), "a size such as 4096, 64KiB, 900MiB or 1GB")]
+_DURATION_EXAMPLES = "a duration such as 200ms, 90s, 2h, 1h30m or 1d"
 Duration = Annotated[float, Value(parse_duration, _DURATION_EXAMPLES)]
 PositiveDuration = Annotated[float, Value(_not_zero(parse_duration), _DURATION_EXAMPLES)]
+
+
+def quote_text(text: str) -> str:
+    """Return a text as YAML that is read as a text, of YAML 1.1 too."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXTS:
+        return text
+    return json.dumps(text, ensure_ascii=False)
 
 
 class Place(NamedTuple):
@@ -279,6 +283,8 @@ class _Decoder:
         if structs and isinstance(node, yaml.MappingNode):
             chosen = structs[0] if len(structs) == 1 else self._tagged(node, structs, key)
             return None if chosen is None else self.struct(node, chosen, key, structs)
+        if structs and NoneType in get_args(type_) and node.tag.endswith(":null"):
+            return None  # a section without keys
         items = [get_args(member)[0] for member in members if get_origin(member) is tuple]
         if items and isinstance(node, yaml.SequenceNode):
             numbered = enumerate(node.value)
@@ -387,7 +393,10 @@ def _members(type_: object) -> list[object]:
 def _convert(value: object, member: object) -> object:
     """Return a value as one member of a union; raise ValueError if it is none."""
     if get_origin(member) is Annotated:
-        return get_args(member)[1].parse(value)
+        try:
+            return get_args(member)[1].parse(value)
+        except ConfigError as exc:  # of a type that flags have too
+            raise ValueError(exc) from None
     if get_origin(member) is tuple:
         raise ValueError
     if _is_struct(member):

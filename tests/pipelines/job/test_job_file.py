@@ -103,9 +103,9 @@ def test_a_flag_precedes_a_variable_and_that_the_file(tmp_path: Path) -> None:
     assert [job.origins[key].replace(f"{tmp_path}/", "") for key in shown] == [
         "flag --jobs",
         "environment FEEDFERRY_CHUNK_MAX_BYTES",
-        "job.yaml:13",
+        "job.yaml:13:18",
         "default",
-        "job.yaml:3",
+        "job.yaml:3:19",
     ]
 
 

@@ -68,7 +68,7 @@ def test_all_errors_are_reported_with_line_and_column() -> None:
         "s.yaml:3:14: ports[0].number: 'x'; expected an integer",
         "s.yaml:4:5: ports[1]: 'ftp'; expected keys and values: number",
         "s.yaml:5:7: mode: 'slow'; expected fast or safe or keys and values: number",
-        "s.yaml:6:7: wait: 7; expected a duration such as 90s",
+        "s.yaml:6:7: wait: '7'; expected a duration such as 200ms, 90s, 2h, 1h30m or 1d",
         "s.yaml:1:1: host: missing; expected a value",
     ]
 

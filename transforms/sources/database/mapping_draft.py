@@ -1,12 +1,11 @@
 """Draft a mapping file for a table from the names of its columns, for a person to edit."""
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_NOT_TEXTS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "all"))
+from transforms.sources.yaml_structs import quote_text
+
 _TITLES = ("title", "name", "subject", "headline")
 _DOCUMENTS = ("body", "content", "text", "document", "html", "article", "message")
 _LINKS = ("url", "uri", "link", "href")
@@ -76,25 +75,25 @@ def draft_mapping(
     host = re.sub(r"[^a-z0-9]+", "-", table.lower()).strip("-") or "rows"
     template = f"https://{host}.example.com/" + "/".join(f"{{{name}}}" for name in key)
     return _DRAFT.format(
-        connection=_quote(connection),
-        table=_quote(table),
-        schema="" if schema is None else f"schema: {_quote(schema)}\n",
+        connection=quote_text(connection),
+        table=quote_text(table),
+        schema="" if schema is None else f"schema: {quote_text(schema)}\n",
         key_note=key_note,
-        key=", ".join(map(_quote, key)),
+        key=", ".join(map(quote_text, key)),
         url_note="The column with the URL of each document."
         if link
         else "The URL of each document: replace the host. Values are percent-encoded.",
-        url=f"{{column: {_quote(link)}}}" if link else _quote(template),
-        content=f"content: {{column: {_quote(document)}}}"
+        url=f"{{column: {quote_text(link)}}}" if link else quote_text(template),
+        content=f"content: {{column: {quote_text(document)}}}"
         if document
         else "# content: {column: body}",
         fields="\n".join(
-            f"{field}: {_quote(name)}" if name else f"# {field}: column"
+            f"{field}: {quote_text(name)}" if name else f"# {field}: column"
             for field, names in (("title", _TITLES), ("modified", _TIMES))
             for name in [_find(columns, names)]
         ),
         columns="\n".join(map(_describe, columns)),
-        timestamp=_quote(_find(columns, _TIMES) or "updated_at"),
+        timestamp=quote_text(_find(columns, _TIMES) or "updated_at"),
     )
 
 
@@ -107,10 +106,3 @@ def _find(columns: Iterable[TableColumn], names: Sequence[str]) -> str | None:
     """Return the column with the first of these names."""
     by_name = {column.name.lower(): column.name for column in columns}
     return next((by_name[name] for name in names if name in by_name), None)
-
-
-def _quote(text: str) -> str:
-    """Return a text as YAML that is read as a text."""
-    if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXTS:
-        return text
-    return json.dumps(text, ensure_ascii=False)

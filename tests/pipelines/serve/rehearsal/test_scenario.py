@@ -235,7 +235,7 @@ def test_a_file_with_an_error_is_refused(tmp_path: Path, text: str, expected: st
         ),
         (
             "{after: 10x, status: 500}",
-            "after: '10x'; expected a duration such as 200ms, 90s or 2h",
+            "after: '10x'; expected a duration such as 200ms, 90s, 2h, 1h30m or 1d",
         ),
         (
             "{after: 1m, until: 30s, status: 500}",

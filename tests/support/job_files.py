@@ -1,0 +1,65 @@
+"""The examples of job files in the docs, and the reference of their keys."""
+
+import re
+from collections.abc import Iterator
+
+from pipelines.job.job_keys import SECTIONS, TYPES, JobKey, job_keys, types_of
+from support.runs import ROOT
+
+PAGE = ROOT / "docs" / "job-file.md"
+MARK = "<!-- pytest tests/pipelines/job/test_job_text.py --accept writes everything below -->\n"
+_EXAMPLE = re.compile(r'```yaml title="([\w-]+)\.yaml"\n(.*?)```', re.DOTALL)
+
+
+def examples() -> dict[str, str]:
+    """Return the job files of the page, by their names."""
+    return dict(_EXAMPLE.findall(PAGE.read_text("utf-8").partition(MARK)[0]))
+
+
+def reference() -> str:
+    """Return the part of the page that lists all keys."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    for section, meaning in SECTIONS.items():
+        keys = [key for path, key in job_keys().items() if path.partition(".")[0] == section]
+        if not keys:
+            continue
+        head = "| key | value | default | flag | variable | meaning |"
+        yield from ("", f"### {section}", "", meaning, "", head, "|---|---|---|---|---|---|")
+        for key in keys:
+            declared = key.declared
+            default = "required" if key.is_required else declared.default_text or "none"
+            if declared.is_switch:
+                default = declared.default_text or str(declared.default).lower()
+            flag = key.flag_name and f"`{key.flag_name}`"
+            cells = (
+                f"`{key.path}`",
+                _value(key),
+                default,
+                flag,
+                key.variable and f"`{key.variable}`",
+            )
+            row = (*cells, declared.flag.help + _types(key))
+            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+def _value(key: JobKey) -> str:
+    schema = key.declared.value.schema
+    choices = types_of(key.path.removesuffix(".type")) if key.path.endswith(".type") else None
+    if key.declared.is_switch:
+        choices = ("true", "false")
+    elif "enum" in schema:
+        choices = tuple(key.declared.metavar.split("|"))
+    text = ", ".join(f"`{one}`" for one in choices or ()) or key.declared.metavar
+    return f"list of {text}" if key.is_list else text
+
+
+def _types(key: JobKey) -> str:
+    section = key.path.partition(".")[0]
+    if section not in TYPES or key.path.endswith(".type"):
+        return ""
+    types = [type_ for type_ in types_of(section) if key.fits(type_)]
+    names = ", ".join(f"`{type_}`" for type_ in types)
+    return "" if len(types) == len(types_of(section)) else f" Only for {names}."
