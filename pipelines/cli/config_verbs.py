@@ -60,4 +60,39 @@ def render(job: str, *, origins: bool, **words: object) -> int:
     return 0
 
 
-COMMANDS: tuple[click.Command, ...] = (config,)
+@click.command(short_help="Write a first job file or mapping file.")
+@click.option("--source", metavar="INPUT|URL", help="What a job reads: an input of convert.")
+@click.option("--target", metavar="URL|FORMAT", help="The appliance, or the format to write.")
+@click.option("-o", "--output", metavar="FILE", help="File to write.  [default: stdout]")
+@click.option("--from", "from_format", metavar="database", help="Print a mapping file for URL.")
+@click.argument("connection", metavar="[URL]", required=False)
+@click.option("--table", metavar="NAME", help="Table to read.  [default: the only one]")
+@click.option("--schema", metavar="NAME", help="Database schema of the table.")
+def init(
+    source: str | None, target: str | None, output: str | None, connection: str | None, **words: str
+) -> int:
+    """Write a first job file by looking at the input, to be edited and given to run.
+
+    The source is a file, folder, glob or URL of feeds or documents, a spool, a mapping file, a
+    programs file, or the SQLAlchemy URL of a database. With --from database, a mapping file for URL
+    is printed instead. The password in a URL is a reference, as in
+    postgresql+psycopg://reader:${env:PGPASSWORD}@db.example.com/people.
+
+    \b
+    Examples:
+      feedferry init --source archive/ -o job.yaml \\
+          --target http://search.example.com/texis/dowalk/recvdata.xml
+      feedferry init --source ./pdfs --target gsa-feed > pdfs.yaml
+      feedferry init --source sqlite:///people.db --target gsa-feed -o job.yaml
+      feedferry init --from database sqlite:///people.db > people.yaml
+    """
+    if connection is not None:
+        from pipelines.inspect.init_mapping import run
+
+        return run(connection, **words)
+    from pipelines.inspect.init_job import write_job
+
+    return write_job(source, target, output, table=words["table"], schema=words["schema"])
+
+
+COMMANDS: tuple[click.Command, ...] = (config, init)

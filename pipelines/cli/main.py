@@ -201,26 +201,6 @@ def plan(**words: object) -> int:
     return run(words)
 
 
-@feedferry.command(short_help="Print a first mapping file for a database.")
-@click.option("--from", "from_format", metavar="database", help="Kind of the source.")
-@click.argument("connection", metavar="URL")
-@click.option("--table", metavar="NAME", help="Table to read.  [default: the only one]")
-@click.option("--schema", metavar="NAME", help="Database schema of the table.")
-def init(connection: str, **words: str | None) -> int:
-    """Print a first mapping file for a database, to be edited and given to convert.
-
-    URL is an SQLAlchemy URL. Its password is a reference, as in
-    postgresql+psycopg://reader:${env:PGPASSWORD}@db.example.com/people.
-
-    \b
-    Examples:
-      feedferry init --from database sqlite:///people.db > people.yaml
-    """
-    from pipelines.inspect.init_mapping import run
-
-    return run(connection, **words)
-
-
 @feedferry.command(cls=Verb, flags=_flags_of, short_help="Count the records in files.")
 def inspect(**words: object) -> int:
     """Count the records in files: how many of each kind, how large, and who may see them.

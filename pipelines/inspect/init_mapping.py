@@ -12,9 +12,20 @@ from transforms.sources.database.mapping_draft import TableColumn, draft_mapping
 
 
 def run(connection: str, *, from_format: str | None, table: str | None, schema: str | None) -> int:
-    """Print the draft; raise ConfigError unless a table is named or there is only one."""
+    """Print the draft for a table."""
     if from_format not in (None, DATABASE):
         raise ConfigError(f"--from {from_format}: not for init; expected {DATABASE}")
+    click.echo(draft_for(connection, table=table, schema=schema)[1], nl=False)
+    return 0
+
+
+def draft_for(
+    connection: str, *, table: str | None = None, schema: str | None = None
+) -> tuple[str, str]:
+    """Return the name of a table and its draft.
+
+    Raises ConfigError unless a table is named or there is only one.
+    """
     try:
         check_connection(connection)
     except ValueError as exc:
@@ -31,9 +42,7 @@ def run(connection: str, *, from_format: str | None, table: str | None, schema: 
             for column in inspector.get_columns(name, schema)
         ]
         key = inspector.get_pk_constraint(name, schema)["constrained_columns"]
-    draft = draft_mapping(columns, connection=connection, table=name, schema=schema, key=key)
-    click.echo(draft, nl=False)
-    return 0
+    return name, draft_mapping(columns, connection=connection, table=name, schema=schema, key=key)
 
 
 def _only_table(inspector: sa.Inspector, schema: str | None) -> str:
