@@ -377,8 +377,8 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
         Flag(
             "List of known rejects, which do not count as new.",
             _RUN,
+            PATH,
             key="rejects.accepted",
-            metavar="FILE",
             affects_output=False,
         ),
     ] = None

@@ -137,8 +137,8 @@ def _look_at(name: str) -> InputSketch:
         spans = list_spans(options, stdin_copy=Path(folder, "stdin"))
         source = source_of(spans[0])
         if source is TREE and "://" not in name:
-            count = sum(len(names) for _, _, names in os.walk(name))
-            return InputSketch(type=TREE.name, path=name, note=f"A folder of {count:,} files.")
+            files = sum(len(names) for _, _, names in os.walk(name))
+            return InputSketch(type=TREE.name, path=name, note=f"A folder of {files:,} files.")
         if source in (TREE, SPOOLS):
             return InputSketch(type=source.name, path=name, note=f"{source.title}.".capitalize())
         formats = {span.format for span in spans if find_format(span.format)}

@@ -32,7 +32,7 @@ from transforms.sources.secrets import (
     check_references,
     resolve,
 )
-from transforms.sources.yaml_structs import Place, decode_located, read_text
+from transforms.sources.yaml_structs import ValuePlace, decode_located, read_text
 
 _TOP_KEY = re.compile(r"^(version|job|source|target)[ \t]*:", re.MULTILINE)
 _FLAG = re.compile(r"(?<![\w-])(?:--?[a-z][a-z-]*|INPUT)(?![\w-])")
@@ -102,12 +102,12 @@ def _read_settings(path: Path, environment: Mapping[str, str]) -> dict[str, Sett
     return settings
 
 
-def _place_of(key: str, places: Mapping[str, Place]) -> Place:
+def _place_of(key: str, places: Mapping[str, ValuePlace]) -> ValuePlace:
     """Return the place of a key, or of the section that was written as one value."""
     return places.get(key) or places[key.rpartition(".")[0]]
 
 
-def _located(setting: Setting, path: Path, place: Place) -> Setting:
+def _located(setting: Setting, path: Path, place: ValuePlace) -> Setting:
     return msgspec.structs.replace(setting, origin=f"{path}:{place.line}:{place.column}")
 
 

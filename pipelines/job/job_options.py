@@ -30,7 +30,14 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where a job keeps its runs, and for how long; `None` means not stated."""
 
     name: Annotated[
-        str, Flag("Name of the job, and of the folder of its runs.", _RUN, _JOB, key="job")
+        str,
+        Flag(
+            "Name of the job, and of the folder of its runs.",
+            _RUN,
+            _JOB,
+            names=("NAME",),  # only in a file
+            key="job",
+        ),
     ]
     keep_runs: Annotated[
         int | None,

@@ -128,7 +128,7 @@ def quote_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-class Place(NamedTuple):
+class ValuePlace(NamedTuple):
     """A line and a column of a file, from 1."""
 
     line: int
@@ -140,7 +140,7 @@ class Decoded(NamedTuple, Generic[_Content]):
 
     content: _Content | None
     errors: Sequence[str]
-    places: Mapping[str, Place]
+    places: Mapping[str, ValuePlace]
 
 
 def read_yaml(path: Path, type_: type[_T]) -> _T:
@@ -215,8 +215,8 @@ def _explain(text: str, exc: yaml.MarkedYAMLError) -> str:
     )
 
 
-def _place(mark: yaml.Mark) -> Place:
-    return Place(mark.line + 1, mark.column + 1)
+def _place(mark: yaml.Mark) -> ValuePlace:
+    return ValuePlace(mark.line + 1, mark.column + 1)
 
 
 class _Decoder:
@@ -226,7 +226,7 @@ class _Decoder:
         self._loader = loader
         self._name = name
         self.errors: list[str] = []
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, ValuePlace] = {}
 
     def structs(self, node: yaml.Node | None, type_: type[_T]) -> tuple[_T, ...] | None:
         if not isinstance(node, yaml.SequenceNode):
