@@ -114,6 +114,6 @@ def test_a_plan_says_what_the_run_then_does(tmp_path: Path) -> None:
 
 
 def account_lines(text: str) -> list[str]:
-    """Return the lines with actions, totals, losses and rejects."""
-    names = ("ADD", "DELETE", "total", "loss", "rejects", "filtered")
+    """Return the lines with actions, losses, rejects and filtered records."""
+    names = ("ADD", "DELETE", "loss", "reject", "filtered")
     return [line for line in text.splitlines() if line.startswith(names)]

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from schemas.account import Account
 from schemas.check import Check
+from schemas.errors import ConfigError
 from schemas.span import Span
 from transforms.formats.base import ReadResult
 from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest, SpanSize
@@ -60,9 +61,13 @@ class DatabaseSource(Source[RowMapping]):
         from transforms.sources.database.plan import plan_rows
         from transforms.sources.database.table import open_table
 
-        table, path = open_table(run.config), run.options.state
-        with nullcontext() if path is None else open_state(Path(path)) as state:
-            yield from plan_rows(table, state, run).spans
+        path = run.options.state
+        try:
+            table = open_table(run.config)
+            with nullcontext() if path is None else open_state(Path(path)) as state:
+                yield from plan_rows(table, state, run).spans
+        except ConfigError as exc:
+            raise ConfigError(f"{run.span.source}: {exc}") from exc
 
     def weigh(self, span: Span) -> int:
         from transforms.sources.database.read import range_of
