@@ -2,12 +2,9 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from pipelines.rejects.run_rejects import RejectFilter
 
 _FILTERS = (
     click.option("--code", "codes", metavar="CODE", multiple=True, help="Only rejects of a code."),
@@ -52,14 +49,14 @@ def list_(
       feedferry rejects list out
       feedferry rejects list nightly.yaml --code malformed --format json
     """
-    from pipelines.rejects.run_rejects import as_json_line, rejects_of
+    from pipelines.rejects.run_rejects import RejectFilter, as_json_line, rejects_of
     from pipelines.rejects.tables import reject_table
 
     known = Path(accepted_rejects) if accepted_rejects else None
     found = (
         reject
         for run in runs
-        for reject in rejects_of(_find(run, run_id), _filter(filters), known_path=known)
+        for reject in rejects_of(_find(run, run_id), RejectFilter(**filters), known_path=known)
     )
     for line in map(as_json_line, found) if report_format == "json" else reject_table(found):
         click.echo(line)
@@ -105,9 +102,11 @@ def accept(run: str, output: str | None, **filters: Any) -> int:
       feedferry rejects accept out -o known-rejects.txt
       feedferry rejects accept nightly.yaml --code content-too-large
     """
-    from pipelines.rejects.run_rejects import accept_rejects
+    from pipelines.rejects.run_rejects import RejectFilter, accept_rejects
 
-    path, count = accept_rejects(_find(run), _filter(filters), Path(output) if output else None)
+    path, count = accept_rejects(
+        _find(run), RejectFilter(**filters), Path(output) if output else None
+    )
     click.echo(f"{path}: {count:,} added")
     return 0
 
@@ -116,12 +115,6 @@ def _find(run: str, run_id: str | None = None) -> Path:
     from pipelines.job.folders import find_home, find_run
 
     return find_run(str(find_home(run) / run_id)) if run_id else find_run(run)
-
-
-def _filter(words: dict[str, Any]) -> "RejectFilter":
-    from pipelines.rejects.run_rejects import RejectFilter
-
-    return RejectFilter(**words)
 
 
 COMMANDS: tuple[click.Command, ...] = (rejects,)

@@ -48,7 +48,7 @@ RUN_LOG = "run.log"
 _log = logging.getLogger(__name__)
 
 
-class _Report(msgspec.Struct):
+class _ExitCode(msgspec.Struct):
     """The only part of a report that a resumed run needs."""
 
     exit_code: int
@@ -96,7 +96,7 @@ class JobRun:
                 convert(self._conversion)
             self._save(phase=Phase.PUSH)
         report = (self.folder / "report.json").read_bytes()
-        exit_code = msgspec.json.decode(report, type=_Report).exit_code
+        exit_code = msgspec.json.decode(report, type=_ExitCode).exit_code
         if self.record.phase is Phase.PUSH:
             push_code, message = self._push()
             exit_code = push_code or exit_code

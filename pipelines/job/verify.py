@@ -23,7 +23,7 @@ class _Account(msgspec.Struct):
     written: dict[str, int]
 
 
-class _Report(msgspec.Struct):
+class _WrittenCounts(msgspec.Struct):
     account: _Account
 
 
@@ -42,7 +42,7 @@ def verify(root: Path, settings: PushSettings, options: ConvertOptions) -> int:
     records = [outcome for outcome in outcomes if not is_added_update(outcome.chunk)]
     accepted = sum(outcome.accepted for outcome in records)
     refused = sum(outcome.refused for outcome in records)
-    report = msgspec.json.decode((root / "report.json").read_bytes(), type=_Report)
+    report = msgspec.json.decode((root / "report.json").read_bytes(), type=_WrittenCounts)
     written = sum(report.account.written.values())
     if written != accepted + refused:
         raise BalanceError(
