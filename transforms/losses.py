@@ -1,159 +1,49 @@
 """What a conversion cannot carry, found by running the adapters on sample records.
 
-Each sample is a document with one more field, or a record of another kind. Where the source is a
-format too, the sample is first written in that format and read again, so that only what its files
-can hold is examined.
+Each sample is a document with one more field, or a record of another kind; they are in
+`samples.jsonl`. Where the source is a format, the sample is first written in that format and read
+again, so that only what its files can hold is examined.
 """
 
 import enum
 import io
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
 from itertools import chain
 
 import msgspec
 from msgspec.structs import asdict, replace
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import FormatError, RecordError
 from schemas.feed import INCREMENTAL, METADATA_AND_URL, Feed
-from schemas.membership import Member, Membership, RecordOrMembership
+from schemas.membership import Membership, RecordOrMembership
 from schemas.notice import REFUSED, Loss
-from schemas.record import (
-    Action,
-    Anchor,
-    Arrival,
-    Authmethod,
-    Content,
-    Crawl,
-    Extra,
-    Field,
-    History,
-    Meta,
-    Record,
-    Scoring,
-)
+from schemas.record import Crawl, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.adapt import Target, adapt, adapt_membership
-from transforms.formats import Format, WriteOptions, find_format, write_all
+from transforms.formats import NATIVE, Format, WriteOptions, find_format, write_all
 from transforms.formats.base import Outcome
 from transforms.normalize import normalize
 
-_URL = "http://www.example.com/reports/2026.pdf"
-_NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-_JOE = Principal(name="joe", scope=Scope.USER, access=Access.PERMIT, namespace="ldap")
-_SALES = Principal(
-    name="sales", scope=Scope.GROUP, access=Access.DENY, case_sensitive=False, unqualified=True
-)
-_ACL = Acl(
-    inheritance=Inheritance.PARENT_OVERRIDES,
-    inherit_from="http://www.example.com/reports/",
-    inherit_fragment="shared",
-    principals=(_JOE, _SALES),
-)
-
-DOCUMENT = Record(
-    url=_URL,
-    action=Action.ADD,
-    arrival=Arrival.PUSHED,
-    content=Content(b"%PDF-1.7"),
-    mimetype="application/pdf",
-)
-CRAWLED = Record(url=_URL, action=Action.ADD, arrival=Arrival.CRAWLED)
-
-FULL = replace(
-    DOCUMENT,
-    charset="windows-1252",
-    size=8,
-    title="Report",
-    description="A report",
-    keywords="report, 2026",
-    body="the text of the report",
-    categories=("reports",),
-    metadata=(
-        Meta("author", "Ann"),
-        Meta("photo", "", b"\xff\xd8"),
-        Meta("empty", ""),
-        Meta("lines", "one\ntwo"),
-        Meta("google:aclusers", "joe"),
-    ),
-    fields=(Field("price", ("10",)), Field("price", ("10",), namespace="urn:example:prices")),
-    modified=_NOON,
-    visited=_NOON,
-    next_check=_NOON,
-    acl=_ACL,
-    overwrite_acls=False,
-    crawl=Crawl(
-        lock=True,
-        crawl_immediately=True,
-        crawl_once=True,
-        authmethod=Authmethod.NEGOTIATE,
-        pagerank=99,
-        feedrank=50,
-        scoring=Scoring.WEB,
-        secure=True,
-        no_index=True,
-        no_follow=True,
-        no_archive=True,
-        display_url="http://www.example.com/shown",
-        anchors=(Anchor("http://www.example.com/", "home"),),
-    ),
-    history=History(
-        download_seconds=0.5,
-        depth=2,
-        views=3,
-        clicks=4,
-        click_ratio=0.5,
-        popularity=5,
-        references=("http://www.example.com/",),
-        errors=("timeout",),
-    ),
-    extras=(
-        Extra("record/@note", "1"),
-        Extra("Item/note", "<note>1</note>"),
-        Extra("stream/note=", "1"),
-    ),
-)
-"""A document in which every field is set."""
-
+DOCUMENT = "document with content"
+CRAWLED = "URL to be crawled"
 GROUP = "group with members"
+EVERY_FIELD = "every field"
+"""Names of samples."""
+
 ANY_DOCUMENT = "documents of any kind"
 
-KINDS: dict[str, RecordOrMembership] = {
-    "document with content": DOCUMENT,
-    "document with text only": replace(DOCUMENT, content=None, body="the text of the report"),
-    "document without MIME type": replace(DOCUMENT, url=f"{_URL}/download", mimetype=None),
-    "URL to be crawled": CRAWLED,
-    "document id, not a URL": replace(DOCUMENT, url="reports/2026"),
-    "update of metadata": Record(
-        url=_URL, action=Action.UPDATE, metadata=FULL.metadata[:1], mimetype="application/pdf"
-    ),
-    "update of single fields": Record(url=_URL, action=Action.UPDATE, title="Report"),
-    "deletion": Record(url=_URL, action=Action.DELETE),
-    "deletion by pattern": Record(
-        url="http://www.example.com/reports/*", action=Action.DELETE_PATTERN
-    ),
-    "deletion of a whole host": Record(
-        url="http://www.example.com/*", action=Action.DELETE_PATTERN
-    ),
-    "update of the search indexes": Record(url="", action=Action.UPDATE_INDEX),
-    "ACL without a document": Record(
-        url="http://www.example.com/reports/",
-        action=Action.UPDATE,
-        acl=Acl(principals=(replace(_JOE, namespace=None),), alone=True),
-    ),
-    "answer of an authorizer": Record(
-        url=_URL,
-        action=Action.UPDATE,
-        extras=(Extra("stream/username", "joe"), Extra("stream/authz-status", "PERMIT")),
-    ),
-    GROUP: Membership(
-        group=Member(name="sales", scope=Scope.GROUP, namespace="ldap"),
-        members=(Member(name="joe", scope=Scope.USER, namespace="ldap"),),
-    ),
-}
-"""A record of each kind."""
+
+@cache
+def samples() -> Mapping[str, RecordOrMembership]:
+    """Return a record of each kind, and a document in which every field is set, by their names."""
+    with files("transforms").joinpath("samples.jsonl").open("rb") as stream:
+        return {
+            record.provenance.source: replace(record, provenance=Provenance())
+            for record in _kept(NATIVE.read(stream))
+        }
 
 
 class Effect(enum.Enum):
@@ -245,7 +135,11 @@ class _Source:
 
 def _kind_rows(source: _Source, target: Target) -> Iterator[LossRow]:
     """Yield what happens to each kind of record; documents that are all rejected are one row."""
-    held = {name: record for name, record in KINDS.items() if source.holds(record)}
+    held = {
+        name: record
+        for name, record in samples().items()
+        if name != EVERY_FIELD and source.holds(record)
+    }
     outcomes = {
         name: _adapt(item, target) for name, record in held.items() for item in source.read(record)
     }
@@ -253,7 +147,7 @@ def _kind_rows(source: _Source, target: Target) -> Iterator[LossRow]:
     usual: set[str] = set()
     for name, (results, losses) in outcomes.items():
         more = tuple(loss for loss in losses if loss.field not in usual)
-        if held[name] is DOCUMENT:
+        if name == DOCUMENT:
             usual = {loss.field for loss in losses}
         if name == GROUP or len(codes) > 1 or None in codes:
             yield from _rows(name, results, more)
@@ -263,8 +157,9 @@ def _kind_rows(source: _Source, target: Target) -> Iterator[LossRow]:
 
 def _field_rows(source: _Source, target: Target) -> Iterator[LossRow]:
     """Yield the fields of a document that are lost, unless its kind is not held at all."""
-    base = next((base for base in (DOCUMENT, CRAWLED) if source.holds(base)), None)
-    if base is None:
+    bases = (samples()[name] for name in (DOCUMENT, CRAWLED))
+    base = next((base for base in bases if source.holds(base)), None)
+    if not isinstance(base, Record):
         return
     outcomes, losses = _adapt(base, target)
     if isinstance(outcomes[0], Reject):
@@ -286,9 +181,10 @@ def _states(record: Record, name: str) -> bool:
 
 
 def field_samples(document: Record) -> Iterator[tuple[str, Record]]:
-    """Yield the document with one more field of FULL, for each field and each of its values."""
-    for name, value in asdict(FULL).items():
-        if value == getattr(DOCUMENT, name):
+    """Yield the document with one more field, for each field and each of its sample values."""
+    usual = asdict(samples()[DOCUMENT])
+    for name, value in asdict(samples()[EVERY_FIELD]).items():
+        if value == usual[name]:
             continue
         if name == "crawl":
             for hint, stated in asdict(value).items():

@@ -7,7 +7,7 @@ from schemas.record import Action, Crawl, History, Record
 from support.runs import ROOT
 from transforms.adapt import Target
 from transforms.formats import FORMATS
-from transforms.losses import FULL, KINDS, Effect, LossRow, field_samples, loss_table
+from transforms.losses import EVERY_FIELD, Effect, LossRow, field_samples, loss_table, samples
 
 PAGE = ROOT / "docs" / "losses.md"
 WRITTEN = [format_.name for format_ in FORMATS if format_.encoder]
@@ -80,7 +80,9 @@ def _line(row: LossRow, sources: list[str]) -> str:
 
 
 def test_the_sample_states_every_field_of_a_record() -> None:
-    parts = (FULL, FULL.crawl or Crawl(), FULL.history or History())
+    full = samples()[EVERY_FIELD]
+    assert isinstance(full, Record)
+    parts = (full, full.crawl or Crawl(), full.history or History())
     missing = [
         name
         for part in parts
@@ -88,7 +90,7 @@ def test_the_sample_states_every_field_of_a_record() -> None:
         if value in (None, ()) and name != "provenance"
     ]
     assert missing == []
-    sampled = {name for name, _ in field_samples(FULL)}
+    sampled = {name for name, _ in field_samples(full)}
     assert {name.replace("-", "_") for name in sampled} == {
         *Record.__struct_fields__,
         *Crawl.__struct_fields__,
@@ -96,7 +98,7 @@ def test_the_sample_states_every_field_of_a_record() -> None:
 
 
 def test_there_is_a_sample_of_each_action() -> None:
-    assert {str(record.action.value) for record in KINDS.values()} == {
+    assert {str(record.action.value) for record in samples().values()} == {
         *(action.value for action in Action),
         "MEMBERSHIP",
     }
