@@ -39,6 +39,13 @@ def check_next_run_sends_nothing(job: TreeJob, appliance: Served) -> None:
     assert appliance.arrivals() == before
 
 
+def kill_before_the_state(job: TreeJob) -> None:
+    """Run until everything is pushed, and kill it before it updates the state."""
+    with closing(sqlite3.connect(job.home / "state", isolation_level=None)) as state:
+        state.execute("BEGIN IMMEDIATE")  # so that the run waits for it
+        job.kill_when(lambda: job.records()[-1].phase is Phase.REMEMBER, *SMALL)
+
+
 def test_a_run_killed_while_it_converts_continues_with_the_next_span(
     job: TreeJob, appliance: Served
 ) -> None:
@@ -69,15 +76,57 @@ def test_a_run_killed_before_its_state_is_updated_only_updates_it(
 ) -> None:
     assert job.run(*SMALL).returncode == 0
     job.write("0007.txt", "changed")
-    with closing(sqlite3.connect(job.home / "state", isolation_level=None)) as state:
-        state.execute("BEGIN IMMEDIATE")  # so that the run waits for it
-        job.kill_when(lambda: job.records()[-1].phase is Phase.REMEMBER, *SMALL)
+    kill_before_the_state(job)
     before = appliance.arrivals()
     (job.folder / "docs").rename(job.folder / "gone")  # the source is not needed any more
     resumed = job.run(*SMALL)
     assert (resumed.returncode, job.records()[-1].phase) == (0, Phase.DONE)
     (job.folder / "gone").rename(job.folder / "docs")
     assert appliance.arrivals() == before
+    check_next_run_sends_nothing(job, appliance)
+
+
+ROWS = """\
+version: 1
+job: people
+source: {type: database, mapping: mapping.yaml}
+target: {type: gsa-feed, datasource: people, url: URL}
+"""
+MAPPING = """\
+connection: sqlite:///people.db
+table: people
+url: "http://db.example.com/{id}"
+content: {column: body}
+mimetype: text/plain
+metadata: [{column: name, separator: ";"}, all]
+acl: {users: name, inherit_from: "http://db.example.com/acl/{id}"}
+incremental: {timestamp: updated, lag: 0s, deletes: compare}
+"""
+
+
+def test_rows_of_a_run_killed_before_its_state_is_updated_are_not_sent_again(
+    tmp_path: Path, appliance: Served
+) -> None:
+    job = TreeJob(tmp_path / "job", appliance.url, documents=0)
+    (job.folder / "people.yaml").write_text(ROWS.replace("URL", appliance.url))
+    (job.folder / "mapping.yaml").write_text(MAPPING)
+    with closing(sqlite3.connect(job.folder / "people.db")) as database, database:
+        database.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, name, body, updated)")
+        rows = [(number, f"n{number};x", "text", "2026-11-20") for number in range(50)]
+        database.executemany("INSERT INTO people VALUES (?, ?, ?, ?)", rows)
+    assert job.run().returncode == 0
+    with closing(sqlite3.connect(job.folder / "people.db")) as database, database:
+        database.execute("DELETE FROM people WHERE id = 7")
+        database.execute(
+            "UPDATE people SET body = 'new', updated = '2026-11-21 08:00:00' WHERE id = 1"
+        )
+    kill_before_the_state(job)
+    before = appliance.arrivals()
+    (job.folder / "people.db").rename(job.folder / "gone.db")
+    assert job.run().returncode == 0
+    (job.folder / "gone.db").rename(job.folder / "people.db")
+    assert appliance.arrivals() == before
+    assert len(appliance.urls()) == 49
     check_next_run_sends_nothing(job, appliance)
 
 
