@@ -19,7 +19,7 @@ def _run_flags(_verb: str) -> list[click.Parameter]:
         click.Argument(["job_file"], metavar="JOB"),
         *click_options(ConvertOptions, omit=omitted, replace={"fresh": FRESH}),
         *click_options(ApplianceOptions, omit=("deadline",), replace={"url": PUSH_TO}),
-        *click_options(JobOptions),
+        *click_options(JobOptions, omit=("job",)),
         *click_options(RunOptions),
     ]
 

@@ -33,6 +33,7 @@ from pipelines.convert.run_folder import close_run_folder, find_work
 from pipelines.convert.state_update import remember
 from pipelines.job.folders import abandon, new_run_id, next_generation, runs_of
 from pipelines.job.job import Job
+from pipelines.job.job_text import render
 from pipelines.job.retention import remove_runs, runs_to_remove
 from pipelines.job.run_options import RunOptions
 from pipelines.job.verify import verify
@@ -41,9 +42,11 @@ from pipelines.report.metrics import write_metrics
 from pipelines.report.run_report import write_report
 from schemas.errors import ConfigError, FatalError
 from schemas.run_record import Phase, RunRecord
+from transforms.storage.atomic import whole_file
 from transforms.storage.lock import Lock
 from transforms.storage.run_record import write_run
 
+CONFIG = "config.rendered.yaml"
 RUN_LOG = "run.log"
 _log = logging.getLogger(__name__)
 
@@ -171,6 +174,8 @@ def _begin(job: Job, options: RunOptions, locks: ExitStack) -> JobRun:
     _check_disk(conversion)
     record = RunRecord(id=folder.name, job=job.name, started_at=datetime.now(UTC))
     record = write_run(folder, next_generation(job.home.parent, record))
+    with whole_file(folder / CONFIG) as stream:
+        stream.write(render(job).encode())
     return JobRun(job, options, record, conversion)
 
 

@@ -55,6 +55,7 @@ def test_each_run_sends_what_has_changed_and_leaves_its_folder(
     assert (first.generation, second.generation, second.attempts) == (1, 2, 1)
     assert {path.name for path in (job.home / second.id).iterdir()} >= {
         *("chunks", "manifest.jsonl", "push", "report.html", "report.json", "run.json"),
+        "config.rendered.yaml",
     }
     assert sorted(path.name for path in job.home.iterdir()) == [
         *(first.id, second.id, "index.html", "lock", "state"),
