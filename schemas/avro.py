@@ -68,11 +68,11 @@ _FLAG = (b"\x00", b"\x01")
 _STATED_FLAG = {None: _NULL, False: _VALUE + b"\x00", True: _VALUE + b"\x01"}
 
 
-_LOW = tuple(bytes((low & 0x7F | 0x80, low >> 7 | 0x80)) for low in range(1 << 14))
+_ENDS = tuple(bytes((byte,)) for byte in range(1 << 7))
+_MORE = tuple(bytes((byte,)) for byte in range(1 << 7, 1 << 8))
+_LOW = tuple(low + high for high in _MORE for low in _MORE)
 """Encodings of the lowest 14 bits of a longer number."""
-_LAST = tuple(
-    bytes((low,)) if low < 0x80 else bytes((low & 0x7F | 0x80, low >> 7)) for low in range(1 << 14)
-)
+_LAST = (*_ENDS, *(low + high for high in _ENDS[1:] for low in _MORE))
 _LENGTHS = _LAST[::2]
 """Encodings of the longs from 0, for callers that avoid a function call."""
 _SHORT = len(_LENGTHS)

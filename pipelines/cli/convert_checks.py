@@ -60,6 +60,8 @@ def docids(options: ConvertOptions) -> Docids:
     source = find_source(options.from_format)
     if (source is not None and source.makes_urls) or (template and _TREE_TEMPLATE.search(template)):
         return Docids()
+    if options.base_url is None and template is None:
+        return Docids()
     flag = "--url-template" if options.base_url is None else "--base-url"
     try:
         return check_docids(Docids(base_url=options.base_url, template=template))

@@ -5,7 +5,7 @@ the time of a `with` block, as a test or a program that uses this package as a l
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from schemas.delivery import Door
@@ -21,16 +21,15 @@ from transforms.formats.base import (
     ReadResult,
     Splitter,
     WriteOptions,
+    deferred,
     write_all,
 )
 from transforms.formats.canonical.formats import AVRO, NATIVE
-from transforms.formats.command_stream.doc_ids import check_docids
 from transforms.formats.command_stream.formats import (
     AUTHORIZER_STREAM,
     LISTER_STREAM,
     RETRIEVER_STREAM,
 )
-from transforms.formats.command_stream.syntax import check_delimiter
 from transforms.formats.gsa.formats import GROUPS_CSV, GSA_FEED, GSA_GROUPS
 from transforms.formats.thunderstone.formats import THUNDERSTONE
 from transforms.formats.unknown_formats import look_of
@@ -66,6 +65,9 @@ __all__ = [
     "sniff",
     "write_all",
 ]
+
+check_delimiter: Callable[[str], str] = deferred("command_stream.syntax:check_delimiter")
+check_docids: Callable[[Docids], Docids] = deferred("command_stream.doc_ids:check_docids")
 
 FORMATS = (
     GSA_FEED,

@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from typing import IO, Any, Protocol
 
 import msgspec
@@ -160,6 +161,19 @@ class Encoder(Protocol):
         return b"".join(records)
 
     def epilog(self) -> bytes: ...
+
+
+def deferred(place: str) -> Any:  # the type is that of the function, which is not known yet
+    """Return a function that imports the function at `MODULE:NAME` when it is first called.
+
+    Codecs take a tenth of a second to load, and most commands need one or two of them.
+    """
+    module, _, name = place.partition(":")
+
+    def call(*args: object, **options: object) -> object:
+        return getattr(import_module(f"transforms.formats.{module}"), name)(*args, **options)
+
+    return call
 
 
 def _keep_whole(

@@ -35,9 +35,9 @@ from schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
 from schemas.span import ContainerHeader, Span
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.canonical import admit
+from transforms.formats.canonical.formats import AVRO_MAGIC
 from transforms.formats.canonical.lookahead import LookaheadReader
 
-MAGIC = b"Obj\x01"
 RECORD = "record"
 MEMBERSHIP = "membership"
 MAX_BLOCK_BYTES = 1 << 30
@@ -286,8 +286,8 @@ def _place(block: _Block, datums: bytes, begin: int, end: int) -> Place:
 
 def open_container(head: bytes, *, source: str) -> Container:
     """Return the header at the beginning of `head`; raise FormatError if there is none."""
-    if not head.startswith(MAGIC):
-        expected = f"an Avro container, which begins with {MAGIC!r}"
+    if not head.startswith(AVRO_MAGIC):
+        expected = f"an Avro container, which begins with {AVRO_MAGIC!r}"
         raise _bad_header(source, repr(head[:4]), expected)
     stream = io.BytesIO(head)
     try:
@@ -308,7 +308,7 @@ def our_header(kind: str) -> bytes:
     """Return the header of a container without compression; it is always the same."""
     stream = io.BytesIO()
     meta = {"avro.codec": b"null", "avro.schema": _published(kind)}
-    header = {"magic": MAGIC, "meta": meta, "sync": our_sync(kind)}
+    header = {"magic": AVRO_MAGIC, "meta": meta, "sync": our_sync(kind)}
     fastavro.schemaless_writer(stream, _HEADER, header)
     return stream.getvalue()
 

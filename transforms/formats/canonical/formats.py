@@ -1,13 +1,13 @@
 """Canonical records without loss: an Avro container, and JSON lines."""
 
-from transforms.formats.base import Format
-from transforms.formats.canonical import avro, jsonl
+from transforms.formats.base import Format, deferred
 
+AVRO_MAGIC = b"Obj\x01"
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
 
 
 def _is_avro(head: bytes) -> bool:
-    return head.startswith(avro.MAGIC)
+    return head.startswith(AVRO_MAGIC)
 
 
 def _is_json(head: bytes) -> bool:
@@ -18,9 +18,9 @@ AVRO = Format(
     name="avro",
     title="canonical records in an Avro container: lossless, for archives",
     matches=_is_avro,
-    read=avro.read,
-    split=avro.cut,
-    encoder=avro.AvroEncoder,
+    read=deferred("canonical.avro:read"),
+    split=deferred("canonical.avro:cut"),
+    encoder=deferred("canonical.avro:AvroEncoder"),
     keeps_everything=True,
     holds_memberships=True,
     has_content_encodings=True,
@@ -33,9 +33,9 @@ NATIVE = Format(
     title="canonical records as JSON lines: lossless, for eyes and diffs",
     matches=_is_json,
     is_common_text=True,
-    read=jsonl.read,
-    split=jsonl.cut,
-    encoder=jsonl.NativeEncoder,
+    read=deferred("canonical.jsonl:read"),
+    split=deferred("canonical.jsonl:cut"),
+    encoder=deferred("canonical.jsonl:NativeEncoder"),
     keeps_everything=True,
     holds_memberships=True,
     has_content_encodings=True,

@@ -34,8 +34,8 @@ from schemas.span import Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import rfc1123
 from transforms.formats.gsa.acl import join_parent, metadata_of
+from transforms.formats.gsa.formats import FEED_NAMES
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
-from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.elements import ElementReader, Grammar
 from transforms.formats.xml.serializer import (
     ExtraMarkup,
@@ -50,9 +50,6 @@ from transforms.formats.xml.serializer import (
     not_xml,
 )
 
-ELEMENT_NAMES = ElementNames(
-    root="gsafeed", records=("record", "acl"), group="group", header="header"
-)
 _ENCODING_NAMES = {Encoding.BASE64: b"base64binary", Encoding.ZLIB_BASE64: b"base64compressed"}
 _ACTION_NAMES = {Action.ADD: None, Action.UPDATE: None, Action.DELETE: "delete"}
 # A look-up in the enum costs ten times as much.
@@ -77,7 +74,7 @@ def read(
     """
     builder = FeedRecordBuilder(span, options)
     grammar = Grammar(
-        names=ELEMENT_NAMES,
+        names=FEED_NAMES,
         build=builder.build,
         quick=builder.quick,
         bulk=builder.bulk,

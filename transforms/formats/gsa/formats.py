@@ -4,19 +4,20 @@ import re
 from functools import partial
 
 from schemas.delivery import Door
-from transforms.formats.base import Format
-from transforms.formats.gsa import adapt_feed, feed, groups, groups_csv
-from transforms.formats.xml.element_names import AMBIGUOUS_CODES
-from transforms.formats.xml.elements import cut_spans
+from transforms.formats.base import Format, deferred
+from transforms.formats.xml.element_names import AMBIGUOUS_CODES, ElementNames
+
+FEED_NAMES = ElementNames(root="gsafeed", records=("record", "acl"), group="group", header="header")
+GROUPS_NAMES = ElementNames(root="xmlgroups", records=("membership",))
 
 GSA_FEED = Format(
     name="gsa-feed",
     title="Google Search Appliance feeds, protocol 7.x and 5.0 (XML)",
-    element_names=feed.ELEMENT_NAMES,
-    read=feed.read,
-    split=partial(cut_spans, feed.ELEMENT_NAMES),
-    encoder=feed.GsaFeedEncoder,
-    adapter=adapt_feed.adapter,
+    element_names=FEED_NAMES,
+    read=deferred("gsa.feed:read"),
+    split=partial(deferred("xml.elements:cut_spans"), FEED_NAMES),
+    encoder=deferred("gsa.feed:GsaFeedEncoder"),
+    adapter=deferred("gsa.adapt_feed:adapter"),
     door=Door.FEED,
     has_content_encodings=True,
     has_record_ends=True,
@@ -26,14 +27,16 @@ GSA_FEED = Format(
     has_web_feeds=True,
 )
 
+_make_groups_encoder = deferred("gsa.groups:GsaGroupsEncoder")
+
 GSA_GROUPS = Format(
     name="gsa-groups",
     title="Google Search Appliance groups feeds (XML)",
-    element_names=groups.ELEMENT_NAMES,
-    read=groups.read,
-    split=partial(cut_spans, groups.ELEMENT_NAMES),
-    encoder=lambda _options: groups.GsaGroupsEncoder(),
-    adapter=adapt_feed.refuse_documents,
+    element_names=GROUPS_NAMES,
+    read=deferred("gsa.groups:read"),
+    split=partial(deferred("xml.elements:cut_spans"), GROUPS_NAMES),
+    encoder=lambda _options: _make_groups_encoder(),
+    adapter=deferred("gsa.adapt_feed:refuse_documents"),
     door=Door.GROUPS,
     holds_documents=False,
     holds_memberships=True,
@@ -54,7 +57,7 @@ GROUPS_CSV = Format(
     title="groups as CSV: group,member,scope[,namespace]",
     matches=_is_groups_csv,
     is_common_text=True,
-    read=groups_csv.read,
+    read=deferred("gsa.groups_csv:read"),
     holds_documents=False,
     holds_memberships=True,
     hole_codes=frozenset({"line-too-long"}),

@@ -35,7 +35,7 @@ from schemas.record import Extra, Provenance, Record
 from schemas.span import ElementContext, Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult
 from transforms.formats.gsa.acl import BLANKS, require_no_text, tag_of
-from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.gsa.formats import GROUPS_NAMES
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement, parse_markup
 from transforms.formats.xml.serializer import (
     ExtraMarkup,
@@ -46,7 +46,6 @@ from transforms.formats.xml.serializer import (
     not_xml,
 )
 
-ELEMENT_NAMES = ElementNames(root="xmlgroups", records=("membership",))
 SCOPES = {scope.value: scope for scope in Scope}
 SENSITIVITIES = {"EVERYTHING_CASE_SENSITIVE": True, "EVERYTHING_CASE_INSENSITIVE": False}
 TYPES = {"UNQUALIFIED": True}
@@ -63,7 +62,7 @@ def read(
     Then yield a FeedHeader for each feed without memberships, and notices.
     """
     builder = MembershipBuilder(span)
-    grammar = Grammar(names=ELEMENT_NAMES, build=builder.build, header=builder.header)
+    grammar = Grammar(names=GROUPS_NAMES, build=builder.build, header=builder.header)
     return ElementReader(stream, grammar, span=span, options=options).read()
 
 

@@ -40,22 +40,20 @@ from schemas.record import Action, Arrival, Extra, Field, History, Meta, Provena
 from schemas.span import Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import local_date
+from transforms.formats.thunderstone.formats import DATATYPES, ELEMENT_NAMES, PARAMETRIC
 from transforms.formats.thunderstone.item_reader import (
     ACTIONS,
     ATTRIBUTE_PLACE,
     CHARSET,
-    DATATYPES,
     ERRORS,
     FIELD_NAME,
     META_SEPARATOR,
-    PARAMETRIC,
     REFS,
     TEXT_PLACE,
     encode_text,
     parse_item,
     parse_item_extras,
 )
-from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement, parse_markup
 from transforms.formats.xml.serializer import (
     ExtraMarkup,
@@ -67,11 +65,6 @@ from transforms.formats.xml.serializer import (
     holds_bytes,
 )
 
-ELEMENT_NAMES = ElementNames(
-    root="ThunderstoneReplication",
-    records=("Item",),
-    prefixes=(("dt", DATATYPES), ("u", PARAMETRIC)),
-)
 _PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 BASE64 = attributes([("dt:dt", "bin.base64")])
 _RESULTS = attributes([("xmlns:dt", DATATYPES)])

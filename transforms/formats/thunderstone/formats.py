@@ -3,19 +3,25 @@
 from functools import partial
 
 from schemas.delivery import Door
-from transforms.formats.base import Format
-from transforms.formats.thunderstone import adapt, dataload
-from transforms.formats.xml.element_names import AMBIGUOUS_CODES
-from transforms.formats.xml.elements import cut_spans
+from transforms.formats.base import Format, deferred
+from transforms.formats.xml.element_names import AMBIGUOUS_CODES, ElementNames
+
+DATATYPES = "urn:schemas-microsoft-com:datatypes"
+PARAMETRIC = "http://www.thunderstone.com/ParametricSearch/1.0/"
+ELEMENT_NAMES = ElementNames(
+    root="ThunderstoneReplication",
+    records=("Item",),
+    prefixes=(("dt", DATATYPES), ("u", PARAMETRIC)),
+)
 
 THUNDERSTONE = Format(
     name="thunderstone",
     title="Thunderstone Search Appliance dataload (XML)",
-    element_names=dataload.ELEMENT_NAMES,
-    read=dataload.read,
-    split=partial(cut_spans, dataload.ELEMENT_NAMES),
-    encoder=dataload.ThunderstoneEncoder,
-    adapter=adapt.adapter,
+    element_names=ELEMENT_NAMES,
+    read=deferred("thunderstone.dataload:read"),
+    split=partial(deferred("xml.elements:cut_spans"), ELEMENT_NAMES),
+    encoder=deferred("thunderstone.dataload:ThunderstoneEncoder"),
+    adapter=deferred("thunderstone.adapt:adapter"),
     door=Door.DATA,
     has_record_ends=True,
     hole_codes=AMBIGUOUS_CODES,

@@ -36,10 +36,9 @@ from schemas.record import (
 from transforms.charset import NO_CHARSETS
 from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
+from transforms.formats.thunderstone.formats import DATATYPES, PARAMETRIC
 from transforms.formats.xml.serializer import XML_NAMESPACE, extra_element, shut_parser
 
-DATATYPES = "urn:schemas-microsoft-com:datatypes"
-PARAMETRIC = "http://www.thunderstone.com/ParametricSearch/1.0/"
 CHARSET = "UTF-8"
 """The charset of texts in base64 whose Item declares none."""
 REFS = ("Refs", "Ref")

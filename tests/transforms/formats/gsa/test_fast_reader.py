@@ -14,7 +14,7 @@ from schemas.span import Span
 from support.damage import damaged, feeds
 from support.gsa_records import held, read_feed, write_feed
 from transforms.formats.base import ReadOptions, WriteOptions
-from transforms.formats.gsa import feed as gsa_feed
+from transforms.formats.gsa.formats import FEED_NAMES
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
 
@@ -30,13 +30,13 @@ def by_either(markup: bytes) -> list[Record | Reject]:
 
 
 def by_parser(markup: bytes) -> list[Record | Reject]:
-    return elements(markup, Grammar(gsa_feed.ELEMENT_NAMES, FeedRecordBuilder(Span(), USUAL).build))
+    return elements(markup, Grammar(FEED_NAMES, FeedRecordBuilder(Span(), USUAL).build))
 
 
 def by_templates(markup: bytes) -> list[Record | Reject]:
     """Without a parser: an element for which one is needed ends the test."""
     quick = FeedRecordBuilder(Span(), USUAL).quick
-    return elements(markup, Grammar(gsa_feed.ELEMENT_NAMES, refuse, quick))
+    return elements(markup, Grammar(FEED_NAMES, refuse, quick))
 
 
 def elements(markup: bytes, grammar: Grammar[Record]) -> list[Record | Reject]:
