@@ -15,12 +15,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-import fastavro
 import msgspec
-from fastavro.read import SchemaResolutionError
-from fastavro.types import Schema
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
@@ -41,6 +38,9 @@ from schemas.record import (
     Scoring,
 )
 from schemas.reject import record_error
+
+if TYPE_CHECKING:
+    from fastavro.types import Schema
 
 UNREADABLE = (
     EOFError,
@@ -134,17 +134,19 @@ def carried_bytes(record: RecordOrMembership) -> bytes:
         return json.dumps(msgspec.to_builtins(record, enc_hook=repr), default=repr).encode()
 
 
-def read_fields(stream: IO[bytes], name: str, *, written: Schema | None = None) -> object:
+def read_fields(stream: IO[bytes], name: str, *, written: "Schema | None" = None) -> object:
     """Return the fields of the next `record` or `membership`.
 
     After a RecordError, the end of the datum is not known. The error has the code `other-schema` if
     Avro cannot resolve `written` into our schema.
     """
+    from fastavro.read import SchemaResolutionError, schemaless_reader
+
     ours = schema(name)
     try:
         if written is None:
-            return fastavro.schemaless_reader(stream, ours, None)
-        return fastavro.schemaless_reader(stream, written, ours)
+            return schemaless_reader(stream, ours, None)
+        return schemaless_reader(stream, written, ours)
     except SchemaResolutionError as exc:
         reason = f"{_clip(str(exc))}; expected a schema that Avro resolves into a {name}"
         raise RecordError("other-schema", reason) from exc
@@ -167,9 +169,11 @@ def convert(fields: object, kind: type[_Item]) -> _Item:
 
 
 @cache
-def schema(name: str) -> Schema:
+def schema(name: str) -> "Schema":
     """Return the parsed schema `record`, `membership` or `reject`."""
-    return fastavro.parse_schema(schema_document(name))
+    from fastavro.schema import parse_schema
+
+    return parse_schema(schema_document(name))
 
 
 def schema_document(name: str) -> Any:  # JSON

@@ -13,7 +13,13 @@ from msgspec.structs import replace
 
 from pipelines.cli.locks import locked_output
 from pipelines.cli.push_options import PushOptions
-from pipelines.push.run_folder import MANIFEST, REPORT, read_manifest, write_manifest
+from pipelines.push.run_folder import (
+    EXPECTED_INPUT,
+    MANIFEST,
+    REPORT,
+    read_manifest,
+    write_manifest,
+)
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import FULL, INCREMENTAL
@@ -45,9 +51,6 @@ COMPRESSED_EXTENSIONS = frozenset({".gz", ".bz2", ".xz", ".zst"})
 RECORDS = "records"
 """The key of record counts if only a parser can distinguish actions."""
 
-EXPECTED_INPUT = (
-    "expected the folder of a finished run (the -o of convert), or feed files with -o DIR"
-)
 _SNIFFED_BYTES = 64 << 10
 
 

@@ -13,8 +13,8 @@ from pipelines.cli.locks import WORK
 from pipelines.cli.progress import Snapshot
 from pipelines.cli.push_options import PushOptions
 from pipelines.cli.signals import DRAINING, draining
-from pipelines.push.feed_files import EXPECTED_INPUT, make_run, scan_files
 from pipelines.push.run_folder import (
+    EXPECTED_INPUT,
     MANIFEST,
     REPORT,
     as_json,
@@ -32,7 +32,6 @@ from schemas.run_record import Phase
 from transforms.sinks.push.generations import check_generation
 from transforms.sinks.push.outcome import PushAccount, PushProgress, outcomes_of
 from transforms.sinks.push.push_plan import check_several_full, plan_chunks
-from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import PushSettings, SeveralFull
 from transforms.sinks.push.throttle.gate import StopSignal
@@ -58,13 +57,18 @@ def run(options: PushOptions, target: PushSettings) -> int:
     folders = _run_folders(options)
     if options.replay and not folders:
         raise ConfigError(f"--replay: {options.inputs[0]!r} is no folder of a run; expected one")
-    if options.dry_run and not folders:
-        with TemporaryDirectory() as staging:
-            root = Path(staging)
-            _print_plan(root, scan_files(options, settings, root), settings)
-        return 0
+    if folders:
+        runs = _read_runs(folders, options, settings)
+    else:
+        from pipelines.push.feed_files import make_run, scan_files
+
+        if options.dry_run:
+            with TemporaryDirectory() as staging:
+                root = Path(staging)
+                _print_plan(root, scan_files(options, settings, root), settings)
+            return 0
+        runs = [make_run(options, settings)]
     exit_code = 0
-    runs = _read_runs(folders, options, settings) if folders else [make_run(options, settings)]
     for root, chunks in runs:
         if options.dry_run:
             _print_plan(root, chunks, settings)
@@ -80,6 +84,8 @@ def push_and_report(
     root: Path, chunks: Sequence[Chunk], settings: PushSettings, *, output: DisplayOptions
 ) -> PushAccount:
     """Push the chunks of a run, show progress, and print the account; a signal stops it."""
+    from transforms.sinks.push.pusher import Pusher
+
     is_quiet = output.is_quiet
     stop = StopSignal()
     progress = PushProgress(discard_message if is_quiet else print_message)

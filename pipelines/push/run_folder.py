@@ -27,6 +27,10 @@ REPORT = "report.json"
 MAX_SAMPLES = 5
 """How many refused records the text shows, with the words of the appliance."""
 
+EXPECTED_INPUT = (
+    "expected the folder of a finished run (the -o of convert), or feed files with -o DIR"
+)
+
 _STATES = {
     "accepted": (ChunkState.ACCEPTED, ChunkState.PARTLY_ACCEPTED),
     "refused": (ChunkState.REFUSED,),

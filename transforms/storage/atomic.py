@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import IO, NamedTuple
 from uuid import uuid4
 
-import fastavro
 import msgspec
 
 from schemas.avro import UNREADABLE, schema
@@ -163,9 +162,9 @@ class RejectFile(AtomicFile):
     def add(self, reject: Reject) -> None:
         try:
             if not self.count:
-                self._writer = fastavro.write.Writer(
-                    self._open(), schema("reject"), sync_marker=SYNC_MARKER
-                )
+                from fastavro.write import Writer
+
+                self._writer = Writer(self._open(), schema("reject"), sync_marker=SYNC_MARKER)
             self._writer.write(msgspec.to_builtins(reject, builtin_types=(bytes,)))
         except OSError as exc:
             raise unwritable(self._path, exc) from exc
@@ -179,9 +178,11 @@ class RejectFile(AtomicFile):
 
 def read_rejects(path: Path) -> Iterator[Reject]:
     """Yield the rejects of a file; raise FatalError if it cannot be read."""
+    from fastavro import reader
+
     try:
         with path.open("rb") as stream:
-            for fields in fastavro.reader(stream):
+            for fields in reader(stream):
                 yield msgspec.convert(fields, Reject)
     except OSError as exc:
         raise FatalError(f"{path}: {exc.strerror}; expected a file of rejects") from exc

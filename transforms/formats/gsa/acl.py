@@ -48,7 +48,6 @@ _MOST_NAMES = 1024
 _other_names: set[str] = set()
 """A cache of names that are not of an ACL; a set is three times as fast as `is_acl_name`."""
 
-_QUOTED = re.compile(rf"[^?\[\]{PATH}{OTHER}]")
 _OF_A_QUERY = re.compile("[=&?#]")
 
 Value = TypeVar("Value")
@@ -144,7 +143,13 @@ def join_parent(url: str | None, fragment: str | None) -> str | None:
         return url
     if url is None or "?" in url or "#" in url:
         return None
-    return f"{url}?{_QUOTED.sub(lambda match: _escape(match[0]), fragment)}"
+    return f"{url}?{_quoted().sub(lambda match: _escape(match[0]), fragment)}"
+
+
+@cache
+def _quoted() -> re.Pattern[str]:
+    """Compile the pattern at its first use: that takes as long as the import of a codec."""
+    return re.compile(rf"[^?\[\]{PATH}{OTHER}]")
 
 
 @lru_cache(maxsize=4096)

@@ -13,7 +13,6 @@ from schemas.errors import RecordError
 from schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
 from schemas.reject import Reject
 from transforms.known_rejects import entry_of
-from transforms.sinks.push.chunk_parts import ChunkSplitter
 from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from transforms.sinks.push.push_plan import is_added_update
 from transforms.sinks.push.throttle.gate import BacklogCount
@@ -198,6 +197,8 @@ def write_rejects(
 
 def rejects_of(outcome: ChunkOutcome, root: Path) -> Iterator[Reject]:
     """Yield the refused records of a chunk; raise SourceError if its file has changed."""
+    from transforms.sinks.push.chunk_parts import ChunkSplitter
+
     splitter = ChunkSplitter(outcome.chunk, root)
     if outcome.state is ChunkState.REFUSED and not outcome.refusals:
         yield splitter.reject(RecordError("refused", outcome.reply or ""))

@@ -3,42 +3,24 @@
 The lister is a program that writes a lister stream of all documents. It runs once, before the
 pipeline. Its stream is kept in the folder of the run, so that a run that is started again does not
 list again.
-
-**Spec:** GSA adaptor library, CommandLineAdaptor, getDocIds. Unlike the library, we stop the run
-if the lister exits with another code than 0, is killed, exceeds its limits, or writes a stream
-that cannot be read to its end.
 """
 
-import os
-import shlex
 import shutil
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from threading import Event
-from typing import TypeGuard
 
 from msgspec.structs import replace
 
 from schemas.check import Check, CheckLine, counted, fail, ok
-from schemas.errors import FatalError, ProgramError, SourceError
-from schemas.record import Action, Record
 from schemas.span import Span
 from transforms.formats import LISTER_STREAM
-from transforms.formats.base import ReadOptions, ReadResult
+from transforms.formats.base import ReadResult
 from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest
 from transforms.sources.feed_files import read_file
 from transforms.sources.files import cut_file, sign_path
 from transforms.sources.programs import config
-from transforms.sources.programs.authorizer import authorize
-from transforms.sources.programs.calls import ProgramCalls, map_ordered
 from transforms.sources.programs.config import Programs
-from transforms.sources.programs.process import run as run_program
-from transforms.sources.programs.redact import Mask
-from transforms.sources.programs.retriever import retrieve
-from transforms.sources.programs.transformer import transform
 from transforms.sources.secrets import resolve
 
 COMMAND = "command"
@@ -73,6 +55,8 @@ class ProgramsSource(Source[Programs]):
 
     def split(self, run: SourceRun[Programs]) -> Iterator[Span]:
         if not run.listing.exists():
+            from transforms.sources.programs.documents import list_documents
+
             list_documents(run.config, run.listing, run.reading)
         path = str(run.listing)
         listing = replace(run.span, path=path, format=LISTER_STREAM.name, signature=sign_path(path))
@@ -81,6 +65,8 @@ class ProgramsSource(Source[Programs]):
             yield replace(span, format=COMMAND)
 
     def read(self, request: SpanRequest[Programs]) -> Generator[ReadResult, None, None]:
+        from transforms.sources.programs.documents import documents
+
         if request.config is None:
             raise TypeError("documents of programs are read with their configuration")
         read_documents = partial(documents, programs=request.config, options=request.options)
@@ -106,73 +92,6 @@ def _check_program(
         yield fail(what, f"{program}: no program that can be executed", cure)
     else:
         yield ok(what, found)
-
-
-def list_documents(programs: Programs, path: Path, options: ReadOptions = ReadOptions()) -> None:
-    """Write the output of the lister to `path`, atomically.
-
-    Raise SourceError if the lister fails or reports that the repository is unavailable, and
-    FormatError if its output is not a lister stream. No message shows a secret.
-    """
-    command = shlex.join(programs.lister)
-    partial_path = path.with_name(path.name + ".partial")
-    try:
-        with Mask(programs.secrets()).errors():
-            with partial_path.open("wb") as stream:
-                run_program(programs, programs.lister, listing=stream)
-            with partial_path.open("rb") as stream:  # its end can report that it is incomplete
-                results = LISTER_STREAM.read(stream, span=Span(source=command), options=options)
-                deque(results, maxlen=0)
-        os.replace(partial_path, path)
-    except ProgramError as exc:
-        code = exc.code.replace("program", "lister")
-        raise SourceError(f"{command} ({code}): {exc.reason}") from exc
-    except OSError as exc:
-        raise FatalError(f"{path}: {exc.strerror}; expected to write there") from exc
-    finally:
-        with suppress(OSError):
-            partial_path.unlink(missing_ok=True)
-
-
-def documents(
-    listed: Iterable[ReadResult], programs: Programs, *, options: ReadOptions = ReadOptions()
-) -> Generator[ReadResult, None, None]:
-    """Yield the results of all programs for a listing, in its order.
-
-    Each listed ADD is retrieved, and all other items are passed on. No reason and no notice shows a
-    secret of the programs. Raise SourceError if a program cannot be started.
-    """
-    mask = Mask(programs.secrets())
-    calls = ProgramCalls(programs, options)
-    with (
-        mask.errors(),
-        closing(_retrieve(listed, calls)) as retrieved,
-        closing(authorize(retrieved, calls)) as authorized,
-    ):
-        yield from map(mask.result, authorized)
-
-
-def _retrieve(
-    listed: Iterable[ReadResult], calls: ProgramCalls
-) -> Generator[ReadResult, None, None]:
-    """Yield notices and one Record, Filtered or Reject for each listed ADD."""
-    if not calls.programs.retriever:
-        yield from listed
-        return
-
-    def get(record: Record, cancelled: Event) -> list[ReadResult]:
-        results = retrieve(calls, record, cancelled)
-        if not calls.programs.transformer:
-            return results
-        return [transform(calls, one, cancelled) if _is_added(one) else one for one in results]
-
-    items = (partial(get, item) if _is_added(item) else item for item in listed)
-    with closing(map_ordered(items, parallel=calls.programs.parallel or 1)) as results:
-        yield from results
-
-
-def _is_added(item: ReadResult) -> TypeGuard[Record]:
-    return isinstance(item, Record) and item.action is Action.ADD
 
 
 PROGRAMS = ProgramsSource()

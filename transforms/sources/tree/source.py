@@ -50,12 +50,9 @@ from transforms.sources.listing import (
     write_listing,
 )
 from transforms.sources.state_changes import read_changes
-from transforms.sources.tree.acl_table import load_acl_table
-from transforms.sources.tree.folders import LISTABLE
 from transforms.sources.tree.patterns import judge
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import check_urls
-from transforms.sources.tree.walk import list_tree
 from transforms.storage.state import StateHead, open_state, update_state
 
 FILES = "files"
@@ -125,6 +122,8 @@ class TreeSource(Source[Tree]):
         tree = check_urls(tree_of(span, options))
         judge(tree)  # refuses bad patterns
         if tree.acl is not None and tree.acl.table is not None:
+            from transforms.sources.tree.acl_table import load_acl_table
+
             load_acl_table(tree.acl.table)
         if "://" in tree.root and tree.follows_links:
             raise ConfigError("--follow-links: not for a uri; expected it for a local folder")
@@ -191,6 +190,8 @@ class TreeSource(Source[Tree]):
 
 def _check_tree(tree: Tree, seconds: float) -> Iterator[CheckLine]:
     """Count the files of a tree for some seconds, and those that cannot be read."""
+    from transforms.sources.tree.walk import list_tree
+
     latest = time.monotonic() + seconds
     files = size = unreadable = 0
     first = more = ""
@@ -270,6 +271,8 @@ def _check_outside(tree: Tree, options: SourceOptions) -> None:
 
 def _write_listing(run: SourceRun[Tree]) -> None:
     """Write the files of a tree, or the changes since the state was updated."""
+    from transforms.sources.tree.walk import list_tree
+
     now, tree, options = time.time_ns(), run.config, run.options
     if options.state is None:
         write_listing(list_tree(tree), run.listing)
@@ -298,6 +301,8 @@ def _has_documents(folder: Path, name: str) -> bool:
     try:
         os.scandir(folder).close()
     except OSError as exc:
+        from transforms.sources.tree.folders import LISTABLE
+
         raise SourceError(f"{name}: {exc.strerror}; {LISTABLE}") from exc
     feed = other = None
     for path in itertools.islice(_files_below(folder), SNIFFED_FILES):

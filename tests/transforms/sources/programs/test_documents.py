@@ -21,8 +21,8 @@ from transforms.formats.base import Docids, Mode, ReadOptions, ReadResult
 from transforms.sources.programs import transformer
 from transforms.sources.programs.calls import ProgramCalls
 from transforms.sources.programs.config import Programs, User
+from transforms.sources.programs.documents import documents, list_documents
 from transforms.sources.programs.retriever import merge
-from transforms.sources.programs.source import documents, list_documents
 
 pytestmark = pytest.mark.slow
 
