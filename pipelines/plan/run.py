@@ -48,7 +48,10 @@ def _load_job(words: Mapping[str, object]) -> Job | None:
     if not isinstance(inputs, tuple) or len(inputs) != 1 or not is_job_file(Path(inputs[0])):
         return None
     flags = {name: word for name, word in words.items() if name != "inputs"}
-    return load_job(Path(inputs[0]), flags, os.environ)
+    job = load_job(Path(inputs[0]), flags, os.environ)
+    if job.home.exists():
+        return job
+    return replace(job, convert=replace(job.convert, state=None))  # that of a first run is empty
 
 
 def as_json(plan: Plan) -> dict[str, object]:
