@@ -219,3 +219,13 @@ def test_each_message_of_the_troubleshooting_page_is_in_the_source() -> None:
     ]
     source = re.sub(r'"\s*\n?\s*f?"', "", "\n".join(path.read_text("utf-8") for path in paths))
     assert sorted(text for text in quoted if text.casefold() not in source.casefold()) == []
+
+
+def test_each_line_of_the_doctor_is_on_the_page() -> None:
+    page = read_page("docs/troubleshooting.md")
+    folders = ("pipelines/doctor", "transforms/sources", "transforms/sinks/push/wire")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    lines = re.compile(r'(?:\bok|\bwarn|\bfail|fail_of|Check)\(\s*"([a-z ]+)"')
+    names = {name for path in paths for name in lines.findall(path.read_text("utf-8"))}
+    assert len(names) > 15
+    assert sorted(name for name in names if f"`{name}`" not in page) == ["job file"]

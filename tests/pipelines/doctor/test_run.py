@@ -28,6 +28,7 @@ from support.databases import PASSWORD, RestartingServer, Server, postgresql
 from support.ports import kept_port
 from support.receivers import deliveries, receiving
 from support.rehearsal import gsa_feed, page
+from support.remotes import put_all, sftp_server
 from transforms.sinks.push.wire.checks import check_appliance
 from transforms.storage.run_record import write_run
 
@@ -49,8 +50,9 @@ def job_of(folder: Path, *inputs: Path, to: str | None = None, **options: object
     """Return a job whose runs are below a folder, and that pushes to an appliance or nowhere."""
     words: dict[str, object] = {name: options.pop(name, None) for name in _PUSHED}
     target = parse_push_to({"url": to, **words})
-    paths = tuple(map(str, inputs))
-    convert = ConvertOptions(inputs=paths, output="", to_format="gsa-feed", datasource="d")
+    convert = ConvertOptions(
+        inputs=tuple(map(str, inputs)), output="", to_format="gsa-feed", datasource="d"
+    )
     return Job(
         name="nightly",
         path=folder / "nightly.yaml",
@@ -285,6 +287,18 @@ def test_a_dead_port_fails(tmp_path: Path) -> None:
         "a feedergate listens on port 19900, with TLS on 19902",
     )
     assert "ok input" in found
+
+
+@pytest.mark.slow
+def test_a_remote_tree_is_listed(tmp_path: Path) -> None:
+    put_all(tmp_path / "remote", "docs/a.txt", "docs/b/c.txt")
+    with sftp_server(tmp_path / "remote", tmp_path / "home") as server:
+        options = {"from_format": "files", "base_url": "http://www.example.com/"}
+        job = job_of(tmp_path, inputs=(f"{server.root}/docs/",), **options)
+        found = findings(job)
+        server.closed = b"/docs"
+        assert "fail tree" in findings(job)
+    assert found["ok tree"][1].startswith(f"{server.root}/docs: 2 files, ")
 
 
 @pytest.mark.slow
