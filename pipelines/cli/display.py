@@ -4,6 +4,7 @@ Progress is one line that is rewritten in place on a terminal, else a line every
 """
 
 import enum
+import logging
 import os
 import sys
 import threading
@@ -16,6 +17,7 @@ import click
 import msgspec
 
 from pipelines.cli.flags import Flag
+from pipelines.cli.logs import LogFormat
 from pipelines.cli.progress import (
     Progress,
     ProgressMeter,
@@ -23,11 +25,14 @@ from pipelines.cli.progress import (
     Snapshot,
     TimelineWriter,
 )
+from pipelines.cli.value_parsers import choice_of
 from pipelines.cli.verb import Section
 from schemas.run_record import Phase
 from schemas.timeline import TIMELINE
 
 PLAIN_SECONDS = 30.0
+
+_log = logging.getLogger(__name__)
 
 _COLUMN_CHARS = 12
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -49,8 +54,38 @@ class ReportFormat(enum.Enum):
     JSON = "json"
 
 
-class DisplayOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a verb shows its work; `verbosity` is -1 for `-q`, else the number of `-v`."""
+class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a verb logs; `verbosity` is -1 for `-q`, else the number of `-v`.
+
+    The log is opened when the verb is chosen, see `start_logging`.
+    """
+
+    log_format: Annotated[
+        LogFormat | None,
+        Flag(
+            "Form of log lines, with the time, the job and the run.",
+            Section.DISPLAY,
+            choice_of(*LogFormat),
+            key="log.format",
+            default="text",
+            affects_output=False,
+        ),
+    ] = None
+    log_file: Annotated[
+        str | None,
+        Flag(
+            "Append the log to this file.",
+            Section.DISPLAY,
+            key="log.file",
+            metavar="FILE",
+            affects_output=False,
+        ),
+    ] = None
+    verbosity: int = 0
+
+
+class DisplayOptions(LogOptions, frozen=True, kw_only=True):
+    """How a verb shows its work."""
 
     progress: Annotated[
         ProgressStyle, Flag("Progress on stderr.", Section.DISPLAY, affects_output=False)
@@ -64,7 +99,6 @@ class DisplayOptions(msgspec.Struct, frozen=True, kw_only=True):
             affects_output=False,
         ),
     ] = ReportFormat.TEXT
-    verbosity: int = 0
 
     @property
     def is_quiet(self) -> bool:
@@ -109,6 +143,7 @@ def show_progress(
             while not end.wait(meter.step()):
                 pass
 
+        _log.info("%s: begun", phase.value)
         thread = threading.Thread(target=step_until_end, name="progress", daemon=True)
         if watchers:
             thread.start()
@@ -118,7 +153,8 @@ def show_progress(
             end.set()
             if watchers:
                 thread.join()
-            meter.finish()
+            progress = meter.finish()
+            _log.info("%s: ended; %s", phase.value, progress_text(progress))
 
 
 class PlainLines:
@@ -126,7 +162,7 @@ class PlainLines:
 
     def take(self, progress: Progress) -> float:
         if progress.seconds >= PLAIN_SECONDS or progress.is_last:
-            click.echo(progress_text(progress), err=True)
+            click.echo(f"{progress.phase.value:<10}{progress_text(progress)}", err=True)
         return PLAIN_SECONDS
 
 
@@ -146,8 +182,7 @@ def progress_text(progress: Progress) -> str:
     if progress.is_last:
         time_text = f"in {format_clock(progress.seconds)}"
     rate = f"{progress.records_per_second:,.0f} records/s"
-    parts = [size, records, rate, f"{now.rejects:,} rejects", *backlog, time_text]
-    return f"{progress.phase.value:<10}{', '.join(parts)}"
+    return ", ".join([size, records, rate, f"{now.rejects:,} rejects", *backlog, time_text])
 
 
 def format_size(count: int) -> str:

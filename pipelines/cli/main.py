@@ -3,6 +3,7 @@
 Everything but click is imported where it is used, so that `feedferry --help` answers at once.
 """
 
+import logging
 from collections.abc import Sequence
 
 import click
@@ -10,6 +11,8 @@ import click
 from pipelines.cli import check_verbs, config_verbs, reject_verbs, run_verbs
 from pipelines.cli.signals import DeadlinePassed, Terminated, raised
 from pipelines.cli.verb import BeamVerb, Verb
+
+_log = logging.getLogger(__name__)
 
 USAGE_EXIT = 2
 BUSY_EXIT = 75
@@ -250,11 +253,11 @@ def _explain(exc: BaseException) -> int:
 
 
 def _log_traceback(exc: BaseException) -> None:
-    import logging
-
-    logging.getLogger(__name__).info("traceback", exc_info=exc)
+    _log.info("traceback", exc_info=exc)
 
 
 def _end(message: str, exit_code: int) -> int:
     click.echo(f"feedferry: {message}", err=True)
+    if _log.hasHandlers():  # otherwise it would be printed again
+        _log.error("exit code %s: %s", exit_code, message, extra={"is_shown": True})
     return exit_code

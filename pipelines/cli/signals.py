@@ -91,7 +91,8 @@ def draining(
         received.signal = number
         drain()
         if message is not None:
-            os.write(_STDERR, f"{message}\n".encode())
+            clear = "\r\x1b[K" if os.isatty(_STDERR) else ""  # of the progress on this line
+            os.write(_STDERR, f"{clear}{message}\n".encode())
 
     with _handling(handle) as restore:
         yield received

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-_OWN_LOGGERS = ("pipelines", "schemas", "transforms")
-_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+_log = logging.getLogger(__name__)
 
 
 class Section(enum.Enum):
@@ -76,8 +75,13 @@ class Verb(click.Command):
     def invoke(self, ctx: click.Context) -> object:
         quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
         ctx.params["verbosity"] = -1 if quiet else verbose
-        configure_logging(ctx.params["verbosity"])
-        return super().invoke(ctx)
+        from pipelines.cli.logs import start_logging  # --help does not load it
+
+        start_logging(ctx.params)
+        _log.info("%s: begun", ctx.command_path)
+        exit_code = super().invoke(ctx)
+        _log.info("%s: ended with exit code %s", ctx.command_path, exit_code or 0)
+        return exit_code
 
 
 class BeamVerb(Verb):
@@ -90,21 +94,6 @@ class BeamVerb(Verb):
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- BEAM FLAGS]"]
-
-
-def configure_logging(verbosity: int) -> None:
-    """Log to stderr: errors at -1 (`-q`), warnings at 0, progress at 1 (`-v`), all at 2 (`-vv`).
-
-    Libraries log two levels less. Beam logs only at `-vv`, because its errors reach the user as
-    exceptions. Call this before Beam is imported, which logs while it loads.
-    """
-    level = min(verbosity + 1, len(_LEVELS) - 1)
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger().setLevel(_LEVELS[max(level - 2, 0)])
-    for name in _OWN_LOGGERS:
-        logging.getLogger(name).setLevel(_LEVELS[level])
-    beam = logging.WARNING if verbosity > 1 else logging.CRITICAL + 1
-    logging.getLogger("apache_beam").setLevel(beam)
 
 
 def _verbosity_options() -> list[click.Option]:

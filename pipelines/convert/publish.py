@@ -6,6 +6,7 @@ point and starts again from the beginning. Chunks appear by one rename of their 
 is written last: a run without a report is unfinished.
 """
 
+import logging
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ from transforms.storage.atomic import HashedFile, whole_file, write_json
 from transforms.storage.attempts import is_untouched, is_whole
 from transforms.storage.journal import sync_file
 
+_log = logging.getLogger(__name__)
 _COPY_BYTES = 1 << 20
 _SYNC_THREADS = 8
 _REPORT = "report.json"
@@ -64,6 +66,9 @@ def publish(account: Account, settings: Settings, *, output: Path, spans: list[S
     write_json(output / _REPORT, as_json(report))
     sync_file(output / _REPORT)
     sync_file(output)
+    for chunk in chunks:
+        records = ", ".join(f"{count} {action}" for action, count in chunk.records.items())
+        _log.info("%s: published; %d bytes; %s", chunk.path, chunk.bytes, records)
     return report
 
 

@@ -144,7 +144,10 @@ def convert(conversion: Conversion) -> int:
     interruption is not converted again.
     """
     options, spans = conversion.options, conversion.spans
+    is_resumed = conversion.work.exists()
     work = open_run_folder(conversion.output, conversion.fingerprint, options)
+    begun = "resumed" if is_resumed else "begun"
+    _log.info("conversion to %s: %s; inputs: %s", conversion.output, begun, len(spans))
     settings = settings_of(options, conversion.known_urls, work, conversion.configs)
     sources = source_runs(spans, settings, options)
     store_generation(settings)
@@ -183,7 +186,8 @@ def _convert(parts: list[Span], settings: Settings, options: ConvertOptions) -> 
     check_account(account)
     check_limits(account, options)
     for notice in account.notices.values():
-        _log.warning("%s; %s in all", notice.first.message, notice.count)
+        # The account shows it, too.
+        _log.warning("%s; %s in all", notice.first.message, notice.count, extra={"is_shown": True})
     return account
 
 

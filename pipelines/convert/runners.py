@@ -19,9 +19,10 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import ClassVar
+from typing import IO, ClassVar
 
 import grpc  # type: ignore[import-untyped]  # its stubs are a package of their own
+import msgspec
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 from apache_beam.pipeline import Pipeline
 from apache_beam.portability import python_urns
@@ -32,6 +33,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_ru
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 
 from pipelines.cli.convert_options import ConvertOptions
+from pipelines.cli.logs import log_settings
 from schemas.errors import ConfigError, FatalError
 from transforms.sources import find_source
 
@@ -39,12 +41,14 @@ _MULTI_PROCESSING = "multi_processing"
 _EXIT_SECONDS = 10.0
 """Time for an idle worker to end, and for a pipeline to notice that its workers have ended."""
 _POLL_SECONDS = 0.1
+_RELAY_SECONDS = 1.0
+"""Time for the last lines on the stderr of a worker: a program that it started may hold it open."""
 
 
 def runner_of(options: ConvertOptions) -> PipelineRunner:
     """Return the runner that --runner names; raise ConfigError if there is none of that name."""
     if options.runner is None:
-        return LocalRunner(verbosity=options.verbosity)
+        return LocalRunner()
     try:
         runner = create_runner(options.runner)
     except (AttributeError, ImportError, TypeError, ValueError) as exc:
@@ -74,10 +78,6 @@ class LocalRunner(fn_runner.FnApiRunner):
     that the exception of a signal is never raised inside Beam, where it could be lost.
     """
 
-    def __init__(self, *, verbosity: int = 0) -> None:
-        super().__init__()
-        self._verbosity = verbosity
-
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> PipelineResult:
         encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
         self._provision_info = fn_runner.ExtendedProvisionInfo(
@@ -86,7 +86,6 @@ class LocalRunner(fn_runner.FnApiRunner):
         run = super().run_pipeline
         if options.view_as(DirectOptions).direct_running_mode != _MULTI_PROCESSING:
             return run(pipeline, options)
-        LocalWorker.verbosity = self._verbosity
         LocalWorker.deaths.clear()
         return _run_in_thread(lambda: run(pipeline, options))
 
@@ -98,7 +97,6 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
     running: ClassVar[set["subprocess.Popen[bytes]"]] = set()
     deaths: ClassVar[list[int]] = []
     """Exit codes of workers that ended before they were closed."""
-    verbosity: ClassVar[int] = 0
 
     def __init__(self, _command: bytes, *args: object) -> None:
         super().__init__(*args)
@@ -108,7 +106,8 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
 
     def start_worker(self) -> None:
         """Start the process, without a shell and without the working folder on its module path."""
-        command = [sys.executable, "-P", "-m", "pipelines.convert.worker", str(self.verbosity)]
+        log = msgspec.json.encode(log_settings()).decode()
+        command = [sys.executable, "-P", "-m", "pipelines.convert.worker", log]
         environment = {
             **os.environ,
             "CONTROL_API_SERVICE_DESCRIPTOR": text_format.MessageToString(
@@ -122,11 +121,15 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
         # A worker that is starting would print a traceback on Ctrl-C; it unblocks SIGINT later.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            self._process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE)
+            self._process = process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+            )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        self.running.add(self._process)
-        threading.Thread(target=self._watch, args=(self._process,), daemon=True).start()
+        self.running.add(process)
+        threading.Thread(target=self._watch, args=(process,), daemon=True).start()
+        self._relay = threading.Thread(target=_print_lines, args=(process.stderr,), daemon=True)
+        self._relay.start()
 
     def close(self) -> None:
         """Let an idle process end, and kill a busy one.
@@ -158,6 +161,7 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
         self.running.discard(process)
         if process.stdin is not None:
             process.stdin.close()
+        self._relay.join(_RELAY_SECONDS)
 
     def _watch(self, process: "subprocess.Popen[bytes]") -> None:
         """Abort all requests to the process if it ends before it is closed."""
@@ -190,6 +194,13 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
             name="beam_control_read", target=read_responses, daemon=True
         )
         data._read_inputs = read_data
+
+
+def _print_lines(stream: IO[bytes]) -> None:
+    """Print the lines that a worker writes to stderr, above a display of progress."""
+    with stream:
+        for line in stream:
+            sys.stderr.write(line.decode("utf-8", "backslashreplace"))
 
 
 def _run_in_thread(run: Callable[[], PipelineResult]) -> PipelineResult:

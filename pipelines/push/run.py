@@ -1,7 +1,9 @@
 """`feedferry push`: send existing chunks to an appliance, in order and throttled."""
 
 import json
+import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,6 +12,7 @@ from msgspec.structs import replace
 
 from pipelines.cli.display import DisplayOptions, ReportFormat, show_progress
 from pipelines.cli.locks import WORK
+from pipelines.cli.logs import tell
 from pipelines.cli.progress import Snapshot
 from pipelines.cli.push_options import PushOptions
 from pipelines.cli.signals import DRAINING, draining
@@ -88,7 +91,7 @@ def push_and_report(
 
     is_quiet = output.is_quiet
     stop = StopSignal()
-    progress = PushProgress(discard_message if is_quiet else print_message)
+    progress = PushProgress(partial(tell, is_quiet=is_quiet))
     folder = receipts_folder(root, settings)
     total = sum(chunk.bytes for chunk in chunks)
     display = show_progress(
@@ -126,15 +129,7 @@ def print_account(
         text = json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False)
     click.echo(text)
     if account.stopped is not None:
-        click.echo(f"feedferry: {account.stopped}", err=True)
-
-
-def print_message(line: str) -> None:
-    click.echo(line, err=True)
-
-
-def discard_message(line: str) -> None:
-    """Used in place of `print_message` with --quiet."""
+        tell(f"feedferry: {account.stopped}", level=logging.ERROR)
 
 
 def _print_plan(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> None:

@@ -1,7 +1,9 @@
 """`feedferry serve`: a receiver for clients of an appliance, a rehearsal appliance, a gateway."""
 
+import logging
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -10,9 +12,9 @@ import msgspec
 
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.flags import decode
+from pipelines.cli.logs import tell
 from pipelines.cli.push_options import parse_push_to
 from pipelines.cli.signals import draining
-from pipelines.push.run import discard_message, print_message
 from pipelines.serve.forwarder import Forwarder, Notifier
 from pipelines.serve.gateway import Gateway
 from pipelines.serve.receiver import Receiver
@@ -66,8 +68,8 @@ def _make_gateway(settings: ServeSettings, target: PushSettings) -> Gateway:
         ConvertOptions(inputs=(), output="", to_format="", accept_loss=settings.accept_loss),
         target,
         Notifier(
-            warn=print_message,
-            inform=discard_message if settings.verbosity < 0 else print_message,
+            warn=partial(tell, level=logging.WARNING),
+            inform=partial(tell, is_quiet=settings.verbosity < 0),
         ),
         worker=WorkerProcess(limit_seconds=settings.feed_seconds),
     )

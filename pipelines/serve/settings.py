@@ -2,8 +2,7 @@
 
 from typing import Annotated
 
-import msgspec
-
+from pipelines.cli.display import LogOptions
 from pipelines.cli.flags import Flag
 from pipelines.cli.value_parsers import FIELDS, PORT, SIZE, TIMEOUT, count_of
 from pipelines.cli.verb import Section
@@ -16,7 +15,7 @@ LOOPBACK = ("127.0.0.0/8", "::1")
 _RECEIVER = Section.RECEIVER
 
 
-class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
+class ServeSettings(LogOptions, frozen=True, kw_only=True):
     """The options of `feedferry serve`: the address, the clients that are trusted, and the limits.
 
     `spool` is its folder. Port 0 is any free port. `trusted` are addresses and networks, or `all`.
@@ -112,4 +111,3 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
         frozenset[str],
         Flag("Forward without these fields, even acl and content.", Section.GATEWAY, FIELDS),
     ] = frozenset()
-    verbosity: int = 0

@@ -193,7 +193,7 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
         _require_unchanged(span, file)
         if span.offset:
             stream.seek(span.offset)
-        _log.info("%s: opened at byte %d", span.source, span.offset)
+        _log.debug("%s: opened at byte %d", span.source, span.offset)
         part = ByteRangeStream(stream, span.source, span.length, path=path, is_partial=is_partial)
         try:
             compressed = file if is_compressed(path) else None

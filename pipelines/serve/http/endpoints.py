@@ -7,7 +7,9 @@ An untrusted address gets the appliance's words with status 200: clients of a GS
 CM3 only those with a status below 400, and the refusal for a full disk is documented with 200.
 """
 
+import logging
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
@@ -61,6 +63,7 @@ _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,249}", re.ASCII)
 _A_NAME = "expected a letter or _, then letters, digits, _ and -, at most 250"
 _LIMIT = re.compile("[0-9]{1,9}", re.ASCII)
 _MAX_AGENT = 200
+_log = logging.getLogger(__name__)
 _LOOPBACK, _ANY = Trust(LOOPBACK), Trust((ALL,))
 _UNSNIFFED = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
 _TEXTS = {status.value: status.phrase for status in HTTPStatus} | {
@@ -128,6 +131,23 @@ class Endpoints:
         return self._get(request) if request.method in {"GET", "HEAD"} else _only("GET, HEAD")
 
     def _post(self, door: Door, request: Request) -> Reply:
+        """Answer a delivery, and log it in one line."""
+        begun, facts, outcome = time.monotonic(), dict[str, object](), "no reply"
+        try:
+            reply = self._take_post(door, request, facts)
+            outcome = f"{reply.status} {_words_of(reply)}"
+        except RefusedError as exc:
+            outcome = f"{exc.status} {exc.words}"
+            raise
+        finally:
+            known = " ".join(f"{name}={value}" for name, value in facts.items())
+            seconds = time.monotonic() - begun
+            path = request.path[:_MAX_AGENT]
+            _log.info("%s %s %s: %s, %.3f s", request.client, path, known, outcome.strip(), seconds)
+        return reply
+
+    def _take_post(self, door: Door, request: Request, facts: dict[str, object]) -> Reply:
+        """Return the reply; store what is known of the delivery in `facts`."""
         if not self._is_trusted(door, request):
             if door is Door.DATA:
                 return _refuse_data(thunderstone_result.NOT_ALLOWED)
@@ -136,7 +156,8 @@ class Endpoints:
         blocks = self._read_body(request, behaviour)
         scripted = _scripted_reply(behaviour)
         if scripted is None:
-            reply = self._receive(door, request, blocks, frozenset(behaviour.refuse_urls or ()))
+            refused_urls = frozenset(behaviour.refuse_urls or ())
+            reply = self._receive(door, request, blocks, refused_urls, facts)
         else:
             for _ in blocks:
                 pass
@@ -238,6 +259,7 @@ class Endpoints:
         request: Request,
         blocks: Iterator[bytes],
         refused_urls: frozenset[str],
+        facts: dict[str, object],
     ) -> Reply:
         """Return the reply once the delivery is durable; raise RefusedError."""
         delivery = Delivery(
@@ -254,6 +276,8 @@ class Endpoints:
             with self._spool.open_intake() as intake:
                 kind = request.header("content-type")
                 fields = read_form(blocks, kind, known=_FIELDS[door], write=intake.write)
+                facts.update({name: fields[name] for name in _FIELDS[door] if name in fields})
+                facts["bytes"] = intake.bytes
                 form = PostedForm(
                     fields=fields, intake=intake, refused_urls=refused_urls, delivery=delivery
                 )
@@ -319,6 +343,12 @@ class Endpoints:
 
 def _text(words: str) -> Reply:
     return Reply(body=words.encode())
+
+
+def _words_of(reply: Reply) -> str:
+    """Return the first words of a reply; Thunderstone data is answered by a document."""
+    body = reply.body if reply.content_type == "text/plain" else b""
+    return body[:_MAX_AGENT].decode("utf-8", "replace") if isinstance(body, bytes) else ""
 
 
 def _json(value: object) -> Reply:

@@ -47,26 +47,23 @@ def progress(now: Snapshot, seconds: float, *, is_last: bool = False) -> Progres
     [
         (
             progress(HALF, 2.0),
-            "push      1.0 MiB of 2.0 MiB (50%), 41,200 records, 20,600 records/s, 3 rejects,"
-            " ETA 0:02",
+            "1.0 MiB of 2.0 MiB (50%), 41,200 records, 20,600 records/s, 3 rejects, ETA 0:02",
         ),
         (
             progress(replace(UNKNOWN, backlog=1203), 2.0),
-            "push      1.0 MiB, 41,200 records, 20,600 records/s, 3 rejects, backlog 1,203, 0:02",
+            "1.0 MiB, 41,200 records, 20,600 records/s, 3 rejects, backlog 1,203, 0:02",
         ),
         (
             progress(replace(NOTHING, total=2_097_152), 0.0),
-            "push      0 B of 2.0 MiB (0%), 0 records, 0 records/s, 0 rejects, 0:00",
+            "0 B of 2.0 MiB (0%), 0 records, 0 records/s, 0 rejects, 0:00",
         ),
         (
             progress(replace(HALF, total=80_000, counts_records=True), 10.0),
-            "push      1.0 MiB, 41,200 of 80,000 records (52%), 4,120 records/s, 3 rejects,"
-            " ETA 0:09",
+            "1.0 MiB, 41,200 of 80,000 records (52%), 4,120 records/s, 3 rejects, ETA 0:09",
         ),
         (
             progress(replace(HALF, total=10), 1.0, is_last=True),
-            "push      1.0 MiB of 10 B (100%), 41,200 records, 41,200 records/s, 3 rejects,"
-            " in 0:01",
+            "1.0 MiB of 10 B (100%), 41,200 records, 41,200 records/s, 3 rejects, in 0:01",
         ),
     ],
     ids=["half", "total unknown", "start", "documents", "file has grown"],

@@ -12,6 +12,7 @@ seen, at most one for each of the `jobs` threads. That does no harm: records are
 URLs, and the full part of a feed is only sent while nothing after it was accepted.
 """
 
+import logging
 import threading
 import time
 from collections import Counter, deque
@@ -64,6 +65,8 @@ from transforms.storage.journal import DISK, Disk
 MAX_REPLY_LETTERS = 2000
 """How much of a response a receipt keeps."""
 
+MAX_LOGGED_LETTERS = 200
+
 MAX_NOTICES = 20
 """Further texts of the appliance about accepted records are counted as one."""
 
@@ -75,6 +78,7 @@ MAX_CONSECUTIVE_REFUSED_RECORDS = 100
 _MAX_GROWTH = 4
 """A byte becomes at most three on the wire, and the form around the document is small."""
 
+_log = logging.getLogger(__name__)
 _NO_RESPONSE = ApplianceResponse()
 _NO_VERDICT = Verdict(meaning=ResponseMeaning.RETRY)
 
@@ -210,6 +214,12 @@ class ChunkSender:
         else:
             state = ChunkState.SPLIT
         self._add_receipt(part, state, feedtype, response, verdict)
+        _log.log(
+            logging.INFO if state is ChunkState.ACCEPTED else logging.WARNING,
+            "%s, from record %d: %s; %d records, %d bytes on the wire in %.3f s: %s",
+            *(part.chunk.path, part.first + 1, state.value, part.records),
+            *(response.sent_bytes, response.seconds, verdict.message[:MAX_LOGGED_LETTERS]),
+        )
         if state is ChunkState.FAILED:
             raise TargetError(f"{part.chunk.path}: {verdict.message}")
         if state is ChunkState.ACCEPTED:
