@@ -40,7 +40,7 @@ from pipelines.job.verify import verify
 from pipelines.report.job_index import write_index
 from pipelines.report.metrics import write_metrics
 from pipelines.report.run_report import write_report
-from schemas.errors import ConfigError, FatalError
+from schemas.errors import ConfigError, FatalError, StoppedError
 from schemas.run_record import Phase, RunRecord
 from transforms.storage.atomic import whole_file
 from transforms.storage.lock import Lock
@@ -180,14 +180,18 @@ def _begin(job: Job, options: RunOptions, locks: ExitStack) -> JobRun:
 
 
 def _resume(job: Job, options: RunOptions, record: RunRecord, locks: ExitStack) -> JobRun | None:
-    """Return a run that goes on; abandon it with --fresh, or if its inputs changed before a push.
+    """Return a run that goes on, None if it is abandoned.
 
-    After a push has begun, it is finished: what was sent is a part of the run's order.
+    That is so with --fresh, and before its push if its inputs have changed, or if it stopped at a
+    limit: rows or files may have been corrected since. A push that has begun is finished.
     """
     folder = job.home / record.id
     has_sent = any(folder.glob(f"{PUSHES}/*/receipts-*.jsonl"))
     if job.convert.fresh:
         _abandon(folder, record, "begun anew with --fresh", has_sent=has_sent)
+        return None
+    if record.phase is Phase.CONVERT and record.exit_code == StoppedError.exit_code:
+        _abandon(folder, record, "stopped at a limit: the source is read again", has_sent=False)
         return None
     with ExitStack() as own:
         own.enter_context(locked_output(folder))

@@ -128,6 +128,18 @@ def refusing(here: Path) -> Iterator[tuple[TreeJob, Served]]:
         yield TreeJob(here, served.url, documents=10), served
 
 
+def test_a_run_that_stopped_at_a_limit_is_begun_anew_with_the_corrected_source(
+    job: TreeJob, appliance: Served
+) -> None:
+    limits = ("--max-rejects", "0", "--max-content-bytes", "1KiB")
+    job.write("0003.txt", "too long " * 200)
+    assert run(*limits) == 3
+    job.write("0003.txt", "short")
+    assert run(*limits) == 0
+    assert ends(job) == [(Phase.CONVERT, True, 3), DONE]
+    assert appliance.urls() == job.urls()
+
+
 def test_settings_that_change_before_the_push_begin_a_new_run(
     job: TreeJob, appliance: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
