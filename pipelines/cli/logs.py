@@ -19,6 +19,8 @@ from pathlib import Path
 import click
 import msgspec
 
+from schemas.errors import ConfigError
+
 _OWN_LOGGERS = ("pipelines", "schemas", "transforms")
 _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 _SHOWN = {"is_shown": True}
@@ -64,13 +66,13 @@ def configure_logging(settings: LogSettings) -> None:
     stderr has errors at -1 (`-q`), warnings at 0, progress at 1 (`-v`) and everything at 2 (`-vv`),
     files at least progress. Libraries log two levels less. Beam logs only at `-vv`, because its
     errors reach the user as exceptions. Call this before Beam is imported, which logs while it
-    loads. Raises OSError for a file that cannot be opened; nothing has changed then.
+    loads. Raises ConfigError for a file that cannot be opened; nothing has changed then.
     """
     line = LineFormatter(settings)
     text = logging.Formatter("%(levelname)s %(name)s: %(message)s")
     level = min(settings.verbosity + 1, len(_LEVELS) - 1)
     own, others = _LEVELS[level], _LEVELS[max(level - 2, 0)]
-    files = [LogFile(path) for path in settings.files]
+    files = [_open(path) for path in settings.files]
     root = logging.getLogger()
     for handler in [one for one in root.handlers if isinstance(one, LogStream | LogFile)]:
         root.removeHandler(handler)
@@ -88,30 +90,39 @@ def configure_logging(settings: LogSettings) -> None:
 
 
 def start_logging(words: Mapping[str, object]) -> None:
-    """Log as the words of a command line say; raise ConfigError for a file that cannot be opened.
+    """Log as the words of a command line say.
 
     An unknown format is reported by the parser of the flags.
     """
-    from schemas.errors import ConfigError
-
     path, name, verbosity = (words.get(key) for key in ("log_file", "log_format", "verbosity"))
     settings = LogSettings(
         verbosity=verbosity if isinstance(verbosity, int) else 0,
         files=() if path is None else (str(Path(str(path)).absolute()),),
         format=next((one for one in LogFormat if one.value == name), None),
     )
-    try:
-        configure_logging(settings)
-    except OSError as exc:
-        raise ConfigError(f"--log-file {path}: {exc.strerror}; expected a file to write") from exc
+    configure_logging(settings)
 
 
 @contextmanager
-def log_to(path: Path, *, job: str | None = None, run: str | None = None) -> Iterator[None]:
-    """Also append the log of this block to a file; all its lines state the job and the run."""
+def log_to(
+    path: Path,
+    *,
+    job: str | None = None,
+    run: str | None = None,
+    file: str | None = None,
+    format: LogFormat | None = None,
+) -> Iterator[None]:
+    """Also append the log of this block to a file; all its lines state the job and the run.
+
+    `file` and `format` are those of the job file, if it states them.
+    """
     before = _current.settings
-    files = (*before.files, str(path.absolute()))
-    configure_logging(msgspec.structs.replace(before, files=files, job=job, run=run))
+    names = [Path(name).absolute() for name in (path, file) if name is not None]
+    files = tuple(dict.fromkeys((*before.files, *map(str, names))))
+    settings = LogSettings(
+        verbosity=before.verbosity, files=files, format=before.format or format, job=job, run=run
+    )
+    configure_logging(settings)
     try:
         yield
     finally:
@@ -173,6 +184,13 @@ class LogFile(logging.Handler):
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def _open(path: str) -> LogFile:
+    try:
+        return LogFile(path)
+    except OSError as exc:
+        raise ConfigError(f"log file {path}: {exc.strerror}; expected a file to write") from exc
 
 
 def _add_handler(

@@ -26,6 +26,7 @@ from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.display import format_size
 from pipelines.cli.endings import Ending, ending_of
 from pipelines.cli.locks import LOCK, PUSHES, WORK, locked_output, locked_state
+from pipelines.cli.logs import log_to
 from pipelines.cli.signals import deadline_raised
 from pipelines.convert.inputs import size_of
 from pipelines.convert.run import Conversion, convert, list_inputs, push
@@ -114,13 +115,20 @@ class JobRun:
     @contextmanager
     def recorded(self) -> Iterator[None]:
         """Log the block to a file of the run, and record how it ends if it raises."""
-        _log.info("run %s of %s: begun in %s", self.record.id, self._job.name, self.record.phase)
-        try:
-            yield
-        except BaseException as exc:
-            self._end(ending_of(exc))
-            self.write_pages()
-            raise
+        options, path = self._job.convert, self.folder / RUN_LOG
+        file, format = options.log_file, options.log_format
+        with log_to(path, job=self._job.name, run=self.record.id, file=file, format=format):
+            _log.info("attempt %d: begun; phase %s", self.record.attempts, self.record.phase.value)
+            try:
+                yield
+            except BaseException as exc:
+                self._end(ending_of(exc))
+                self.write_pages()
+                raise
+            finally:
+                ended, reason = self.record.exit_code, self.record.message or "done"
+                level = logging.ERROR if self.record.message else logging.INFO
+                _log.log(level, "attempt ended with exit code %s: %s", ended, reason)
 
     def write_pages(self) -> None:
         """Write the report of the run, the index of all runs, and the metrics."""

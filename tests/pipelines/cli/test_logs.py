@@ -123,7 +123,7 @@ def test_a_log_that_cannot_be_opened_is_an_error_of_the_command_line(
     path = tmp_path / "missing" / "log"
     assert main(["convert", "a.xml", "-o", "out", "--to", "avro", "--log-file", str(path)]) == 2
     assert capsys.readouterr().err == (
-        f"feedferry: --log-file {path}: No such file or directory; expected a file to write\n"
+        f"feedferry: log file {path}: No such file or directory; expected a file to write\n"
     )
 
 

@@ -63,6 +63,32 @@ def test_each_run_sends_what_has_changed_and_leaves_its_folder(
     assert "people" in Path("people.prom").read_text()
 
 
+def test_a_run_has_a_log_with_all_its_attempts(here: Path) -> None:
+    (here / "busy.yaml").write_text("- {door: getbacklogcount, backlog: 6000, requests: 1-2}\n")
+    with serving(here / "spool", "--scenario", "busy.yaml") as appliance:
+        job = TreeJob(here / "job", appliance.url, documents=10)
+        job.run("--max-wait", "0s", "--log-file", str(here / "all.log"))
+        job.run("--backlog-interval", "100ms", "--log-file", str(here / "all.log"))
+    (record,) = job.records()
+    prefix = f"INFO people {record.id} "
+    log = (job.home / record.id / "run.log").read_text("utf-8")
+    lines = [line.partition(" ")[2] for line in log.splitlines()]
+    for message in (
+        "attempt 1: begun; phase convert",
+        "attempt 2: begun; phase push",
+        "attempt ended with exit code 0: done",
+    ):
+        assert lines.count(prefix + message) == 1, log
+    assert "ERROR people" in log
+    assert "attempt ended with exit code 75: 6,000 feeds waiting" in log
+    assert sum("chunks/000001.xml: published" in line for line in lines) == 1
+    assert (
+        sum("chunks/000001.xml, from record 1: accepted; 10 records" in line for line in lines) == 1
+    )
+    everything = (here / "all.log").read_text("utf-8").splitlines()
+    assert [line for line in everything if line in log.splitlines()] == log.splitlines()
+
+
 def test_the_finished_runs_beyond_the_retention_are_removed(job: TreeJob) -> None:
     assert [run("--keep-runs", "2") for _ in range(3)] == [0, 0, 0]
     assert [record.generation for record in job.records()] == [2, 3]
