@@ -4,7 +4,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
-from statistics import median
 
 import msgspec
 
@@ -15,6 +14,9 @@ from schemas.timeline import TimelinePoint
 _MIN_POINTS = 4
 _MIN_SECONDS = 1.0
 _MIN_BREAK_SECONDS = 60.0
+_BREAK_SHARE = 0.05
+"""Points are at most a fiftieth of the time since the first one apart, unless the run was ended."""
+
 _TITLES = {Phase.CONVERT: "Conversion", Phase.PUSH: "Push"}
 
 
@@ -67,14 +69,14 @@ def working_seconds(points: Sequence[TimelinePoint]) -> float:
 
 
 def _progress_of(points: Sequence[TimelinePoint]) -> PhaseProgress:
-    gaps = [max(after.at - before.at, 0.0) for before, after in pairwise(points)]
-    longest = max(_MIN_BREAK_SECONDS, 10 * median(gaps)) if gaps else 0.0
     progress = PhaseProgress(points, [0.0], [0.0], [])
-    highest = points[0].records
-    for point, gap in zip(points[1:], gaps, strict=True):
-        is_break = gap > longest
+    highest, attempt = points[0].records, 0.0
+    for before, point in pairwise(points):
+        gap = max(point.at - before.at, 0.0)
+        is_break = gap > max(_MIN_BREAK_SECONDS, (progress.seconds - attempt) * _BREAK_SHARE)
         if is_break:
-            progress.breaks.append(progress.seconds)
+            attempt = progress.seconds
+            progress.breaks.append(attempt)
         gain = 0 if is_break else max(point.records - highest, 0)
         highest = max(point.records, highest)
         progress.elapsed.append(progress.seconds + (0.0 if is_break else gap))
