@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pipelines.cli.display import format_size
+from pipelines.report.page_text import bytes_text
 
 WIDTH, HEIGHT = 1000, 100
 
@@ -41,7 +41,7 @@ def _time_text(seconds: float) -> str:
 COUNT = Unit(lambda value: f"{value:,.0f}" if value >= 10 else f"{value:g}", _STEPS)
 INTEGER = Unit(lambda value: f"{value:,.0f}", [step for step in _STEPS if step >= 1])
 BYTES = Unit(
-    lambda value: format_size(int(value)).replace(".0 ", " "),
+    bytes_text,
     [step * 1024.0**power for power in range(5) for step in (1, 2, 5, 10, 20, 50, 100, 200, 500)],
 )
 SECONDS = Unit(

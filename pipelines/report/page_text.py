@@ -11,6 +11,7 @@ MAX_SAMPLES = 3
 MAX_CHARS = 400
 """Most characters of a text that comes from the input."""
 
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _KEPT = {"\n", "\t"}
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
@@ -37,6 +38,17 @@ def span_text(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def bytes_text(count: float) -> str:
+    """Return a number of bytes with three digits.
+
+    >>> bytes_text(569_674_155), bytes_text(2_000)
+    ('543 MiB', '1.95 KiB')
+    """
+    power = min(max(int(count).bit_length() - 1, 0) // 10, len(_UNITS) - 1)
+    value = count / 1024**power
+    return f"{value:.0f} {_UNITS[power]}" if value >= 100 else f"{value:.3g} {_UNITS[power]}"
 
 
 def short_text(text: str) -> str:

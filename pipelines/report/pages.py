@@ -3,6 +3,7 @@
 All names, URLs and reasons in a page are untrusted and are shown as text.
 """
 
+import shlex
 from collections.abc import Iterable
 from datetime import UTC
 from functools import cache
@@ -12,8 +13,14 @@ from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from pipelines.cli.display import format_size
-from pipelines.report.page_text import MAX_ROWS, MAX_SAMPLES, short_text, span_text, visible_text
+from pipelines.report.page_text import (
+    MAX_ROWS,
+    MAX_SAMPLES,
+    bytes_text,
+    short_text,
+    span_text,
+    visible_text,
+)
 from transforms.storage.atomic import write_by_several
 
 
@@ -35,13 +42,14 @@ def _environment() -> Environment:
         finalize=_finalize,
     )
     environment.filters |= {
+        "command": shlex.quote,
         "first": _first,
         "link": lambda path: quote(path, errors="replace"),
         "minute": lambda at: f"{at.astimezone(UTC):%Y-%m-%d %H:%M}",
         "moment": lambda at: f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
         "number": "{:,}".format,
         "short": short_text,
-        "size": lambda count: format_size(count).replace(".0 ", " "),
+        "size": bytes_text,
         "span": span_text,
     }
     environment.globals |= {"max_rows": MAX_ROWS, "max_samples": MAX_SAMPLES}

@@ -4,14 +4,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
+from pipelines.convert.report import Report
 from pipelines.report.charts import BYTES, CHUNKS, SECONDS, Axes, Chart, chunk_bins, draw
-from pipelines.report.outcome import Outcome, begin_of, outcome_of, seconds_of
+from pipelines.report.outcome import begin_of, outcome_of, seconds_of
 from pipelines.report.page_text import MAX_ROWS, span_text
 from pipelines.report.progress_charts import draw_progress
 from pipelines.report.run_data import PushData, RunData, read_run_data
-from schemas.account import AccountTotals
 from schemas.notice import REFUSED
 
 REPORT_PAGE = "report.html"
@@ -34,42 +32,12 @@ _FILES = {
 }
 
 
-class AccountRow(NamedTuple):
-    """The counts of an action, in the order of the columns of the table."""
-
-    action: str
-    counts: tuple[int, ...]
-
-
-class AccountTable(NamedTuple):
-    """Records per action; `total` adds the rows up."""
-
-    columns: tuple[str, ...]
-    rows: list[AccountRow]
-    total: tuple[int, ...]
-
-
 class RunFile(NamedTuple):
     """A file or folder of the run; `bytes` is `None` for a folder."""
 
     name: str
     meaning: str
     bytes: int | None
-
-
-class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """What the page of a run shows beside the files that it was read from."""
-
-    title: str
-    outcome: Outcome
-    seconds: float | None
-    account: AccountTable | None
-    progress: tuple[Chart, ...]
-    chunk_sizes: Chart | None
-    acceptances: dict[str, Chart]
-    config: str | None
-    settings: tuple[tuple[str, object], ...]
-    files: tuple[RunFile, ...]
 
 
 def write_report(folder: Path) -> Path:
@@ -81,29 +49,23 @@ def write_report(folder: Path) -> Path:
 
     run = read_run_data(folder)
     path = folder / REPORT_PAGE
-    begin = begin_of(run)
-    write_page(path, "report.html", run=run, begin=begin, view=_view(run), refused=REFUSED)
-    return path
-
-
-def _view(run: RunData) -> RunView:
-    account = run.report.account if run.report is not None else None
-    return RunView(
+    write_page(
+        path,
+        "report.html",
+        run=run,
         title=_title_of(run),
         outcome=outcome_of(run),
+        begin=begin_of(run),
         seconds=seconds_of(run),
-        account=account_table(account) if account is not None else None,
-        progress=tuple(draw_progress(run.points)),
-        chunk_sizes=_draw_sizes(run.sizes) if len(run.sizes) > 1 else None,
-        acceptances={
-            push.name: _draw_seconds(push, run.sizes)
-            for push in run.pushes
-            if len(push.seconds) > 1
-        },
-        config=_read_config(run.folder),
-        settings=tuple(_flatten(run.report.settings)) if run.report is not None else (),
-        files=tuple(_list_files(run)),
+        columns=_columns(run.report),
+        progress=list(draw_progress(run.points)),
+        chunk_charts=list(_draw_chunks(run)),
+        config=_read_config(folder),
+        settings=list(_flatten(run.report.settings)) if run.report is not None else [],
+        files=list(_list_files(run)),
+        refused=REFUSED,
     )
+    return path
 
 
 def _title_of(run: RunData) -> str:
@@ -111,19 +73,20 @@ def _title_of(run: RunData) -> str:
     return run.folder.absolute().name if job is None else job
 
 
-def account_table(account: AccountTotals) -> AccountTable:
-    """Return the table of an account, without the column of expanded records if there are none."""
-    names = tuple(name for name in _COLUMNS if name != "expanded" or account.expanded)
-    columns = [getattr(account, name) for name in names]
-    actions = sorted({action for column in columns for action in column})
-    return AccountTable(
-        columns=names,
-        rows=[
-            AccountRow(action, tuple(column.get(action, 0) for column in columns))
-            for action in actions
-        ],
-        total=tuple(sum(column.values()) for column in columns),
-    )
+def _columns(report: Report | None) -> dict[str, dict[str, int]]:
+    """Return the counts by action, by the name of their column; no column without a report."""
+    if report is None:
+        return {}
+    columns = {name: getattr(report.account, name) for name in _COLUMNS}
+    return {name: counts for name, counts in columns.items() if counts or name != "expanded"}
+
+
+def _draw_chunks(run: RunData) -> Iterator[Chart]:
+    if len(run.sizes) > 1:
+        yield _draw_sizes(run.sizes)
+    for push in run.pushes[:MAX_ROWS]:
+        if len(push.seconds) > 1:
+            yield _draw_seconds(push, run.sizes)
 
 
 def _draw_sizes(sizes: Mapping[int, int]) -> Chart:
@@ -155,7 +118,9 @@ def _flatten(settings: Mapping[str, object], prefix: str = "") -> Iterator[tuple
     for name, value in settings.items():
         if isinstance(value, Mapping):
             yield from _flatten(value, f"{prefix}{name}.")
-        elif value not in (None, [], "", False):
+        elif isinstance(value, list):
+            yield from ((f"{prefix}{name}", ", ".join(map(str, value))) for _ in value[:1])
+        elif value not in (None, "", False):
             yield f"{prefix}{name}", value
 
 

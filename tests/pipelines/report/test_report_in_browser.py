@@ -93,7 +93,7 @@ def test_a_chart_has_a_name_in_words_and_its_parts_have_titles(page: Page, tmp_p
         "Conversion, records per second: 455 on average, 560 at most",
         "Push, records per second: 100 on average, 100 at most",
         "Backlog of the appliance, feeds: 1,509 at the end, 4,300 at most",
-        "Size of each chunk: 46 chunks, 2 GiB in all, 45.8 MiB at most",
+        "Size of each chunk: 46 chunks, 1.99 GiB in all, 45.8 MiB at most",
         "Time until each chunk was accepted: 34.6 s on average, 4 min 23 s at most",
     ]
     assert page.evaluate("document.querySelectorAll('.bar').length") == 92

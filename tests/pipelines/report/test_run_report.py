@@ -75,7 +75,7 @@ def test_a_page_shows_the_run_from_its_headline_to_its_files(tmp_path: Path) -> 
     for shown in (
         "intranet ! Done, with rejects Run 20260701T020000Z-4f1c, generation 214."
         " Started 2026-07-01 02:00:00 UTC, ended 2026-07-01 03:24:05 UTC.",
-        "Duration 1 h 24 min Read 414,052 5.4 GiB Written 413,898 46 chunks, 2 GiB Rejected 113",
+        "Duration 1 h 24 min Read 414,052 5.41 GiB Written 413,898 46 chunks, 1.99 GiB Rejected 113",
         "ADD 412,803 412,690 113 0 DELETE 1,208 1,208 0 0 UPDATE 41 0 0 41 Total 414,052",
         "102 new; 11 are known and accepted. crawled 12, 11 of them accepted",
         "a.xml:91 (byte 6461): no content; expected some (accepted) malformed 101",
@@ -85,7 +85,7 @@ def test_a_page_shows_the_run_from_its_headline_to_its_files(tmp_path: Path) -> 
         "Conversion, records per second 455 on average, 560 at most",
         "Push, records per second 100 on average, 100 at most",
         "Backlog of the appliance, feeds 1,509 at the end, 4,300 at most",
-        "Size of each chunk 46 chunks, 2 GiB in all, 45.8 MiB at most",
+        "Size of each chunk 46 chunks, 1.99 GiB in all, 45.8 MiB at most",
         "Time until each chunk was accepted 34.6 s on average, 4 min 23 s at most",
         "chunk 7: not accepted",
         "date 12 a.xml (byte 9120): 2001-13-01; read as no date",
