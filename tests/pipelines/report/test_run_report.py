@@ -75,7 +75,7 @@ def test_a_page_shows_the_run_from_its_headline_to_its_files(tmp_path: Path) -> 
     for shown in (
         "intranet ! Done, with rejects Run 20260701T020000Z-4f1c, generation 214."
         " Started 2026-07-01 02:00:00 UTC, ended 2026-07-01 03:24:05 UTC.",
-        "Duration 1 h 24 min Read 414,052 5.41 GiB Written 413,898 46 chunks, 1.99 GiB Rejected 113",
+        "1 h 24 min Read 414,052 5.41 GiB Written 413,898 46 chunks, 1.99 GiB Rejected 113 102 new",
         "ADD 412,803 412,690 113 0 DELETE 1,208 1,208 0 0 UPDATE 41 0 0 41 Total 414,052",
         "102 new; 11 are known and accepted. crawled 12, 11 of them accepted",
         "a.xml:91 (byte 6461): no content; expected some (accepted) malformed 101",
