@@ -8,6 +8,7 @@ from pipelines.report.metrics import write_metrics
 from schemas.account import Account, LossCount
 from schemas.run_record import Phase
 from support.run_folders import BEGIN, run_record, write_run
+from support.runs import ROOT
 
 _LABEL = r'[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\n"])*"'
 _SAMPLE = re.compile(rf"([a-zA-Z_:][\w:]*)\{{{_LABEL}(?:,{_LABEL})*\}} (-?[0-9.e+-]+)", re.ASCII)
@@ -81,6 +82,18 @@ def test_the_metrics_are_those_of_the_last_run_that_ended(tmp_path: Path) -> Non
         'pushed_bytes{job="intranet"}': 2_204_117_002,
         'wait_seconds{job="intranet"}': 1_312.4,
     }
+
+
+def test_each_metric_is_documented(tmp_path: Path) -> None:
+    home = tmp_path / "intranet"
+    write_run(home / "20260701T020000Z-4f1c", record=run_record())
+    write_metrics(tmp_path / "feedferry.prom", home)
+
+    keys = samples(tmp_path / "feedferry.prom")
+    names = {f"feedferry_last_{key.partition('{')[0]}" for key in keys}
+    page = (ROOT / "docs" / "report.md").read_text("utf-8")
+    rows = "".join(line for line in page.splitlines() if line.startswith("| `feedferry_"))
+    assert {*re.findall(r"`(feedferry_\w+)`", rows)} == names
 
 
 def test_names_of_jobs_and_fields_are_escaped(tmp_path: Path) -> None:
