@@ -5,12 +5,13 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
 from lxml import etree
 
-from support.pages import Example, Terminal, examples, read_page, terminal
+from support.pages import examples, read_page, terminal
 from support.reference import all_commands
 from support.runs import ROOT, keep_levels
 from transforms.formats import FORMATS
@@ -25,11 +26,8 @@ ALL_PAGES = {
     for path in sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
 }
 NAMES = [*(source.name for source in SOURCES), *(format_.name for format_ in FORMATS)]
-EXAMPLES = [
-    (name, example)
-    for name, text in ALL_PAGES.items()
-    if name.startswith("docs/")
-    for example in examples(text)
+WITH_EXAMPLES = [
+    name for name, text in ALL_PAGES.items() if name != "README.md" and any(examples(text))
 ]
 STREAM_PAGES = (
     *("command-streams", "lister-stream", "retriever-stream", "authorizer-stream", "command"),
@@ -97,40 +95,21 @@ def table_rows(*pages: str) -> str:
     return "\n".join(line for line in lines if line.startswith("|"))
 
 
-@pytest.fixture(scope="module")
-def page(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Terminal]:
-    """A terminal in the folder of a page, in which its examples run one after another."""
-    name: str = request.param
-    with terminal(ALL_PAGES[name], tmp_path_factory.mktemp("page")) as opened:
-        yield opened
-
-
-@pytest.fixture(autouse=True)
-def levels() -> Iterator[None]:
-    with keep_levels():
-        yield
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("page", "name", "example"),
-    [(name, name, example) for name, example in EXAMPLES],
-    ids=lambda value: value.command if isinstance(value, Example) else str(value),
-    indirect=["page"],
-    scope="module",
-)
-def test_an_example_prints_the_documented_output(
-    name: str, example: Example, page: Terminal, pytestconfig: pytest.Config
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_the_examples_of_a_page_print_what_it_shows(
+    name: str, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    page.check(example, accept_in=ROOT / name if pytestconfig.getoption("--accept") else None)
+    accept_in = ROOT / name if pytestconfig.getoption("--accept") else None
+    with keep_levels(), terminal(ALL_PAGES[name], tmp_path) as opened:
+        for example in examples(ALL_PAGES[name]):
+            opened.check(example, accept_in=accept_in)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_format_has_a_page_with_an_example_and_a_link_in_the_index(name: str) -> None:
     assert f"]({name}.md)" in PAGES["index"]
-    assert f"{FOLDER}/{name}.md" in {page for page, _ in EXAMPLES}
+    assert f"{FOLDER}/{name}.md" in WITH_EXAMPLES
 
 
 def test_links_and_paths_in_pages_lead_to_files() -> None:

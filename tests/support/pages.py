@@ -101,12 +101,12 @@ class Terminal:
     def check(self, example: Example, *, accept_in: Path | None = None) -> None:
         """Run a command; assert that it prints what the page shows, or write that to the page."""
         code, out, err = self.run(example)
-        assert code in example.exit_codes, (out, err)
+        assert code in example.exit_codes, (example.command, out, err)
         if accept_in is not None and not example.is_printed(out):
             text = accept_in.read_text("utf-8").replace(example.printed, out)
             accept_in.write_text(text, "utf-8")
         else:
-            assert example.is_printed(out) or out == example.printed, err
+            assert example.is_printed(out) or out == example.printed, (example.command, err)
 
     def _serve(self, words: list[str]) -> tuple[int, str, str]:
         port = words.index("--port") + 1
