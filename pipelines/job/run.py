@@ -18,7 +18,6 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-import click
 import msgspec
 from msgspec.structs import replace
 
@@ -26,7 +25,7 @@ from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.display import format_size
 from pipelines.cli.endings import Ending, ending_of
 from pipelines.cli.locks import LOCK, PUSHES, WORK, locked_output, locked_state
-from pipelines.cli.logs import log_to
+from pipelines.cli.logs import log_to, tell
 from pipelines.cli.signals import deadline_raised
 from pipelines.convert.inputs import size_of
 from pipelines.convert.run import Conversion, convert, list_inputs, push
@@ -128,7 +127,8 @@ class JobRun:
             finally:
                 ended, reason = self.record.exit_code, self.record.message or "done"
                 level = logging.ERROR if self.record.message else logging.INFO
-                _log.log(level, "attempt ended with exit code %s: %s", ended, reason)
+                text = f"attempt ended with exit code {ended}: {reason}"
+                tell(text, level=level, is_quiet=True)
 
     def write_pages(self) -> None:
         """Write the report of the run, the index of all runs, and the metrics."""
@@ -209,8 +209,8 @@ def _resume(job: Job, options: RunOptions, record: RunRecord, locks: ExitStack) 
             if find_work(folder) not in (None, conversion.work):
                 _abandon(folder, record, "inputs or settings have changed", has_sent=False)
                 return None
-        if not job.convert.is_quiet:
-            click.echo(f"feedferry: resuming {folder} ({record.phase.value})", err=True)
+        resumed = f"feedferry: resuming {folder} ({record.phase.value})"
+        tell(resumed, is_quiet=job.convert.is_quiet)
         attempts = record.attempts + 1
         record = replace(record, attempts=attempts, ended_at=None, exit_code=None, message=None)
         locks.push(own.pop_all())
@@ -220,7 +220,7 @@ def _resume(job: Job, options: RunOptions, record: RunRecord, locks: ExitStack) 
 def _abandon(folder: Path, record: RunRecord, reason: str, *, has_sent: bool) -> None:
     """Abandon a run; without receipts, its converted spans are of no use."""
     sent = "; a part of it was sent" if has_sent else ""
-    click.echo(f"feedferry: {folder} is abandoned: {reason}{sent}", err=True)
+    tell(f"feedferry: {folder} is abandoned: {reason}{sent}", level=logging.WARNING)
     abandon(folder, record, reason)
     if not has_sent:
         shutil.rmtree(folder / WORK, ignore_errors=True)

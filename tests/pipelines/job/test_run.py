@@ -55,7 +55,7 @@ def test_each_run_sends_what_has_changed_and_leaves_its_folder(
     assert (first.generation, second.generation, second.attempts) == (1, 2, 1)
     assert {path.name for path in (job.home / second.id).iterdir()} >= {
         *("chunks", "manifest.jsonl", "push", "report.html", "report.json", "run.json"),
-        "config.rendered.yaml",
+        *("config.rendered.yaml", "run.log", "timeline.jsonl"),
     }
     assert sorted(path.name for path in job.home.iterdir()) == [
         *(first.id, second.id, "index.html", "lock", "state"),
@@ -124,6 +124,8 @@ def test_a_deadline_ends_the_conversion_and_the_next_start_goes_on(
         "feedferry: the deadline has passed; start again to resume\n"
     )
     assert ends(job) == [(Phase.CONVERT, False, 75)]
+    log = (job.home / job.records()[0].id / "run.log").read_text()
+    assert "exit code 75: the deadline has passed; start again to resume\n" in log
     (here / "hang").unlink()
     assert run() == 0
     assert (ends(job), appliance.urls()) == ([DONE], [f"{HOST}a"])
