@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from pipelines.cli.verb import BeamVerb
+
 _FILTERS = (
     click.option("--code", "codes", metavar="CODE", multiple=True, help="Only rejects of a code."),
     click.option("--url", metavar="GLOB", help="Only records with such a URL."),
@@ -86,6 +88,102 @@ def show(run: str, number: int | None, url: str | None) -> int:
     for line in excerpts.show(find_reject(_find(run), number=number, url=url)):
         click.echo(line)
     return 0
+
+
+@rejects.command("export", short_help="Write rejects as files to be corrected.")
+@click.argument("run")
+@_filtered
+@click.option("-o", "--output", metavar="DIR", required=True, help="New folder for the files.")
+def export_(run: str, output: str, **filters: Any) -> int:
+    """Write the new rejects of a run as files that can be corrected and replayed.
+
+    Records of feeds become one feed for each header, with the reason of each in a comment. Damaged
+    bytes are written as they are, in raw/: correct them there. A full feed becomes incremental.
+
+    \b
+    Examples:
+      feedferry rejects export out -o corrections
+      feedferry rejects export nightly.yaml --code bad-action -o corrections
+    """
+    from pipelines.rejects.export import export
+    from pipelines.rejects.run_rejects import RejectFilter
+
+    found = _find(run)
+    base = found.absolute().parents[2]  # the folder of the job file
+    made = export(found, RejectFilter(**filters), Path(output), base=base)
+    for file in made.files:
+        click.echo(f"{output}/{file.path}: {len(file.numbers):,} rejects")
+    if made.without_bytes:
+        click.echo(
+            f"feedferry: {made.without_bytes:,} rejects have no bytes, as files of a tree: correct"
+            " these, and run the job again",
+            err=True,
+        )
+    return 0
+
+
+def _replay_flags(_name: str) -> list[click.Parameter]:
+    from pipelines.cli.convert_options import ConvertOptions
+    from pipelines.cli.flags import Flag, click_options
+    from pipelines.cli.push_options import PUSH_TO, ApplianceOptions
+    from pipelines.cli.verb import Section
+    from pipelines.job.run_options import RunOptions
+
+    source = ("inputs", "from_format", "mapping", "fresh")
+    sections = (Section.TREE, Section.SPOOL, Section.STATE)
+    output = Flag(
+        "Folder of the replay of a run that has no job.",
+        Section.WRITE,
+        names=("-o", "--output"),
+        metavar="DIR",
+        default="RUN-replay-1 and so on",
+    )
+    return [
+        click.Argument(["run"]),
+        click.Argument(["folder"], required=False),
+        click.Option(["--job", "job_file"], metavar="FILE", help="The job file of the run."),
+        *click_options(ConvertOptions, omit=(*source, *sections), replace={"output": output}),
+        *click_options(ApplianceOptions, omit=("deadline",), replace={"url": PUSH_TO}),
+        *click_options(RunOptions, only=("deadline", "allow_older")),
+    ]
+
+
+@rejects.command("replay", cls=BeamVerb, flags=_replay_flags, short_help="Convert rejects again.")
+def replay_(run: str, folder: str | None, job_file: str | None, **words: object) -> int:
+    """Convert rejects again, and push them if the job does.
+
+    FOLDER is an export whose files were corrected. Without it, all new rejects are converted again,
+    which is of use after a flag, the job file or feedferry has changed. The replay is a new run of
+    the job, or of the settings of RUN, and never full. What it converts is marked as replayed.
+
+    \b
+    Examples:
+      feedferry rejects replay out corrections
+      feedferry rejects replay nightly.yaml --default-mimetype text/html
+
+    \b
+    Exit codes:
+      0   all are converted
+      1   records were rejected again, or files are still damaged
+      2   nothing can be replayed, or a newer run might be undone
+      3   stopped at a limit for losses
+      4   the storage or the appliance failed; replay the same folder to resume
+      75  the job is running, or the appliance is busy; start again later
+    """
+    import os
+
+    job = Path(job_file or run)
+    is_job = job.is_file() and job.suffix in (".yaml", ".yml")
+    found = _find(run)
+    from pipelines.rejects.replay import replay  # Beam takes a second to load
+
+    return replay(
+        found,
+        Path(folder) if folder else None,
+        words,
+        job_file=job if is_job else None,
+        environment=os.environ,
+    )
 
 
 @rejects.command(short_help="Add rejects to the list of known ones.")

@@ -35,7 +35,7 @@ _POSITION = re.compile(r"\((?:byte|column) (\d+)\)|\bbyte (\d+)\b")
 def show(found: RunReject) -> Iterator[str]:
     """Yield the lines of a reject."""
     reject, code = found.reject, find_code("reject", found.reject.code)
-    finding, _, expected = reject.reason.partition("; expected ")
+    finding, separator, expected = reject.reason.rpartition("; expected ")
     line = f", line {reject.line:,}" if reject.line else ""
     size = f", {reject.length:,} bytes" if reject.length else ""
     state = f", replayed in {found.replayed_in}" if found.replayed_in else ""
@@ -46,8 +46,8 @@ def show(found: RunReject) -> Iterator[str]:
     if reject.url:
         yield f"url       {printable(reject.url)}"
     yield f"stage     {reject.stage}" + (f", action {reject.action}" if reject.action else "")
-    yield f"found     {printable(finding)}"
-    if expected:
+    yield f"found     {printable(finding if separator else expected)}"
+    if separator:
         yield f"expected  {printable(expected)}"
     if code:
         yield f"cause     {code.cause}"

@@ -1,0 +1,152 @@
+"""Rejects that were corrected are converted and pushed by a new run of the same job."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.main import main
+from pipelines.job.folders import runs_of
+from pipelines.rejects.run_rejects import read_replayed
+from support import served
+from support.archives import HOST, document, gsa_feed, put
+from support.runs import column, convert, keep_levels, manifest
+
+pytestmark = pytest.mark.slow
+
+AMP = f'<record url="{HOST}/amp" mimetype="text/plain"><content>fish & chips</content></record>'
+ACTION = f'<record url="{HOST}/act" action="ad" mimetype="text/plain"><content>a</content></record>'
+NO_URL = '<record mimetype="text/plain"><content>a</content></record>'
+NO_TYPE = f'<record url="{HOST}/type"><content>a</content></record>'
+DAMAGED = (AMP, ACTION, NO_URL, NO_TYPE)
+QUIET = ("--progress", "none")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    records = [text for number, bad in enumerate(DAMAGED) for text in (document(number), bad)]
+    put(Path("feed.xml"), gsa_feed(*records, feedtype="full"))
+    with keep_levels():
+        yield tmp_path
+
+
+def edit(name: str, *pairs: tuple[str, str]) -> None:
+    text = Path(name).read_text("utf-8")
+    for before, after in pairs:
+        assert before in text
+        text = text.replace(before, after)
+    Path(name).write_text(text, "utf-8")
+
+
+def export(run: str) -> None:
+    assert main(["rejects", "export", run, "-o", "fixed"]) == 0
+
+
+def urls(folder: str | Path) -> list[str]:
+    texts = [path.read_text("utf-8") for path in sorted(Path(folder, "chunks").iterdir())]
+    return [url for text in texts for url in re.findall('<record url="([^"]+)"', text)]
+
+
+def test_corrected_records_are_converted_with_the_settings_of_the_run_and_never_full(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ("--to", "gsa-feed", "--datasource", "wiki", "--feedtype", "full", "--max-rejects", "9")
+    convert("feed.xml", "-o", "out", *words)
+    export("out")
+    edit("fixed/001-gsa-feed.xml", ('action="ad"', 'action="add"'))
+
+    assert main(["rejects", "replay", "out", "fixed", *QUIET]) == 1
+    assert capsys.readouterr().err.endswith(
+        "feedferry: out-replay-1: 1 rejects of out replayed\n"
+        "feedferry: fixed: 1 files are still damaged\n"
+    )
+    assert urls("out-replay-1") == [f"{HOST}/act"]
+    assert [(line["datasource"], line["feedtype"]) for line in manifest("out-replay-1")] == [
+        ("wiki", "incremental")
+    ]
+    assert read_replayed(Path("out")) == {2: "out-replay-1"}
+
+    edit("fixed/001-gsa-feed.xml", ("<record mime", f'<record url="{HOST}/new" mime'))
+    edit("fixed/raw/000001.xml", ("&", "&amp;"))
+    flags = ("--default-mimetype", "text/html", "-o", "again")
+    assert main(["rejects", "replay", "out", "fixed", *flags, *QUIET]) == 0
+    assert sorted(urls("again")) == [f"{HOST}/{name}" for name in ("act", "amp", "new", "type")]
+    assert read_replayed(Path("out")) == dict.fromkeys((1, 2, 3, 4), "again")
+    assert main(["rejects", "replay", "out", *QUIET]) == 2
+
+
+def test_rejects_are_replayed_as_they_are_after_a_setting_has_changed() -> None:
+    convert("feed.xml", "-o", "out", "--to", "gsa-feed", "--allow-empty-full")
+    flags = ("--default-mimetype", "text/html", *QUIET)
+
+    assert main(["rejects", "replay", "out", *flags]) == 1
+    assert (urls("out-replay-1"), read_replayed(Path("out"))) == (
+        [f"{HOST}/type"],
+        {4: "out-replay-1"},
+    )
+
+
+def test_a_job_pushes_corrected_records_also_those_that_the_appliance_refused(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = json.dumps([{"requests": "1-6", "refuse_urls": [document_url(1), document_url(2)]}])
+    Path("refuse.yaml").write_text(scenario, "utf-8")
+    with served.serving(here / "spool", "--scenario", "refuse.yaml") as appliance:
+        Path("wiki.yaml").write_text(
+            "version: 1\njob: wiki\nsource: {type: gsa-feed, path: feed.xml}\n"
+            f"target: {{type: gsa-feed, url: {appliance.url!r}}}\n"
+        )
+        assert main(["run", "wiki.yaml", *QUIET]) == 1
+        [first] = runs_of(here / "runs/wiki")
+        run = f"runs/wiki/{first.id}"
+        export("wiki.yaml")
+        edit(
+            "fixed/001-gsa-feed.xml",
+            ('"ad"', '"add"'),
+            ("<record mime", f"<record url='{HOST}/new' mime"),
+        )
+        edit("fixed/raw/000001.xml", ("&", "&amp;"))
+        flags = ("--default-mimetype", "text/html", *QUIET)
+        assert main(["rejects", "replay", "wiki.yaml", "fixed", *flags]) == 0
+        appliance.settle()
+        names = [*(f"{number}.txt" for number in range(4)), "act", "amp", "new", "type"]
+        assert sorted(appliance.urls()) == sorted(f"{HOST}/{name}" for name in names)
+        assert appliance.feedtypes().count("full") == 1
+
+    assert sorted(read_replayed(Path(run))) == [1, 2, 3, 4, 5, 6]
+    last = runs_of(here / "runs/wiki")[-1].id
+    assert column(f"runs/wiki/{last}", "feedtype") == ["incremental"] * 3
+    capsys.readouterr()
+    assert main(["rejects", "replay", run, *QUIET]) == 2
+    assert "no rejects to export" in capsys.readouterr().err
+    main(["rejects", "list", run, "--format", "json"])
+    states = [json.loads(line)["replayed_in"] for line in capsys.readouterr().out.splitlines()]
+    assert len(set(states)) == 1
+
+
+def test_an_older_run_is_not_replayed_over_a_newer_one(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("wiki.yaml").write_text(
+        "version: 1\njob: wiki\n"
+        "source: {type: gsa-feed, path: feed.xml}\ntarget: {type: gsa-feed}\n"
+    )
+    for _ in range(2):
+        main(["run", "wiki.yaml", *QUIET])
+    older, newer = (record.id for record in runs_of(here / "runs/wiki"))
+    capsys.readouterr()
+
+    assert main(["rejects", "replay", f"runs/wiki/{older}", *QUIET]) == 2
+    assert f"older than {newer}, which may have sent newer documents" in capsys.readouterr().err
+    flags = ("--allow-older", "--default-mimetype", "text/html", *QUIET)
+    assert main(["rejects", "replay", f"runs/wiki/{older}", *flags]) == 1
+    assert read_replayed(Path(f"runs/wiki/{older}")).keys() == {4}
+
+
+def document_url(number: int) -> str:
+    found = re.search('url="([^"]+)"', document(number))
+    assert found is not None
+    return found[1]
