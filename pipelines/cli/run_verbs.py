@@ -54,7 +54,7 @@ def run(job_file: str, **words: object) -> int:
     from pathlib import Path
 
     from pipelines.cli.flags import decode
-    from pipelines.job.job_file import load_job
+    from pipelines.job.job_file import errors_in_keys, load_job
     from pipelines.job.run_options import RunOptions
 
     options = decode(RunOptions, words)
@@ -63,7 +63,8 @@ def run(job_file: str, **words: object) -> int:
     job = load_job(Path(job_file), {**words, "deadline": None}, os.environ)
     from pipelines.job.run import run as run_job  # Beam takes a second to load
 
-    return run_job(job, options)
+    with errors_in_keys(job):
+        return run_job(job, options)
 
 
 _FORMAT = click.option(

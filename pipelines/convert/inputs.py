@@ -190,8 +190,9 @@ def _sorted(name: str, paths: Iterator[Path]) -> list[str]:
 
 
 def _expand_remote(name: str) -> list[str]:
-    """Return the files that match a glob; any other URI is a file."""
-    if not _GLOB_CHARS & set(name):
+    """Return the files that match a glob; any other URI is a file, and in HTTP ? begins a query."""
+    glob_chars = _GLOB_CHARS - {"?"} if name.startswith(("http://", "https://")) else _GLOB_CHARS
+    if not glob_chars & set(name):
         return [name]
     try:
         files = list_remote_files(name)

@@ -118,7 +118,7 @@ def load_sources(spans: Sequence[Span], options: ConvertOptions) -> dict[str, So
             source.check_inputs(own, spans)
         else:
             refuse_flags(options, source)
-    chosen = _source_options(options)
+    chosen = source_options(options)
     configs = {
         span.source: source_of(span).load(span, chosen)
         for span in spans
@@ -133,7 +133,7 @@ def source_runs(
     spans: Sequence[Span], settings: Settings, options: ConvertOptions
 ) -> list[SourceRun[Any]]:  # Any: each source has its own configuration
     """Return the run of each source; a file of records is a source of its own."""
-    chosen = msgspec.structs.replace(_source_options(options), state=settings.state)
+    chosen = msgspec.structs.replace(source_options(options), state=settings.state)
     return [
         SourceRun(
             span=span,
@@ -213,7 +213,8 @@ def _check_limit(unit: str, count: int, limit: int) -> None:
         _log.warning("%s", text)
 
 
-def _source_options(options: ConvertOptions) -> SourceOptions:
+def source_options(options: ConvertOptions) -> SourceOptions:
+    """Return the options of a conversion that concern its sources."""
     written = [] if options.output == STDOUT else [("-o", f"{options.output}/")]
     if options.state is not None:
         lock = str(state_lock(Path(options.state)))

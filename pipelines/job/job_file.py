@@ -20,10 +20,11 @@ from pipelines.cli.flags import decode, flags_of
 from pipelines.cli.push_options import ApplianceOptions, PushOptions, parse_push_to
 from pipelines.cli.value_parsers import DELIMITER, TEXT
 from pipelines.job.job import Job, Retention
-from pipelines.job.job_keys import FEEDS, TYPES, JobKey, job_keys, job_type
+from pipelines.job.job_keys import FEEDS, SECTIONS, TYPES, VARIABLE, JobKey, job_keys, job_type
 from pipelines.job.job_options import JobOptions
 from schemas.errors import ConfigError
 from schemas.feed import FULL
+from schemas.spelling import did_you_mean
 from transforms.sinks.push.settings import PushSettings
 from transforms.sources import find_source
 from transforms.sources.secrets import (
@@ -92,14 +93,25 @@ def _read_settings(path: Path, environment: Mapping[str, str]) -> dict[str, Sett
             tag, name = chosen.__struct_config__.tag, f"{section}.type"
             settings[name] = _located(Setting(word=tag, shown=tag), path, decoded.places[name])
     for key in job_keys().values():
-        if key.variable and key.variable in environment:
+        if key.variable in environment:
             try:
                 settings[key.path] = _from_environment(key, environment[key.variable])
             except (ValueError, ConfigError) as exc:
                 errors.append(f"{key.variable}: {exc}")
+    errors += _unknown_variables(environment)
     if errors:
         raise ConfigError("\n".join(errors))
     return settings
+
+
+def _unknown_variables(environment: Iterable[str]) -> Iterator[str]:
+    """Yield an error for each variable that seems to be for a key, and for which there is none."""
+    known = {key.variable for key in job_keys().values()}
+    begins = tuple(f"{VARIABLE}{section.upper()}_" for section in SECTIONS)
+    for name in sorted({*environment} - known):
+        if name.startswith(begins):
+            hint = did_you_mean(name, known)
+            yield f"{name}: no key of a job file; expected the name of a key{hint}"
 
 
 def _place_of(key: str, places: Mapping[str, ValuePlace]) -> ValuePlace:
@@ -144,8 +156,19 @@ class _ValueReader:
         return os.path.normpath(self._folder / text) + slash
 
     def _resolved(self, key: JobKey, text: str) -> str:
-        has_references = key.declared.value.schema == TEXT.schema
-        return resolve(text, self._environment) if has_references else text
+        """Return a text without references; those in a query of HTTP are resolved by the source."""
+        type_ = key.declared.value
+        if type_.schema != TEXT.schema:
+            return text
+        resolved = resolve(text, self._environment)
+        if type_.is_path and text.startswith(("http://", "https://")):
+            return text
+        try:
+            check_no_secret(resolved)
+        except ValueError:
+            expected = "expected credentials where docs/formats/files.md says, Remote trees"
+            raise ValueError(f"{text!r}: a password in a URL; {expected}") from None
+        return resolved
 
     def _absolute_reference(self, match: re.Match[str]) -> str:
         return f"${{file:{self._folder / match[2]}}}" if match[1] == "file" else match[0]
@@ -325,10 +348,13 @@ def _in_keys(
         for name in declared.names
         if declared.key and not origins[declared.key].startswith("flag ")
     }
+    keys["--state"] = "state"
     lines = []
     for line in message.splitlines():
-        found = [origins[keys[name]] for name in _FLAG.findall(line) if name in keys]
-        places = [origin for origin in found if origin.startswith(f"{path}:")]
+        found = [keys[name] for name in _FLAG.findall(line) if name in keys]
+        found += [f"{key.partition('.')[0]}.type" for key in found]
+        near = [origins.get(key, "") for key in found]
+        places = [origin for origin in near if origin.startswith(f"{path}:")]
         text = _FLAG.sub(lambda match: keys.get(match[0], match[0]), line)
         lines.append(f"{places[0] if places else path}: {text}")
     return "\n".join(lines)

@@ -24,6 +24,9 @@ VERSION = 1
 FEEDS = "feeds"
 """The source whose format is detected."""
 
+VARIABLE = "FEEDFERRY_"
+"""What the names of environment variables begin with."""
+
 OPTIONS = (ConvertOptions, ApplianceOptions, PushOptions, JobOptions)
 TYPES = ("source", "target")
 """The sections that are unions by `type`."""
@@ -64,7 +67,7 @@ class JobKey:
     @property
     def variable(self) -> str:
         """Return the name of its environment variable, "" if there is none."""
-        return "" if self.path == "job" else "FEEDFERRY_" + self.path.upper().replace(".", "_")
+        return "" if self.path == "job" else VARIABLE + self.path.upper().replace(".", "_")
 
     @property
     def flag_name(self) -> str:

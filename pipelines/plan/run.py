@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -16,7 +17,7 @@ from pipelines.convert.report import as_json as report_as_json
 from pipelines.convert.report import as_text as report_as_text
 from pipelines.convert.settings import STDOUT
 from pipelines.job.job import Job
-from pipelines.job.job_file import is_job_file, load_job
+from pipelines.job.job_file import errors_in_keys, is_job_file, load_job
 from pipelines.plan.plan import Plan, make_plan
 from pipelines.plan.push_rate import predict_push
 from schemas.errors import StoppedError
@@ -30,7 +31,8 @@ def run(words: Mapping[str, object]) -> int:
     job = _load_job(words)
     options = parse({**words, "output": STDOUT}) if job is None else job.convert
     makes_state = job is not None and job.has_state and not job.home.is_dir()
-    plan = make_plan(options, sample, makes_state=makes_state)
+    with nullcontext() if job is None else errors_in_keys(job):
+        plan = make_plan(options, sample, makes_state=makes_state)
     if job is not None and job.push is not None:
         plan = replace(plan, push=predict_push(plan.report.chunk_bytes, job.home))
     if options.report_format is ReportFormat.JSON:

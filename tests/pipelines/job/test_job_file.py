@@ -171,6 +171,11 @@ def test_a_secret_is_looked_up_and_not_shown(tmp_path: Path) -> None:
     assert errors(tmp_path, text) == [
         "job.yaml:4:53: target.dialect: '${env:HOST}'; expected one of 7.x, 5.0"
     ]
+    text = TREE.replace("path: docs", 'path: "sftp://ida:${env:HOST}@h/docs/"')
+    assert errors(tmp_path, text) == [
+        "job.yaml:3:29: source.path: 'sftp://ida:${env:HOST}@h/docs/': a password in a URL;"
+        " expected credentials where docs/formats/files.md says, Remote trees"
+    ]
     assert errors(tmp_path, TREE.replace("HOST", "NONE")) == [
         "job.yaml:3:45: source.base_url: ${env:NONE}: not set; expected a variable of the"
         " environment"

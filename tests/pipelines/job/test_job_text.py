@@ -21,7 +21,7 @@ from support.runs import ROOT
 
 SCHEMA = ROOT / "docs" / "job-file.schema.json"
 EXAMPLES = examples()
-ENVIRONMENT = {"EXPORT_HOST": "export.example.com"}
+ENVIRONMENT = {"EXPORT_TOKEN": "hunter2"}
 
 
 def load(folder: Path, text: str) -> Job:
@@ -69,11 +69,14 @@ def test_a_rendered_job_has_origins_and_no_secret(tmp_path: Path) -> None:
         ["job: streams", "/job.yaml:2:6"],
         ["source:"],
         ["  type: retriever-stream", "/job.yaml:4:9"],
-        ['  path: ["https://${env:EXPORT_HOST}/retriever.txt"]', "/job.yaml:5:9"],
+        [
+            '  path: ["https://wiki.example.com/export?token=${env:EXPORT_TOKEN}"]',
+            "/job.yaml:5:9",
+        ],
         ["  # base_url: none", "default"],
         ['  url_template: "https://wiki.example.com/{id}"', "/job.yaml:6:17"],
     ]
-    assert "export.example.com" not in "\n".join(lines)
+    assert "hunter2" not in "\n".join(lines)
 
 
 @pytest.mark.slow

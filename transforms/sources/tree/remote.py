@@ -2,7 +2,7 @@
 
 The library for a scheme is an optional dependency, an extra of feedferry, and is imported when the
 first URI of that scheme is used. URIs appear in reports, so a URI that may contain a secret is
-refused, and the message does not show it.
+refused, and the message does not show it. References to secrets in a URI are resolved here.
 
 A stream is either read to its end or raises an error: it never ends early without one, and never
 joins bytes of two versions of a file. A connection that ends is opened again once.
@@ -23,6 +23,8 @@ from urllib.parse import quote, unquote
 
 from schemas.errors import ConfigError, FeedferryError, SourceError
 from schemas.span import FileSignature
+from transforms.sources.programs.redact import Mask
+from transforms.sources.secrets import resolve, secrets_in
 
 BUFFER_BYTES = 1 << 20
 REQUEST_BYTES = 4 << 20
@@ -94,7 +96,7 @@ def connect(uri: str) -> tuple[Any, str]:
     options: dict[str, Any] = {"use_listings_cache": False}
     if known is _HTTP:
         options |= _http_options()
-        path_there = quote(uri, safe=_URL_CHARS)
+        path_there = quote(resolve(uri), safe=_URL_CHARS)
     else:
         path_there = authority + path
     return fsspec.filesystem(scheme, **options), path_there
@@ -186,13 +188,14 @@ def _os_error(path: str, exc: Exception) -> OSError:
     text = error_text(cause)
     if isinstance(status, int):
         text = f"{status} {getattr(cause, 'message', '')}".strip()
+    text = Mask(secrets_in([path])).text(text)
     text = text.partition("\n")[0][:_MAX_ERROR_CHARS]  # libraries may quote what they received
     return OSError(errno.EACCES if is_denied else errno.EIO, text, path)  # the number's subclass
 
 
 def _split(uri: str) -> tuple[str, str, str]:
     """Return scheme, authority, and the remainder with its slash."""
-    match = _URI.fullmatch(uri)
+    match = _URI.fullmatch(resolve(uri))
     return (match[1].lower(), match[2], match[3]) if match else ("", "", "")
 
 

@@ -1,0 +1,117 @@
+"""Checks of a job file that need other files, and secrets in real runs."""
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.main import main
+from support import remotes
+from support.archives import put
+from support.runs import ROOT
+
+pytestmark = pytest.mark.usefixtures("here")
+HEAD = "version: 1\njob: j\n"
+TREE = f"{HEAD}source: {{type: files, path: docs, base_url: 'https://docs.example.com/'}}\n"
+
+
+def check(text: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    put(Path("jobs/job.yaml"), text.encode())
+    code = main(["config", "check", "jobs/job.yaml"])
+    out, err = capsys.readouterr()
+    return code, (out + err).removeprefix("feedferry: ")
+
+
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [
+        (
+            "{type: files, path: docs, base_url: 'https://h.example.com/'}",
+            "jobs/job.yaml: 6 keys, no errors\n",
+        ),
+        (
+            "{type: files, path: docs}",
+            "jobs/job.yaml:3:16: source.base_url: not given; expected the URL of the folder, such"
+            " as https://docs.example.com/, or source.url_template, such as"
+            " https://docs.example.com/{path}\n",
+        ),
+        (
+            "{type: files, path: docs, base_url: x}",
+            "jobs/job.yaml:3:45: source.base_url: 'x'; expected a URL, percent-encoded, with a"
+            " fully qualified host, without a user and a fragment, without a query, and with a /"
+            " at its end: https://docs.example.com/\n",
+        ),
+        (
+            "{type: database}",
+            "jobs/job.yaml:3:16: source.mapping: not given; expected the YAML file of a database\n",
+        ),
+        (
+            "{type: database, mapping: people.yaml}",
+            "jobs/job.yaml: {here}/jobs/people.yaml:1:8: table: 7; expected a text in quotes\n",
+        ),
+        (
+            "{type: command, path: programs.yaml}",
+            "jobs/job.yaml: {here}/jobs/programs.yaml:2:14: environment: API_TOKEN: a password in"
+            " plain text; expected ${env:NAME} or ${file:PATH} instead\n",
+        ),
+    ],
+)
+def test_the_settings_of_a_source_are_checked(
+    here: Path, capsys: pytest.CaptureFixture[str], source: str, output: str
+) -> None:
+    put(
+        Path("jobs/people.yaml"),
+        b"table: 7\nurl: https://h.example.com/{id}\nconnection: sqlite:///people.db\n",
+    )
+    put(Path("jobs/programs.yaml"), b"lister: [./list.sh]\nenvironment: {API_TOKEN: hunter2}\n")
+    text = f"{HEAD}source: {source}\ntarget: {{type: native}}\nkeep: 14 runs\n"
+    expected = output.replace("{here}", str(here))
+    assert check(text, capsys) == (0 if "no errors" in output else 2, expected)
+
+
+def test_a_variable_for_no_key_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEEDFERRY_CHUNK_MAX_BITES", "1")
+    monkeypatch.setenv("FEEDFERRY_SFTP_PASSWORD", "hunter2")
+    assert check(TREE + "target: {type: native}", capsys) == (
+        2,
+        "FEEDFERRY_CHUNK_MAX_BITES: no key of a job file; expected the name of a key; did you mean"
+        " 'FEEDFERRY_CHUNK_MAX_BYTES'?\n",
+    )
+
+
+@pytest.mark.slow
+def test_an_error_of_a_run_names_the_key(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(here / "docs/a.txt", b"a")
+    put(here / "job.yaml", f"{TREE}target: {{type: native}}\nruns: docs".encode())
+    assert main(["run", "job.yaml", "-q"]) == 2
+    assert "in the tree" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("status", [200, 500])
+def test_the_secret_of_an_input_is_sent_and_nowhere_stored(
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+) -> None:
+    monkeypatch.setenv("FEED_TOKEN", "hunter2")
+    feed = (ROOT / "pipelines/sample/01-intranet.xml").read_bytes()
+
+    def answer(handler: remotes._Handler) -> bool:
+        remotes.send(handler, feed, {}, status=status)
+        return True
+
+    with remotes.web_server(here, answer) as server:
+        url = f"{server.root}/feed.xml?token=${{env:FEED_TOKEN}}"
+        source = f"source: {{type: gsa-feed, path: '{url}'}}\n"
+        put(here / "job.yaml", f"{HEAD}{source}target: {{type: native}}\n".encode())
+        code = main(["run", "job.yaml", "-vv"])
+    assert (code == 0) == (status == 200)
+    assert any("?token=hunter2" in asked for asked in server.asked)
+    out, err = capsys.readouterr()
+    assert "hunter2" not in out + err
+    assert status == 200 or "${env:FEED_TOKEN}" in err
+    stored = [path for path in (here / "runs").rglob("*") if path.is_file()]
+    assert [path for path in stored if b"hunter2" in path.read_bytes()] == []
