@@ -6,6 +6,7 @@ file is checked before the first one is sent, and all faults are reported at onc
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from pipelines.cli.locks import locked_output
 from pipelines.cli.push_options import PushOptions
+from pipelines.convert.report import Report, as_json
 from pipelines.push.run_folder import (
     EXPECTED_INPUT,
     MANIFEST,
@@ -20,7 +22,7 @@ from pipelines.push.run_folder import (
     read_manifest,
     write_manifest,
 )
-from schemas.account import Chunk
+from schemas.account import AccountTotals, Chunk
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import FULL, INCREMENTAL
 from schemas.membership import MembershipAction
@@ -199,8 +201,22 @@ def _keep_files(root: Path, chunks: list[Chunk], inputs: tuple[str, ...]) -> lis
     chunks = [_keep_file(chunk, root, is_new=is_new) for chunk in chunks]
     if is_new:
         write_manifest(root, chunks)
-        write_json(root / REPORT, {"version": 1, "pushed": list(inputs)})
+        write_json(root / REPORT, as_json(_report(root, chunks, inputs)))
     return chunks
+
+
+def _report(root: Path, chunks: list[Chunk], inputs: tuple[str, ...]) -> Report:
+    """Return a report in which the records of the files are read and written."""
+    counts = sum((Counter(chunk.records) for chunk in chunks), Counter[str]())
+    return Report(
+        account=AccountTotals(read=counts, written=counts),
+        folder=str(root),
+        chunks=len(chunks),
+        chunk_bytes=sum(chunk.bytes for chunk in chunks),
+        exit_code=0,
+        settings={},
+        sources=inputs,
+    )
 
 
 def _identity(chunk: Chunk) -> tuple[str, str | None, str | None]:

@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from pipelines.convert.report import report_schema
 from support.run_folders import write_run
 from support.runs import ROOT, convert, report
+from support.served import run, serving
 
 PUBLISHED = ROOT / "docs" / "report.schema.json"
 
@@ -44,3 +45,15 @@ def test_the_schema_allows_the_report_of_a_conversion(here: Path) -> None:
     sample = str(ROOT / "pipelines" / "sample")
     assert convert(sample, "-o", "out", "--to", "thunderstone", "--accept-loss", "acl") == 0
     assert errors(report("out")) == []
+
+
+@pytest.mark.slow
+def test_a_push_of_feed_files_has_a_report_and_a_page_too(tmp_path: Path) -> None:
+    sample = str(ROOT / "pipelines" / "sample" / "01-intranet.xml")
+    with serving(tmp_path / "spool") as appliance:
+        run("push", sample, "-o", str(tmp_path / "pushed"), "--to", appliance.url, "-q")
+
+    values = report(tmp_path / "pushed")
+    page = (tmp_path / "pushed" / "report.html").read_text("utf-8")
+    assert (errors(values), values["account"]["read"]) == ([], {"records": 20})
+    assert "<title>pushed: Done</title>" in page
