@@ -22,9 +22,7 @@ from schemas.units import parse_duration
 from transforms.storage.lock import Lock
 
 VERSION = 1
-_COLUMNS = ("run", "gen", "took", "phase", "exit", "read", "written", "rejected", "accepted")
-_LEFT = 4
-"""Columns from here on are numbers, which are aligned on the right."""
+_COLUMNS = ("run", "gen", "took", "phase", "exit", "read", "written", "rejects", "pushed")
 
 
 def list_runs(text: str | None, *, as_json: bool) -> None:

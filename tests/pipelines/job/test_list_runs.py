@@ -68,11 +68,11 @@ def test_runs_are_listed_from_the_newest_one(capsys: pytest.CaptureFixture[str])
     assert main(["runs", "list"]) == 0
     assert capsys.readouterr().out == (
         "runs/people/\n"
-        "run                    gen  took  phase      exit   read  written  rejected  accepted\n"
-        "20261123T020000Z-00aa    4  5:00  push          4  5,000    4,999         1         -\n"
-        "20261122T020000Z-00aa    3  5:00  done          0      -        -         -         -\n"
-        "20261121T020000Z-00aa    2  5:00  abandoned     4      -        -         -         -\n"
-        "20261120T020000Z-00aa    1  5:00  done          0      -        -         -         -\n"
+        "run                    gen  took  phase      exit   read  written  rejects  pushed\n"
+        "20261123T020000Z-00aa    4  5:00  push          4  5,000    4,999        1       -\n"
+        "20261122T020000Z-00aa    3  5:00  done          0      -        -        -       -\n"
+        "20261121T020000Z-00aa    2  5:00  abandoned     4      -        -        -       -\n"
+        "20261120T020000Z-00aa    1  5:00  done          0      -        -        -       -\n"
     )
 
 

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.main import main
+from pipelines.job.job_file import load_job
+from pipelines.job.verify import verify
+from schemas.errors import BalanceError
 from schemas.run_record import Phase, RunRecord
 from support.jobs import HOST, TreeJob
 from support.served import Served, serving
@@ -89,6 +92,23 @@ def test_a_run_has_a_log_with_all_its_attempts(here: Path) -> None:
     assert [line for line in everything if line in log.splitlines()] == log.splitlines()
 
 
+def test_a_pushed_run_is_compared_with_its_receipts(
+    job: TreeJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run() == 0
+    folder, loaded = job.home / job.records()[0].id, load_job(Path("people.yaml"), {}, {})
+    assert loaded.push is not None
+    assert verify(folder, loaded.push, loaded.convert) == 0
+    with (folder / "chunks" / "000001.xml").open("ab") as chunk:
+        chunk.write(b"\n")
+    assert verify(folder, loaded.push, loaded.convert) == 1
+    assert "chunks/000001.xml: changed since it was pushed\n" in capsys.readouterr().err
+    report = (folder / "report.json").read_text()
+    (folder / "report.json").write_text(report.replace('"ADD": 10', '"ADD": 11'))
+    with pytest.raises(BalanceError, match="11 records written, but 10 accepted and 0 refused"):
+        verify(folder, loaded.push, loaded.convert)
+
+
 def test_the_finished_runs_beyond_the_retention_are_removed(job: TreeJob) -> None:
     assert [run("--keep-runs", "2") for _ in range(3)] == [0, 0, 0]
     assert [record.generation for record in job.records()] == [2, 3]
@@ -109,6 +129,20 @@ job: people
 source: {{type: command, path: programs.yaml, base_url: {HOST!r}}}
 target: {{type: gsa-feed, datasource: web, feedtype: metadata-and-url, url: URL}}
 """
+
+
+def test_an_input_that_is_too_large_for_the_disk_leaves_no_run(
+    job: TreeJob, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (here / "feed.xml").open("wb") as feed:
+        feed.truncate(15 << 40)  # a hole, which needs no disk
+    source = "source: {type: gsa-feed, path: feed.xml}\n"
+    (here / "people.yaml").write_text(
+        f"version: 1\njob: people\n{source}target: {{type: gsa-feed}}\n"
+    )
+    assert run() == 4
+    assert "expected 7.5 TiB at least, half the size of the inputs" in capsys.readouterr().err
+    assert [path.name for path in job.home.iterdir()] == ["lock"]
 
 
 def test_a_deadline_ends_the_conversion_and_the_next_start_goes_on(
