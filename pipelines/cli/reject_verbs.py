@@ -55,6 +55,10 @@ def list_(
     from pipelines.rejects.tables import reject_table
 
     known = Path(accepted_rejects) if accepted_rejects else None
+    for run in runs:
+        if not (_find(run, run_id) / "report.json").exists():
+            text = "not finished; only rejects of parts that were converted to their end are known"
+            click.echo(f"feedferry: {run}: {text}", err=True)
     found = (
         reject
         for run in runs
@@ -210,8 +214,11 @@ def accept(run: str, output: str | None, **filters: Any) -> int:
 
 
 def _find(run: str, run_id: str | None = None) -> Path:
+    from pipelines.cli.locks import WORK
     from pipelines.job.folders import find_home, find_run
 
+    if Path(run, WORK).is_dir():
+        return Path(run)  # of a conversion that stopped
     return find_run(str(find_home(run) / run_id)) if run_id else find_run(run)
 
 

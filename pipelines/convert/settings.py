@@ -179,7 +179,7 @@ def check_limits(account: Account, options: ConvertOptions) -> None:
     if limit is not None and not limit.allows(rejects=rejects, records=records):
         raise TooManyRejectsError(
             f"{rejects} of {records} records rejected; expected at most what --max-rejects allows; "
-            "nothing is published"
+            "nothing is published; feedferry rejects list shows them"
         )
 
 

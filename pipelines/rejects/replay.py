@@ -21,13 +21,19 @@ from pipelines.cli.flags import decode, flags_of
 from pipelines.cli.push_options import parse_push_to
 from pipelines.cli.verb import Section
 from pipelines.convert.run import run as run_conversion
-from pipelines.job.folders import read_run, runs_of
+from pipelines.job.folders import runs_of
 from pipelines.job.job import Job
 from pipelines.job.job_file import load_job
 from pipelines.job.run import run as run_job
 from pipelines.job.run_options import RunOptions
 from pipelines.rejects.export import INDEX, Export, export
-from pipelines.rejects.run_rejects import EVERY_REJECT, REJECTS, mark_replayed, rejects_of
+from pipelines.rejects.run_rejects import (
+    EVERY_REJECT,
+    REJECTS,
+    job_file_of,
+    mark_replayed,
+    rejects_of,
+)
 from schemas.errors import ConfigError
 from schemas.feed import FULL, INCREMENTAL
 from schemas.notice import REFUSED
@@ -58,7 +64,7 @@ def replay(
 
     Raises ConfigError if nothing can be replayed, and if that could undo a newer run.
     """
-    job_file = job_file or _job_file_of(run)
+    job_file = job_file or job_file_of(run)
     job = None if job_file is None else load_job(job_file, words, environment)
     if folder is None:
         folder = _new_name(run / REJECTS, "replay")
@@ -248,17 +254,6 @@ def _converted(
         if number not in again
         and (number in known or (urls.get(number) and urls[number] not in again_urls))
     ]
-
-
-def _job_file_of(run: Path) -> Path | None:
-    """Return the job file of a run, next to the folder of all runs; None without a job."""
-    record = read_run(run)
-    if record is None or record.job is None:
-        return None
-    path = run.absolute().parent.parent.parent / f"{record.job}.yaml"
-    if not path.exists():
-        raise ConfigError(f"{path}: not there; expected the job file of {run}: give it with --job")
-    return path
 
 
 def _new_name(folder: Path, name: str) -> Path:

@@ -1,6 +1,7 @@
 """The rejects of a run, with what is known about them: accepted, or replayed by another run."""
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from itertools import chain
@@ -9,14 +10,19 @@ from typing import NamedTuple
 
 import msgspec
 
+from pipelines.cli.locks import WORK
+from pipelines.job.folders import read_run
+from pipelines.job.job_file import load_job
 from schemas.errors import ConfigError, FatalError
 from schemas.reject import Reject
+from transforms.convert import REJECTS as SPAN_REJECTS
 from transforms.known_rejects import add_known_rejects, entry_of, load_known_rejects
 from transforms.storage.atomic import read_rejects, write_json
 
 REJECTS = "rejects"
 """Folder of a run with its rejects."""
 
+_REPORT = "report.json"
 _REPLAYED = "replayed.json"
 
 
@@ -67,12 +73,16 @@ def rejects_of(
 ) -> Iterator[RunReject]:
     """Yield the rejects of a run: those of the conversion, then those of its pushes.
 
-    The list of known rejects is that of the run, or `known_path`.
+    A run that stopped at a limit has published nothing; its rejects are those of its parts that
+    were converted to their end. The list of known rejects is that of the run, or `known_path`.
     """
     path = known_path or known_path_of(run)
     known = load_known_rejects(None if path is None else str(path))
     replayed = read_replayed(run)
     files = sorted((run / REJECTS).glob("*.avro"))
+    if not (run / _REPORT).exists():
+        paths = sorted(run.glob(f"{WORK}/*/*/*/*{SPAN_REJECTS}"))
+        files = list({path.name: path for path in paths}.values())  # of one attempt for each span
     for number, reject in enumerate(chain.from_iterable(map(read_rejects, files)), start=1):
         if chosen.takes(reject):
             is_accepted = bool(known) and entry_of(reject) in known
@@ -80,14 +90,37 @@ def rejects_of(
 
 
 def known_path_of(run: Path) -> Path | None:
-    """Return the path of the list of known rejects that a run had, None if it had none."""
+    """Return the path of the list of known rejects that a run has, None if it has none.
+
+    It is in the report of a run; a run without a report has that of its job.
+    """
     try:
-        report = msgspec.json.decode((run / "report.json").read_bytes(), type=_SettingsOfReport)
-    except FileNotFoundError as exc:
-        raise ConfigError(f"{run}: no report.json; expected the folder of a finished run") from exc
+        report = msgspec.json.decode((run / _REPORT).read_bytes(), type=_SettingsOfReport)
+    except FileNotFoundError:
+        job_file = job_file_of(run)
+        return None if job_file is None else _known_path_of_job(job_file)
     except (OSError, msgspec.MsgspecError) as exc:
-        raise FatalError(f"{run}/report.json: {exc}; expected the report of a run") from exc
+        raise FatalError(f"{run / _REPORT}: {exc}; expected the report of a run") from exc
     found = report.settings.accepted_rejects
+    return Path(found) if found else None
+
+
+def job_file_of(run: Path) -> Path | None:
+    """Return the job file of a run, next to the folder of all runs; None without a job.
+
+    Raises ConfigError if it is not there.
+    """
+    record = read_run(run)
+    if record is None or record.job is None:
+        return None
+    path = run.absolute().parents[2] / f"{record.job}.yaml"
+    if not path.exists():
+        raise ConfigError(f"{path}: not there; expected the job file of {run}: give it as JOB")
+    return path
+
+
+def _known_path_of_job(path: Path) -> Path | None:
+    found = load_job(path, {}, os.environ).convert.accepted_rejects
     return Path(found) if found else None
 
 

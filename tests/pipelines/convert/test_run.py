@@ -130,7 +130,7 @@ def test_a_run_that_cannot_begin_ends_with_2_and_writes_nothing(
             (*documents(1, 2), BROKEN, DELETED),
             ("avro", "--max-rejects", "24.9%"),
             "1 of 4 records rejected; expected at most what --max-rejects allows; nothing is"
-            " published",
+            " published; feedferry rejects list shows them",
         ),
     ],
     ids=["lost-acl", "fail-on-loss", "lost-content", "rejects", "share-of-rejects"],

@@ -85,6 +85,22 @@ def test_accepted_rejects_are_added_once_to_the_list_of_the_run(
 
 
 @pytest.mark.slow
+def test_a_run_that_stopped_at_a_limit_goes_on_when_its_rejects_are_accepted(
+    run: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("feed.xml", "-o", "stopped", "--to", "gsa-feed", "--max-rejects", "5%")
+    assert convert(*words) == 3
+    capsys.readouterr()
+
+    main(["rejects", "list", "stopped"])
+    printed = capsys.readouterr()
+    assert "total                   10        10         0         0" in printed.out
+    assert printed.err.startswith("feedferry: stopped: not finished; ")
+    main(["rejects", "accept", "stopped", "-o", "known.txt"])
+    assert convert(*words, "--accepted-rejects", "known.txt") == 0
+
+
+@pytest.mark.slow
 def test_a_reject_is_shown_by_its_number_or_its_url(
     run: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
