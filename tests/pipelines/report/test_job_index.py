@@ -36,7 +36,8 @@ def test_all_runs_are_listed_with_their_numbers_the_newest_first(tmp_path: Path)
     assert (path, "<a href=" in path.read_text("utf-8")) == (home / "index.html", True)
     text = words(path)
     for shown in (
-        "intranet 3 runs. Over time Documents written the last 3 runs 0 2,000 4,000 6,000",
+        "intranet 3 runs. Over time The last 3 runs, the oldest first.",
+        "Documents written the last 3 runs 0 2,000 4,000 6,000 1 Jul 2 Jul 3 Jul",
         "1 Jul 2 Jul 3 Jul 1 Jul: 5,000. Done, with rejects 2 Jul: 5,000. Failed",
         "Documents rejected the last 3 runs 0 1 2 1 Jul",
         "2026-07-03 02:00 ! Done, with rejects 5,002 5,000 2 413,886 42 min 0 s"
