@@ -157,7 +157,7 @@ def convert(conversion: Conversion) -> int:
     finally:
         seal(work)
     account = _convert(parts, settings, options)
-    store_update(sources, account)
+    store_update(sources, account, work)
     report = publish(account, settings, output=conversion.output, spans=spans)
     write_report(conversion.output)
     is_text = options.report_format is ReportFormat.TEXT

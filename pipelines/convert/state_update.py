@@ -44,14 +44,19 @@ def store_generation(settings: Settings) -> None:
 def store_update(
     runs: Sequence[SourceRun[Any]],  # Any: each source has its own configuration
     account: Account,
+    work: Path,
 ) -> None:
-    """Store how the state will be updated, if the run has one; it has one source then."""
+    """Store how the state will be updated; nothing if the run, which has one source then, has none.
+
+    A run that is resumed is known by this to have no state, although its job has one now.
+    """
+    update = None
     for run in runs:
         if run.options.state is not None:
             config = msgspec.Raw(msgspec.json.encode(run.config))
             update = StateUpdate(span=run.span, config=config, files=account.files)
-            with whole_file(run.work / _UPDATE) as stream:
-                stream.write(msgspec.json.encode(update))
+    with whole_file(work / _UPDATE) as stream:
+        stream.write(msgspec.json.encode(update))
 
 
 def remember(work: Path, state: str | None) -> None:
@@ -63,11 +68,13 @@ def remember(work: Path, state: str | None) -> None:
         return
     path = work / _UPDATE
     try:
-        update = msgspec.json.decode(path.read_bytes(), type=StateUpdate)
+        update = msgspec.json.decode(path.read_bytes(), type=StateUpdate | None)
     except (OSError, msgspec.DecodeError) as exc:
         raise FatalError(
             f"{path}: {exc}; expected the update of {state}: begin again with --fresh"
         ) from exc
+    if update is None:
+        return
     if not is_sealed(work, verify=True):
         raise FatalError(
             f"{work}: files of the run are damaged; expected them as they were written: begin again"

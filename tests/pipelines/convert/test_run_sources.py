@@ -187,8 +187,9 @@ def converted(chosen: ConvertOptions) -> Path:
     store_generation(settings)
     parts = list(split_sources(runs))
     seal(Path(settings.folder))
-    store_update(runs, merge(convert(part, settings) for part in parts))
-    return Path(settings.folder)
+    work = Path(settings.folder)
+    store_update(runs, merge(convert(part, settings) for part in parts), work)
+    return work
 
 
 def test_a_state_is_updated_to_the_documents_that_were_seen(here: Path) -> None:
@@ -209,6 +210,12 @@ def test_a_state_that_another_run_has_updated_is_kept(here: Path) -> None:
         f"{here}/s: generation 1; expected 0: another run has updated this state; start again with"
         " --fresh to compare the source with the new state"
     )
+
+
+def test_a_run_without_a_state_updates_none_that_its_job_has_later(here: Path) -> None:
+    put(here / "docs/a.txt", b"x")
+    remember(converted(options()), "s")
+    assert not (here / "s").exists()
 
 
 def test_a_state_is_not_updated_from_a_damaged_listing(here: Path) -> None:

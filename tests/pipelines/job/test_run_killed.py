@@ -1,19 +1,25 @@
 """A job that is killed anywhere and started again sends every document, and none of them twice."""
 
+import random
+import signal
 import sqlite3
+import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from schemas.run_record import Phase
 from support.jobs import TreeJob, times_received
+from support.runs import chosen
 from support.served import BOUND_SECONDS, Served, serving, stopped, wait_until
 
 pytestmark = pytest.mark.slow
 
 DOCUMENTS = 300
+KILLS = chosen(usual=8, full=60)
+SEED = 20261122
 SMALL = ("--span-bytes", "4KiB", "--max-chunk-records", "5")
 
 
@@ -127,6 +133,24 @@ def test_rows_of_a_run_killed_before_its_state_is_updated_are_not_sent_again(
     (job.folder / "gone.db").rename(job.folder / "people.db")
     assert appliance.arrivals() == before
     assert len(appliance.urls()) == 49
+    check_next_run_sends_nothing(job, appliance)
+
+
+def test_a_job_killed_at_any_instants_sends_all_and_repeats_only_unseen_chunks(
+    job: TreeJob, appliance: Served
+) -> None:
+    chance = random.Random(SEED)
+    kills = 0
+    while kills < KILLS and not any(record.is_over for record in job.records()):
+        process = job.start(*SMALL)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(chance.uniform(0.5, 4.0))
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=BOUND_SECONDS)
+        kills += process.returncode == -signal.SIGKILL
+    assert job.run(*SMALL).returncode == 0
+    assert appliance.urls() == job.urls()
+    assert sum(count - 1 for count in times_received(appliance).values()) <= 5 * kills
     check_next_run_sends_nothing(job, appliance)
 
 
