@@ -95,7 +95,8 @@ def write_job(
         sketch = _write_mapping(str(source), output, table=table, schema=schema)
     else:
         sketch = _look_at(str(source))
-    name = _name_of(Path(output).stem if output else Path(sketch.path).stem)
+    stem = Path(output or "job").stem
+    name = _name_of(Path(sketch.path).stem if stem == "job" else stem)
     text = _DRAFT.format(
         file=output or "job.yaml",
         name=quote_text(name),

@@ -38,11 +38,7 @@ from transforms.sources.yaml_structs import ValuePlace, decode_located, read_tex
 _TOP_KEY = re.compile(r"^(version|job|source|target)[ \t]*:", re.MULTILINE)
 _FLAG = re.compile(r"(?<![\w-])(?:--?[a-z][a-z-]*|INPUT)(?![\w-])")
 _HEAD_CHARS = 1 << 16
-_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-}
+_PYTHON_TYPES = {"string": str, "integer": int, "number": int | float}
 _Result = TypeVar("_Result")
 
 
@@ -70,12 +66,10 @@ def load_job(path: Path, words: Mapping[str, object], environment: Mapping[str, 
     """
     settings = _read_settings(path, environment)
     for key in job_keys().values():
-        if (word := words.get(key.declared.field)) not in (
-            None,
-            (),
-        ) and key.options is not PushOptions:
-            origin = f"flag {key.flag_name}"
-            settings[key.path] = Setting(word=word, shown=_shown(word), origin=origin)
+        word = None if key.options is PushOptions else words.get(key.declared.field)
+        if word is not None and word != ():
+            shown = word if isinstance(word, bool | tuple) else str(word)
+            settings[key.path] = Setting(word=word, shown=shown, origin=f"flag {key.flag_name}")
     return _make_job(path, settings, words)
 
 
@@ -135,7 +129,7 @@ class _ValueReader:
         """Store the setting of a value; raise ValueError, without a secret, if it is none."""
         shown = value
         try:
-            shown = _map_texts(_typed(key, value), lambda text: self._absolute(key, text))
+            shown = _map_texts(_typed(key, value), lambda text: self._shown(key, text))
             word = _word(key, _map_texts(shown, lambda text: self._resolved(key, text)))
             _check(key, word)
         except ConfigError as exc:
@@ -143,14 +137,21 @@ class _ValueReader:
         self.settings[key.path] = Setting(word=word, shown=shown)
         return word
 
-    def _absolute(self, key: JobKey, text: str) -> str:
-        """Return a text whose paths are absolute."""
-        type_ = key.declared.value
-        if type_.schema == TEXT.schema:
+    def _shown(self, key: JobKey, text: str) -> str:
+        """Return a text with its references; all paths are absolute."""
+        if key.declared.value.schema == TEXT.schema:
             check_references(text)
             text = REFERENCE.sub(self._absolute_reference, text)
-        is_path = type_.is_path and text != "-" and text not in type_.metavar.split("|")
-        if not is_path or "://" in text or text.startswith("${"):
+        return text if text.startswith("${") else self._absolute(key, text)
+
+    def _absolute_reference(self, match: re.Match[str]) -> str:
+        return f"${{file:{self._folder / match[2]}}}" if match[1] == "file" else match[0]
+
+    def _absolute(self, key: JobKey, text: str) -> str:
+        """Return a text; if it is a relative path, return it below the folder of the file."""
+        type_ = key.declared.value
+        is_word = text == "-" or "://" in text or text in type_.metavar.split("|")
+        if is_word or not type_.is_path:
             return text
         slash = "/" if text.endswith("/") else ""
         return os.path.normpath(self._folder / text) + slash
@@ -160,7 +161,7 @@ class _ValueReader:
         type_ = key.declared.value
         if type_.schema != TEXT.schema:
             return text
-        resolved = resolve(text, self._environment)
+        resolved = self._absolute(key, resolve(text, self._environment))
         if type_.is_path and text.startswith(("http://", "https://")):
             return text
         try:
@@ -169,9 +170,6 @@ class _ValueReader:
             expected = "expected credentials where docs/formats/files.md says, Remote trees"
             raise ValueError(f"{text!r}: a password in a URL; {expected}") from None
         return resolved
-
-    def _absolute_reference(self, match: re.Match[str]) -> str:
-        return f"${{file:{self._folder / match[2]}}}" if match[1] == "file" else match[0]
 
     def _redact(self, message: str, shown: object) -> str:
         """Return a message with references in place of secrets."""
@@ -197,9 +195,10 @@ def _typed(key: JobKey, value: object) -> object:
             raise ValueError("an empty list; expected at least one item")
         return tuple(items)
     else:
-        names = schema.get("type", "string")
-        types = [_PYTHON_TYPES[name] for name in ([names] if isinstance(names, str) else names)]  # type: ignore[attr-defined]  # names
-        if isinstance(value, bool) or value == "" or not isinstance(value, sum(types, ())):
+        stated = schema.get("type", "string")
+        names = stated if isinstance(stated, list) else [stated]
+        is_typed = isinstance(value, tuple(_PYTHON_TYPES[str(name)] for name in names))
+        if not is_typed or isinstance(value, bool) or value == "":
             _check(key, str(value))  # raises ConfigError with the best message
             raise ValueError(f"{value!r}; expected {key.expected}, in quotes")
     if isinstance(value, str) and "\0" in value and key.declared.value is not DELIMITER:
@@ -236,10 +235,6 @@ def _from_environment(key: JobKey, text: str) -> Setting:
         word = tuple(shlex.split(text))
     _check(key, word)
     return Setting(word=word, shown=word, origin=f"environment {key.variable}")
-
-
-def _shown(word: object) -> object:
-    return word if isinstance(word, bool | tuple) else str(word)
 
 
 def _make_job(path: Path, settings: Mapping[str, Setting], words: Mapping[str, object]) -> Job:

@@ -182,6 +182,19 @@ def test_a_secret_is_looked_up_and_not_shown(tmp_path: Path) -> None:
     ]
 
 
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    inputs_text = '["${env:FOLDER}/docs/", s3://bucket/docs/, /srv]'
+    text = TREE.replace("docs", inputs_text) + "runs: ../runs"
+        TREE.replace("docs", '["${env:FOLDER}/docs/", s3://bucket/docs/, /srv]') + "runs: ../runs"
+    )
+    job = load(tmp_path / "jobs", text.replace("pdfs}", "pdfs, known_urls: a.txt}"), FOLDER="x")
+    inputs = (f"{tmp_path}/jobs/x/docs/", "s3://bucket/docs/", "/srv")
+    assert job.convert.inputs == inputs
+    assert job.convert.known_urls == f"{tmp_path}/jobs/a.txt"
+    assert job.home == tmp_path / "runs/pdfs"
+    assert job.settings["source.path"] == ("${env:FOLDER}/docs/", *inputs[1:])
+
+
 def test_a_job_file_is_known_by_its_keys(tmp_path: Path) -> None:
     assert is_job_file(Path(put(tmp_path / "job.yaml", TREE.encode())))
     assert not is_job_file(Path(put(tmp_path / "people.yaml", b"connection: x\ntable: y\n")))

@@ -8,6 +8,9 @@ import pytest
 
 from schemas.errors import ConfigError
 from transforms.sources.yaml_structs import (
+    Duration,
+    PositiveDuration,
+    Size,
     Value,
     decode_yaml,
     parse_duration,
@@ -31,6 +34,12 @@ class Port(msgspec.Struct, frozen=True):
         if value != "http":
             raise ValueError
         return cls()
+
+
+class Limits(msgspec.Struct, frozen=True):
+    size: Size
+    wait: Duration
+    limit: PositiveDuration
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +102,11 @@ def test_all_errors_are_reported_with_line_and_column() -> None:
 )
 def test_an_error_names_the_place_and_the_fix(text: str, error: str) -> None:
     assert errors(text) == [error]
+
+
+def test_sizes_and_durations_have_the_grammar_of_flags() -> None:
+    text = "size: 900MB\nwait: 1h30m\nlimit: 1d"
+    assert decode_yaml(text, Limits, name="s.yaml") == Limits(900_000_000, 5400.0, 86400.0)
 
 
 def test_a_key_that_is_only_a_field_is_unknown() -> None:
