@@ -185,8 +185,6 @@ def test_a_secret_is_looked_up_and_not_shown(tmp_path: Path) -> None:
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     inputs_text = '["${env:FOLDER}/docs/", s3://bucket/docs/, /srv]'
     text = TREE.replace("docs", inputs_text) + "runs: ../runs"
-        TREE.replace("docs", '["${env:FOLDER}/docs/", s3://bucket/docs/, /srv]') + "runs: ../runs"
-    )
     job = load(tmp_path / "jobs", text.replace("pdfs}", "pdfs, known_urls: a.txt}"), FOLDER="x")
     inputs = (f"{tmp_path}/jobs/x/docs/", "s3://bucket/docs/", "/srv")
     assert job.convert.inputs == inputs
