@@ -60,18 +60,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     push: PushEstimate | None = None
 
 
-def make_plan(
-    options: ConvertOptions, sample: SampleSize | None = None, *, makes_state: bool = False
-) -> Plan:
+def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan:
     """Return the plan of a run; raise FeedferryError where the run would not begin.
 
-    Losses and rejects beyond a limit do not end the plan, so that it has all of them. With
-    `makes_state`, the run makes its state.
+    Losses and rejects beyond a limit do not end the plan, so that it has all of them.
     """
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="feedferry-plan-") as folder:
-        if makes_state:
-            options = replace(options, state=str(Path(folder) / "state"))
         span_bytes = options.span_bytes if sample is None else min(options.span_bytes, PART_BYTES)
         wholes = list_spans(options, stdin_copy=Path(folder) / STDIN_COPY)
         configs = load_sources(wholes, options)

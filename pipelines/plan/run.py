@@ -30,9 +30,8 @@ def run(words: Mapping[str, object]) -> int:
     sample = decode(PlanOptions, words).sample
     job = _load_job(words)
     options = parse({**words, "output": STDOUT}) if job is None else job.convert
-    makes_state = job is not None and job.has_state and not job.home.is_dir()
     with nullcontext() if job is None else errors_in_keys(job):
-        plan = make_plan(options, sample, makes_state=makes_state)
+        plan = make_plan(options, sample)
     if job is not None and job.push is not None:
         plan = replace(plan, push=predict_push(plan.report.chunk_bytes, job.home))
     if options.report_format is ReportFormat.JSON:
