@@ -111,12 +111,13 @@ def export_(run: str, output: str, **filters: Any) -> int:
     """
     from pipelines.rejects.export import export
     from pipelines.rejects.run_rejects import RejectFilter
+    from schemas.check import counted
 
     found = _find(run)
     base = found.absolute().parents[2]  # the folder of the job file
     made = export(found, RejectFilter(**filters), Path(output), base=base)
     for file in made.files:
-        click.echo(f"{output}/{file.path}: {len(file.numbers):,} rejects")
+        click.echo(f"{output}/{file.path}: {counted(len(file.numbers), 'reject')}")
     if made.without_bytes:
         click.echo(
             f"feedferry: {made.without_bytes:,} rejects have no bytes, as files of a tree: correct"
@@ -209,7 +210,8 @@ def accept(run: str, output: str | None, **filters: Any) -> int:
     path, count = accept_rejects(
         _find(run), RejectFilter(**filters), Path(output) if output else None
     )
-    click.echo(f"{path}: {count:,} added")
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    click.echo(f"{shown}: {count:,} added")
     return 0
 
 

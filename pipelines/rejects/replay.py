@@ -34,6 +34,7 @@ from pipelines.rejects.run_rejects import (
     mark_replayed,
     rejects_of,
 )
+from schemas.check import counted
 from schemas.errors import ConfigError
 from schemas.feed import FULL, INCREMENTAL
 from schemas.notice import REFUSED
@@ -82,9 +83,9 @@ def replay(
     if exit_code in (0, _HAS_REJECTS):
         count = _mark(run, made, inputs)
         if words.get("verbosity") != -1:
-            click.echo(f"feedferry: {made}: {count:,} rejects of {run} replayed", err=True)
+            click.echo(f"feedferry: {made}: {counted(count, 'reject')} of {run} replayed", err=True)
     if left:
-        click.echo(f"feedferry: {folder}: {left} files are still damaged", err=True)
+        click.echo(f"feedferry: {folder}: still damaged: {counted(left, 'file')}", err=True)
     return exit_code or (_HAS_REJECTS if left else 0)
 
 

@@ -60,8 +60,8 @@ def test_corrected_records_are_converted_with_the_settings_of_the_run_and_never_
 
     assert main(["rejects", "replay", "out", "fixed", *QUIET]) == 1
     assert capsys.readouterr().err.endswith(
-        "feedferry: out-replay-1: 1 rejects of out replayed\n"
-        "feedferry: fixed: 1 files are still damaged\n"
+        "feedferry: out-replay-1: 1 reject of out replayed\n"
+        "feedferry: fixed: still damaged: 1 file\n"
     )
     assert urls("out-replay-1") == [f"{HOST}/act"]
     assert [(line["datasource"], line["feedtype"]) for line in manifest("out-replay-1")] == [
