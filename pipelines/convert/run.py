@@ -56,6 +56,7 @@ from schemas.run_record import Phase
 from schemas.span import Span
 from transforms.convert import Settings
 from transforms.known_rejects import load_known_rejects
+from transforms.sinks.push.generations import check_generation
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.settings import PushSettings
 from transforms.sources import SourceConfig, source_of
@@ -210,8 +211,10 @@ def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions)
     """Push by one worker, which shares the folder of the run."""
     folder = receipts_folder(output, settings).absolute()
     folder.mkdir(parents=True, exist_ok=True)
+    manifest = read_manifest(output)
+    check_generation(output, manifest, settings)  # a worker could only fail
     pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
-    chunks = [msgspec.json.encode(chunk) for chunk in read_manifest(output)]
+    chunks = [msgspec.json.encode(chunk) for chunk in manifest]
     total = pipeline | "Chunks" >> beam.Create(chunks) | Push(settings, output.absolute(), folder)
     text = _run_to_file(pipeline, total, folder / "account.json")
     account = msgspec.json.decode(text, type=PushAccount)

@@ -59,8 +59,8 @@ def verify(root: Path, settings: PushSettings, options: ConvertOptions) -> int:
         click.echo(json.dumps({"version": 1, "verified": {"chunks": len(outcomes), **values}}))
     else:
         click.echo(
-            f"verified  {len(outcomes):,} chunks: {accepted:,} records accepted, {refused:,}"
-            f" refused, {len(changed):,} files changed"
+            f"verified  {accepted:,} records accepted, {refused:,} refused; chunk files:"
+            f" {len(outcomes) - len(changed):,} as written, {len(changed):,} changed"
         )
     for path in changed:
         click.echo(f"feedferry: {root / path}: changed since it was pushed", err=True)

@@ -47,7 +47,7 @@ def test_each_run_sends_what_has_changed_and_leaves_its_folder(
     job: TreeJob, appliance: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run() == 0
-    assert "verified  1 chunks: 10 records accepted, 0 refused, 0 files changed\n" in (
+    assert "verified  10 records accepted, 0 refused; chunk files: 1 as written, 0 changed\n" in (
         capsys.readouterr().out
     )
     job.write("0003.txt", "changed")
