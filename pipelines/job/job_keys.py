@@ -72,14 +72,16 @@ class JobKey:
     @property
     def flag_name(self) -> str:
         """Return the flag of `run`, or of `push` where `run` has none; "" if there is none."""
-        if self.path == "job":
+        if self.declared.is_argument:
             return ""
         names = PUSH_TO.names if self.path == "target.url" else self.declared.names
         return f"push {names[-1]}" if self.options is PushOptions else names[-1]
 
     @property
     def is_required(self) -> bool:
-        return self.declared.is_required and self.path != "target.url"
+        """Whether the file, a variable or a flag has to state it, for types that have it."""
+        is_required = self.declared.is_required and self.path != "target.url"
+        return is_required or self.path == "source.mapping"
 
     @property
     def is_list(self) -> bool:
@@ -209,7 +211,7 @@ def _struct(
 
 def _field(name: str, key: JobKey, parse: Parse) -> Any:
     type_ = Annotated[object, Value(partial(parse, key), key.expected)]
-    return (name, type_) if key.is_required else (name, type_, None)
+    return (name, type_) if key.path == "job" else (name, type_, None)
 
 
 def _keep_of(parse: Parse, value: object) -> object:

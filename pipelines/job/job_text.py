@@ -75,7 +75,11 @@ def json_schema() -> Schema:
 def _object_schema(type_: type[msgspec.Struct]) -> Schema:
     fields = [field for field in msgspec.structs.fields(type_) if field.name != "transform"]
     properties: Schema = {field.name: _schema(field.name, field.type) for field in fields}
-    required = [field.name for field in fields if field.required]
+    required = [
+        field.name
+        for field in fields
+        if field.required or ((key := _key_of(field.type)) is not None and key.is_required)
+    ]
     if (tag := type_.__struct_config__.tag) is not None:
         properties = {"type": {"const": tag}, **properties}
         required = ["type", *required]
@@ -86,15 +90,21 @@ def _object_schema(type_: type[msgspec.Struct]) -> Schema:
 def _schema(name: str, type_: Any) -> Schema:  # Any: a type or a union
     arguments = [one for one in get_args(type_) if one is not type(None)]
     described = {"description": SECTIONS[name]} if name in SECTIONS else {}
-    if arguments and isinstance(arguments[-1], Value):
-        keys = getattr(arguments[-1].parse, "args", ())
-        return _key_schema(keys[0]) if keys else {"const": VERSION}
+    if isinstance(arguments[-1], Value):
+        key = _key_of(type_)
+        return {"const": VERSION} if key is None else _key_schema(key)
     choices = [_object_schema(struct) for struct in arguments]
     if name == "keep":
         choices.append({"type": "string", "description": "14 runs, or a duration such as 30d"})
     if name not in TYPES:
         choices.append({"type": "null"})
     return {**described, "oneOf": choices}
+
+
+def _key_of(type_: Any) -> JobKey | None:  # Any: a type or a union
+    """Return the key whose value a type parses."""
+    value = get_args(type_)[-1]
+    return getattr(value.parse, "args", (None,))[0] if isinstance(value, Value) else None
 
 
 def _key_schema(key: JobKey) -> Schema:

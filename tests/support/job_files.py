@@ -26,22 +26,21 @@ def _lines() -> Iterator[str]:
         keys = [key for path, key in job_keys().items() if path.partition(".")[0] == section]
         if not keys:
             continue
-        head = "| key | value | default | flag | variable | meaning |"
-        yield from ("", f"### {section}", "", meaning, "", head, "|---|---|---|---|---|---|")
+        head = "| key, flag, environment variable | value | default | meaning |"
+        yield from ("", f"### {section}", "", meaning, "", head, "|---|---|---|---|")
         for key in keys:
             declared = key.declared
-            default = "required" if key.is_required else declared.default_text or "none"
+            default = (
+                "required"
+                if key.is_required or key.path == "source.type"
+                else declared.default_text or "none"
+            )
             if declared.is_switch:
                 default = declared.default_text or str(declared.default).lower()
-            flag = key.flag_name and f"`{key.flag_name}`"
-            cells = (
-                f"`{key.path}`",
-                _value(key),
-                default,
-                flag,
-                key.variable and f"`{key.variable}`",
+            names = "<br>".join(
+                f"`{name}`" for name in (key.path, key.flag_name, key.variable) if name
             )
-            row = (*cells, declared.flag.help + _types(key))
+            row = (names, _value(key), default, declared.flag.help + _types(key))
             yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
 
 
@@ -60,6 +59,8 @@ def _types(key: JobKey) -> str:
     section = key.path.partition(".")[0]
     if section not in TYPES or key.path.endswith(".type"):
         return ""
-    types = [type_ for type_ in types_of(section) if key.fits(type_)]
-    names = ", ".join(f"`{type_}`" for type_ in types)
-    return "" if len(types) == len(types_of(section)) else f" Only for {names}."
+    every = types_of(section)
+    types = [type_ for type_ in every if key.fits(type_)]
+    others = [type_ for type_ in every if type_ not in types]
+    word, named = ("Only", types) if len(types) <= len(others) else ("Not", others)
+    return f" {word} for {', '.join(f'`{type_}`' for type_ in named)}." if others else ""

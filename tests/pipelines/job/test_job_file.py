@@ -182,6 +182,17 @@ def test_a_secret_is_looked_up_and_not_shown(tmp_path: Path) -> None:
     ]
 
 
+def test_a_required_key_can_be_a_variable(tmp_path: Path) -> None:
+    text = TREE.replace("path: docs, ", "")
+    assert load(tmp_path, text, FEEDFERRY_SOURCE_PATH="/srv '/a b'").convert.inputs == (
+        "/srv",
+        "/a b",
+    )
+    assert errors(tmp_path, text) == [
+        "job.yaml:3:16: source.path: none given; expected files, folders, globs, URLs or -"
+    ]
+
+
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     inputs_text = '["${env:FOLDER}/docs/", s3://bucket/docs/, /srv]'
     text = TREE.replace("docs", inputs_text) + "runs: ../runs"
