@@ -61,9 +61,9 @@ class ProgressBar:
         return DRAW_SECONDS
 
 
-def show_status(text: str) -> AbstractContextManager[object]:
+def spinner(text: str) -> AbstractContextManager[object]:
     """Show a text with a spinner until the block ends."""
-    return StderrConsole().status(text)
+    return StderrConsole().status(text, spinner_style="cyan")
 
 
 class _Part(NamedTuple):

@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -155,6 +155,25 @@ def show_progress(
                 thread.join()
             progress = meter.finish()
             _log.info("%s: ended; %s", phase.value, progress_text(progress))
+
+
+@contextmanager
+def show_status(text: str, display: DisplayOptions) -> Iterator[None]:
+    """Show what the command does during the block, on a terminal only."""
+    with ExitStack() as opened:
+        if display.style(sys.stderr) is ProgressStyle.BAR:
+            from pipelines.cli.bar import spinner  # loads rich
+
+            opened.enter_context(spinner(text))
+        yield
+
+
+def show_start(words: Mapping[str, object]) -> AbstractContextManager[None]:
+    """Show that the command has started, before its flags are parsed and Beam is loaded."""
+    style = next((one for one in ProgressStyle if one.value == words.get("progress")), None)
+    quiet = words.get("verbosity") == -1
+    options = DisplayOptions(progress=style or ProgressStyle.AUTO, verbosity=-quiet)
+    return show_status("starting", options)
 
 
 class PlainLines:

@@ -107,11 +107,14 @@ def convert(**words: object) -> int:
       5   a defect of feedferry
       75  the appliance or another run is busy; start again later to resume
     """
-    from pipelines.cli.convert_checks import parse
-    from pipelines.cli.push_options import parse_push_to
+    from pipelines.cli.display import show_start
 
-    options, target = parse(words), parse_push_to(words)
-    from pipelines.convert.run import run  # Beam takes a second to load
+    with show_start(words):
+        from pipelines.cli.convert_checks import parse
+        from pipelines.cli.push_options import parse_push_to
+
+        options, target = parse(words), parse_push_to(words)
+        from pipelines.convert.run import run  # Beam takes a second to load
 
     return run(options, target)
 
@@ -147,10 +150,14 @@ def push(**words: object) -> int:
       75  the appliance or another push is busy, or the deadline has passed;
           push again later to resume
     """
-    from pipelines.cli.push_options import parse_push
-    from pipelines.push.run import run
+    from pipelines.cli.display import show_start
 
-    return run(*parse_push(words))
+    with show_start(words):
+        from pipelines.cli.push_options import parse_push
+        from pipelines.push.run import run
+
+        options, target = parse_push(words)
+    return run(options, target)
 
 
 @feedferry.command(cls=Verb, flags=_flags_of, short_help="Receive feeds as an appliance does.")

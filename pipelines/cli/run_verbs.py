@@ -53,15 +53,18 @@ def run(job_file: str, **words: object) -> int:
     import os
     from pathlib import Path
 
-    from pipelines.cli.flags import decode
-    from pipelines.job.job_file import errors_in_keys, load_job
-    from pipelines.job.run_options import RunOptions
+    from pipelines.cli.display import show_start
 
-    options = decode(RunOptions, words)
-    if words.get("runs") is not None:
-        words["runs"] = str(Path(str(words["runs"])).absolute())
-    job = load_job(Path(job_file), {**words, "deadline": None}, os.environ)
-    from pipelines.job.run import run as run_job  # Beam takes a second to load
+    with show_start(words):
+        from pipelines.cli.flags import decode
+        from pipelines.job.job_file import errors_in_keys, load_job
+        from pipelines.job.run_options import RunOptions
+
+        options = decode(RunOptions, words)
+        if words.get("runs") is not None:
+            words["runs"] = str(Path(str(words["runs"])).absolute())
+        job = load_job(Path(job_file), {**words, "deadline": None}, os.environ)
+        from pipelines.job.run import run as run_job  # Beam takes a second to load
 
     with errors_in_keys(job):
         return run_job(job, options)
