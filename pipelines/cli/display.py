@@ -200,8 +200,9 @@ def progress_text(progress: Progress) -> str:
     time_text = f"ETA {format_clock(left)}" if left is not None else format_clock(progress.seconds)
     if progress.is_last:
         time_text = f"in {format_clock(progress.seconds)}"
-    rate = f"{progress.records_per_second:,.0f} records/s"
-    return ", ".join([size, records, rate, f"{now.rejects:,} rejects", *backlog, time_text])
+    return ", ".join(
+        [size, records, progress.rate_text, f"{now.rejects:,} rejects", *backlog, time_text]
+    )
 
 
 def format_size(count: int) -> str:

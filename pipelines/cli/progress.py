@@ -56,6 +56,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         return records / self.seconds if self.seconds > 0 else 0.0
 
     @property
+    def rate_text(self) -> str:
+        return f"{self.records_per_second:,.0f} records/s"
+
+    @property
     def seconds_left(self) -> float | None:
         """Return the time that remains at the average rate, None if that is unknown."""
         done = self.now.done - self.first.done
@@ -87,6 +91,7 @@ class ProgressMeter:
         self._begin = clock()
         self._first = snapshot()
         self._due_at = dict.fromkeys(watchers, self._begin)
+        self.last: Progress | None = None
 
     def step(self) -> float:
         """Pass the progress to the watchers that are due; return the seconds until the next step.
@@ -102,8 +107,8 @@ class ProgressMeter:
         return max(min(self._due_at.values(), default=math.inf) - ended, 50 * (ended - now), 0.0)
 
     def finish(self) -> Progress:
-        """Pass the progress to all watchers for the last time, and return it."""
-        progress = self.progress(is_last=True)
+        """Pass the progress to all watchers for the last time; keep and return it."""
+        self.last = progress = self.progress(is_last=True)
         for watcher in self._due_at:
             watcher.take(progress)
         return progress

@@ -1,17 +1,19 @@
 """The report of a run, as text for a terminal and as `report.json`."""
 
 import json
+import shlex
+from collections.abc import Iterator
 from inspect import cleandoc
 
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.cli.display import count_table
+from pipelines.cli.summary import Summary, summary_text
 from schemas.account import AccountTotals
 from schemas.notice import REFUSED
 
 VERSION = 1
-_COLUMNS = ("read", "written", "rejected", "filtered")
+_COLUMNS = ("read", "expanded", "written", "rejected", "filtered")
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,37 +56,54 @@ def as_json_text(report: Report) -> str:
 
 def as_text(report: Report) -> str:
     """Return the account as a table, then losses, notices, rejects, chunks and file names."""
+    return summary_text(summary_of(report))
+
+
+def summary_of(report: Report) -> Summary:
+    """Return the same, to be printed or extended."""
+    account = report.account
+    columns = {name: getattr(account, name) for name in _COLUMNS}
+    if not account.expanded:
+        del columns["expanded"]
+    actions = sorted({action for column in columns.values() for action in column})
+    rows = [(name, tuple(one.get(name, 0) for one in columns.values())) for name in actions]
+    rows.append(("total", tuple(sum(column.values()) for column in columns.values())))
+    return Summary(columns=tuple(columns), rows=tuple(rows), lines=tuple(_lines(report)))
+
+
+def next_commands(report: Report, *, is_pushed: bool) -> list[str]:
+    """Return the commands that a user may want next."""
+    folder, account = shlex.quote(str(report.folder)), report.account
+    commands = []
+    if account.new_rejects:
+        commands += [f"feedferry rejects list {folder}", f"feedferry rejects show {folder} 1"]
+    if report.chunks and not is_pushed:
+        commands.append(f"feedferry push {folder} --to URL")
+    return commands
+
+
+def _lines(report: Report) -> Iterator[tuple[str, str]]:
     account, folder = report.account, report.folder
-    lines = _table(account)
     for field, loss in sorted(account.losses.items()):
         name = f"{field} (accepted)" if field in REFUSED else field
         sample = loss.samples[0]
-        lines.append(f"loss      {name}: {loss.count:,}, as {sample.url}: {sample.detail}")
+        yield "loss", f"{name}: {loss.count:,}, as {sample.url}: {sample.detail}"
     for code, noted in sorted(account.notices.items()):
-        lines.append(f"notice    {code}: {noted.count:,}, as {noted.first.message}")
+        yield "notice", f"{code}: {noted.count:,}, as {noted.first.message}"
     if account.reject_codes:
         codes = _count_rejects(account.reject_codes, account.accepted_rejects)
-        lines.append(f"rejects   {codes}" + (f", in {folder}/rejects/" if folder else ""))
+        yield "rejects", codes + (f", in {folder}/rejects/" if folder else "")
     for code, samples in sorted(account.reject_samples.items()):
-        lines += [f"reject    {code}: {sample.message}" for sample in samples]
+        for reject in samples:
+            yield "reject", f"{code}: {reject.message}"
     if account.filter_codes:
-        lines.append(f"filtered  {_count_codes(account.filter_codes)}")
-    chunks = f"chunks    {report.chunks}, {report.chunk_bytes:,} bytes"
+        yield "filtered", _count_codes(account.filter_codes)
+    chunks = f"{report.chunks}, {report.chunk_bytes:,} bytes"
     if folder is None:
-        return "\n".join([*lines, chunks])
-    return "\n".join([*lines, f"{chunks}, in {folder}/chunks/", f"report    {folder}/report.json"])
-
-
-def _table(account: AccountTotals) -> list[str]:
-    columns = [getattr(account, name) for name in _COLUMNS]
-    names = list(_COLUMNS)
-    if account.expanded:
-        columns.insert(1, account.expanded)
-        names.insert(1, "expanded")
-    actions = sorted({action for column in columns for action in column})
-    rows = [(action, [column.get(action, 0) for column in columns]) for action in actions]
-    rows.append(("total", [sum(column.values()) for column in columns]))
-    return count_table(names, rows)
+        yield "chunks", chunks
+    else:
+        yield "chunks", f"{chunks}, in {folder}/chunks/"
+        yield "report", f"{folder}/report.json"
 
 
 def _count_rejects(codes: dict[str, int], accepted: dict[str, int]) -> str:

@@ -22,13 +22,21 @@ from apache_beam.io.filesystems import FileSystems
 from msgspec.structs import replace
 
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.display import ReportFormat, print_defects, show_progress
+from pipelines.cli.display import (
+    ReportFormat,
+    format_clock,
+    print_defects,
+    show_progress,
+    show_status,
+)
 from pipelines.cli.flags import flags_of
 from pipelines.cli.locks import WORK, locked_output, locked_state
+from pipelines.cli.progress import Progress
+from pipelines.cli.summary import print_summary
 from pipelines.convert.inputs import group_spans, list_spans
 from pipelines.convert.progress import ConvertProgress
 from pipelines.convert.publish import publish
-from pipelines.convert.report import as_json_text, as_text
+from pipelines.convert.report import as_json_text, next_commands, summary_of
 from pipelines.convert.run_folder import (
     STDIN_COPY,
     check_output,
@@ -103,7 +111,7 @@ def run(options: ConvertOptions, target: PushSettings | None = None) -> int:
         conversion = list_inputs(options)
         if options.state is not None:
             locks.enter_context(locked_state(Path(options.state)))
-        exit_code = convert(conversion)
+        exit_code = convert(conversion, is_pushed=target is not None)
         if target is not None:
             pushed = push(output, target, options)
             exit_code = pushed.exit_code or exit_code
@@ -124,8 +132,9 @@ def list_inputs(options: ConvertOptions) -> Conversion:
     load_known_rejects(options.accepted_rejects)  # the same
     stdin_copy = Path(options.output) / WORK / STDIN_COPY
     try:
-        spans = list_spans(options, stdin_copy=stdin_copy)
-        configs = load_sources(spans, options)
+        with show_status("listing inputs", options):
+            spans = list_spans(options, stdin_copy=stdin_copy)
+            configs = load_sources(spans, options)
     except ConfigError:
         stdin_copy.unlink(missing_ok=True)
         raise
@@ -138,8 +147,8 @@ def list_inputs(options: ConvertOptions) -> Conversion:
     )
 
 
-def convert(conversion: Conversion) -> int:
-    """Convert, publish and print the account; return the exit code.
+def convert(conversion: Conversion, *, is_pushed: bool) -> int:
+    """Convert, publish and print the account; return the exit code. `is_pushed`: a push follows.
 
     The output folder and the state are locked by the caller. What was converted before an
     interruption is not converted again.
@@ -154,25 +163,36 @@ def convert(conversion: Conversion) -> int:
     store_generation(settings)
     FileSystems.set_options(pipeline_options(options))
     try:
-        parts = list(split_sources(sources))
+        with show_status("listing documents", options):
+            parts = list(split_sources(sources))
     finally:
         seal(work)
-    account = _convert(parts, settings, options)
-    store_update(sources, account, work)
-    report = publish(account, settings, output=conversion.output, spans=spans)
-    write_report(conversion.output)
-    is_text = options.report_format is ReportFormat.TEXT
-    click.echo(as_text(report) if is_text else as_json_text(report))
+    account, progress = _convert(parts, settings, options)
+    with show_status("publishing", options):
+        store_update(sources, account, work)
+        report = publish(account, settings, output=conversion.output, spans=spans)
+        write_report(conversion.output)
+    if options.report_format is ReportFormat.TEXT:
+        print_summary(
+            summary_of(report),
+            time=f"{format_clock(progress.seconds)}, {progress.rate_text}",
+            next_commands=next_commands(report, is_pushed=is_pushed),
+            is_quiet=options.is_quiet,
+        )
+    else:
+        click.echo(as_json_text(report))
     print_defects(account.defects, folder=report.folder)
     return report.exit_code
 
 
-def _convert(parts: list[Span], settings: Settings, options: ConvertOptions) -> Account:
+def _convert(
+    parts: list[Span], settings: Settings, options: ConvertOptions
+) -> tuple[Account, Progress]:
     """Convert all spans of the sources; raise FeedferryError for a run that must stop."""
     work = Path(settings.folder)
     account = Account()
     snapshot = ConvertProgress(work, parts).snapshot
-    with show_progress(Phase.CONVERT, snapshot, options, folder=Path(options.output)):
+    with show_progress(Phase.CONVERT, snapshot, options, folder=Path(options.output)) as meter:
         if grouped := group_spans(parts, span_bytes=options.span_bytes):
             pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
             total = (
@@ -189,7 +209,7 @@ def _convert(parts: list[Span], settings: Settings, options: ConvertOptions) -> 
     for notice in account.notices.values():
         # The account shows it, too.
         _log.warning("%s; %s in all", notice.first.message, notice.count, extra={"is_shown": True})
-    return account
+    return account, meter.last or meter.finish()
 
 
 def push(output: Path, target: PushSettings, options: ConvertOptions) -> PushAccount:

@@ -96,7 +96,7 @@ class JobRun:
         message = None
         if self._conversion is not None and self.record.phase is Phase.CONVERT:
             with deadline_raised(self._deadline):
-                convert(self._conversion)
+                convert(self._conversion, is_pushed=True)
             self._save(phase=Phase.PUSH)
         report = (self.folder / "report.json").read_bytes()
         exit_code = msgspec.json.decode(report, type=_ExitCode).exit_code

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,10 +12,11 @@ from msgspec.structs import replace
 
 from pipelines.cli.convert_checks import parse
 from pipelines.cli.convert_options import PlanOptions
-from pipelines.cli.display import ReportFormat, format_clock, print_defects
+from pipelines.cli.display import ReportFormat, format_clock, print_defects, show_status
 from pipelines.cli.flags import decode
+from pipelines.cli.summary import print_summary
 from pipelines.convert.report import as_json as report_as_json
-from pipelines.convert.report import as_text as report_as_text
+from pipelines.convert.report import summary_of
 from pipelines.convert.settings import STDOUT
 from pipelines.job.job import Job
 from pipelines.job.job_file import errors_in_keys, is_job_file, load_job
@@ -30,14 +32,24 @@ def run(words: Mapping[str, object]) -> int:
     sample = decode(PlanOptions, words).sample
     job = _load_job(words)
     options = parse({**words, "output": STDOUT}) if job is None else job.convert
-    with nullcontext() if job is None else errors_in_keys(job):
+    in_keys = nullcontext() if job is None else errors_in_keys(job)
+    with in_keys, show_status("planning", options):
         plan = make_plan(options, sample)
     if job is not None and job.push is not None:
         plan = replace(plan, push=predict_push(plan.report.chunk_bytes, job.home))
     if options.report_format is ReportFormat.JSON:
         click.echo(json.dumps(as_json(plan), indent=2, sort_keys=True, ensure_ascii=False))
     else:
-        click.echo("\n".join(_as_text(plan)))
+        if plan.is_estimate:
+            parts = f"{plan.converted:,} of {plan.parts:,} parts of the input"
+            click.echo(f"estimated from {parts}")
+        summary = summary_of(plan.report)
+        lines = (*summary.lines, *_lines(plan))
+        is_next = job is not None and not plan.stops
+        commands = [f"feedferry run {shlex.quote(_inputs(words)[0])}"] if is_next else []
+        print_summary(
+            replace(summary, lines=lines), next_commands=commands, is_quiet=options.is_quiet
+        )
     print_defects(plan.report.account.defects)
     if plan.stops:
         raise StoppedError(f"the run would stop: {'; '.join(plan.stops)}")
@@ -46,14 +58,19 @@ def run(words: Mapping[str, object]) -> int:
 
 def _load_job(words: Mapping[str, object]) -> Job | None:
     """Return the job of the only INPUT if that is a job file."""
-    inputs = words["inputs"]
-    if not isinstance(inputs, tuple) or len(inputs) != 1 or not is_job_file(Path(inputs[0])):
+    inputs = _inputs(words)
+    if len(inputs) != 1 or not is_job_file(Path(inputs[0])):
         return None
     flags = {name: word for name, word in words.items() if name != "inputs"}
     job = load_job(Path(inputs[0]), flags, os.environ)
     if job.home.exists():
         return job
     return replace(job, convert=replace(job.convert, state=None))  # that of a first run is empty
+
+
+def _inputs(words: Mapping[str, object]) -> tuple[str, ...]:
+    inputs = words["inputs"]
+    return inputs if isinstance(inputs, tuple) else ()
 
 
 def as_json(plan: Plan) -> dict[str, object]:
@@ -73,13 +90,13 @@ def as_json(plan: Plan) -> dict[str, object]:
     }
 
 
-def _as_text(plan: Plan) -> Iterator[str]:
-    if plan.is_estimate:
-        yield f"estimated from {plan.converted:,} of {plan.parts:,} parts of the input"
-    yield report_as_text(plan.report)
+def _lines(plan: Plan) -> Iterator[tuple[str, str]]:
     for url in plan.urls:
-        yield f"url       {url}"
-    yield f"duration  {format_clock(max(plan.seconds, 1))} to read and convert; {_push_text(plan)}"
+        yield "url", url
+    yield (
+        "duration",
+        f"{format_clock(max(plan.seconds, 1))} to read and convert; {_push_text(plan)}",
+    )
 
 
 def _push_text(plan: Plan) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -16,16 +17,17 @@ from pipelines.cli.logs import tell
 from pipelines.cli.progress import Snapshot
 from pipelines.cli.push_options import PushOptions
 from pipelines.cli.signals import DRAINING, draining
+from pipelines.cli.summary import print_summary
 from pipelines.push.run_folder import (
     EXPECTED_INPUT,
     MANIFEST,
     REPORT,
     as_json,
-    as_text,
     plan_text,
     read_manifest,
     receipts_folder,
     record_push,
+    summary_of,
     unfinished_message,
 )
 from pipelines.report.run_report import write_report
@@ -33,7 +35,7 @@ from schemas.account import Chunk
 from schemas.errors import ConfigError
 from schemas.run_record import Phase
 from transforms.sinks.push.generations import check_generation
-from transforms.sinks.push.outcome import PushAccount, PushProgress, outcomes_of
+from transforms.sinks.push.outcome import HAS_REJECTS, PushAccount, PushProgress, outcomes_of
 from transforms.sinks.push.push_plan import check_several_full, plan_chunks
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import PushSettings, SeveralFull
@@ -123,11 +125,14 @@ def print_account(
 ) -> None:
     """Print the account of a push, and the reason if it stopped."""
     folder = receipts_folder(root, settings)
-    text = as_text(account, root=root, folder=folder)
-    if output.report_format is not ReportFormat.TEXT:
+    if output.report_format is ReportFormat.TEXT:
+        summary = summary_of(account, root=root, folder=folder)
+        rejects = f"feedferry rejects list {shlex.quote(str(root))}"
+        has_new = account.exit_code == HAS_REJECTS
+        print_summary(summary, next_commands=[rejects] if has_new else (), is_quiet=output.is_quiet)
+    else:
         report = {**as_json(account), "folder": str(root), "receipts": str(folder)}
-        text = json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False)
-    click.echo(text)
+        click.echo(json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False))
     if account.stopped is not None:
         tell(f"feedferry: {account.stopped}", level=logging.ERROR)
 

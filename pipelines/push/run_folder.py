@@ -4,7 +4,7 @@ A push writes `report.json` next to its receipts, and `rejects/`; it updates the
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from pipelines.cli.display import format_clock
 from pipelines.cli.locks import PUSHES
+from pipelines.cli.summary import Summary
 from schemas.account import Chunk
 from schemas.errors import ConfigError
 from schemas.receipt import ChunkState
@@ -92,32 +93,43 @@ def unfinished_message(path: Path) -> str:
     )
 
 
-def as_text(account: PushAccount, *, root: Path, folder: Path) -> str:
+def summary_of(account: PushAccount, *, root: Path, folder: Path) -> Summary:
     """Return the account as a table, then refusals, notices and the places of files."""
     outcomes, records = account.outcomes, _count_records(account.outcomes)
-    lines = [f"{'':<10}{'chunks':>12}{'records':>12}"]
-    for name, states in _STATES.items():
-        chunks = sum(outcome.state in states for outcome in outcomes)
-        lines.append(f"{name:<10}{chunks:>12,}{records[name]:>12,}")
-    lines.append(f"{'total':<10}{len(outcomes):>12,}{sum(records.values()):>12,}")
+    rows = [
+        (name, (sum(outcome.state in states for outcome in outcomes), records[name]))
+        for name, states in _STATES.items()
+    ]
+    return Summary(
+        columns=("chunks", "records"),
+        rows=(*rows, ("total", (len(outcomes), sum(records.values())))),
+        lines=tuple(_lines(account, root, folder)),
+        label_chars=10,
+    )
+
+
+def _lines(account: PushAccount, root: Path, folder: Path) -> Iterator[tuple[str, str]]:
+    outcomes = account.outcomes
     earlier, total = account.earlier_chunks, len(outcomes)
     if earlier and earlier == total:
-        lines.append(
-            f"sent      nothing: an earlier push has settled all {total:,} chunks;"
-            " --replay sends them again"
+        yield (
+            "sent",
+            f"nothing: an earlier push has settled all {total:,} chunks; --replay sends them again",
         )
     elif earlier:
-        lines.append(f"sent      an earlier push has settled {earlier:,} of the {total:,} chunks")
-    lines += [f"refused   {line}" for line in _refusals(outcomes)[:MAX_SAMPLES]]
-    lines += [f"notice    {words}: {count:,}" for words, count in sorted(account.notices.items())]
+        yield "sent", f"an earlier push has settled {earlier:,} of the {total:,} chunks"
+    yield from (("refused", line) for line in _refusals(outcomes)[:MAX_SAMPLES])
+    for words, count in sorted(account.notices.items()):
+        yield "notice", f"{words}: {count:,}"
     if refused := sum(outcome.refused for outcome in outcomes):
         accepted = sum(account.accepted_rejects.values())
         known = f" ({accepted:,} accepted)" if accepted else ""
-        lines.append(f"rejects   {refused:,}{known}, in {root}/rejects/")
+        yield "rejects", f"{refused:,}{known}, in {root}/rejects/"
     time, waited = format_clock(account.seconds), account.waited_seconds
     waiting = f", {format_clock(waited)} waiting" if waited >= 1 else ""
     sent = f"{account.sent_bytes:,} bytes on the wire in {time}{waiting}"
-    return "\n".join([*lines, f"target    {account.target}, {sent}", f"receipts  {folder}/"])
+    yield "target", f"{account.target}, {sent}"
+    yield "receipts", f"{folder}/"
 
 
 def as_json(account: PushAccount) -> dict[str, object]:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pipelines.push.run_folder import as_json, as_text, plan_text
+from pipelines.cli.summary import summary_text
+from pipelines.push.run_folder import as_json, plan_text, summary_of
 from schemas.receipt import ChunkState, Refusal
 from support.appliance_sockets import chunk
 from support.fake_appliance import GSA
@@ -44,7 +45,9 @@ PUSHED = PushAccount(
 
 
 def test_the_account_of_a_push() -> None:
-    assert as_text(PUSHED, root=Path("out"), folder=Path("out/push/gsa")).splitlines() == [
+    assert summary_text(
+        summary_of(PUSHED, root=Path("out"), folder=Path("out/push/gsa"))
+    ).splitlines() == [
         "                chunks     records",
         "accepted             2           5",
         "refused              1           4",
@@ -104,6 +107,8 @@ def test_a_chunk_with_single_refused_records_is_shown_once() -> None:
         refusals=(Refusal(0, "no"),),
         reply="no",
     )
-    shown = as_text(replace(PUSHED, outcomes=(outcome,)), root=Path("out"), folder=Path("out/push"))
+    shown = summary_text(
+        summary_of(replace(PUSHED, outcomes=(outcome,)), root=Path("out"), folder=Path("out/push"))
+    )
     shown_lines = [line for line in shown.splitlines() if "chunks/" in line]
     assert shown_lines == ["refused   chunks/000001.xml, record 1: no"]
