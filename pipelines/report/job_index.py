@@ -54,7 +54,7 @@ def write_index(home: Path) -> Path:
 
 def row_of(run: RunData) -> RunRow:
     """Return the row of a run, as far as its files have it."""
-    account = run.report.account if run.report is not None else None
+    account = run.account
     pushes = [push.report for push in run.pushes if push.report is not None]
     has_page = (run.folder / REPORT_PAGE).exists()
     return RunRow(

@@ -7,9 +7,10 @@ from typing import TypeVar
 
 import msgspec
 
+from pipelines.cli.locks import WORK
 from pipelines.convert.report import Report
 from pipelines.job.folders import runs_of
-from schemas.account import Chunk, RejectSample
+from schemas.account import AccountTotals, Chunk, RejectSample
 from schemas.receipt import ChunkState, Receipt
 from schemas.run_record import RUN_RECORD, RunRecord
 from schemas.timeline import TIMELINE, TimelinePoint
@@ -48,12 +49,14 @@ class PushData(msgspec.Struct, frozen=True, kw_only=True):
 class RunData(msgspec.Struct, frozen=True, kw_only=True):
     """What the folder of a run holds about the run.
 
-    `sizes` has the bytes of each chunk by its ordinal, `problems` names unreadable files.
+    `account` is that of the report, or of a conversion that is not published. `sizes` has the bytes
+    of each chunk by its ordinal, `problems` names unreadable files.
     """
 
     folder: Path
     record: RunRecord | None
     report: Report | None
+    account: AccountTotals | None
     pushes: tuple[PushData, ...]
     points: tuple[TimelinePoint, ...] = ()
     sizes: dict[int, int] = {}
@@ -63,10 +66,12 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
 def read_run_data(folder: Path) -> RunData:
     """Return the content of a run folder, whatever state the run is in."""
     problems: list[str] = []
+    report = _decode(folder / "report.json", Report, problems)
     return RunData(
         folder=folder,
         record=_decode(folder / RUN_RECORD, RunRecord, problems),
-        report=_decode(folder / "report.json", Report, problems),
+        report=report,
+        account=report.account if report is not None else _unpublished(folder, problems),
         pushes=tuple(_read_push(path, problems) for path in sorted(folder.glob("push/*/"))),
         points=tuple(_lines(folder / TIMELINE, TimelinePoint, problems)),
         sizes={
@@ -79,19 +84,28 @@ def read_run_data(folder: Path) -> RunData:
 
 def read_runs(home: Path) -> list[RunData]:
     """Return the runs of a job, the newest first, without their chunks and their progress."""
+    return [_read_summary(home / record.id, record) for record in reversed(runs_of(home))]
+
+
+def _read_summary(folder: Path, record: RunRecord) -> RunData:
     problems: list[str] = []
-    return [
-        RunData(
-            folder=(folder := home / record.id),
-            record=record,
-            report=_decode(folder / "report.json", Report, problems),
-            pushes=tuple(
-                PushData(name=path.name, report=_decode(path / "report.json", PushReport, problems))
-                for path in sorted(folder.glob("push/*/"))
-            ),
-        )
-        for record in reversed(runs_of(home))
-    ]
+    report = _decode(folder / "report.json", Report, problems)
+    return RunData(
+        folder=folder,
+        record=record,
+        report=report,
+        account=report.account if report is not None else _unpublished(folder, problems),
+        pushes=tuple(
+            PushData(name=path.name, report=_decode(path / "report.json", PushReport, problems))
+            for path in sorted(folder.glob("push/*/"))
+        ),
+    )
+
+
+def _unpublished(folder: Path, problems: list[str]) -> AccountTotals | None:
+    """Return the account of a conversion that stopped at a limit, or was killed before its end."""
+    paths = sorted(folder.glob(f"{WORK}/*/account.json"))
+    return _decode(paths[-1], AccountTotals, problems) if paths else None
 
 
 def _read_push(folder: Path, problems: list[str]) -> PushData:

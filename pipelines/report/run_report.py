@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from pipelines.convert.report import Report
 from pipelines.report.charts import BYTES, CHUNKS, SECONDS, Axes, Chart, chunk_bins, draw
 from pipelines.report.outcome import begin_of, outcome_of, seconds_of
 from pipelines.report.page_text import MAX_ROWS, span_text
 from pipelines.report.progress_charts import draw_progress
 from pipelines.report.run_data import PushData, RunData, read_run_data
+from schemas.account import AccountTotals
 from schemas.notice import REFUSED
 
 REPORT_PAGE = "report.html"
@@ -57,7 +57,7 @@ def write_report(folder: Path) -> Path:
         outcome=outcome_of(run),
         begin=begin_of(run),
         seconds=seconds_of(run),
-        columns=_columns(run.report),
+        columns=_columns(run.account),
         progress=list(draw_progress(run.points)),
         chunk_charts=list(_draw_chunks(run)),
         config=_read_config(folder),
@@ -73,11 +73,11 @@ def _title_of(run: RunData) -> str:
     return run.folder.absolute().name if job is None else job
 
 
-def _columns(report: Report | None) -> dict[str, dict[str, int]]:
-    """Return the counts by action, by the name of their column; no column without a report."""
-    if report is None:
+def _columns(account: AccountTotals | None) -> dict[str, dict[str, int]]:
+    """Return the counts by action, by the name of their column; no column without an account."""
+    if account is None:
         return {}
-    columns = {name: getattr(report.account, name) for name in _COLUMNS}
+    columns = {name: getattr(account, name) for name in _COLUMNS}
     return {name: counts for name, counts in columns.items() if counts or name != "expanded"}
 
 

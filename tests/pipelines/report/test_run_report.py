@@ -166,6 +166,21 @@ def test_an_empty_folder_and_a_run_without_records_have_a_page(tmp_path: Path) -
     assert "Read 0 0 B Written 0 0 chunks, 0 B Rejected 0" in " ".join(words)
 
 
+def test_a_run_that_stopped_at_a_limit_shows_what_it_rejected(tmp_path: Path) -> None:
+    stopped = run_record(exit_code=3, phase="convert", message="30 rejects; expected at most 10")
+    folder = record_only(tmp_path / "run", stopped)
+    (folder / ".work" / "abc").mkdir(parents=True)
+    (folder / ".work" / "abc" / "account.json").write_bytes(msgspec.json.encode(account()))
+
+    page = parsed(folder)
+
+    assert page.headings == ["Records", "Rejects", "Losses", "Notices", "Filtered", "Files"]
+    text = " ".join(page.texts)
+    assert "Stopped at a limit" in text
+    assert "The run has not published this: nothing was sent." in text
+    assert "malformed 101 a.xml:1204" in text
+
+
 def test_files_that_cannot_be_read_are_named_and_left_out(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", record=run_record())
     (folder / "report.json").write_text('{"account": 1}')
@@ -188,7 +203,7 @@ def test_the_settings_of_a_job_are_those_of_its_rendered_file(tmp_path: Path) ->
 
     page = write_report(folder).read_text("utf-8")
 
-    assert "<pre>version: 1\njob: intranet  # &lt;b&gt;\n</pre>" in page
+    assert '<pre tabindex="0">version: 1\njob: intranet  # &lt;b&gt;\n</pre>' in page
     assert "reading.zone" not in page
 
 
