@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from schemas.account import REJECT_SAMPLES
 from schemas.acl import Access, Acl
 from schemas.feed import FeedHeader
 from schemas.membership import Membership
@@ -35,10 +36,11 @@ _REST_BYTES = 6
 
 
 class CodeCount(msgspec.Struct, kw_only=True):
-    """How often a code occurred, and the message of its first occurrence."""
+    """How often a code occurred, and the message of its first occurrence; of rejects some more."""
 
     count: int = 0
     first: str = ""
+    more: list[str] = []
 
 
 class FeedCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,7 +159,7 @@ class _InputCounter:
         elif isinstance(result, Filtered):
             self._filtered[result.code] += 1
         elif isinstance(result, Reject):
-            _add_code(self._rejects, result)
+            _add_code(self._rejects, result, samples=REJECT_SAMPLES)
             if (defect := defect_type(result)) is not None:
                 self._defects[defect] += 1
         elif isinstance(result, FeedHeader):
@@ -286,8 +288,10 @@ def _by_frequency(counts: dict[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda named: (-named[1], named[0])))
 
 
-def _add_code(counts: dict[str, CodeCount], item: Reject | Notice) -> None:
+def _add_code(counts: dict[str, CodeCount], item: Reject | Notice, *, samples: int = 1) -> None:
     known = counts.get(item.code)
     if known is None:
         known = counts[item.code] = CodeCount(first=item.message)
+    elif len(known.more) < samples - 1:
+        known.more.append(item.message)
     known.count += 1

@@ -99,7 +99,7 @@ def convert(**words: object) -> int:
 
     \b
     Exit codes:
-      0   done, nothing rejected
+      0   done, nothing rejected that is not known
       1   done, but records were rejected
       2   an option or input cannot be used; nothing was written
       3   stopped at a limit for rejects or losses

@@ -41,7 +41,7 @@ def run(job_file: str, **words: object) -> int:
 
     \b
     Exit codes:
-      0   done, nothing rejected
+      0   done, nothing rejected that is not known
       1   done, but records were rejected or refused
       2   the job file, an option or an input cannot be used; nothing was sent
       3   stopped at a limit for rejects, losses or deletions

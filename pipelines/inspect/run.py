@@ -167,8 +167,9 @@ def _feed_name(feed: FeedCount) -> str:
 
 def _codes(label: str, codes: dict[str, CodeCount]) -> list[str]:
     return [
-        _line(label, f"{code}: {counted.count:,}, as {counted.first}")
+        _line(label, text)
         for code, counted in codes.items()
+        for text in (f"{code}: {counted.count:,}, as {counted.first}", *counted.more)
     ]
 
 

@@ -183,7 +183,13 @@ def _for_replay(
 
 def _settings_of(run: Path, folder: Path) -> dict[str, Any]:
     """Return the options of a conversion, by the names of their fields, from its report."""
-    settings: dict[str, Any] = json.loads((run / "report.json").read_bytes())["settings"]
+    report = json.loads((run / "report.json").read_bytes())
+    if "settings" not in report:
+        raise ConfigError(
+            f"{run}: a push of files; expected a conversion: push the files of an export with"
+            " feedferry push"
+        )
+    settings: dict[str, Any] = report["settings"]
     target, reading = settings["target"], settings["reading"]
     every = {**settings["writing"], **reading, **reading["docids"], **target, **settings}
     names = {*ConvertOptions.__struct_fields__} - {"max_rejects", "known_urls"}

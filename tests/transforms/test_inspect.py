@@ -78,7 +78,11 @@ def test_rejects_and_notices_are_counted_by_code_with_their_first_message() -> N
     counts = count(results)
     assert counts.rejects == {
         "bad-acl": CodeCount(count=1, first="b.xml:1 (byte 0): c; expected d"),
-        "bad-date": CodeCount(count=2, first="a.xml:3 (byte 0): a; expected b"),
+        "bad-date": CodeCount(
+            count=2,
+            first="a.xml:3 (byte 0): a; expected b",
+            more=["c.xml (byte 0): e; expected f"],
+        ),
     }
     assert counts.notices == {"crlf": CodeCount(count=2, first="a.txt (byte 7): CRLF; read as LF")}
     assert list(counts.filtered.items()) == [("not-found", 2), ("up-to-date", 1)]

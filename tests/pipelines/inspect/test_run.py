@@ -124,13 +124,16 @@ UNDEFINED = tuple(
         (
             {
                 "rejects": {
-                    "bad-date": CodeCount(count=1_000, first="a.xml:3 (byte 9): x; expected y")
+                    "bad-date": CodeCount(
+                        count=1_000, first="a.xml:3 (byte 9): x; expected y", more=["b: z"]
+                    )
                 },
                 "notices": {"crlf": CodeCount(count=2, first="a.txt (byte 7): CRLF; read as LF")},
                 "filtered": {"not-found": 3, "up-to-date": 4},
             },
             [
                 "reject     bad-date: 1,000, as a.xml:3 (byte 9): x; expected y",
+                "reject     b: z",
                 "notice     crlf: 2, as a.txt (byte 7): CRLF; read as LF",
                 "filtered   not-found 3, up-to-date 4",
             ],

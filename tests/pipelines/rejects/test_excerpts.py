@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pipelines.rejects.excerpts import excerpt, show
@@ -11,6 +13,11 @@ from schemas.avro import carried_bytes
 from schemas.record import Action, Content, Provenance, Record
 from schemas.reject import Reject
 
+FRAGMENTS = (
+    *(b"<record ", b"url='a'", b">", b"&", b"&amp;", b"<![CDATA[", b"]]>", b"</record>", b"\n"),
+    *(b"\r", b"\xff", b"\0", b"<?xml version='1.0' encoding='utf-16'?>", b"a" * 300, b"\x1b[2J"),
+    *(b"<!DOCTYPE a [<!ENTITY b 'c'>]>", b"&b;", "é😀\u202e".encode()),
+)
 REJECT = Reject(
     code="malformed",
     reason="an & that is not escaped in line 2 of the record; expected &amp;",
@@ -93,6 +100,22 @@ def test_bytes_that_are_no_text_are_hexadecimal_numbers_with_a_mark() -> None:
         "00000110  ff fe 00 1b 5b 32 4a                             ....[2J",
         "          ^^",
     ]
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(
+    st.one_of(st.lists(st.sampled_from(FRAGMENTS)).map(b"".join), st.binary()),
+    st.sampled_from(("read", "adapt", "push")),
+    st.sampled_from(("x", "a 'b'; expected <c>", "y (byte 5); expected z", "a=b; expected c")),
+)
+def test_any_bytes_are_shown_and_a_terminal_is_safe_from_them(
+    data: bytes, stage: str, reason: str
+) -> None:
+    reject = replace(REJECT, data=data, stage=stage, reason=reason)
+
+    lines = list(show(RunReject(Path("out"), 1, reject)))
+    assert [line for line in lines if not line.isprintable()] == []
 
 
 def test_a_record_is_shown_as_json_without_its_content() -> None:
