@@ -76,7 +76,7 @@ def test_a_stopped_run_with_a_defect_is_resumed(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     "function",
     [
-        "transforms.convert.normalize",
+        "transforms.adapt.normalize",
         "transforms.formats.gsa.adapt_feed._refuse_for_content_feed",
         "transforms.formats.gsa.feed:GsaFeedEncoder._element",
     ],
