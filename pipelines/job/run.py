@@ -196,10 +196,11 @@ def _resume(job: Job, options: RunOptions, record: RunRecord, locks: ExitStack) 
     folder = job.home / record.id
     has_sent = any(folder.glob(f"{PUSHES}/*/receipts-*.jsonl"))
     if job.convert.fresh:
-        _abandon(folder, record, "begun anew with --fresh", has_sent=has_sent)
+        sent = "; a part of it was sent" if has_sent else ""
+        _abandon(job, record, f"begun anew with --fresh{sent}")
         return None
     if record.phase is Phase.CONVERT and record.exit_code == StoppedError.exit_code:
-        _abandon(folder, record, "stopped at a limit: the source is read again", has_sent=False)
+        _abandon(job, record, "stopped at a limit, so the source is read again")
         return None
     with ExitStack() as own:
         own.enter_context(locked_output(folder))
@@ -207,7 +208,7 @@ def _resume(job: Job, options: RunOptions, record: RunRecord, locks: ExitStack) 
         if record.phase is Phase.CONVERT or (record.phase is Phase.PUSH and not has_sent):
             conversion = list_inputs(_options_for(job, folder))
             if find_work(folder) not in (None, conversion.work):
-                _abandon(folder, record, "inputs or settings have changed", has_sent=False)
+                _abandon(job, record, "inputs or settings have changed")
                 return None
         resumed = f"feedferry: resuming {folder} ({record.phase.value})"
         tell(resumed, is_quiet=job.convert.is_quiet)
@@ -217,13 +218,13 @@ def _resume(job: Job, options: RunOptions, record: RunRecord, locks: ExitStack) 
         return JobRun(job, options, write_run(folder, record), conversion)
 
 
-def _abandon(folder: Path, record: RunRecord, reason: str, *, has_sent: bool) -> None:
-    """Abandon a run; without receipts, its converted spans are of no use."""
-    sent = "; a part of it was sent" if has_sent else ""
-    tell(f"feedferry: {folder} is abandoned: {reason}{sent}", level=logging.WARNING)
+def _abandon(job: Job, record: RunRecord, reason: str) -> None:
+    """Abandon a run, whose spans are of no use any more; its chunks and receipts stay."""
+    folder = job.home / record.id
+    text = f"feedferry: {folder} is abandoned: {reason}"
+    tell(text, level=logging.WARNING, is_quiet=job.convert.is_quiet)
     abandon(folder, record, reason)
-    if not has_sent:
-        shutil.rmtree(folder / WORK, ignore_errors=True)
+    shutil.rmtree(folder / WORK, ignore_errors=True)
 
 
 @contextmanager

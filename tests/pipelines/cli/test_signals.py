@@ -2,10 +2,11 @@
 
 import os
 import signal
+import time
 
 import pytest
 
-from pipelines.cli.signals import draining
+from pipelines.cli.signals import DeadlinePassed, deadline_raised, draining
 
 
 def test_the_first_signal_drains(capfd: pytest.CaptureFixture[str]) -> None:
@@ -44,3 +45,13 @@ def test_an_ignored_signal_stays_ignored() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert (drained, received.signal, is_ignored) == ([], None, True)
+
+
+def test_a_deadline_ends_the_block_and_its_timer_ends_with_the_block() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(DeadlinePassed), deadline_raised(time.time() - 1):
+        signal.pause()
+    with deadline_raised(time.time() + 3600):
+        pass
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    assert signal.getsignal(signal.SIGALRM) is before
