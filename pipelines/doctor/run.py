@@ -32,6 +32,7 @@ from pipelines.doctor.local_checks import (
 )
 from pipelines.doctor.table import aligned
 from pipelines.job.job import Job
+from pipelines.job.job_file import errors_in_keys
 from schemas.check import Check, CheckLine, Level, fail, fail_of, ok, warn
 from schemas.errors import FatalError, FeedferryError
 from transforms.sinks.push.wire.checks import check_appliance
@@ -67,7 +68,8 @@ def check_job(
     input_bytes = 0
 
     def load(_seconds: float) -> Iterable[CheckLine]:
-        found.extend(_source_checks(job))
+        with errors_in_keys(job):
+            found.extend(_source_checks(job))
         return ()
 
     others = start_checks(_other_checks(job), seconds=seconds)

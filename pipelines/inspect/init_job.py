@@ -36,6 +36,7 @@ from transforms.sources.yaml_structs import quote_text
 from transforms.storage.atomic import whole_file
 
 _DATABASE_URL = re.compile(r"(?:sqlite|postgresql|mariadb|mysql|oracle|mssql)(?:\+\w+)?://.*")
+_MAPPING = "-mapping"
 _YAML = (".yaml", ".yml")
 _DRAFT = """\
 # A job of feedferry. docs/job-file.md describes all keys. Before the first run:
@@ -102,7 +103,7 @@ def write_job(
         name=quote_text(name),
         note=sketch.note,
         source="\n".join(f"  {line}" for line in _source_lines(sketch, folder)),
-        target="\n".join(f"  {line}" for line in _target_lines(str(target), sketch, name)),
+        target="\n".join(f"  {line}" for line in _target_lines(str(target), sketch)),
     )
     if output is None:
         click.echo(text, nl=False)
@@ -119,7 +120,7 @@ def _write_mapping(
     if output is None:
         raise ConfigError("-o: not given; expected a file, because its mapping is a second file")
     name, text = draft_for(url, table=table, schema=schema)
-    path = Path(output).with_name(f"{_name_of(name)}-mapping.yaml")
+    path = Path(output).with_name(f"{_name_of(name)}{_MAPPING}.yaml")
     if path.exists():
         raise ConfigError(f"{path}: exists; expected another table, or --source {path}")
     with whole_file(path) as stream:
@@ -192,7 +193,7 @@ def _source_lines(sketch: InputSketch, folder: Path) -> Iterator[str]:
         yield "base_url: https://docs.example.com/  # replace: document ids are appended"
 
 
-def _target_lines(target: str, sketch: InputSketch, name: str) -> Iterator[str]:
+def _target_lines(target: str, sketch: InputSketch) -> Iterator[str]:
     is_url = "://" in target
     is_recvdata = target.rstrip("/").endswith(RECVDATA_PATH)
     type_ = ("thunderstone" if is_recvdata else "gsa-feed") if is_url else _parse_target(target)
@@ -202,9 +203,9 @@ def _target_lines(target: str, sketch: InputSketch, name: str) -> Iterator[str]:
         yield "profile: default  # replace: the profile that receives the documents"
     format_, source = find_format(type_), find_source(sketch.type)
     if format_ is not None and format_.has_feedtypes:
-        datasource = re.sub(r"\W+", "_", name, flags=re.ASCII)
-        prefix = "# " if sketch.datasource else ""
-        yield f"{prefix}datasource: {sketch.datasource or datasource}"
+        name = _name_of(Path(sketch.path).stem.removesuffix(_MAPPING))
+        prefix = "# " if sketch.datasource else ""  # a feed that has one keeps it
+        yield f"{prefix}datasource: {sketch.datasource or name}"
         if sketch.feedtype != FULL and source is None:
             yield "# feedtype: full  # the source is complete: other documents are deleted"
 

@@ -341,7 +341,7 @@ def _in_keys(
         for struct in options
         for declared in flags_of(struct).values()
         for name in declared.names
-        if declared.key and not origins[declared.key].startswith("flag ")
+        if declared.key and not origins.get(declared.key, "").startswith("flag ")
     }
     keys["--state"] = "state"
     lines = []
@@ -351,5 +351,5 @@ def _in_keys(
         near = [origins.get(key, "") for key in found]
         places = [origin for origin in near if origin.startswith(f"{path}:")]
         text = _FLAG.sub(lambda match: keys.get(match[0], match[0]), line)
-        lines.append(f"{places[0] if places else path}: {text}")
+        lines.append(f"{places[0] if places else path}: {text}" if found else line)
     return "\n".join(lines)

@@ -60,9 +60,9 @@ def test_an_archive_of_feeds_has_its_format_and_the_appliance_its_url(inputs: Pa
         ("docs", "gsa-feed", "files", "docs"),
         ("archive/01-intranet.xml", "http://gsa.example.com:19900", "gsa-feed", None),
         ("archive/*.xml", "avro", "gsa-feed", None),
-        ("programs.yaml", "gsa-feed", "command", "docs"),
+        ("programs.yaml", "gsa-feed", "command", "programs"),
         ("spool", "avro", "spool", None),
-        ("sqlite:///people.db", "gsa-feed", "database", "docs"),
+        ("sqlite:///people.db", "gsa-feed", "database", "people"),
     ],
 )
 def test_a_draft_has_no_errors(

@@ -46,11 +46,11 @@ def check(text: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
         ),
         (
             "{type: database, mapping: people.yaml}",
-            "jobs/job.yaml: {here}/jobs/people.yaml:1:8: table: 7; expected a text in quotes\n",
+            "{here}/jobs/people.yaml:1:8: table: 7; expected a text in quotes\n",
         ),
         (
             "{type: command, path: programs.yaml}",
-            "jobs/job.yaml: {here}/jobs/programs.yaml:2:14: environment: API_TOKEN: a password in"
+            "{here}/jobs/programs.yaml:2:14: environment: API_TOKEN: a password in"
             " plain text; expected ${env:NAME} or ${file:PATH} instead\n",
         ),
     ],
