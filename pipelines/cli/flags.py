@@ -30,6 +30,8 @@ Options = TypeVar("Options", bound=msgspec.Struct)
 _PARTS = {
     **dict.fromkeys((Section.READ, Section.TREE, Section.SPOOL, Section.STREAM), "source"),
     Section.WRITE: "target",
+    Section.APPLIANCE: "push",
+    Section.SCHEDULE: "schedule",
 }
 """The parts of a job file that hold all flags of a section."""
 
@@ -42,7 +44,7 @@ class Flag:
     decides. `metavar` replaces the placeholder of the value type. `default` is shown in the help
     where the default of the field is `None`. A run is only resumed with the same values of all
     flags that have `affects_output`. `key` is the path of the same setting in a job file, such as
-    `chunk.max_bytes`; flags of inputs and outputs have one by default, and `None` means none. A key
+    `chunk.max_bytes`; flags of some sections have one by default, and `None` means none. A key
     that does not fit every type of source or target has a predicate `fits`, which takes its object.
     """
 

@@ -104,22 +104,13 @@ class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
         float, Flag("Time limit to wait for a reply.", _APPLIANCE, TIMEOUT, key="push.timeout.read")
     ] = 15 * 60.0
     on_refusal: Annotated[
-        OnRefusal,
-        Flag(
-            "Search a refused chunk for the bad records, stop, or skip it.",
-            _APPLIANCE,
-            key="push.on_refusal",
-        ),
+        OnRefusal, Flag("Search a refused chunk for the bad records, stop, or skip it.", _APPLIANCE)
     ] = OnRefusal.BISECT
     gzip: Annotated[
-        bool,
-        Flag("Compress requests below 1 MiB. A GSA accepts this.", _APPLIANCE, key="push.gzip"),
+        bool, Flag("Compress requests below 1 MiB. A GSA accepts this.", _APPLIANCE)
     ] = False
     attempts: Annotated[
-        int,
-        Flag(
-            "Times to try a chunk.", _APPLIANCE, count_of("times", minimum=1), key="push.attempts"
-        ),
+        int, Flag("Times to try a chunk.", _APPLIANCE, count_of("times", minimum=1))
     ] = 8
     backlog_ceiling: Annotated[
         int,
@@ -143,10 +134,9 @@ class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
             key="push.backlog.interval",
         ),
     ] = 120.0
-    window: Annotated[
-        SendWindow | None,
-        Flag("Send only at these times.", _SCHEDULE, WINDOW, key="schedule.window"),
-    ] = None
+    window: Annotated[SendWindow | None, Flag("Send only at these times.", _SCHEDULE, WINDOW)] = (
+        None
+    )
     max_wait: Annotated[
         float,
         Flag(
@@ -154,8 +144,7 @@ class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 24 * 3600.0
     deadline: Annotated[
-        float | None,
-        Flag("Begin no chunk after this time.", _SCHEDULE, DEADLINE, key="schedule.deadline"),
+        float | None, Flag("Begin no chunk after this time.", _SCHEDULE, DEADLINE)
     ] = None
 
 

@@ -7,6 +7,7 @@
     RUNS/generations.jsonl        shared by all jobs
 """
 
+import os
 import re
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -18,6 +19,8 @@ from msgspec.structs import replace
 
 from schemas.errors import ConfigError
 from schemas.run_record import RUN_RECORD, RunRecord
+from transforms.sources.secrets import resolve
+from transforms.sources.yaml_structs import read_scalars
 from transforms.storage.journal import Journal, read_journal
 from transforms.storage.lock import waiting_lock
 from transforms.storage.run_record import read_run, write_run
@@ -42,13 +45,6 @@ class _Generation(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     run: str
     job: str | None
-
-
-class _JobPlace(msgspec.Struct):
-    """The keys of a job file that say where its runs are; the others are not looked at."""
-
-    job: str | None = None
-    runs: str | None = None
 
 
 def new_run_id(now: datetime) -> str:
@@ -124,8 +120,6 @@ def _home_of(path: Path) -> Path:
     """Return the folder of the runs of a job file, of which only two keys are decoded."""
     if path.suffix not in _JOB_FILES:
         raise ConfigError(f"{path}: expected a job file, with the extension {_JOB_FILES[0]}")
-    try:
-        place = msgspec.yaml.decode(path.read_bytes(), type=_JobPlace)
-    except (OSError, msgspec.MsgspecError) as exc:
-        raise ConfigError(f"{path}: {exc}; expected a job file") from exc
-    return path.parent / (place.runs or RUNS) / (place.job or path.stem)
+    keys = read_scalars(path)
+    runs = os.environ.get("FEEDFERRY_RUNS") or path.parent / resolve(keys.get("runs", RUNS))
+    return Path(runs) / keys.get("job", path.stem)

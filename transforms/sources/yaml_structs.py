@@ -177,6 +177,19 @@ def decode_located(text: str, type_: type[_T], *, name: str) -> Decoded[_T]:
     return _decode(text, name, lambda decoder, node: decoder.struct(node, type_, ""))
 
 
+def read_scalars(path: Path) -> dict[str, str]:
+    """Return the texts of the keys at the top of a file that have one, and check nothing else.
+
+    Raises ConfigError if the file is not YAML.
+    """
+    return _content(_decode(read_text(path), str(path), lambda _, node: _scalars_of(node)))
+
+
+def _scalars_of(node: yaml.Node | None) -> dict[str, str]:
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    return {_name_of(key): value.value for key, value in pairs if value.id == "scalar"}
+
+
 def _content(decoded: Decoded[_Content]) -> _Content:
     if decoded.errors or decoded.content is None:
         raise ConfigError("\n".join(decoded.errors))
