@@ -56,10 +56,9 @@ def clean_runs(text: str, keep: Retention, *, is_dry: bool) -> None:
     home = find_home(text)
     with Lock(home / LOCK, where=str(home), by="run"):
         records = runs_to_remove(runs_of(home), keep, datetime.now(UTC))
-        for record in records:
-            click.echo(f"{'would remove' if is_dry else 'removed'}  {home / record.id}")
-        if not is_dry:
-            remove_runs(home, records)
+        folders = [home / record.id for record in records] if is_dry else remove_runs(home, records)
+    for folder in folders:
+        click.echo(f"{'would remove' if is_dry else 'removed'}  {folder}")
 
 
 def parse_keep(text: str) -> Retention:

@@ -3,10 +3,13 @@
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from pipelines.cli.locks import locked_pushes
 from pipelines.job.job import Retention
+from schemas.errors import BusyError
 from schemas.run_record import RunRecord
 
 _REMOVED = ".removed-"
@@ -26,9 +29,16 @@ def runs_to_remove(records: Sequence[RunRecord], keep: Retention, now: datetime)
     return [record for record in over[:-1] if record not in kept]
 
 
-def remove_runs(home: Path, records: Sequence[RunRecord]) -> None:
-    """Remove the folders of runs, and what an interrupted removal has left."""
+def remove_runs(home: Path, records: Sequence[RunRecord]) -> list[Path]:
+    """Remove the folders of runs, and what an interrupted removal has left.
+
+    Return the folders of the runs; without one that is being pushed, which stays.
+    """
+    removed = []
     for record in records:
-        os.replace(home / record.id, home / f"{_REMOVED}{record.id}")
+        with suppress(BusyError), locked_pushes(folder := home / record.id):
+            os.replace(folder, home / f"{_REMOVED}{record.id}")
+            removed.append(folder)
     for path in home.glob(f"{_REMOVED}*"):
         shutil.rmtree(path)
+    return removed

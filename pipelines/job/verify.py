@@ -9,12 +9,13 @@ import msgspec
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.display import ReportFormat
 from pipelines.push.run_folder import read_manifest, receipts_folder
+from schemas.account import Chunk, SpanFile
 from schemas.errors import BalanceError
 from transforms.sinks.push.outcome import outcomes_of
 from transforms.sinks.push.push_plan import is_added_update, plan_chunks
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import Keep, PushSettings
-from transforms.storage.attempts import digest_of
+from transforms.storage.attempts import is_whole
 
 DIFFERENCES_EXIT = 1
 
@@ -52,7 +53,7 @@ def verify(root: Path, settings: PushSettings, options: ConvertOptions) -> int:
     changed = [
         outcome.chunk.path
         for outcome in outcomes
-        if not _is_unchanged(root / outcome.chunk.path, outcome.chunk.sha256, settings.keep)
+        if not _is_unchanged(outcome.chunk, root, settings, reads=options.verify)
     ]
     if options.report_format is ReportFormat.JSON:
         values = {"accepted": accepted, "refused": refused, "changed": changed}
@@ -67,7 +68,9 @@ def verify(root: Path, settings: PushSettings, options: ConvertOptions) -> int:
     return DIFFERENCES_EXIT if changed else 0
 
 
-def _is_unchanged(path: Path, sha256: str, keep: Keep) -> bool:
+def _is_unchanged(chunk: Chunk, root: Path, settings: PushSettings, *, reads: bool) -> bool:
+    path = root / chunk.path
     if not path.exists():
-        return keep is Keep.REFUSED
-    return digest_of(path) == sha256
+        return settings.keep is Keep.REFUSED
+    file = SpanFile(path=chunk.path, bytes=chunk.bytes, sha256=chunk.sha256, modified_ns=0)
+    return is_whole(path, file, verify=reads)

@@ -10,6 +10,7 @@ from pipelines.cli.main import main
 from pipelines.job.job import Retention
 from pipelines.job.retention import runs_to_remove
 from schemas.run_record import Phase, RunRecord
+from transforms.storage.lock import Lock
 from transforms.storage.run_record import write_run
 
 NIGHT = datetime(2026, 11, 20, 2, tzinfo=UTC)
@@ -104,6 +105,11 @@ def test_old_runs_are_removed_on_request_only(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == (
         f"would remove  {HOME}/20261120T020000Z-00aa\nwould remove  {HOME}/20261121T020000Z-00aa\n"
     )
+    push = HOME / NIGHTS[1].id / "push" / "gsa"
+    push.mkdir(parents=True)
+    with Lock(push / "lock", where="gsa", by="push"):  # as a push of this run has it
+        assert main(["runs", "clean", "people", "--keep", "1"]) == 0
+    assert (HOME / NIGHTS[1].id).exists()
     assert main(["runs", "clean", "people", "--keep", "1"]) == 0
     assert sorted(path.name for path in HOME.iterdir()) == [
         *("20261122T020000Z-00aa", "20261123T020000Z-00aa", "lock"),
