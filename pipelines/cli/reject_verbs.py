@@ -147,6 +147,7 @@ def _replay_flags(_name: str) -> list[click.Parameter]:
         click.Argument(["run"]),
         click.Argument(["folder"], required=False),
         click.Option(["--job", "job_file"], metavar="FILE", help="The job file of the run."),
+        click.Option(["--code", "codes"], metavar="CODE", multiple=True, help="Without FOLDER."),
         *click_options(ConvertOptions, omit=(*source, *sections), replace={"output": output}),
         *click_options(ApplianceOptions, omit=("deadline",), replace={"url": PUSH_TO}),
         *click_options(RunOptions, only=("deadline", "allow_older")),
@@ -154,7 +155,9 @@ def _replay_flags(_name: str) -> list[click.Parameter]:
 
 
 @rejects.command("replay", cls=BeamVerb, flags=_replay_flags, short_help="Convert rejects again.")
-def replay_(run: str, folder: str | None, job_file: str | None, **words: object) -> int:
+def replay_(
+    run: str, folder: str | None, job_file: str | None, codes: tuple[str, ...], **words: object
+) -> int:
     """Convert rejects again, and push them if the job does.
 
     FOLDER is an export whose files were corrected. Without it, all new rejects are converted again,
@@ -181,10 +184,11 @@ def replay_(run: str, folder: str | None, job_file: str | None, **words: object)
     is_job = job.is_file() and job.suffix in (".yaml", ".yml")
     found = _find(run)
     from pipelines.rejects.replay import replay  # Beam takes a second to load
+    from pipelines.rejects.run_rejects import RejectFilter
 
     return replay(
         found,
-        Path(folder) if folder else None,
+        Path(folder) if folder else RejectFilter(codes),
         words,
         job_file=job if is_job else None,
         environment=os.environ,

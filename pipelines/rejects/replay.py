@@ -18,10 +18,11 @@ from msgspec.structs import replace
 
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.flags import decode, flags_of
+from pipelines.cli.locks import WORK
 from pipelines.cli.push_options import parse_push_to
 from pipelines.cli.verb import Section
 from pipelines.convert.run import run as run_conversion
-from pipelines.job.folders import runs_of
+from pipelines.job.folders import read_run, runs_of
 from pipelines.job.job import Job
 from pipelines.job.job_file import load_job
 from pipelines.job.run import run as run_job
@@ -30,6 +31,7 @@ from pipelines.rejects.export import INDEX, Export, export
 from pipelines.rejects.run_rejects import (
     EVERY_REJECT,
     REJECTS,
+    RejectFilter,
     job_file_of,
     mark_replayed,
     rejects_of,
@@ -48,6 +50,7 @@ CORRECTED = "corrected"
 _RUN = "run"
 """File of an export with the run that last replayed it."""
 
+_REPLAY = "replay"
 _HAS_REJECTS = 1
 _COMMENT = re.compile(rb"<!-- ([0-9]+): ")
 _SOURCE_SECTIONS = (Section.TREE, Section.SPOOL, Section.STATE)
@@ -55,21 +58,24 @@ _SOURCE_SECTIONS = (Section.TREE, Section.SPOOL, Section.STATE)
 
 def replay(
     run: Path,
-    folder: Path | None,
+    source: Path | RejectFilter,
     words: Mapping[str, object],
     *,
     job_file: Path | None,
     environment: Mapping[str, str],
 ) -> int:
-    """Replay the files of an export, or all new rejects of a run; return the exit code.
+    """Replay the files of an export, or new rejects of a run; return the exit code.
 
-    Raises ConfigError if nothing can be replayed, and if that could undo a newer run.
+    A replay that was interrupted is resumed. Raises ConfigError if nothing can be replayed, and if
+    that could undo a newer run.
     """
     job_file = job_file or job_file_of(run)
     job = None if job_file is None else load_job(job_file, words, environment)
+    folder = source if isinstance(source, Path) else _unfinished(run, job)
     if folder is None:
-        folder = _new_name(run / REJECTS, "replay")
-        export(run, EVERY_REJECT, folder, base=Path() if job is None else job.path.parent)
+        folder = _new_name(run / REJECTS, _REPLAY)
+        chosen = source if isinstance(source, RejectFilter) else EVERY_REJECT
+        export(run, chosen, folder, base=Path() if job is None else job.path.parent)
     index = read_export(folder)
     inputs, left = _inputs_of(folder, index)
     if not inputs:
@@ -126,7 +132,11 @@ def _convert(
     run: Path, folder: Path, inputs: list[str], words: Mapping[str, object]
 ) -> tuple[int, Path]:
     """Convert with the settings of a conversion that has no job."""
-    made = Path(str(words.get("output") or _new_name(run.parent, f"{run.name}-replay")))
+    marker = folder / _RUN
+    made = Path(str(words.get("output") or _new_name(run.parent, f"{run.name}-{_REPLAY}")))
+    if marker.exists() and Path(marker.read_text("utf-8"), WORK).is_dir():
+        made = Path(marker.read_text("utf-8"))  # it was interrupted
+    marker.write_text(str(made), "utf-8")
     stated = {**_settings_of(run, folder), **_given(ConvertOptions, words)}
     values = {**stated, "inputs": tuple(inputs), "output": str(made)}
     options = msgspec.convert(values, ConvertOptions, strict=False, from_attributes=True)
@@ -261,6 +271,18 @@ def _converted(
         if number not in again
         and (number in known or (urls.get(number) and urls[number] not in again_urls))
     ]
+
+
+def _unfinished(run: Path, job: Job | None) -> Path | None:
+    """Return the export of a replay that was interrupted."""
+    for folder in (run / REJECTS).glob(f"{_REPLAY}-*"):
+        if (folder / _RUN).exists():
+            made = (folder / _RUN).read_text("utf-8")
+            record = read_run(Path(made) if job is None else job.home / made)
+            is_open = Path(made, WORK).is_dir() if record is None else not record.is_over
+            if is_open:
+                return folder
+    return None
 
 
 def _new_name(folder: Path, name: str) -> Path:

@@ -127,6 +127,34 @@ def test_a_job_pushes_corrected_records_also_those_that_the_appliance_refused(
     assert len(set(states)) == 1
 
 
+@pytest.mark.parametrize("is_job", [True, False], ids=["job", "conversion"])
+@pytest.mark.parametrize("words", [(), ("fixed",)], ids=["rejects", "export"])
+def test_a_replay_that_could_not_push_is_resumed(
+    here: Path, *, is_job: bool, words: tuple[str, ...]
+) -> None:
+    Path("wiki.yaml").write_text(
+        "version: 1\njob: wiki\n"
+        "source: {type: gsa-feed, path: feed.xml}\ntarget: {type: gsa-feed}\n"
+    )
+    if is_job:
+        main(["run", "wiki.yaml", *QUIET])
+        run = f"runs/wiki/{runs_of(here / 'runs/wiki')[0].id}"
+    else:
+        convert("feed.xml", "-o", "out", "--to", "gsa-feed")
+        run = "out"
+    if words:
+        export(run)
+    command = ["rejects", "replay", run, *words, "--default-mimetype", "text/html", *QUIET]
+
+    assert main([*command, "--push-to", "http://127.0.0.1:9", "--attempts", "1"]) == 4
+    assert read_replayed(Path(run)) == {}
+    with served.serving(here / "spool") as appliance:
+        assert main([*command, "--push-to", appliance.url]) == 1
+        assert appliance.urls() == [f"{HOST}/type"]
+    assert (len(read_replayed(Path(run))), len(runs_of(here / "runs/wiki"))) == (1, 2 * is_job)
+    assert len([*here.glob("out-replay-*")]) == 1 - is_job
+
+
 def test_an_older_run_is_not_replayed_over_a_newer_one(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
