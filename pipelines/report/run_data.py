@@ -20,13 +20,17 @@ _T = TypeVar("_T")
 
 
 class PushReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The account of a push, from the `report.json` next to its receipts."""
+    """The account of a push, from the `report.json` next to its receipts.
+
+    `sent_bytes`, `waited_seconds` and `seconds` do not count earlier pushes that it continues.
+    """
 
     target: str
     chunks: dict[str, int] = {}
     records: dict[str, int] = {}
     earlier_chunks: int = 0
     bytes: int = 0
+    sent_bytes: int = 0
     attempts: int = 0
     notices: dict[str, int] = {}
     reject_samples: dict[str, tuple[RejectSample, ...]] = {}

@@ -86,7 +86,8 @@ def _draw_chunks(run: RunData) -> Iterator[Chart]:
         yield _draw_sizes(run.sizes)
     for push in run.pushes[:MAX_ROWS]:
         if len(push.seconds) > 1:
-            yield _draw_seconds(push, run.sizes)
+            by = f" by {push.name}" if len(run.pushes) > 1 else ""
+            yield _draw_seconds(push, run.sizes, title=f"Time until each chunk was accepted{by}")
 
 
 def _draw_sizes(sizes: Mapping[int, int]) -> Chart:
@@ -96,12 +97,11 @@ def _draw_sizes(sizes: Mapping[int, int]) -> Chart:
     return draw("Size of each chunk", bins, Axes(CHUNKS, BYTES), words=words, is_line=False)
 
 
-def _draw_seconds(push: PushData, sizes: Mapping[int, int]) -> Chart:
+def _draw_seconds(push: PushData, sizes: Mapping[int, int], *, title: str) -> Chart:
     bins = chunk_bins(sorted(sizes or push.seconds), push.seconds, span_text)
     seconds = push.seconds.values()
     mean = span_text(sum(seconds) / len(seconds))
     words = f"{mean} on average, {span_text(max(seconds))} at most"
-    title = "Time until each chunk was accepted"
     return draw(title, bins, Axes(CHUNKS, SECONDS), words=words, is_line=False)
 
 

@@ -92,6 +92,8 @@ def write_run(
             "chunks": {"accepted": chunks - 1, "refused": 1},
             "records": {"accepted": 413_886, "refused": 12, "left": 0},
             "bytes": 2_204_117_002,
+            "sent_bytes": 1_102_058_501,
+            "earlier_chunks": 23,
             "attempts": chunks + 3,
             "notices": {text or "accepted with the remark 'Not found'": 8},
             "reject_samples": {

@@ -81,7 +81,8 @@ def test_a_page_shows_the_run_from_its_headline_to_its_files(tmp_path: Path) -> 
         "a.xml:91 (byte 6461): no content; expected some (accepted) malformed 101",
         "pagerank 1,704 http://www.example.com/handbook/travel.html?page=1 96",
         "19900 Result Chunks Records Accepted 45 413,886 Refused 1 12 Left 0 0",
-        "of which 21 min 52 s waiting for the appliance; 49 requests.",
+        "1.03 GiB on the wire in 1 h 8 min, of which 21 min 52 s waiting for the appliance."
+        " Earlier pushes have settled 23 chunks. 49 requests in all.",
         "Conversion, records per second 455 on average, 560 at most",
         "Push, records per second 100 on average, 100 at most",
         "Backlog of the appliance, feeds 1,509 at the end, 4,300 at most",
