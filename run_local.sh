@@ -119,7 +119,6 @@ run_sample() {
     --push-to "$URL/texis/dowalk/recvdata.xml" || code=$?
   documents=$("$VENV/bin/python" -P -c "$COUNT_DOCUMENTS" "$URL/documents")
   printf 'appliance %s documents; ./run_local.sh serve --spool %s shows them\n' "$documents" "$run/appliance"
-  printf 'page      %s\n' "$HERE/$run/report.html"
   return "$code"
 }
 

@@ -103,7 +103,7 @@ def _lines(report: Report) -> Iterator[tuple[str, str]]:
         yield "chunks", chunks
     else:
         yield "chunks", f"{chunks}, in {folder}/chunks/"
-        yield "report", f"{folder}/report.json"
+        yield "report", f"{folder}/report.html"
 
 
 def _count_rejects(codes: dict[str, int], accepted: dict[str, int]) -> str:

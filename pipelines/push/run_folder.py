@@ -130,6 +130,7 @@ def _lines(account: PushAccount, root: Path, folder: Path) -> Iterator[tuple[str
     sent = f"{account.sent_bytes:,} bytes on the wire in {time}{waiting}"
     yield "target", f"{account.target}, {sent}"
     yield "receipts", f"{folder}/"
+    yield "report", f"{root}/report.html"
 
 
 def as_json(account: PushAccount) -> dict[str, object]:

@@ -41,7 +41,7 @@ def outcome_of(run: RunData) -> Outcome:
     for push in run.pushes:
         if push.report is not None and push.report.stopped is not None:
             outcomes.append(_PUSH_STOPPED._replace(reason=push.report.stopped))
-        elif push.report is not None and push.report.records.get("refused"):
+        elif push.report is not None and push.report.new_rejects > 0:
             outcomes.append(_OUTCOMES[1])
     return max(outcomes, key=lambda outcome: _TONES.index(outcome.tone))
 

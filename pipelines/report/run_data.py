@@ -33,10 +33,16 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     sent_bytes: int = 0
     attempts: int = 0
     notices: dict[str, int] = {}
+    accepted_rejects: dict[str, int] = {}
     reject_samples: dict[str, tuple[RejectSample, ...]] = {}
     stopped: str | None = None
     waited_seconds: float = 0.0
     seconds: float = 0.0
+
+    @property
+    def new_rejects(self) -> int:
+        """The refused records that no list of known rejects has."""
+        return self.records.get("refused", 0) - sum(self.accepted_rejects.values())
 
 
 class PushData(msgspec.Struct, frozen=True, kw_only=True):

@@ -60,7 +60,7 @@ def test_an_account_is_a_table_with_its_total_and_a_line_for_each_other_count() 
         "reject    malformed: feed.xml:7 (byte 90): no end; expected </record>",
         "filtered  acl-alone 3",
         "chunks    3, 1,234,567 bytes, in out/chunks/",
-        "report    out/report.json",
+        "report    out/report.html",
     ]
 
 

@@ -59,6 +59,7 @@ def test_the_account_of_a_push() -> None:
         "rejects   4, in out/rejects/",
         "target    http://gsa.example.com:19900, 5,000 bytes on the wire in 1:31, 1:01 waiting",
         "receipts  out/push/gsa/",
+        "report    out/report.html",
     ]
 
 

@@ -139,6 +139,18 @@ def test_a_stopped_push_is_worse_than_the_conversion_before_it(tmp_path: Path) -
     assert "connection refused" in words
 
 
+@pytest.mark.parametrize(("accepted", "expected"), [(11, "Done, with rejects"), (12, "Done")])
+def test_refused_records_that_are_accepted_rejects_are_no_news(
+    tmp_path: Path, accepted: int, expected: str
+) -> None:
+    folder = write_run(tmp_path / "run", record=run_record(exit_code=0))
+    path = folder / "push" / APPLIANCE / "report.json"
+    values = json.loads(path.read_text()) | {"accepted_rejects": {"refused": accepted}}
+    path.write_text(json.dumps(values))
+
+    assert texts(folder)[0] == f"intranet: {expected}"
+
+
 def test_a_run_that_was_resumed_lasted_as_long_as_it_worked(tmp_path: Path) -> None:
     day = run_record(attempts=2, ended_at=BEGIN + timedelta(days=1))
     words = texts(write_run(tmp_path / "run", record=day))
