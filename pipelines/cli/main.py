@@ -107,16 +107,21 @@ def convert(**words: object) -> int:
       5   a defect of feedferry
       75  the appliance or another run is busy; start again later to resume
     """
+    from contextlib import ExitStack
+
     from pipelines.cli.display import show_start
 
-    with show_start(words):
-        from pipelines.cli.convert_checks import parse
-        from pipelines.cli.push_options import parse_push_to
+    with ExitStack() as servers:
+        with show_start(words):
+            from pipelines.cli.convert_checks import parse
+            from pipelines.cli.push_options import parse_push_to
+            from pipelines.convert.fork_server import early_fork_server
 
-        options, target = parse(words), parse_push_to(words)
-        from pipelines.convert.run import run  # Beam takes a second to load
+            options, target = parse(words), parse_push_to(words)
+            servers.enter_context(early_fork_server(options))
+            from pipelines.convert.run import run  # Beam takes a second to load
 
-    return run(options, target)
+        return run(options, target)
 
 
 @feedferry.command(cls=Verb, flags=_flags_of, short_help="Push chunks to an appliance.")

@@ -51,23 +51,27 @@ def run(job_file: str, **words: object) -> int:
           start again later to resume
     """
     import os
+    from contextlib import ExitStack
     from pathlib import Path
 
     from pipelines.cli.display import show_start
 
-    with show_start(words):
-        from pipelines.cli.flags import decode
-        from pipelines.job.job_file import errors_in_keys, load_job
-        from pipelines.job.run_options import RunOptions
+    with ExitStack() as servers:
+        with show_start(words):
+            from pipelines.cli.flags import decode
+            from pipelines.convert.fork_server import early_fork_server
+            from pipelines.job.job_file import errors_in_keys, load_job
+            from pipelines.job.run_options import RunOptions
 
-        options = decode(RunOptions, words)
-        if words.get("runs") is not None:
-            words["runs"] = str(Path(str(words["runs"])).absolute())
-        job = load_job(Path(job_file), {**words, "deadline": None}, os.environ)
-        from pipelines.job.run import run as run_job  # Beam takes a second to load
+            options = decode(RunOptions, words)
+            if words.get("runs") is not None:
+                words["runs"] = str(Path(str(words["runs"])).absolute())
+            job = load_job(Path(job_file), {**words, "deadline": None}, os.environ)
+            servers.enter_context(early_fork_server(job.convert))
+            from pipelines.job.run import run as run_job  # Beam takes a second to load
 
-    with errors_in_keys(job):
-        return run_job(job, options)
+        with errors_in_keys(job):
+            return run_job(job, options)
 
 
 _FORMAT = click.option(

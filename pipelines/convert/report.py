@@ -84,8 +84,10 @@ def next_commands(report: Report, *, is_pushed: bool) -> list[str]:
 
 def _lines(report: Report) -> Iterator[tuple[str, str]]:
     account, folder = report.account, report.folder
+    refused = msgspec.convert(report.settings.get("refused", []), list[str])
     for field, loss in sorted(account.losses.items()):
-        name = f"{field} (accepted)" if field in REFUSED else field
+        name = f"{field} ({'refused' if field in refused else 'accepted'})"
+        name = name if field in REFUSED or field in refused else field
         sample = loss.samples[0]
         yield "loss", f"{name}: {loss.count:,}, as {sample.url}: {sample.detail}"
     for code, noted in sorted(account.notices.items()):

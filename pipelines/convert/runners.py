@@ -10,19 +10,14 @@ error at that time hangs the run. See docs/decisions/worker-processes.md.
 This module uses private attributes of Beam, which is why `pyproject.toml` pins its version.
 """
 
-import os
 import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import IO, ClassVar
+from typing import ClassVar
 
 import grpc  # type: ignore[import-untyped]  # its stubs are a package of their own
-import msgspec
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 from apache_beam.pipeline import Pipeline
 from apache_beam.portability import python_urns
@@ -33,16 +28,19 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_ru
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.logs import log_settings
+from pipelines.convert.fork_server import (
+    ForkedWorker,
+    ForkServer,
+    find_fork_server,
+    forget_fork_server,
+    uses_processes,
+)
 from schemas.errors import ConfigError, FatalError
-from transforms.sources import find_source
 
 _MULTI_PROCESSING = "multi_processing"
 _EXIT_SECONDS = 10.0
 """Time for an idle worker to end, and for a pipeline to notice that its workers have ended."""
 _POLL_SECONDS = 0.1
-_RELAY_SECONDS = 1.0
-"""Time for the last lines on the stderr of a worker: a program that it started may hold it open."""
 
 
 def runner_of(options: ConvertOptions) -> PipelineRunner:
@@ -62,8 +60,7 @@ def runner_of(options: ConvertOptions) -> PipelineRunner:
 def pipeline_options(options: ConvertOptions) -> PipelineOptions:
     """Return the options for Beam: the number of workers, and the words after `--`."""
     flags = ["--default_sdk_harness_log_level=ERROR", *options.beam_flags]
-    source = find_source(options.from_format)
-    if options.jobs > 1 and not (source is not None and source.reads_in_threads):
+    if uses_processes(options):
         flags += [
             f"--direct_running_mode={_MULTI_PROCESSING}",
             f"--direct_num_workers={options.jobs}",
@@ -87,29 +84,24 @@ class LocalRunner(fn_runner.FnApiRunner):
         if options.view_as(DirectOptions).direct_running_mode != _MULTI_PROCESSING:
             return run(pipeline, options)
         LocalWorker.deaths.clear()
-        return _run_in_thread(lambda: run(pipeline, options))
+        return _run_in_thread(lambda: run(pipeline, options), find_fork_server())
 
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
 class LocalWorker(worker_handlers.GrpcWorkerHandler):
     """One worker process; `close` ends it in any state."""
 
-    running: ClassVar[set["subprocess.Popen[bytes]"]] = set()
     deaths: ClassVar[list[int]] = []
     """Exit codes of workers that ended before they were closed."""
 
     def __init__(self, _command: bytes, *args: object) -> None:
         super().__init__(*args)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedWorker | None = None
         self._is_closing = threading.Event()
         self._suppress_connection_errors()
 
     def start_worker(self) -> None:
-        """Start the process, without a shell and without the working folder on its module path."""
-        log = msgspec.json.encode(log_settings()).decode()
-        command = [sys.executable, "-P", "-m", "pipelines.convert.worker", log]
         environment = {
-            **os.environ,
             "CONTROL_API_SERVICE_DESCRIPTOR": text_format.MessageToString(
                 endpoints_pb2.ApiServiceDescriptor(url=self.control_address)
             ),
@@ -118,18 +110,8 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
             ),
             "WORKER_ID": self.worker_id,
         }
-        # A worker that is starting would print a traceback on Ctrl-C; it unblocks SIGINT later.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self._process = process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE
-            )
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        self.running.add(process)
-        threading.Thread(target=self._watch, args=(process,), daemon=True).start()
-        self._relay = threading.Thread(target=_print_lines, args=(process.stderr,), daemon=True)
-        self._relay.start()
+        self._process = find_fork_server().fork(environment)
+        threading.Thread(target=self._watch, args=(self._process,), daemon=True).start()
 
     def close(self) -> None:
         """Let an idle process end, and kill a busy one.
@@ -150,20 +132,15 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
         """Do nothing: `close` has ended the process."""
 
     def _end(self, seconds: float) -> None:
-        process = self._process
-        if process is None:
+        if self._process is None:
             return
         try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        self.running.discard(process)
-        if process.stdin is not None:
-            process.stdin.close()
-        self._relay.join(_RELAY_SECONDS)
+            self._process.wait(seconds)
+        except TimeoutError:
+            self._process.kill()
+            self._process.wait()
 
-    def _watch(self, process: "subprocess.Popen[bytes]") -> None:
+    def _watch(self, process: ForkedWorker) -> None:
         """Abort all requests to the process if it ends before it is closed."""
         code = process.wait()
         if self._is_closing.is_set():
@@ -196,14 +173,7 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
         data._read_inputs = read_data
 
 
-def _print_lines(stream: IO[bytes]) -> None:
-    """Print the lines that a worker writes to stderr, above a display of progress."""
-    with stream:
-        for line in stream:
-            sys.stderr.write(line.decode("utf-8", "backslashreplace"))
-
-
-def _run_in_thread(run: Callable[[], PipelineResult]) -> PipelineResult:
+def _run_in_thread(run: Callable[[], PipelineResult], server: ForkServer) -> PipelineResult:
     """Return or raise the result of `run`; end the workers if a signal ends this thread."""
     result: Future[PipelineResult] = Future()
 
@@ -218,7 +188,9 @@ def _run_in_thread(run: Callable[[], PipelineResult]) -> PipelineResult:
     try:
         return result.result()
     finally:
-        _end_workers(thread)
+        server.kill()
+        thread.join(_EXIT_SECONDS)
+        forget_fork_server(server)
 
 
 def _worker_error(exc: Exception) -> Exception:
@@ -234,15 +206,6 @@ def _worker_error(exc: Exception) -> Exception:
     )
     fatal.__cause__ = exc
     return fatal
-
-
-def _end_workers(thread: threading.Thread) -> None:
-    """Wait for the thread of the pipeline; kill the worker processes until it has ended."""
-    end = time.monotonic() + _EXIT_SECONDS
-    while thread.is_alive() and time.monotonic() < end:
-        for process in tuple(LocalWorker.running):
-            process.kill()
-        thread.join(_POLL_SECONDS)
 
 
 def _unknown_runner(found: str) -> ConfigError:

@@ -1,44 +1,119 @@
-"""A worker process of a local run: Beam's worker, which ends with the command.
+"""The fork server of a local run: it loads Beam once, and forks the worker processes.
 
-It is started as `python -P -m pipelines.convert.worker LOG`, with the settings of its log as JSON.
-Its standard input is a pipe that the command holds open and never writes to. When the command ends,
-even by SIGKILL, the pipe closes.
+The command starts it as `python -P -m pipelines.convert.worker LOG`, with the settings of its log
+as JSON, before it loads Beam itself. It sends a line of JSON for each worker to start, and for each
+worker to kill, with its process id. The server reports `PID` when a worker has started, and
+`PID CODE` when it has ended.
+
+Standard input is a pipe that the command holds open. When the command ends, even by SIGKILL, the
+pipe closes and the server ends. Workers end when the server does: each reads from a pipe that the
+server holds open. The server has no threads of its own, so that a fork is safe.
 """
 
 import os
 import signal
 import sys
 import threading
+import traceback
+import warnings
 from types import FrameType
 
 import msgspec
 
 from pipelines.cli.logs import LogSettings, configure_logging
 
-_STDIN = 0
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
 _ORPHAN_EXIT = 1
 
 
+class WorkerRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The request to start a worker, with its log and additional environment variables."""
+
+    environment: dict[str, str]
+    log: LogSettings
+
+
+class WorkerForker:
+    """Forks and kills workers, and reports those that start and end."""
+
+    def __init__(self) -> None:
+        self._workers: set[int] = set()
+        self._lifeline, self._held_open = os.pipe()
+
+    def serve(self) -> None:
+        """Do what the command asks for, until it ends."""
+        signal.signal(signal.SIGCHLD, self._report_ended)
+        for line in sys.stdin.buffer:
+            request = msgspec.json.decode(line, type=WorkerRequest | int)
+            # Meanwhile no worker is reaped, so that its process id is not used again.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+            if isinstance(request, WorkerRequest):
+                self._fork(request)
+            elif request in self._workers:
+                os.kill(request, signal.SIGKILL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+
+    def _fork(self, request: WorkerRequest) -> None:
+        with warnings.catch_warnings():
+            # Python warns of the threads of NumPy and PyArrow, which both expect forks.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if not pid:
+            self._work(request)
+        self._workers.add(pid)
+        os.write(_STDOUT, b"%d\n" % pid)
+
+    def _work(self, request: WorkerRequest) -> None:
+        """Work until the command closes the connection, or the server ends; never return."""
+        code = _ORPHAN_EXIT
+        try:
+            os.close(self._held_open)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), _STDIN)
+            os.dup2(_STDERR, _STDOUT)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+            threading.Thread(target=self._end_with_the_server, name="parent", daemon=True).start()
+            os.environ.update(request.environment)
+            configure_logging(request.log)
+            from apache_beam.runners.worker import sdk_worker_main
+
+            sdk_worker_main.main(sys.argv)
+            code = 0
+        except Exception:  # the outermost function of the process
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _end_with_the_server(self) -> None:
+        os.read(self._lifeline, 1)
+        os._exit(_ORPHAN_EXIT)
+
+    def _report_ended(self, number: int, frame: FrameType | None) -> None:
+        while self._workers:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            self._workers.discard(pid)
+            os.write(_STDOUT, b"%d %d\n" % (pid, os.waitstatus_to_exitcode(status)))
+
+
 def main(log: LogSettings) -> None:
-    """Work until the command ends the connection; leave a Ctrl-C of the terminal to the command."""
+    """Serve until the command ends; leave a Ctrl-C of the terminal to the command."""
     # A function, because programs that a worker starts would inherit SIG_IGN.
     signal.signal(signal.SIGINT, _do_nothing)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    threading.Thread(target=_end_with_the_command, name="parent", daemon=True).start()
     configure_logging(log)
-    from apache_beam.runners.worker import sdk_worker_main
+    from apache_beam.runners.worker import sdk_worker_main  # noqa: F401 # loaded for the workers
 
-    sdk_worker_main.main(sys.argv)
+    from transforms import stages  # noqa: F401
+
+    WorkerForker().serve()
+    os._exit(_ORPHAN_EXIT)
 
 
 def _do_nothing(number: int, frame: FrameType | None) -> None:
     pass
-
-
-def _end_with_the_command() -> None:
-    while os.read(_STDIN, 1):
-        pass
-    os._exit(_ORPHAN_EXIT)
 
 
 if __name__ == "__main__":
