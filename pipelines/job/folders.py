@@ -4,34 +4,27 @@
 
     RUNS/JOB/TIME-ID/run.json     one run; TIME is that of its start, in UTC
     RUNS/JOB/state, lock          shared by the runs of a job
-    RUNS/generations.jsonl        shared by all jobs
+    RUNS/generations.jsonl        shared by all jobs, see `transforms.sinks.push.generations`
 """
 
 import os
 import re
 from datetime import UTC, datetime
-from operator import attrgetter
 from pathlib import Path
 from uuid import uuid4
 
-import msgspec
 from msgspec.structs import replace
 
 from schemas.errors import ConfigError
 from schemas.run_record import RUN_RECORD, RunRecord
 from transforms.sources.secrets import resolve
 from transforms.sources.yaml_structs import read_scalars
-from transforms.storage.journal import Journal, read_journal
-from transforms.storage.lock import waiting_lock
 from transforms.storage.run_record import read_run, write_run
 
 __all__ = ["find_home", "find_run", "read_run", "runs_of"]  # the functions that others use
 
 RUNS = "runs"
 """The folder of all runs, next to the job file unless the job names another one."""
-
-GENERATIONS = "generations.jsonl"
-"""The runs of all jobs in a folder of runs, in the order in which they began."""
 
 STATE = "state"
 """The state of a job's source, in the folder of the job."""
@@ -41,37 +34,24 @@ _RUN_FILES = (RUN_RECORD, "manifest.jsonl", "report.json")
 _JOB_FILES = (".yaml", ".yml")
 
 
-class _Generation(msgspec.Struct, frozen=True, kw_only=True):
-    generation: int
-    run: str
-    job: str | None
-
-
 def new_run_id(now: datetime) -> str:
     """Return the name of the folder of a run that begins now; names sort by time."""
     return f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid4().hex[:4]}"
 
 
-def next_generation(runs: Path, record: RunRecord) -> RunRecord:
-    """Return the record with the next generation of a folder of runs; no other run gets it."""
-    path = runs / GENERATIONS
-    with waiting_lock(runs / f".{GENERATIONS}.lock"):
-        lines = list(read_journal(path))
-        last = msgspec.json.decode(lines[-1].text, type=_Generation).generation if lines else 0
-        line = _Generation(generation=last + 1, run=record.id, job=record.job)
-        journal = Journal(path, size=lines[-1].end if lines else 0)
-        try:
-            journal.append(msgspec.json.encode(line) + b"\n")
-        finally:
-            journal.close()
-    return replace(record, generation=last + 1)
-
-
 def runs_of(home: Path) -> list[RunRecord]:
-    """Return the records of the runs of a job, the oldest first."""
-    folders = (path for path in home.glob("*-*") if _RUN_ID.fullmatch(path.name))
-    records = (read_run(folder) for folder in folders)
-    return sorted(filter(None, records), key=attrgetter("started_at", "id"))
+    """Return the records of the runs of a job, the oldest first, whatever the clock was.
+
+    A folder with the record of another one is a copy, and no run.
+    """
+    found = {folder.name: read_run(folder) for folder in run_folders(home)}
+    records = [record for name, record in found.items() if record is not None and record.id == name]
+    return sorted(records, key=lambda run: (run.generation or 0, run.started_at, run.id))
+
+
+def run_folders(home: Path) -> list[Path]:
+    """Return the folders of a job that are named as runs; one without a record is no run yet."""
+    return [path for path in home.glob("*-*") if _RUN_ID.fullmatch(path.name)]
 
 
 def abandon(folder: Path, record: RunRecord, reason: str) -> None:

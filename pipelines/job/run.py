@@ -31,7 +31,7 @@ from pipelines.convert.inputs import size_of
 from pipelines.convert.run import Conversion, convert, list_inputs, push
 from pipelines.convert.run_folder import close_run_folder, find_work
 from pipelines.convert.state_update import remember
-from pipelines.job.folders import abandon, new_run_id, next_generation, runs_of
+from pipelines.job.folders import abandon, new_run_id, runs_of
 from pipelines.job.job import Job
 from pipelines.job.job_text import render
 from pipelines.job.retention import remove_runs, runs_to_remove
@@ -42,6 +42,7 @@ from pipelines.report.metrics import write_metrics
 from pipelines.report.run_report import write_report
 from schemas.errors import ConfigError, FatalError, StoppedError
 from schemas.run_record import Phase, RunRecord
+from transforms.sinks.push.generations import next_generation
 from transforms.storage.atomic import whole_file
 from transforms.storage.lock import Lock
 from transforms.storage.run_record import write_run

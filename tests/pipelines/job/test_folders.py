@@ -1,5 +1,6 @@
 """A run is found by its folder, and the newest one by its job."""
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from pipelines.job.folders import (
     find_home,
     find_run,
     new_run_id,
-    next_generation,
     runs_of,
 )
 from schemas.errors import ConfigError, FatalError
@@ -81,13 +81,19 @@ def test_an_unknown_job_is_refused_with_the_known_ones(here: Path) -> None:
         find_run("peple")
 
 
-def test_each_run_in_a_folder_of_runs_gets_the_next_generation(tmp_path: Path) -> None:
-    first = next_generation(tmp_path, RunRecord(id=FIRST, job="people", started_at=NIGHT))
-    with (tmp_path / "generations.jsonl").open("ab") as torn:
-        torn.write(b'{"generation":')
-    second = next_generation(tmp_path, RunRecord(id=SECOND, job="wiki", started_at=NIGHT))
-    assert (first.generation, second.generation) == (1, 2)
-    assert (tmp_path / "generations.jsonl").read_text() == (
-        f'{{"generation":1,"run":"{FIRST}","job":"people"}}\n'
-        f'{{"generation":2,"run":"{SECOND}","job":"wiki"}}\n'
-    )
+def test_runs_are_in_the_order_of_their_generations_when_the_clock_was_set_back(
+    tmp_path: Path,
+) -> None:
+    for generation, name in ((1, SECOND), (2, FIRST)):
+        (tmp_path / name).mkdir()
+        at = datetime(2026, 11, 22 - generation, tzinfo=UTC)
+        record = RunRecord(id=name, job="people", generation=generation, started_at=at)
+        write_run(tmp_path / name, record)
+    assert [record.id for record in runs_of(tmp_path)] == [SECOND, FIRST]
+
+
+def test_a_copy_of_the_folder_of_a_run_is_no_run(tmp_path: Path) -> None:
+    make_runs(tmp_path)
+    shutil.copytree(tmp_path / FIRST, tmp_path / "20261121T020000Z-copy")
+    shutil.copytree(tmp_path / FIRST, tmp_path / "20261121T020000Z-0001")
+    assert [record.id for record in runs_of(tmp_path)] == [FIRST, SECOND]

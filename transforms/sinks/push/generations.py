@@ -3,6 +3,7 @@
 ::
 
     RUNS/JOB/TIME-ID/                                      a run, with its generation in run.json
+    RUNS/generations.jsonl                                 a line for each run of all jobs
     RUNS/pushed/APPLIANCE/FORMAT/DATASOURCE/ledger.jsonl   a line for each run that was pushed there
 
 The generation counts the runs of all jobs in one folder of runs, so that two jobs that feed one
@@ -15,22 +16,35 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FatalError
 from schemas.feed import FULL
+from schemas.run_record import RunRecord
 from transforms.sinks.push.model import ERASING_FEEDTYPES
 from transforms.sinks.push.settings import PushSettings
+from transforms.storage.atomic import unwritable
 from transforms.storage.journal import DISK, Disk, Journal, read_journal
-from transforms.storage.lock import Lock
+from transforms.storage.lock import Lock, waiting_lock
 from transforms.storage.run_record import read_run
 
+GENERATIONS = "generations.jsonl"
 PUSHED = "pushed"
 _LEDGER = "ledger.jsonl"
 _NO_DATASOURCE = "-"
 """The folder of data for Thunderstone, which has no datasources; no datasource has this name."""
+
+
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that has begun."""
+
+    generation: int
+    run: str
+    job: str | None
 
 
 class PushedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +62,9 @@ class PushedRun(msgspec.Struct, frozen=True, kw_only=True):
         return self.generation > older.generation and is_related
 
 
+_Entry = TypeVar("_Entry", Generation, PushedRun)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
     """The runs that were pushed to one datasource of an appliance, and the run to be pushed."""
@@ -59,7 +76,8 @@ class Ledger:
 
     def check(self) -> None:
         """Raise ConfigError if a newer run was pushed, which this one would undo."""
-        newer = [run for _, run in self._read() if run.disturbs(self.run)]
+        pushed = [*_read_entries(self.path, PushedRun), *self._sent_runs()]
+        newer = [run for run in pushed if run.disturbs(self.run)]
         if newer:
             raise ConfigError(
                 f"{self.root}: generation {self.run.generation} of {self.run.job}; generation"
@@ -70,28 +88,38 @@ class Ledger:
 
     def add(self, disk: Disk) -> None:
         """Add the run, unless it is there; it is on the disk on return."""
-        lines = list(self._read())
-        if any(run.run == self.run.run for _, run in lines):
+        if any(run.run == self.run.run for run in _read_entries(self.path, PushedRun)):
             return
-        path = self.folder / _LEDGER
-        journal = Journal(path, size=lines[-1][0] if lines else 0, disk=disk)
-        try:
-            journal.append(msgspec.json.encode(self.run) + b"\n")
-        finally:
-            journal.close()
+        _append(self.path, self.run, disk)
         disk.sync_folder(self.folder)
         disk.sync_folder(self.folder.parent)
 
-    def _read(self) -> Iterator[tuple[int, PushedRun]]:
-        """Yield each run with the offset of the end of its line."""
-        path = self.folder / _LEDGER
-        for line in read_journal(path):
-            try:
-                yield line.end, msgspec.json.decode(line.text, type=PushedRun)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-                raise FatalError(
-                    f"{path}:{line.number}: {exc}; expected a run that was pushed: restore the file"
-                ) from exc
+    @property
+    def path(self) -> Path:
+        return self.folder / _LEDGER
+
+    def _sent_runs(self) -> Iterator[PushedRun]:
+        """Yield the runs of the job with receipts, which a ledger that was cut off may not have."""
+        home = self.root.absolute().parent
+        for folder in home.glob(f"*/*/{self.folder.parent.parent.name}"):
+            record = read_run(folder.parent.parent)
+            if record is not None and record.generation and any(folder.glob("receipts-*.jsonl")):
+                yield replace(self.run, generation=record.generation, run=record.id)
+
+
+def next_generation(runs: Path, record: RunRecord) -> RunRecord:
+    """Return the record with the next generation of a folder of runs; no other run gets it.
+
+    It is greater than that of any pushed run, also if lines of `generations.jsonl` were lost.
+    """
+    path = runs / GENERATIONS
+    ledgers = runs.glob(f"{PUSHED}/*/*/*/{_LEDGER}")
+    with waiting_lock(runs / f".{GENERATIONS}.lock"):
+        known = [entry.generation for entry in _read_entries(path, Generation)]
+        known += [run.generation for ledger in ledgers for run in _read_entries(ledger, PushedRun)]
+        entry = Generation(generation=max(known, default=0) + 1, run=record.id, job=record.job)
+        _append(path, entry, DISK)
+    return replace(record, generation=entry.generation)
 
 
 def check_generation(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> None:
@@ -133,6 +161,13 @@ def _ledgers(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> Ite
             f"{root}: the run {record.id} of the job {record.job}; expected it in its folder"
             f" {record.job}/{record.id}, because newer runs are recorded next to that"
         )
+    path = home.parent / GENERATIONS
+    begun = Generation(generation=record.generation, run=record.id, job=record.job)
+    if begun not in _read_entries(path, Generation):
+        raise ConfigError(
+            f"{root}: not in {path}; expected a run where it was made, because newer runs are"
+            " recorded next to that: push it there, or begin a new run with --fresh"
+        )
     full: dict[tuple[str, str], bool] = {}
     for chunk in chunks:
         key = chunk.format or "", chunk.datasource or _NO_DATASOURCE
@@ -151,3 +186,26 @@ def _ledgers(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> Ite
             root=root,
             target=settings.appliance.target,
         )
+
+
+def _read_entries(path: Path, entry: type[_Entry]) -> Iterator[_Entry]:
+    for line in read_journal(path):
+        try:
+            yield msgspec.json.decode(line.text, type=entry)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+            raise FatalError(
+                f"{path}:{line.number}: {exc}; expected a line about a run: restore the file, or"
+                " remove this line"
+            ) from exc
+
+
+def _append(path: Path, entry: Generation | PushedRun, disk: Disk) -> None:
+    size = max((line.end for line in read_journal(path)), default=0)
+    try:
+        journal = Journal(path, size=size, disk=disk)
+        try:
+            journal.append(msgspec.json.encode(entry) + b"\n")
+        finally:
+            journal.close()
+    except OSError as exc:
+        raise unwritable(path, exc) from exc

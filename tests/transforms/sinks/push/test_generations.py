@@ -1,5 +1,6 @@
 """An older run is not pushed over a newer one of its job, nor over one that a full feed undoes."""
 
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, FatalError
 from schemas.run_record import RunRecord
 from support.fake_appliance import GSA, SUCCESS, FakeClient, chunk_of
-from transforms.sinks.push.generations import claimed_datasources
+from transforms.sinks.push.generations import claimed_datasources, next_generation
 from transforms.sinks.push.outcome import PushAccount, PushProgress
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
@@ -34,6 +35,8 @@ class Runs:
         chunk = chunk_of(root, 1, [f"{job}-{generation}"], feedtype=feedtype)
         record = RunRecord(id=root.name, job=job, generation=generation, started_at=NIGHT)
         write_run(root, record)
+        with (self.folder / "generations.jsonl").open("a") as ledger:
+            ledger.write(f'{{"generation":{generation},"run":"{root.name}","job":"{job}"}}\n')
         return root, [chunk]
 
     def push(
@@ -43,7 +46,7 @@ class Runs:
         settings = PushSettings(appliance=GSA, **more)  # type: ignore[arg-type]  # bools only
         progress = PushProgress(lambda message: None)
         pusher = Pusher(settings, stop=StopSignal(), progress=progress, client=self.client)
-        return pusher.push(chunks, root=root, folder=root / "push")
+        return pusher.push(chunks, root=root, folder=root / "push" / GSA.name)
 
     def names(self) -> list[str]:
         return [name for sent in self.client.sent for name in sent.names]
@@ -128,7 +131,7 @@ def test_a_damaged_ledger_allows_nothing(runs: Runs) -> None:
     runs.push("people", 1)
     [ledger] = runs.folder.rglob("ledger.jsonl")
     ledger.write_bytes(b'{"generation":"1"}\n')
-    with pytest.raises(FatalError, match=r"ledger.jsonl:1: .*; expected a run that was pushed"):
+    with pytest.raises(FatalError, match=r"ledger.jsonl:1: .*; expected a line about a run"):
         runs.push("people", 2)
 
 
@@ -142,3 +145,52 @@ def test_a_run_that_was_moved_is_refused_because_its_ledger_is_elsewhere(
         claimed_datasources(tmp_path / "backup", chunks, PushSettings(appliance=GSA)),
     ):
         pass
+
+
+def test_a_copy_of_a_run_is_refused_because_the_ledger_of_generations_is_elsewhere(
+    runs: Runs, tmp_path: Path
+) -> None:
+    root, chunks = runs.make("people", 1)
+    shutil.copytree(root, tmp_path / "other" / "people" / "1")
+    with (
+        pytest.raises(ConfigError, match=r"not in .*other/generations.jsonl; expected a run where"),
+        claimed_datasources(
+            tmp_path / "other" / "people" / "1", chunks, PushSettings(appliance=GSA)
+        ),
+    ):
+        pass
+
+
+def test_an_older_run_is_refused_by_the_receipts_of_a_newer_one_if_the_ledger_is_lost(
+    runs: Runs,
+) -> None:
+    runs.push("people", 2)
+    [ledger] = runs.folder.rglob("ledger.jsonl")
+    ledger.write_bytes(ledger.read_bytes()[:50])
+    with pytest.raises(ConfigError, match="generation 2 of people was already pushed"):
+        runs.push("people", 1)
+
+
+def test_each_run_in_a_folder_of_runs_gets_the_next_generation(tmp_path: Path) -> None:
+    first = next_generation(tmp_path, RunRecord(id="first", job="people", started_at=NIGHT))
+    with (tmp_path / "generations.jsonl").open("ab") as torn:
+        torn.write(b'{"generation":')
+    second = next_generation(tmp_path, RunRecord(id="second", job="wiki", started_at=NIGHT))
+    assert (first.generation, second.generation) == (1, 2)
+    assert (tmp_path / "generations.jsonl").read_text() == (
+        '{"generation":1,"run":"first","job":"people"}\n'
+        '{"generation":2,"run":"second","job":"wiki"}\n'
+    )
+
+
+def test_generations_that_are_lost_are_not_given_again_to_what_was_pushed(runs: Runs) -> None:
+    runs.push("people", 7)
+    (runs.folder / "generations.jsonl").unlink()
+    record = next_generation(runs.folder, RunRecord(id="new", job="wiki", started_at=NIGHT))
+    assert record.generation == 8
+
+
+def test_a_damaged_line_of_generations_is_named(tmp_path: Path) -> None:
+    (tmp_path / "generations.jsonl").write_bytes(b"\0\0\n")
+    with pytest.raises(FatalError, match=r"generations.jsonl:1: .*: restore the file, or remove"):
+        next_generation(tmp_path, RunRecord(id="first", job="people", started_at=NIGHT))
