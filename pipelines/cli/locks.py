@@ -5,9 +5,11 @@ A second run on any of them is refused at once. Locks end with the process, even
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from errno import ENOSPC
 from pathlib import Path
 
 from schemas.errors import ConfigError, FatalError
+from transforms.storage.atomic import unwritable
 from transforms.storage.lock import Lock
 
 WORK = ".work"
@@ -24,13 +26,16 @@ LOCK = "lock"
 def locked_output(output: Path) -> Iterator[None]:
     """Lock an output folder. Folders that are made for the lock are removed if they stay empty.
 
-    Raises BusyError if another run has the lock, ConfigError if the folder cannot be written to.
+    Raises BusyError if another run has the lock, ConfigError if the folder cannot be written to,
+    FatalError if the disk is full.
     """
     work = output / WORK
     missing = [folder for folder in (work, *work.parents) if not folder.exists()]
     try:
         lock = _lock_in(work, where=f"-o {output}")
     except OSError as exc:
+        if exc.errno == ENOSPC:
+            raise unwritable(output, exc) from exc
         raise ConfigError(f"-o {output}: {exc.strerror}; expected a folder to write in") from exc
     with lock:
         try:

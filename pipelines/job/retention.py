@@ -7,10 +7,12 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from pipelines.cli.locks import locked_pushes
+from pipelines.cli.locks import WORK, locked_pushes
+from pipelines.job.folders import run_folders
 from pipelines.job.job import Retention
 from schemas.errors import BusyError
 from schemas.run_record import RunRecord
+from transforms.storage.atomic import PARTIAL
 
 _REMOVED = ".removed-"
 """Prefix of the folder of a run that is being removed."""
@@ -30,15 +32,19 @@ def runs_to_remove(records: Sequence[RunRecord], keep: Retention, now: datetime)
 
 
 def remove_runs(home: Path, records: Sequence[RunRecord]) -> list[Path]:
-    """Remove the folders of runs, and what an interrupted removal has left.
+    """Remove the folders of runs, and what interrupted removals and starts of runs have left.
 
-    Return the folders of the runs; without one that is being pushed, which stays.
+    Return the folders of the runs; without one that is being pushed, which stays. The caller has
+    locked the job.
     """
     removed = []
     for record in records:
         with suppress(BusyError), locked_pushes(folder := home / record.id):
             os.replace(folder, home / f"{_REMOVED}{record.id}")
             removed.append(folder)
-    for path in home.glob(f"{_REMOVED}*"):
+    left = [path for path in run_folders(home) if {one.name for one in path.iterdir()} <= {WORK}]
+    for path in (*home.glob(f"{_REMOVED}*"), *left):
         shutil.rmtree(path)
+    for path in home.glob(f"*{PARTIAL}"):  # of a page that was being written
+        path.unlink()
     return removed

@@ -26,7 +26,7 @@ RAW_STAGES = ("read", "push", "retrieve")
 """Stages whose rejects have bytes of a file or a program; the others have records."""
 
 _LINES = 5
-_LETTERS = 68  # so that a line fits into 80 columns, and the mark stays below its place
+_LETTERS = 100
 _HEX_BYTES = 16
 _QUOTED = re.compile(r"'([^']{1,200})'|<([^<>]{1,200})>|=([^\s';]{1,200});")
 _POSITION = re.compile(r"\((?:byte|column) (\d+)\)|\bbyte (\d+)\b")

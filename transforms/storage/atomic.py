@@ -99,6 +99,8 @@ def write_by_several(path: Path, text: bytes) -> None:
         partial.write_bytes(text)
         os.replace(partial, path)
     except OSError as exc:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise unwritable(path, exc) from exc
 
 
