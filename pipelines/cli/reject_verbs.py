@@ -21,7 +21,7 @@ def _filtered(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-@click.group()
+@click.group(short_help="List, correct, replay and accept rejects.")
 def rejects() -> None:
     """List, show, correct, replay and accept the records that were set aside.
 
@@ -34,7 +34,13 @@ def rejects() -> None:
 @_filtered
 @click.option("--run", "run_id", metavar="ID", help="A run of the job, by the name of its folder.")
 @click.option("--accepted-rejects", metavar="FILE", help="Another list of known rejects.")
-@click.option("--format", "report_format", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--format",
+    "report_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Table, or a line of JSON for each reject.",
+)
 def list_(
     runs: tuple[str, ...],
     run_id: str | None,

@@ -28,6 +28,10 @@ RAW_STAGES = ("read", "push", "retrieve")
 _LINES = 5
 _LETTERS = 100
 _HEX_BYTES = 16
+_LEAST_TEXT = 8
+"""Bytes are text if at most one in this many is not UTF-8."""
+
+_UTF16 = {b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
 _QUOTED = re.compile(r"'([^']{1,200})'|<([^<>]{1,200})>|=([^\s';]{1,200});")
 _POSITION = re.compile(r"\((?:byte|column) (\d+)\)|\bbyte (\d+)\b")
 
@@ -66,15 +70,13 @@ def excerpt(reject: Reject) -> Iterator[str]:
         yield from _fields(record)
         return
     data = reject.data
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as exc:
-        if b"\0" in data or not reject.truncated or exc.end < len(data) - 4:
-            yield from _hex_dump(data, exc.start, reject.offset)
-            return
-        text = data.decode("utf-8", "ignore")
+    text, bad = _decode(data)
+    if text is None:
+        yield from _hex_dump(data, bad, reject.offset)
+        return
     text = text.rstrip()
-    yield from _text_lines(text, _mark_of(reject, text), max(reject.line, 1))
+    mark = _mark_of(reject, text)
+    yield from _text_lines(text, bad if mark is None else mark, max(reject.line, 1))
 
 
 def record_of(reject: Reject) -> RecordOrMembership | None:
@@ -92,6 +94,25 @@ def record_of(reject: Reject) -> RecordOrMembership | None:
     return None
 
 
+def _decode(data: bytes) -> tuple[str | None, int]:
+    """Return text with escapes for bytes that are not UTF-8, and the place of the first of them.
+
+    Other bytes than text have None.
+    """
+    codec = _UTF16.get(data[:2])
+    if codec is not None:
+        return data.decode(codec, "replace"), 0
+    bad = len(data) - len(data.decode("utf-8", "ignore").encode())
+    first = 0
+    try:
+        data.decode()
+    except UnicodeDecodeError as exc:
+        first = exc.start
+    if b"\0" in data or bad * _LEAST_TEXT > len(data):
+        return None, first
+    return data.decode("utf-8", "backslashreplace"), len(data[:first].decode())
+
+
 def _fields(record: RecordOrMembership) -> Iterator[str]:
     values = msgspec.to_builtins(record, enc_hook=repr)
     if isinstance(record, Record) and record.content is not None:
@@ -104,8 +125,8 @@ def _fields(record: RecordOrMembership) -> Iterator[str]:
         yield "  …"
 
 
-def _mark_of(reject: Reject, text: str) -> int:
-    """Return the index of the character at which the fault is, 0 if that is not known."""
+def _mark_of(reject: Reject, text: str) -> int | None:
+    """Return the index of the character at which the fault is, None if that is not known."""
     words = [next(filter(None, found)) for found in _QUOTED.findall(reject.reason)]
     for word in words:
         if (at := text.find(f"&{word};")) >= 0:
@@ -122,7 +143,7 @@ def _mark_of(reject: Reject, text: str) -> int:
             amp = text.rfind("&", before, at + 1)  # the parser stops after a reference
             return amp if "EntityRef" in (exc.msg or "") and amp >= 0 else at
         except ValueError:
-            return 0
+            return None
     if position := _POSITION.search(reject.reason):
         at = int(position[1] or position[2])
         if at < len(text):
@@ -130,7 +151,7 @@ def _mark_of(reject: Reject, text: str) -> int:
     for shown in chain.from_iterable((f'="{word}"', word) for word in words):
         if (at := text.find(shown)) >= 0:
             return at
-    return 0
+    return None
 
 
 def _text_lines(text: str, mark: int, first_line: int) -> Iterator[str]:

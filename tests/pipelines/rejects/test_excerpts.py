@@ -92,6 +92,21 @@ def test_other_lines_are_a_window_around_the_mark() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("data", "reason", "shown"),
+    [
+        ("<a>grün & x</a>".encode("latin-1"), "x", [r"7 | <a>gr\xfcn & x</a>", f"  | {' ' * 11}^"]),
+        ("<a>grün & x</a>".encode("utf-16-le"), "x", ["7 | <a>grün & x</a>", f"  | {' ' * 8}^"]),
+        (b"<a>a long text \xff</a>", "x", [r"7 | <a>a long text \xff</a>", f"  | {' ' * 15}^"]),
+    ],
+    ids=["latin-1", "utf-16", "a-bad-byte"],
+)
+def test_text_in_another_encoding_is_shown_as_text(
+    data: bytes, reason: str, shown: list[str]
+) -> None:
+    assert list(excerpt(replace(REJECT, reason=reason, data=data))) == shown
+
+
 def test_bytes_that_are_no_text_are_hexadecimal_numbers_with_a_mark() -> None:
     reject = replace(REJECT, offset=0x100, data=b"GSA Adaptor Data\xff\xfe\0\x1b[2J")
 
