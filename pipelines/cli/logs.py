@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-import click
 import msgspec
 
 from schemas.errors import ConfigError
@@ -132,7 +131,8 @@ def log_to(
 def tell(message: str, *, level: int = logging.INFO, is_quiet: bool = False) -> None:
     """Print a message on stderr, unless it is to be quiet, and log it to files only."""
     if not is_quiet:
-        click.echo(message, err=True)
+        sys.stderr.write(message + "\n")  # click would write below a display of progress
+        sys.stderr.flush()
     _log.log(level, "%s", message.removeprefix("feedferry: "), extra=_SHOWN)
 
 
