@@ -19,6 +19,9 @@ from pipelines.cli.progress import Progress
 DRAW_SECONDS = 0.2
 
 _MIN_BAR, _MAX_BAR = 6, 40
+_ECHO_CHARS = 2
+"""Columns that stay free at the end: a terminal echoes Ctrl-C there, as two letters."""
+
 _NARROW = 60
 """Parts are one column apart on a terminal with fewer columns, otherwise two."""
 
@@ -81,7 +84,7 @@ class ProgressLine:
         self._progress = progress
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = min(options.max_width, console.width) - 1
+        width = min(options.max_width, console.width) - _ECHO_CHARS - 1
         gap = "  " if width >= _NARROW else " "
         label, *others = self._parts()
         has_bar = self._progress.now.share is not None or not self._progress.is_last

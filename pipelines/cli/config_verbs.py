@@ -11,7 +11,7 @@ def config() -> None:
 
 
 @config.command(short_help="Check a job file.")
-@click.argument("job", metavar="JOB")
+@click.argument("job", type=click.Path(), metavar="JOB")
 def check(job: str) -> int:
     """Check a job file, and the mapping or programs file that it names. Nothing else is opened.
 
@@ -41,7 +41,7 @@ def _flags_of_render(_: str) -> list[click.Parameter]:
     from pipelines.job.job_keys import job_flags
 
     origins = click.Option(["--origins"], is_flag=True, help="Show where each value came from.")
-    return [click.Argument(["job"], metavar="JOB"), origins, *job_flags()]
+    return [click.Argument(["job"], type=click.Path(), metavar="JOB"), origins, *job_flags()]
 
 
 @config.command(cls=Verb, flags=_flags_of_render, short_help="Print all settings of a job.")

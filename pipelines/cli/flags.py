@@ -19,6 +19,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 import msgspec
+from click.shell_completion import CompletionItem
 
 from pipelines.cli.value_parsers import REPEATED_TEXT, TEXT, ValueType, choice_of
 from pipelines.cli.verb import Section, SectionedOption
@@ -139,7 +140,26 @@ class FieldFlag:
             else {"metavar": self.metavar, "multiple": self.is_repeatable}
         )
         names = [*self.names, self.field]
-        return SectionedOption(names, section=self.flag.section, help=help_text, **value)
+        return SectionedOption(
+            names,
+            section=self.flag.section,
+            help=help_text,
+            shell_complete=self._complete,
+            **value,
+        )
+
+    def _complete(
+        self, _ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the values that begin with `incomplete`, for the completion of a shell."""
+        value = self.value
+        if value.is_path:
+            return [CompletionItem(incomplete, type="file")]
+        enum_names = value.schema.get("enum", ())
+        names = enum_names if isinstance(enum_names, list | tuple) else ()
+        return [
+            CompletionItem(name) for name in (*names, *value.names()) if name.startswith(incomplete)
+        ]
 
 
 @cache

@@ -58,9 +58,9 @@ def _flags_of(verb: str) -> list[click.Parameter]:
         endless = ("max_wait", "deadline")
         appliance = click_options(ApplianceOptions, omit=endless, replace={"url": FORWARD})
         return [*click_options(ServeSettings), *appliance]
-    inputs = click.Argument(
-        ["inputs"], nargs=-1, metavar="DIR|FILE..." if verb == "push" else "INPUT..."
-    )
+    metavar = "DIR|FILE..." if verb == "push" else "INPUT..."
+    paths = click.Path(allow_dash=True)  # for the completion of shells
+    inputs = click.Argument(["inputs"], type=paths, nargs=-1, metavar=metavar)
     if verb == "push":
         return [inputs, *click_options(PushOptions), *click_options(ApplianceOptions)]
     if verb == "plan":

@@ -30,7 +30,7 @@ def rejects() -> None:
 
 
 @rejects.command("list", short_help="Count the rejects of runs by code.")
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.argument("runs", type=click.Path(), metavar="RUN...", nargs=-1, required=True)
 @_filtered
 @click.option("--run", "run_id", metavar="ID", help="A run of the job, by the name of its folder.")
 @click.option("--accepted-rejects", metavar="FILE", help="Another list of known rejects.")
@@ -76,7 +76,7 @@ def list_(
 
 
 @rejects.command(short_help="Show a reject, its cure and its bytes.")
-@click.argument("run")
+@click.argument("run", type=click.Path())
 @click.argument("number", type=int, metavar="N", required=False)
 @click.option("--url", help="The record with this URL, in place of N.")
 def show(run: str, number: int | None, url: str | None) -> int:
@@ -101,7 +101,7 @@ def show(run: str, number: int | None, url: str | None) -> int:
 
 
 @rejects.command("export", short_help="Write rejects as files to be corrected.")
-@click.argument("run")
+@click.argument("run", type=click.Path())
 @_filtered
 @click.option("-o", "--output", metavar="DIR", required=True, help="New folder for the files.")
 def export_(run: str, output: str, **filters: Any) -> int:
@@ -150,8 +150,8 @@ def _replay_flags(_name: str) -> list[click.Parameter]:
         default="RUN-replay-1 and so on",
     )
     return [
-        click.Argument(["run"]),
-        click.Argument(["folder"], required=False),
+        click.Argument(["run"], type=click.Path()),
+        click.Argument(["folder"], type=click.Path(), required=False),
         click.Option(["--job", "job_file"], metavar="FILE", help="The job file of the run."),
         click.Option(["--code", "codes"], metavar="CODE", multiple=True, help="Without FOLDER."),
         *click_options(ConvertOptions, omit=(*source, *sections), replace={"output": output}),
@@ -202,7 +202,7 @@ def replay_(
 
 
 @rejects.command(short_help="Add rejects to the list of known ones.")
-@click.argument("run")
+@click.argument("run", type=click.Path())
 @_filtered
 @click.option("-o", "--output", metavar="FILE", help="The list.  [default: that of the run]")
 def accept(run: str, output: str | None, **filters: Any) -> int:

@@ -16,7 +16,7 @@ def _run_flags(_verb: str) -> list[click.Parameter]:
 
     omitted = ("inputs", "output", "state")
     return [
-        click.Argument(["job_file"], metavar="JOB"),
+        click.Argument(["job_file"], type=click.Path(), metavar="JOB"),
         *click_options(ConvertOptions, omit=omitted, replace={"fresh": FRESH}),
         *click_options(ApplianceOptions, omit=("deadline",), replace={"url": PUSH_TO}),
         *click_options(JobOptions, omit=("job",)),
@@ -91,7 +91,7 @@ def runs() -> None:
 
 
 @runs.command("list", short_help="List the runs of a job.")
-@click.argument("job", required=False)
+@click.argument("job", type=click.Path(), required=False)
 @_FORMAT
 def list_(job: str | None, *, as_json: bool) -> None:
     """List the runs of a job, the newest first; without JOB, those of all jobs in runs/.
@@ -110,7 +110,7 @@ def list_(job: str | None, *, as_json: bool) -> None:
 
 
 @runs.command(short_help="Show one run.")
-@click.argument("run")
+@click.argument("run", type=click.Path())
 @_FORMAT
 def show(run: str, *, as_json: bool) -> None:
     """Show one run: its phase, its account, its pushes, and why it ended.
@@ -128,7 +128,7 @@ def show(run: str, *, as_json: bool) -> None:
 
 
 @runs.command(short_help="Remove old runs of a job.")
-@click.argument("job")
+@click.argument("job", type=click.Path())
 @click.option("--keep", metavar="N|TIME", help="Runs to keep.  [default: keep in the job file]")
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
 def clean(job: str, keep: str | None, *, dry_run: bool) -> None:
@@ -167,7 +167,7 @@ def state() -> None:
 
 
 @state.command("show", short_help="Show a state.")
-@click.argument("state")
+@click.argument("state", type=click.Path())
 @_FORMAT
 def show_state(state: str, *, as_json: bool) -> None:
     """Show the source of a state, its number of documents, and its watermark."""
@@ -177,7 +177,7 @@ def show_state(state: str, *, as_json: bool) -> None:
 
 
 @state.command("set", short_help="Change the watermark of a database.")
-@click.argument("state")
+@click.argument("state", type=click.Path())
 @click.option("--watermark", required=True, metavar="VALUE", help="New value, as it is shown.")
 def set_(state: str, watermark: str) -> None:
     """Set the watermark of a database: the next run reads the rows above it, less the lag.
@@ -194,7 +194,7 @@ def set_(state: str, watermark: str) -> None:
 
 
 @state.command(short_help="Forget what was sent.")
-@click.argument("state")
+@click.argument("state", type=click.Path())
 def clear(state: str) -> None:
     """Remove a state: the next run sends everything, and deletes nothing that is gone by then.
 
@@ -206,7 +206,7 @@ def clear(state: str) -> None:
 
 
 @state.command(short_help="Write a state as JSON lines.")
-@click.argument("state")
+@click.argument("state", type=click.Path())
 @click.option("-o", "--output", type=click.File("wb"), default="-", help="File to write.")
 def export(state: str, output: IO[bytes]) -> None:
     """Write a state as JSON lines: a head, then a line for each document.
@@ -221,7 +221,7 @@ def export(state: str, output: IO[bytes]) -> None:
 
 
 @state.command("import", short_help="Replace a state by an exported one.")
-@click.argument("state")
+@click.argument("state", type=click.Path())
 @click.argument("file", type=click.File("rb"))
 def import_(state: str, file: IO[bytes]) -> None:
     """Replace a state by one that was exported; the file is read to its end before that.

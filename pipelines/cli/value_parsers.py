@@ -54,6 +54,7 @@ class ValueType:
     format: Callable[..., str] = str
     schema: Mapping[str, object] = field(default_factory=lambda: _TEXT_SCHEMA)
     is_path: bool = False
+    names: Callable[[], Iterable[str]] = tuple
 
 
 class RejectLimit(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,18 +228,25 @@ def parse_mappings(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 def parse_from(text: str) -> str:
     """Return the name of a source or a format."""
-    from transforms.formats import all_formats
-    from transforms.sources import SOURCES
-
-    sources = [source.name for source in SOURCES]
-    return parse_choice(text, [*sources, *(format_.name for format_ in all_formats())])
+    return parse_choice(text, _source_names())
 
 
 def parse_to(text: str) -> str:
     """Return the name of a format that is written."""
+    return parse_choice(text, _target_names())
+
+
+def _source_names() -> list[str]:
+    from transforms.formats import all_formats
+    from transforms.sources import SOURCES
+
+    return [*(source.name for source in SOURCES), *(format_.name for format_ in all_formats())]
+
+
+def _target_names() -> list[str]:
     from transforms.formats import all_formats
 
-    return parse_choice(text, [format_.name for format_ in all_formats() if format_.encoder])
+    return [format_.name for format_ in all_formats() if format_.encoder]
 
 
 def parse_choice(text: str, names: Iterable[str]) -> str:
@@ -283,8 +291,8 @@ _PERCENT_SCHEMA = {"type": ["number", "string"], "pattern": f"^{_PERCENT.pattern
 _REJECTS_SCHEMA = {"type": ["integer", "string"], "pattern": f"^{_PERCENT.pattern}$"}
 _FIELDS_SCHEMA = {"type": "array", "items": {"enum": sorted(loss_fields())}}
 
-FROM = ValueType("FORMAT", parse_from)
-TO = ValueType("FORMAT", parse_to)
+FROM = ValueType("FORMAT", parse_from, names=_source_names)
+TO = ValueType("FORMAT", parse_to, names=_target_names)
 TEXT = ValueType("TEXT", str)
 REPEATED_TEXT = ValueType("TEXT", tuple)
 PATH = ValueType("FILE", str, is_path=True)
