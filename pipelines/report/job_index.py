@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from pipelines.job.folders import runs_of
 from pipelines.report.charts import INTEGER, SECONDS, Axes, Bin, Chart, Unit, draw
 from pipelines.report.outcome import Outcome, begin_of, outcome_of, seconds_of
 from pipelines.report.page_text import span_text
@@ -39,8 +40,7 @@ def write_index(home: Path) -> Path:
     """Write the page of a job into its folder and return its path."""
     from pipelines.report.pages import write_page
 
-    runs = read_runs(home)
-    rows = [row_of(run) for run in runs[:MAX_RUNS]]
+    rows = [row_of(run) for run in read_runs(home, MAX_RUNS)]
     path = home / INDEX_PAGE
     shown = rows[:_MAX_BARS][::-1]
     charts = [
@@ -48,7 +48,9 @@ def write_index(home: Path) -> Path:
         _draw("Documents rejected", shown, lambda row: row.rejected, INTEGER),
         _draw("Duration", shown, lambda row: row.seconds, SECONDS),
     ]
-    write_page(path, "index.html", job=home.name, rows=rows, total=len(runs), charts=charts)
+    write_page(
+        path, "index.html", job=home.name, rows=rows, total=len(runs_of(home)), charts=charts
+    )
     return path
 
 

@@ -73,43 +73,43 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
-def read_run_data(folder: Path) -> RunData:
-    """Return the content of a run folder, whatever state the run is in."""
+def read_run_data(folder: Path, *, has_chunks: bool = True) -> RunData:
+    """Return the content of a run folder, whatever state the run is in.
+
+    Without the chunks, only small files are read: the progress of a run only if it was resumed.
+    """
     problems: list[str] = []
+    record = _decode(folder / RUN_RECORD, RunRecord, problems)
     report = _decode(folder / "report.json", Report, problems)
-    return RunData(
-        folder=folder,
-        record=_decode(folder / RUN_RECORD, RunRecord, problems),
-        report=report,
-        account=report.account if report is not None else _unpublished(folder, problems),
-        pushes=tuple(_read_push(path, problems) for path in sorted(folder.glob("push/*/"))),
-        points=tuple(_lines(folder / TIMELINE, TimelinePoint, problems)),
-        sizes={
-            chunk.ordinal: chunk.bytes
-            for chunk in _lines(folder / "manifest.jsonl", Chunk, problems)
-        },
-        problems=tuple(problems),
-    )
-
-
-def read_runs(home: Path) -> list[RunData]:
-    """Return the runs of a job, the newest first, without their chunks and their progress."""
-    return [_read_summary(home / record.id, record) for record in reversed(runs_of(home))]
-
-
-def _read_summary(folder: Path, record: RunRecord) -> RunData:
-    problems: list[str] = []
-    report = _decode(folder / "report.json", Report, problems)
+    has_points = has_chunks or (record is not None and record.attempts > 1)
     return RunData(
         folder=folder,
         record=record,
         report=report,
         account=report.account if report is not None else _unpublished(folder, problems),
         pushes=tuple(
-            PushData(name=path.name, report=_decode(path / "report.json", PushReport, problems))
+            PushData(
+                name=path.name,
+                report=_decode(path / "report.json", PushReport, problems),
+                seconds=_acceptances(path, problems) if has_chunks else {},
+            )
             for path in sorted(folder.glob("push/*/"))
         ),
+        points=tuple(_lines(folder / TIMELINE, TimelinePoint, problems)) if has_points else (),
+        sizes={
+            chunk.ordinal: chunk.bytes
+            for chunk in _lines(folder / "manifest.jsonl", Chunk, problems)
+        }
+        if has_chunks
+        else {},
+        problems=tuple(problems),
     )
+
+
+def read_runs(home: Path, most: int | None = None) -> list[RunData]:
+    """Return the newest runs of a job without their chunks, the newest first."""
+    records = runs_of(home)[::-1][:most]
+    return [read_run_data(home / record.id, has_chunks=False) for record in records]
 
 
 def _unpublished(folder: Path, problems: list[str]) -> AccountTotals | None:
@@ -118,8 +118,8 @@ def _unpublished(folder: Path, problems: list[str]) -> AccountTotals | None:
     return _decode(paths[-1], AccountTotals, problems) if paths else None
 
 
-def _read_push(folder: Path, problems: list[str]) -> PushData:
-    """Return a push with the times from its last file of receipts."""
+def _acceptances(folder: Path, problems: list[str]) -> dict[int, float]:
+    """Return the seconds until each chunk was accepted, from the last file of receipts."""
     started: dict[int, datetime] = {}
     seconds: dict[int, float] = {}
     path = max(folder.glob("receipts-*.jsonl"), default=folder / "receipts-001.jsonl")
@@ -130,8 +130,7 @@ def _read_push(folder: Path, problems: list[str]) -> PushData:
         begin = started.setdefault(receipt.chunk, at)
         if receipt.state is ChunkState.ACCEPTED:  # of the whole chunk, or of its last part so far
             seconds[receipt.chunk] = max((at - begin).total_seconds(), 0.0)
-    report = _decode(folder / "report.json", PushReport, problems)
-    return PushData(name=folder.name, report=report, seconds=seconds)
+    return seconds
 
 
 def _decode(path: Path, kind: type[_T], problems: list[str]) -> _T | None:

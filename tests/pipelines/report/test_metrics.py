@@ -84,6 +84,16 @@ def test_the_metrics_are_those_of_the_last_run_that_ended(tmp_path: Path) -> Non
     }
 
 
+def test_the_duration_of_a_resumed_run_is_the_time_that_it_worked(tmp_path: Path) -> None:
+    home = tmp_path / "intranet"
+    resumed = run_record(attempts=2, ended_at=BEGIN + timedelta(days=1))
+    write_run(home / resumed.id, record=resumed)
+
+    write_metrics(tmp_path / "feedferry.prom", home)
+
+    assert samples(tmp_path / "feedferry.prom")['duration_seconds{job="intranet"}'] == 5_050
+
+
 def test_each_metric_is_documented(tmp_path: Path) -> None:
     home = tmp_path / "intranet"
     write_run(home / "20260701T020000Z-4f1c", record=run_record())
