@@ -4,10 +4,14 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from pipelines.report.job_index import write_index
 from pipelines.report.run_report import write_report
 from schemas.account import Account
 from support.run_folders import BEGIN, run_record, write_run
+from support.runs import ROOT
+from support.served import run, serving
 
 _TAGS = re.compile(r"<style>.*?</style>|<[^>]+>", re.DOTALL)
 
@@ -70,3 +74,21 @@ def test_a_job_of_many_years_has_a_bounded_page(tmp_path: Path) -> None:
 
     assert "510 runs; the last 500 are shown." in text
     assert "the last 100 runs" in text
+
+
+@pytest.mark.slow
+def test_a_job_leaves_its_report_its_index_and_its_metrics(tmp_path: Path) -> None:
+    metrics = tmp_path / "intranet.prom"
+    with serving(tmp_path / "spool") as appliance:
+        job = tmp_path / "intranet.yaml"
+        source = f"{{type: gsa-feed, path: {ROOT}/pipelines/sample/01-intranet.xml}}"
+        target = f'{{type: gsa-feed, url: "{appliance.url}"}}'
+        job.write_text(f"version: 1\njob: intranet\nsource: {source}\ntarget: {target}\n")
+        run("run", str(job), "-q", "--metrics-file", str(metrics))
+
+    [report] = (tmp_path / "runs" / "intranet").glob("*/report.html")
+    assert "intranet ✓ Done Run" in words(report)
+    index = words(tmp_path / "runs" / "intranet" / "index.html")
+    assert "intranet 1 run." in index
+    assert "✓ Done 20 20 0 20" in index
+    assert 'feedferry_last_exit_code{job="intranet"} 0\n' in metrics.read_text("utf-8")

@@ -25,7 +25,8 @@ def test_the_published_schema_is_that_of_the_struct(request: pytest.FixtureReque
     text = json.dumps(report_schema(), indent=2) + "\n"
     if request.config.getoption("--accept"):
         PUBLISHED.write_text(text)
-    assert PUBLISHED.read_text("utf-8") == text
+    command = "write it with: pytest tests/pipelines/report --accept"
+    assert PUBLISHED.read_text("utf-8") == text, command
 
 
 def test_the_schema_allows_a_report_with_everything(tmp_path: Path) -> None:
