@@ -220,7 +220,7 @@ def _word(key: JobKey, value: object) -> object:
 
 
 def _check(key: JobKey, word: object) -> None:
-    if word is not None and not isinstance(word, bool):
+    if word not in (None, FEEDS) and not isinstance(word, bool):  # feeds: of a detected format
         key.declared.value.parse(word)
 
 

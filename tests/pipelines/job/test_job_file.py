@@ -193,6 +193,12 @@ def test_a_required_key_can_be_a_variable(tmp_path: Path) -> None:
     ]
 
 
+def test_the_format_of_feeds_is_detected(tmp_path: Path) -> None:
+    job = load(tmp_path, PUSHED, FEEDFERRY_SOURCE_TYPE="feeds")
+    assert job.convert.from_format is None
+    assert job.settings["source.type"] == "feeds"
+
+
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     inputs_text = '["${env:FOLDER}/docs/", s3://bucket/docs/, /srv]'
     text = TREE.replace("docs", inputs_text) + "runs: ../runs"
