@@ -30,7 +30,6 @@ from pipelines.push.run_folder import (
     summary_of,
     unfinished_message,
 )
-from pipelines.report.run_report import write_report
 from schemas.account import Chunk
 from schemas.errors import ConfigError
 from schemas.run_record import Phase
@@ -89,6 +88,7 @@ def push_and_report(
     root: Path, chunks: Sequence[Chunk], settings: PushSettings, *, output: DisplayOptions
 ) -> PushAccount:
     """Push the chunks of a run, show progress, and print the account; a signal stops it."""
+    from pipelines.report.run_report import write_report
     from transforms.sinks.push.pusher import Pusher
 
     is_quiet = output.is_quiet
