@@ -9,6 +9,7 @@ from rich.text import Text
 
 from pipelines.cli.summary import LABEL_CHARS, Summary
 
+_ANY_WIDTH = 1000
 _STYLES = {"rejected": "yellow", "refused": "yellow", "loss": "yellow", "reject": "yellow"}
 """Styles of columns and rows with counts that are not 0, and of labels."""
 
@@ -17,7 +18,8 @@ def print_table(summary: Summary, lines: Sequence[tuple[str, str]]) -> None:
     """Print the counts, turned round where the terminal is narrow, and the lines below them."""
     console = Console(highlight=False)
     table = _table(summary)
-    if console.measure(table).minimum > console.width:
+    needed = console.measure(table, options=console.options.update(width=_ANY_WIDTH)).minimum
+    if needed > console.width:
         labels = tuple(label for label, _ in summary.rows)
         counts = zip(*(counts for _, counts in summary.rows), strict=True)
         turned = tuple(zip(summary.columns, counts, strict=True))
@@ -39,7 +41,7 @@ def print_table(summary: Summary, lines: Sequence[tuple[str, str]]) -> None:
 
 def _table(summary: Summary) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("", min_width=LABEL_CHARS - 1)
+    table.add_column("", min_width=LABEL_CHARS - 2)
     for column in summary.columns:
         table.add_column(column, justify="right", overflow="fold", min_width=len(column))
     for label, counts in summary.rows:

@@ -140,10 +140,9 @@ class Endpoints:
             outcome = f"{exc.status} {exc.words}"
             raise
         finally:
-            known = " ".join(f"{name}={value}" for name, value in facts.items())
-            seconds = time.monotonic() - begun
-            path = request.path[:_MAX_AGENT]
-            _log.info("%s %s %s: %s, %.3f s", request.client, path, known, outcome.strip(), seconds)
+            known = [f"{name}={value}" for name, value in facts.items()]
+            place = " ".join([request.client, request.path[:_MAX_AGENT], *known])
+            _log.info("%s: %s, %.3f s", place, outcome.strip(), time.monotonic() - begun)
         return reply
 
     def _take_post(self, door: Door, request: Request, facts: dict[str, object]) -> Reply:

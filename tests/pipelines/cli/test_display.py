@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pipelines.cli.display import (
     DisplayOptions,
+    PlainLines,
     ProgressStyle,
     format_clock,
     format_size,
@@ -16,7 +17,7 @@ from pipelines.cli.display import (
     progress_text,
     show_progress,
 )
-from pipelines.cli.progress import Progress, Snapshot
+from pipelines.cli.progress import Progress, ProgressMeter, Snapshot
 from schemas.run_record import Phase
 
 HALF = Snapshot(bytes=1_048_576, total=2_097_152, records=41_200, rejects=3)
@@ -143,3 +144,17 @@ def test_a_defect_is_red_on_a_terminal_that_wants_colors(
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     print_defects({"KeyError": 1})
     assert terminal.getvalue().startswith(begin)
+
+
+def test_plain_lines_come_every_30_seconds_and_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = [0.0]
+    meter = ProgressMeter(Phase.PUSH, lambda: UNKNOWN, [PlainLines()], lambda: now[0])
+    for _ in range(95):
+        meter.step()
+        now[0] += 1
+    meter.finish()
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.rpartition(", ")[2] for line in lines] == ["0:30", "1:00", "1:30", "in 1:35"]
+    assert {line[:10] for line in lines} == {"push      "}

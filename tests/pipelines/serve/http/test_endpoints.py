@@ -1,5 +1,7 @@
 """The endpoints of a receiver: who is trusted, what is stored, and what is answered."""
 
+import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote_plus
@@ -394,3 +396,23 @@ def test_path_has_its_content(path: str, body: bytes, kind: str, stored: StoredE
 )
 def test_an_unknown_query_is_refused(query: str, words: str, stored: StoredEndpoints) -> None:
     assert refusal_of(stored.endpoints(), get("/documents", query)) == (400, words)
+
+
+def test_each_delivery_is_logged_in_one_line(
+    stored: StoredEndpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    endpoints = stored.endpoints(trusted=("10.1.0.0/16", "127.0.0.1"))
+    endpoints.answer(post("/xmlfeed", FEED, client="10.1.0.1"))
+    body_of(endpoints.answer(post("/texis/recvdata.xml", DATA)))
+    endpoints.answer(post("/xmlfeed", FEED, client="8.8.8.8"))
+    refusal_of(endpoints, post("/xmlfeed", "datasource=s&feedtype=some&data=a"))
+    endpoints.answer(get("/"))
+    lines = [re.sub(r", 0\.\d{3} s$", "", record.getMessage()) for record in caplog.records]
+    assert lines == [
+        "10.1.0.1 /xmlfeed datasource=s feedtype=full bytes=10: 200 Success",
+        f"127.0.0.1 /texis/recvdata.xml profile=p bytes={len(ITEMS)}: 200",
+        "8.8.8.8 /xmlfeed: 200 Error - Unauthorized Request",
+        "127.0.0.1 /xmlfeed datasource=s feedtype=some bytes=1: 400 feedtype: 'some'; expected full"
+        " or incremental or metadata-and-url",
+    ]

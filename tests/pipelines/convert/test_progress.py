@@ -1,0 +1,52 @@
+"""The total of a conversion, by what its sources know, and what its spans have done."""
+
+import gzip
+from pathlib import Path
+
+from pipelines.cli.progress import Snapshot
+from pipelines.convert.progress import ConvertProgress
+from schemas.span import FileSignature, KeyRange, Span
+from support.archives import documents, gsa_feed
+from transforms.sources import SpanRequest, read_span
+from transforms.sources.listing import ListingEntry, cut_listing, write_listing
+
+FEED = Span(source="a.xml.gz", path="a.xml.gz", format="gsa-feed", signature=FileSignature(size=70))
+
+
+def total(folder: Path, *spans: Span) -> tuple[int | None, bool]:
+    snapshot = ConvertProgress(folder, spans).snapshot()
+    return snapshot.total, snapshot.counts_records
+
+
+def tree(folder: Path) -> list[Span]:
+    path = folder / "listing"
+    write_listing([ListingEntry(key="a", size=30), ListingEntry(key="b", size=12)], path)
+    return list(cut_listing(Span(source="docs", path=str(path), format="files"), span_bytes=1))
+
+
+def test_the_total_is_bytes_or_rows_or_unknown(tmp_path: Path) -> None:
+    rows = Span(source="people.yaml", format="database", position=KeyRange(rows=1200))
+    assert total(tmp_path, FEED, FEED) == (140, False)
+    assert total(tmp_path, *tree(tmp_path)) == (42, False)
+    assert total(tmp_path, FEED, *tree(tmp_path)) == (112, False)
+    assert total(tmp_path, rows, rows) == (2400, True)
+    assert total(tmp_path, FEED, rows)[0] is None
+    assert total(tmp_path, Span(source="s3://bucket/a.xml", format="gsa-feed"))[0] is None
+
+
+def test_spans_are_added_up_and_a_damaged_file_is_left_out(tmp_path: Path) -> None:
+    for name, text in (("0", "[10,3,1]"), ("1", "[5,2,0]"), ("2", "\0\0"), ("3", "")):
+        (tmp_path / f"{name}.progress").write_text(text)
+    assert ConvertProgress(tmp_path, [FEED]).snapshot() == Snapshot(
+        bytes=15, records=5, rejects=1, total=70
+    )
+
+
+def test_bytes_of_a_compressed_feed_are_counted_as_they_are_stored(tmp_path: Path) -> None:
+    text = gsa_feed(*documents(1, 500))
+    path = tmp_path / "a.xml.gz"
+    path.write_bytes(gzip.compress(text))
+    span = Span(source=str(path), path=str(path), format="gsa-feed")
+    request = SpanRequest[None](span=span)
+    assert sum(1 for _ in read_span(request)) == 500
+    assert (request.count.total, request.count.stored) == (len(text), path.stat().st_size)
