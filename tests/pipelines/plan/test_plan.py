@@ -1,6 +1,7 @@
 """The plan of a run says what the run then does, and stores nothing."""
 
 import json
+import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable
@@ -304,6 +305,17 @@ def test_a_plan_of_a_job_is_that_of_its_flags_and_knows_how_long_pushes_take(
     assert main(["plan", "job.yaml", "--exclude", "b"]) == 0
     assert ":" in capsys.readouterr().out.splitlines()[-1].partition("convert; ")[2]
     assert left(".") == before
+
+
+@pytest.mark.slow
+def test_a_plan_of_a_job_is_the_account_of_its_run(tree: Path, here: Path, command: Run) -> None:
+    put(here / "job.yaml", JOB.replace(b', url: "http://gsa.example.com:19900"', b""))
+    for _ in range(2):
+        planned = command("plan", "job.yaml").values
+        assert main(["run", "job.yaml", "--progress", "none"]) == 0
+        latest = max(here.glob("runs/docs/*/report.json"), key=os.path.getmtime)
+        assert planned["account"] == json.loads(latest.read_bytes())["account"]
+        put(tree / "d.txt", b"ribs")
 
 
 # Samples
