@@ -96,7 +96,7 @@ def _lines(report: Report) -> Iterator[tuple[str, str]]:
         codes = _count_rejects(account.reject_codes, account.accepted_rejects)
         yield "rejects", codes + (f", in {folder}/rejects/" if folder else "")
     for code, samples in sorted(account.reject_samples.items()):
-        for reject in samples:
+        for reject in (sample for sample in samples if not sample.is_accepted):
             yield "reject", f"{code}: {reject.message}"
     if account.filter_codes:
         yield "filtered", _count_codes(account.filter_codes)
