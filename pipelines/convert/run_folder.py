@@ -29,12 +29,12 @@ _SEALED = ("generation", "*.listing", "*.listed-at", "*.plan.json", "*.gone")
 
 _FINISHED = (
     *("chunks", "rejects", "manifest.jsonl", "report.json", "urls.txt"),
-    *("filtered.jsonl", "push", "report.html"),
+    *("filtered.jsonl", "push"),
 )
 """The files of a finished run in its output folder."""
 
-_LOGS = (TIMELINE,)
-"""Files that each attempt of a run appends to."""
+_LOGS = (TIMELINE, "report.html")
+"""Files that each attempt of a run writes, also one that ends before its conversion."""
 
 _REMOVED = ".over"
 """Suffix of the folder of a run that is being removed."""

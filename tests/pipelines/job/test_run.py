@@ -165,6 +165,14 @@ def test_a_deadline_ends_the_conversion_and_the_next_start_goes_on(
     assert (ends(job), appliance.urls()) == ([DONE], [f"{HOST}a"])
 
 
+def test_a_run_that_ends_before_it_has_converted_anything_goes_on(
+    job: TreeJob, appliance: Served
+) -> None:
+    assert [run("--deadline", "1ms") for _ in range(2)] == [75, 75]
+    assert run() == 0
+    assert (ends(job), appliance.urls()) == ([DONE], job.urls())
+
+
 def test_a_deadline_ends_the_push_and_the_next_start_goes_on(here: Path) -> None:
     (here / "busy.yaml").write_text("- {door: getbacklogcount, backlog: 6000, requests: 1-2}\n")
     with serving(here / "spool", "--scenario", "busy.yaml") as appliance:
