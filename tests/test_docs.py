@@ -11,6 +11,8 @@ import msgspec
 import pytest
 from lxml import etree
 
+from pipelines.job.job_file import load_job
+from schemas.errors import ConfigError
 from support.pages import examples, read_page, terminal
 from support.reference import all_commands
 from support.runs import ROOT, keep_levels
@@ -52,6 +54,7 @@ _LINK = re.compile(r"\]\((?!https?:)([\w./-]+)")
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 _COMMAND_LINE = re.compile(r"^(?:\$ )?(?:\./run_local\.sh|feedferry) ((?:.*\\\n)*.+)", re.MULTILINE)
 _PATH = re.compile(r"`((?:docs|pipelines|schemas|tests|transforms)/[\w./-]+)`")
+_JOB = re.compile(r"^```yaml[^\n]*\n((?:#[^\n]*\n)*version: 1\n.*?)^```$", re.MULTILINE | re.DOTALL)
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 FOREIGN_FLAGS = {
     *(
@@ -152,6 +155,19 @@ def test_each_flag_in_the_text_of_a_page_exists() -> None:
         for flag in _FLAG.findall(code)
         if flag not in known
     ]
+    assert wrong == []
+
+
+def test_each_job_file_on_a_page_is_one(tmp_path: Path) -> None:
+    wrong = []
+    for name, text in ALL_PAGES.items():
+        for block in _JOB.findall(text):
+            (tmp_path / "job.yaml").write_text(block, "utf-8")
+            try:
+                load_job(tmp_path / "job.yaml", {}, {"EXPORT_TOKEN": "token"})
+            except ConfigError as exc:
+                if "No such file" not in str(exc):
+                    wrong.append(f"{name}: {exc}")
     assert wrong == []
 
 
