@@ -115,6 +115,7 @@ class Terminal:
         self._stack.callback(_end, process)
         assert process.stdout is not None
         url = process.stdout.readline()
+        assert url, "the receiver has not started"
         self.place(shown, url.strip().removeprefix("http://"))
         return 0, url, ""
 
