@@ -47,12 +47,15 @@ def feed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def digest(folder: Path) -> dict[str, str]:
     """The name and hash of each file of a finished run.
 
-    But for the reports, which name its folder, and the timeline, which has times.
+    But for the reports, which name its folder, the timeline, which has times, and files that it was
+    about to remove, which the next run removes.
     """
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.stem not in ("report", "timeline")
+        if path.is_file()
+        and path.stem not in ("report", "timeline")
+        and not any(part.endswith(".over") for part in path.parts)
     }
 
 
