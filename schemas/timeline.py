@@ -4,6 +4,8 @@ A point is appended at the beginning and end of each phase and at intervals betw
 is resumed appends to the same file.
 """
 
+from typing import Annotated
+
 import msgspec
 
 from schemas.run_record import Phase
@@ -19,7 +21,7 @@ class TimelinePoint(msgspec.Struct, frozen=True, kw_only=True):
     it is not known. `backlog` is the last answer of the appliance, `None` before the first.
     """
 
-    at: float
+    at: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
     phase: Phase
     bytes: int
     records: int

@@ -1,7 +1,7 @@
 """Read the folder of a run for its report: what is missing or damaged is left out."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -156,6 +156,7 @@ def _lines(path: Path, kind: type[_T], problems: list[str], *, skipped: int = 0)
 
 def _moment(text: str) -> datetime | None:
     try:
-        return datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
