@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from pipelines.convert.publish import check_files
 from pipelines.convert.run_folder import is_sealed
@@ -17,9 +18,9 @@ from schemas.errors import FatalError
 from schemas.span import Span
 from transforms.convert import Settings
 from transforms.formats import ReadOptions
-from transforms.sources import SourceOptions, SourceRun, source_of
+from transforms.sources import SourceOptions, SourceRun, source_of, unsure_changes
 from transforms.storage.atomic import whole_file
-from transforms.storage.state import open_state
+from transforms.storage.state import open_state, update_state
 
 _GENERATION = "generation"
 _UPDATE = "state-update.json"
@@ -66,6 +67,41 @@ def remember(work: Path, state: str | None) -> None:
     """
     if state is None:
         return
+    update = _read_update(work, state)
+    if update is None:
+        return
+    source = source_of(update.span)
+    run = SourceRun(
+        span=update.span,
+        config=msgspec.json.decode(update.config, type=source.config_type),
+        work=work.absolute(),
+        reading=ReadOptions(),
+        options=SourceOptions(to_format="", state=str(Path(state).absolute())),
+    )
+    source.remember(
+        run, Account(files=update.files), generation=int((work / _GENERATION).read_text())
+    )
+
+
+def mark_unsure(work: Path, state: str) -> None:
+    """Have the next run send or delete all documents of a run that has sent a part of them.
+
+    The state keeps the documents before that run, and gets its new ones; none of them has a digest,
+    because it is not known what the appliance has. Raises FatalError as `remember` does.
+    """
+    update = _read_update(work, state)
+    path = Path(state)
+    with open_state(path) as known:
+        if update is None or known.head.run == str(work.absolute()):
+            return
+        changes = unsure_changes(work, update.files, known)
+        before = known.generation
+        stamp = replace(known.head, source=known.source or update.span.path, run="")
+    update_state(path, changes, before=before, stamp=stamp)
+
+
+def _read_update(work: Path, state: str) -> StateUpdate | None:
+    """Return the update of an unfinished run, whose files are checked; None without a state."""
     path = work / _UPDATE
     try:
         update = msgspec.json.decode(path.read_bytes(), type=StateUpdate | None)
@@ -74,19 +110,11 @@ def remember(work: Path, state: str | None) -> None:
             f"{path}: {exc}; expected the update of {state}: begin again with --fresh"
         ) from exc
     if update is None:
-        return
+        return None
     if not is_sealed(work, verify=True):
         raise FatalError(
             f"{work}: files of the run are damaged; expected them as they were written: begin again"
             " with --fresh"
         )
-    account, source = Account(files=update.files), source_of(update.span)
-    check_files(account, work, verify=True)
-    run = SourceRun(
-        span=update.span,
-        config=msgspec.json.decode(update.config, type=source.config_type),
-        work=work.absolute(),
-        reading=ReadOptions(),
-        options=SourceOptions(to_format="", state=str(Path(state).absolute())),
-    )
-    source.remember(run, account, generation=int((work / _GENERATION).read_text()))
+    check_files(Account(files=update.files), work, verify=True)
+    return update

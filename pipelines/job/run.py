@@ -30,7 +30,7 @@ from pipelines.cli.signals import deadline_raised
 from pipelines.convert.inputs import size_of
 from pipelines.convert.run import Conversion, convert, list_inputs, push
 from pipelines.convert.run_folder import close_run_folder, find_work
-from pipelines.convert.state_update import remember
+from pipelines.convert.state_update import mark_unsure, remember
 from pipelines.job.folders import abandon, new_run_id, runs_of
 from pipelines.job.job import Job
 from pipelines.job.job_text import render
@@ -198,6 +198,8 @@ def _resume(job: Job, options: RunOptions, record: RunRecord, locks: ExitStack) 
     has_sent = any(folder.glob(f"{PUSHES}/*/receipts-*.jsonl"))
     if job.convert.fresh:
         sent = "; a part of it was sent" if has_sent else ""
+        if has_sent:
+            _mark_unsure(job, folder)
         _abandon(job, record, f"begun anew with --fresh{sent}")
         return None
     if record.phase is Phase.CONVERT and record.exit_code == StoppedError.exit_code:
@@ -217,6 +219,18 @@ def _resume(job: Job, options: RunOptions, record: RunRecord, locks: ExitStack) 
         record = replace(record, attempts=attempts, ended_at=None, exit_code=None, message=None)
         locks.push(own.pop_all())
         return JobRun(job, options, write_run(folder, record), conversion)
+
+
+def _mark_unsure(job: Job, folder: Path) -> None:
+    """Have the new run send again, or delete, what a run has sent that is not in the state."""
+    work = find_work(folder)
+    if job.convert.state is None or work is None:
+        return
+    try:
+        mark_unsure(work, job.convert.state)
+    except FatalError as exc:
+        text = f"feedferry: {exc}; documents that it has sent, and that are deleted now, may stay"
+        tell(text, level=logging.WARNING)
 
 
 def _abandon(job: Job, record: RunRecord, reason: str) -> None:

@@ -33,6 +33,7 @@ from transforms.sources.files import (
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.source import PROGRAMS
 from transforms.sources.spool.source import SPOOLS, Spool
+from transforms.sources.state_changes import unsure_changes
 from transforms.sources.tree.source import TREE
 from transforms.sources.tree.tree import Tree
 
@@ -57,6 +58,7 @@ __all__ = [
     "sign_path",
     "sniff_format",
     "source_of",
+    "unsure_changes",
 ]
 
 SourceConfig = Programs | Tree | RowMapping | Spool

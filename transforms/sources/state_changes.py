@@ -10,7 +10,9 @@ from schemas.account import SpanFile
 from schemas.record import Action
 from schemas.reject import Reject
 from schemas.sent_document import NO_DIGEST, StateChange
-from transforms.storage.atomic import AtomicFile, WrittenFile
+from transforms.sources.listing import is_folder
+from transforms.storage.atomic import AtomicFile, WrittenFile, whole_file
+from transforms.storage.state import SourceState
 
 SEEN = ".seen.jsonl"
 """Suffix of these files."""
@@ -22,8 +24,32 @@ def read_changes(folder: Path, files: Iterable[SpanFile]) -> Iterator[StateChang
     """Yield the changes of the spans of a run, in the order of the files of its account."""
     for file in files:
         if file.path.endswith(SEEN):
-            with (folder / file.path).open("rb") as lines:
-                yield from map(_decoder.decode, lines)
+            yield from _read(folder / file.path)
+
+
+def unsure_changes(
+    folder: Path, files: Iterable[SpanFile], state: SourceState
+) -> Iterator[StateChange]:
+    """Return what a state has of the documents of a run that was sent in part.
+
+    They have no digest, because it is not known what the appliance has. A document whose URL has
+    changed keeps the former one, so that it is deleted. They are written to the folder first, since
+    a state cannot be changed while it is read.
+    """
+    path = folder / "unsure.jsonl"
+    with whole_file(path) as stream:
+        for change in read_changes(folder, files):
+            sent = state.find(change.document.key) or change.document
+            fingerprint = "" if is_folder(sent.key) else sent.fingerprint
+            unsure = replace(sent, fingerprint=fingerprint, modified_ns=None, digest=NO_DIGEST)
+            if not change.is_deleted:
+                stream.write(msgspec.json.encode(StateChange(document=unsure)) + b"\n")
+    return _read(path)
+
+
+def _read(path: Path) -> Iterator[StateChange]:
+    with path.open("rb") as lines:
+        yield from map(_decoder.decode, lines)
 
 
 def rejected(change: StateChange) -> StateChange:

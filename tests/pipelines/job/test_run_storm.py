@@ -152,7 +152,8 @@ def test_after_any_kills_the_appliance_has_what_the_source_has(
             documents.change()
             write(documents)
             last = documents.random.randrange(1, first.operations + 100)
-            run = runs.run(*words, last=last)
+            fresh = ["--fresh"] * (documents.random.random() < 0.2)
+            run = runs.run(*words, *fresh, last=last)
             assert run.returncode in (0, -9), run.output
             kills += run.returncode == -9
             listed = runs.run("runs", "list", "job.yaml")
