@@ -4,7 +4,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import click
@@ -14,12 +14,13 @@ from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.value_parsers import parse_to
 from pipelines.convert.inputs import list_spans
 from pipelines.inspect.init_mapping import draft_for
-from pipelines.job.job_keys import FEEDS
+from pipelines.job.job_keys import FEEDS, job_keys
+from schemas.delivery import Door
 from schemas.errors import ConfigError, FeedferryError
-from schemas.feed import FULL, FeedHeader
+from schemas.feed import FeedHeader
 from schemas.record import Record
 from schemas.span import Span
-from transforms.formats import NATIVE, ReadOptions, find_format
+from transforms.formats import NATIVE, ReadOptions, all_formats, find_format
 from transforms.sinks.push.wire.address import RECVDATA_PATH
 from transforms.sources import (
     PROGRAMS,
@@ -27,7 +28,6 @@ from transforms.sources import (
     SPOOLS,
     TREE,
     SpanRequest,
-    find_source,
     read_span,
     source_of,
 )
@@ -36,6 +36,7 @@ from transforms.sources.yaml_structs import quote_text
 from transforms.storage.atomic import whole_file
 
 _DATABASE_URL = re.compile(r"(?:sqlite|postgresql|mariadb|mysql|oracle|mssql)(?:\+\w+)?://.*")
+_LISTER = re.compile("^lister *:", re.MULTILINE)
 _MAPPING = "-mapping"
 _YAML = (".yaml", ".yml")
 _DRAFT = """\
@@ -47,10 +48,10 @@ job: {name}
 
 # {note}
 source:
-{source}
+  {source}
 
 target:
-{target}
+  {target}
 
 # Each key has a default. These are often changed:
 # chunk: {{max_bytes: 900MiB}}
@@ -64,13 +65,16 @@ keep: 14 runs
 
 
 class InputSketch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is found in an input: the type of the source, and the feed of its first record."""
+    """What is found in an input: the type of the source, and the first feed."""
 
     type: str
     path: str
     note: str
-    datasource: str | None = None
-    feedtype: str | None = None
+    feed: FeedHeader = FeedHeader(source="")
+
+    @property
+    def name(self) -> str:
+        return _name_of(Path(self.path).stem.removesuffix(_MAPPING))
 
 
 def write_job(
@@ -89,7 +93,6 @@ def write_job(
             check_no_secret(value)
         except ValueError as exc:
             raise ConfigError(f"{flag}: {exc}") from None
-    folder = Path(output).parent if output else Path()
     if output and Path(output).exists():
         raise ConfigError(f"-o {output}: exists; expected the name of a new file")
     if _DATABASE_URL.fullmatch(str(source)):
@@ -97,19 +100,18 @@ def write_job(
     else:
         sketch = _look_at(str(source))
     stem = Path(output or "job").stem
-    name = _name_of(Path(sketch.path).stem if stem == "job" else stem)
+    folder = Path(output).parent if output else Path()
     text = _DRAFT.format(
         file=output or "job.yaml",
-        name=quote_text(name),
+        name=quote_text(sketch.name if stem == "job" else _name_of(stem)),
         note=sketch.note,
-        source="\n".join(f"  {line}" for line in _source_lines(sketch, folder)),
-        target="\n".join(f"  {line}" for line in _target_lines(str(target), sketch)),
+        source="\n  ".join(_source_lines(sketch, folder)),
+        target="\n  ".join(_target_lines(str(target), sketch)),
     )
     if output is None:
         click.echo(text, nl=False)
     else:
-        with whole_file(Path(output)) as stream:
-            stream.write(text.encode())
+        _write(Path(output), text)
     return 0
 
 
@@ -123,8 +125,7 @@ def _write_mapping(
     path = Path(output).with_name(f"{_name_of(name)}{_MAPPING}.yaml")
     if path.exists():
         raise ConfigError(f"{path}: exists; expected another table, or --source {path}")
-    with whole_file(path) as stream:
-        stream.write(text.encode())
+    _write(path, text)
     return InputSketch(
         type=ROWS.name, path=str(path), note=f"Table {name}. Edit the mapping first."
     )
@@ -133,93 +134,81 @@ def _write_mapping(
 def _look_at(name: str) -> InputSketch:
     """Return what an input is; raise ConfigError if it is unknown or missing."""
     if name.endswith(_YAML):
-        return _look_at_yaml(name)
+        is_programs = _LISTER.search(Path(name).read_text("utf-8", "replace"))
+        described = PROGRAMS if is_programs else ROWS
+        return InputSketch(type=described.name, path=name, note=f"{described.title}.".capitalize())
     with tempfile.TemporaryDirectory() as folder:
         options = ConvertOptions(inputs=(name,), output="-", to_format=NATIVE.name)
         spans = list_spans(options, stdin_copy=Path(folder, "stdin"))
         source = source_of(spans[0])
-        if source is TREE and "://" not in name:
-            files = sum(len(names) for _, _, names in os.walk(name))
-            return InputSketch(type=TREE.name, path=name, note=f"A folder of {files:,} files.")
         if source in (TREE, SPOOLS):
-            return InputSketch(type=source.name, path=name, note=f"{source.title}.".capitalize())
+            files = sum(len(names) for _, _, names in os.walk(name))
+            note = f"{source.noun}, {files:,} files.".capitalize()
+            return InputSketch(type=source.name, path=name, note=note)
         formats = {span.format for span in spans if find_format(span.format)}
-        feed = _first_feed(spans)
+        feed = _first_feed(spans[0])
     type_ = formats.pop() if len(formats) == 1 else FEEDS
     count = f"{len(spans):,} file{'s' if len(spans) > 1 else ''} of {type_}"
     label = f"{feed.datasource or '-'}/{feed.feedtype or '-'}"
     note = f"{count}. The first feed is {label}, as DATASOURCE/FEEDTYPE."
-    return InputSketch(
-        type=type_, path=name, note=note, datasource=feed.datasource, feedtype=feed.feedtype
-    )
+    return InputSketch(type=type_, path=name, note=note, feed=feed)
 
 
-def _look_at_yaml(name: str) -> InputSketch:
-    text = Path(name).read_text("utf-8", "replace")
-    source = PROGRAMS if re.search("^lister *:", text, re.MULTILINE) else ROWS
-    return InputSketch(type=source.name, path=name, note=f"{source.title}.".capitalize())
-
-
-def _first_feed(spans: list[Span]) -> FeedHeader:
-    """Return the header of the first feed; without names if there is none."""
-    for span in spans[:1]:
-        try:
-            with closing(read_span(SpanRequest(span=span, options=ReadOptions()))) as results:
-                for result in results:
-                    if isinstance(result, FeedHeader):
-                        return result
-                    if isinstance(result, Record):
-                        origin = result.provenance
-                        return FeedHeader(
-                            source=span.source,
-                            datasource=origin.datasource,
-                            feedtype=origin.feedtype,
-                        )
-        except FeedferryError:
-            break  # the run reports it
-    return FeedHeader(source="")
+def _first_feed(span: Span) -> FeedHeader:
+    """Return the header of the first feed of a file; without names if there is none."""
+    with (
+        suppress(FeedferryError),  # the run reports it
+        closing(read_span(SpanRequest(span=span, options=ReadOptions()))) as results,
+    ):
+        for result in results:
+            if isinstance(result, FeedHeader):
+                return result
+            if isinstance(result, Record):
+                origin = result.provenance
+                feed = FeedHeader(source=span.source, datasource=origin.datasource)
+                return msgspec.structs.replace(feed, feedtype=origin.feedtype)
+    return FeedHeader(source=span.source)
 
 
 def _source_lines(sketch: InputSketch, folder: Path) -> Iterator[str]:
+    is_relative = "://" not in sketch.path and not Path(sketch.path).is_absolute()
+    path = os.path.relpath(sketch.path, folder) if is_relative else sketch.path
     yield f"type: {sketch.type}"
-    key = "mapping" if sketch.type == ROWS.name else "path"
-    yield f"{key}: {quote_text(_relative(sketch.path, folder))}"
-    format_ = find_format(sketch.type)
+    yield f"{'mapping' if sketch.type == ROWS.name else 'path'}: {quote_text(path)}"
+    if job_keys()["source.base_url"].fits(sketch.type) and sketch.type != FEEDS:
+        yield "base_url: https://docs.example.com/  # replace: what URLs of documents begin with"
     if sketch.type == TREE.name:
-        yield "base_url: https://docs.example.com/  # replace: where users open the documents"
         yield "# include: ['*.pdf', '*.html']"
         yield "# acl: posix  # who may see a document: as the permissions of its file say"
-    elif sketch.type == PROGRAMS.name or (format_ is not None and format_.is_command_stream):
-        yield "base_url: https://docs.example.com/  # replace: document ids are appended"
 
 
 def _target_lines(target: str, sketch: InputSketch) -> Iterator[str]:
     is_url = "://" in target
     is_recvdata = target.rstrip("/").endswith(RECVDATA_PATH)
-    type_ = ("thunderstone" if is_recvdata else "gsa-feed") if is_url else _parse_target(target)
+    door = Door.DATA if is_recvdata else Door.FEED
+    type_ = next(one.name for one in all_formats() if one.door is door)
+    type_ = type_ if is_url else _format_of(target)
     yield f"type: {type_}"
     yield f"url: {quote_text(target)}" if is_url else "# url: http://HOST:19900"
     if is_recvdata:
         yield "profile: default  # replace: the profile that receives the documents"
-    format_, source = find_format(type_), find_source(sketch.type)
+    format_ = find_format(type_)
     if format_ is not None and format_.has_feedtypes:
-        name = _name_of(Path(sketch.path).stem.removesuffix(_MAPPING))
-        prefix = "# " if sketch.datasource else ""  # a feed that has one keeps it
-        yield f"{prefix}datasource: {sketch.datasource or name}"
-        if sketch.feedtype != FULL and source is None:
-            yield "# feedtype: full  # the source is complete: other documents are deleted"
+        prefix = "# " if sketch.feed.datasource else ""  # a feed that has one keeps it
+        name = sketch.name if sketch.name[0].isalpha() else f"_{sketch.name}"
+        yield f"{prefix}datasource: {sketch.feed.datasource or name}"
 
 
-def _parse_target(target: str) -> str:
+def _format_of(target: str) -> str:
     try:
         return parse_to(target)
     except ConfigError as exc:
         raise ConfigError(f"--target: {exc}, or the URL of an appliance") from exc
 
 
-def _relative(path: str, folder: Path) -> str:
-    """Return the path of an input as it is written in a job file in `folder`."""
-    return path if "://" in path or Path(path).is_absolute() else os.path.relpath(path, folder)
+def _write(path: Path, text: str) -> None:
+    with whole_file(path) as stream:
+        stream.write(text.encode())
 
 
 def _name_of(text: str) -> str:

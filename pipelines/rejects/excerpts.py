@@ -26,7 +26,7 @@ RAW_STAGES = ("read", "push", "retrieve")
 """Stages whose rejects have bytes of a file or a program; the others have records."""
 
 _LINES = 5
-_LETTERS = 100
+_LETTERS = 68  # so that a line fits into 80 columns, and the mark stays below its place
 _HEX_BYTES = 16
 _LEAST_TEXT = 8
 """Bytes are text if at most one in this many is not UTF-8."""

@@ -34,7 +34,7 @@ def inputs(here: Path) -> Path:
     """Make an input of each kind; feeds are in `archive`, documents in `docs`."""
     shutil.copytree(SAMPLE, here / "archive")
     put(here / "docs" / "a.html", b"<p>a</p>")
-    put(here / "feed.json", b"")
+    put(here / "2026" / "a.html", b"<p>a</p>")
     put(here / "spool" / JOURNAL, b"")
     (here / "spool" / "feeds").mkdir()
     put(here / "programs.yaml", b"timeout: 1m\nlister: [./list.sh]\n")
@@ -62,6 +62,7 @@ def test_an_archive_of_feeds_has_its_format_and_the_appliance_its_url(inputs: Pa
         ("archive/*.xml", "avro", "gsa-feed", None),
         ("programs.yaml", "gsa-feed", "command", "programs"),
         ("spool", "avro", "spool", None),
+        ("2026", "gsa-feed", "files", "_2026"),
         ("sqlite:///people.db", "gsa-feed", "database", "people"),
     ],
 )

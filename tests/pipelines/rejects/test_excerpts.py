@@ -68,7 +68,7 @@ def test_a_reject_is_shown_with_its_place_its_cure_and_its_bytes() -> None:
         (
             "'end'; expected more",
             "x" * 300 + "end" + "y" * 300,
-            [f"7 | …{'x' * 50}end{'y' * 47}…", f"  | {' ' * 51}^"],
+            [f"7 | …{'x' * 34}end{'y' * 31}…", f"  | {' ' * 35}^"],
         ),
     ],
     ids=["value", "entity", "byte", "control-characters", "long-line"],
