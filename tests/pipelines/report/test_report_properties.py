@@ -3,7 +3,8 @@
 from datetime import UTC
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
@@ -15,9 +16,8 @@ from pipelines.report.job_index import write_index
 from pipelines.report.metrics import write_metrics
 from pipelines.report.run_data import PushReport
 from pipelines.report.run_report import write_report
-from schemas.account import AccountTotals, LossCount, NoticeCount, RejectSample
-from schemas.notice import Loss, Notice
-from schemas.receipt import Receipt, Refusal
+from schemas.account import AccountTotals
+from schemas.receipt import Receipt
 from schemas.run_record import RUN_RECORD, Phase, RunRecord
 from schemas.timeline import TIMELINE, TimelinePoint
 from support.run_folders import chunk
@@ -28,23 +28,34 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 MOMENTS = st.datetimes(timezones=st.just(UTC))
 RECEIPT_TIMES = TEXTS | st.datetimes().map(str) | MOMENTS.map(str)
 TIMES = FLOATS | st.floats(0, 1e5)
-OVERRIDES = {str: TEXTS, int: NUMBERS, float: FLOATS, object: st.none() | TEXTS}
-for kind, strategy in OVERRIDES.items():
-    st.register_type_strategy(kind, strategy)
+SCALARS: dict[Any, Any] = {str: TEXTS, int: NUMBERS, float: FLOATS}  # strategies by type
 
 
-def every(kind: type[msgspec.Struct], **fixed: st.SearchStrategy[object]) -> Any:  # a strategy
+def every(kind: type[msgspec.Struct], **fixed: Any) -> Any:  # strategies
     """Return structs with a value for each field, also for those that have a default."""
-    names = (field.name for field in msgspec.structs.fields(kind))
-    return st.builds(kind, **{name: fixed.get(name, ...) for name in names})
+    hints = get_type_hints(kind)
+    return st.builds(kind, **{name: values(hint) for name, hint in hints.items()} | fixed)
 
 
-for part in (Loss, LossCount, Notice, NoticeCount, Refusal, RejectSample):
-    st.register_type_strategy(part, every(part))
+def values(hint: Any) -> Any:  # a type and a strategy
+    """Return values that JSON can hold."""
+    parts = get_args(hint)
+    match get_origin(hint):
+        case None if hint in SCALARS:
+            return SCALARS[hint]
+        case None if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+            return every(hint)
+        case origin if origin is dict:
+            return st.dictionaries(values(parts[0]), values(parts[1]), max_size=3)
+        case origin if origin is tuple:
+            return st.lists(values(parts[0]), max_size=3).map(tuple)
+        case origin if origin in (UnionType, Union):
+            return st.one_of(*map(values, parts))
+    return st.from_type(hint)
 
 
-def lines(values: list[object]) -> bytes:
-    return b"".join(msgspec.json.encode(value) + b"\n" for value in values)
+def lines(written: list[object]) -> bytes:
+    return b"".join(msgspec.json.encode(value) + b"\n" for value in written)
 
 
 @pytest.mark.slow
