@@ -4,6 +4,7 @@ All errors are reported at once, each with its place. A reference `${env:NAME}` 
 resolved when the job is loaded, and a relative path belongs to the folder of the file.
 """
 
+import glob
 import os
 import re
 import shlex
@@ -154,7 +155,8 @@ class _ValueReader:
         if is_word or not type_.is_path:
             return text
         slash = "/" if text.endswith("/") else ""
-        return os.path.normpath(self._folder / text) + slash
+        folder = glob.escape(str(self._folder)) if glob.has_magic(text) else self._folder
+        return os.path.normpath(Path(folder) / text) + slash
 
     def _resolved(self, key: JobKey, text: str) -> str:
         """Return a text without references; those in a query of HTTP are resolved by the source."""

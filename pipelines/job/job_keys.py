@@ -219,7 +219,10 @@ def _keep_of(parse: Parse, value: object) -> object:
     number, _, unit = str(value).partition(" ")
     if unit in ("run", "runs") and number.isdecimal():
         return parse(job_keys()["keep.runs"], int(number))
-    return parse(job_keys()["keep.age"], value)
+    try:
+        return parse(job_keys()["keep.age"], value)
+    except ValueError:
+        raise ValueError(f"{value!r}; expected an age or a number, as 30d or 14 runs") from None
 
 
 def _parse_version(value: object) -> int:

@@ -5,11 +5,13 @@ Appliances, certificates and databases are real; a full disk is a parameter.
 
 import json
 import os
+import pwd
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 
 import msgspec
@@ -181,12 +183,26 @@ def test_files_of_a_tree_are_counted_and_opened(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_folder_without_permission_fails(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir(mode=0)
+def test_a_folder_without_permission_fails() -> None:
     options = {"from_format": "files", "base_url": "http://www.example.com/"}
-    found = findings(job_of(tmp_path, tmp_path / "docs", **options))
+    with TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        (docs := Path(folder, "docs")).mkdir(mode=0)
+        with not_as_root():
+            found = findings(job_of(Path(folder), docs, **options))
     assert "Permission denied" in found["fail tree"][1]
+
+
+@contextmanager
+def not_as_root() -> Iterator[None]:
+    """Be another user during the block: root may read everything."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(pwd.getpwnam("nobody").pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
 
 
 def test_programs_are_looked_up_and_not_started(tmp_path: Path) -> None:

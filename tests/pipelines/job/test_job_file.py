@@ -117,6 +117,11 @@ def test_retention_has_a_short_form(tmp_path: Path, text: str, keep: Retention) 
     assert load(tmp_path, f"{TREE}keep: {text}").keep == keep
 
 
+def test_a_number_alone_is_no_retention(tmp_path: Path) -> None:
+    (error,) = errors(tmp_path, f"{TREE}keep: 14")
+    assert error == "job.yaml:5:7: keep: 14; expected an age or a number, as 30d or 14 runs"
+
+
 def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     text = """\
 version: 2
@@ -208,6 +213,11 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert job.convert.known_urls == f"{tmp_path}/jobs/a.txt"
     assert job.home == tmp_path / "runs/pdfs"
     assert job.settings["source.path"] == ("${env:FOLDER}/docs/", *inputs[1:])
+
+
+def test_a_glob_does_not_begin_in_the_name_of_the_folder(tmp_path: Path) -> None:
+    job = load(tmp_path / "jobs[1]", TREE.replace("docs,", '"*.xml",'))
+    assert job.convert.inputs == (f"{tmp_path}/jobs[[]1]/*.xml",)
 
 
 def test_a_job_file_is_known_by_its_keys(tmp_path: Path) -> None:
