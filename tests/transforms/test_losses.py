@@ -1,5 +1,7 @@
 """The losses of a conversion are those of its adapters, for each field that a record can have."""
 
+import re
+
 import pytest
 from msgspec.structs import asdict
 
@@ -76,6 +78,7 @@ def _line(row: LossRow, sources: list[str]) -> str:
     name = "" if row.name == row.item else f" (`{row.name}`)"
     flag = "" if row.effect in (Effect.LOST, Effect.STOPS) else row.change
     example = "; ".join(filter(None, (row.detail, flag))).replace("|", "\\|")
+    example = re.sub(r"(?<=; )(--[a-z-]+)", r"`\1`", example)
     return f"| {row.item}{name} | {row.effect.value} | {example} | {', '.join(sources)} |"
 
 
