@@ -99,8 +99,7 @@ class JobRun:
             with deadline_raised(self._deadline):
                 convert(self._conversion, is_pushed=True)
             self._save(phase=Phase.PUSH)
-        report = (self.folder / "report.json").read_bytes()
-        exit_code = msgspec.json.decode(report, type=_ExitCode).exit_code
+        exit_code = self._conversion_code()
         if self.record.phase is Phase.PUSH:
             push_code, message = self._push()
             exit_code = push_code or exit_code
@@ -142,6 +141,17 @@ class JobRun:
     def _deadline(self) -> float | None:
         of_file = self._job.push.deadline if self._job.push is not None else None
         return self._options.deadline or of_file
+
+    def _conversion_code(self) -> int:
+        """Return the exit code of the conversion, which an earlier attempt may have finished."""
+        path = self.folder / "report.json"
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=_ExitCode).exit_code
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
+            raise FatalError(
+                f"{path}: {exc}; expected the report of a conversion: restore it, or begin a new"
+                " run with --fresh"
+            ) from exc
 
     def _push(self) -> tuple[int, str | None]:
         """Push and verify; return the exit code, and why the push stopped if it did."""

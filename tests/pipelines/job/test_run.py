@@ -268,3 +268,16 @@ def test_an_unfinished_run_is_refused_when_another_job_has_replaced_its_datasour
     assert run(*CHUNKS) == 2
     assert "generation 1 of people; generation 2 of all was already" in capsys.readouterr().err
     assert run(*CHUNKS, "--allow-older") == 0
+
+
+def test_a_damaged_report_stops_the_run_and_a_fresh_one_replaces_it(
+    refusing: tuple[TreeJob, Served], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, appliance = refusing
+    folder = job.home / stop_in_push(job, appliance).id
+    (folder / "report.json").write_text('{"account":')
+    assert run() == 4
+    assert "report.json: Input data was truncated; expected the report" in capsys.readouterr().err
+    assert list(folder.glob("push/*/receipts-001.jsonl"))
+    assert run("--fresh") == 0
+    assert appliance.urls() == job.urls()
