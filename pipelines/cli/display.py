@@ -200,9 +200,8 @@ def progress_text(progress: Progress) -> str:
     time_text = f"ETA {format_clock(left)}" if left is not None else format_clock(progress.seconds)
     if progress.is_last:
         time_text = f"in {format_clock(progress.seconds)}"
-    return ", ".join(
-        [size, records, progress.rate_text, f"{now.rejects:,} rejects", *backlog, time_text]
-    )
+    rejects = "1 reject" if now.rejects == 1 else f"{now.rejects:,} rejects"
+    return ", ".join([size, records, progress.rate_text, rejects, *backlog, time_text])
 
 
 def format_size(count: int) -> str:

@@ -56,7 +56,7 @@ target:
 # Each key has a default. These are often changed:
 # chunk: {{max_bytes: 900MiB}}
 # push: {{backlog: {{ceiling: 4000, floor: 1000}}, timeout: {{read: 15m}}}}
-# rejects: {{max: 0.1%}}           # stop if more records are rejected
+# rejects: {{max: 0.1%, accepted: known-rejects.txt}}  # most rejects; those that are expected
 # loss: {{accept: [acl]}}          # convert without fields that the target cannot hold
 # safety: {{min_records: 1000}}    # stop if the source has fewer records
 # schedule: {{deadline: 06:00}}    # end at this time; the next run goes on

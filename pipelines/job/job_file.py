@@ -23,7 +23,7 @@ from pipelines.cli.value_parsers import DELIMITER, TEXT
 from pipelines.job.job import Job, Retention
 from pipelines.job.job_keys import FEEDS, SECTIONS, TYPES, VARIABLE, JobKey, job_keys, job_type
 from pipelines.job.job_options import JobOptions
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, StoppedError
 from schemas.feed import FULL
 from schemas.spelling import did_you_mean
 from transforms.sinks.push.settings import PushSettings
@@ -320,10 +320,10 @@ def _push_of(settings: Mapping[str, Setting], words: Mapping[str, object]) -> Pu
 
 @contextmanager
 def errors_in_keys(job: Job) -> Iterator[None]:
-    """Raise the ConfigErrors of the block in terms of the keys of a job file."""
+    """Raise the errors about settings and limits in the block in terms of the keys of a job."""
     try:
         yield
-    except ConfigError as exc:
+    except (ConfigError, StoppedError) as exc:
         options = (ApplianceOptions, ConvertOptions)
         raise type(exc)(_in_keys(str(exc), job.path, job.origins, options)) from exc
 

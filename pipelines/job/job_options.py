@@ -9,6 +9,7 @@ from pipelines.cli.flags import Flag
 from pipelines.cli.value_parsers import DURATION, PATH, ValueType, count_of
 from pipelines.cli.verb import Section
 from schemas.errors import ConfigError
+from transforms.sinks.push.generations import PUSHED
 
 _RUN = Section.RUN
 
@@ -20,6 +21,8 @@ def parse_job_name(text: str) -> str:
             f"{text!r}; expected the name of a folder: at most 100 characters, without / and"
             " without . or - at its beginning"
         )
+    if text == PUSHED:
+        raise ConfigError(f"{text!r}; expected another name: the folder of runs has one of its own")
     return text
 
 

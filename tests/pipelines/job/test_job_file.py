@@ -8,8 +8,8 @@ import pytest
 
 from pipelines.cli.value_parsers import RejectLimit
 from pipelines.job.job import Job, Retention
-from pipelines.job.job_file import is_job_file, load_job
-from schemas.errors import ConfigError
+from pipelines.job.job_file import errors_in_keys, is_job_file, load_job
+from schemas.errors import ConfigError, LossRefusedError
 from support.archives import put
 
 PUSHED = """\
@@ -165,6 +165,17 @@ def test_conflicts_name_keys_and_places(tmp_path: Path) -> None:
         " _ and -",
         "job.yaml:4:96: target.profile: given without target.url URL; expected both",
     ]
+
+
+def test_a_limit_that_stops_a_run_names_keys(tmp_path: Path) -> None:
+    job = load(tmp_path, f"{TREE}loss: {{fail_on: [metadata]}}\n")
+    with pytest.raises(LossRefusedError, match=r"loss\.accept acl goes on"), errors_in_keys(job):
+        raise LossRefusedError("acl: 2 principals; --accept-loss acl goes on without it")
+
+
+def test_a_job_has_not_the_name_of_the_folder_of_ledgers(tmp_path: Path) -> None:
+    (error,) = errors(tmp_path, TREE.replace("job: pdfs", "job: pushed"))
+    assert error.startswith("job.yaml:2:6: job: 'pushed'; expected another name")
 
 
 def test_a_secret_is_looked_up_and_not_shown(tmp_path: Path) -> None:
