@@ -14,7 +14,7 @@ from pipelines.cli.display import format_clock
 from pipelines.cli.locks import PUSHES
 from pipelines.cli.summary import Summary
 from schemas.account import Chunk
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, FatalError
 from schemas.receipt import ChunkState
 from transforms.known_rejects import load_known_rejects
 from transforms.sinks.push.model import count_records
@@ -45,14 +45,21 @@ def receipts_folder(root: Path, settings: PushSettings) -> Path:
 
 
 def read_manifest(root: Path) -> list[Chunk]:
-    """Return the chunks of a run; raise ConfigError if it is unfinished or cannot be read."""
+    """Return the chunks of a run.
+
+    Raises ConfigError for an unfinished run, and FatalError for a damaged manifest.
+    """
     if not (root / REPORT).exists():
         raise ConfigError(unfinished_message(root))
+    path = root / MANIFEST
     try:
-        lines = (root / MANIFEST).read_bytes().splitlines()
+        lines = path.read_bytes().splitlines()
         return [msgspec.json.decode(line, type=Chunk) for line in lines]
-    except (OSError, msgspec.DecodeError) as exc:
-        raise ConfigError(f"{root / MANIFEST}: {exc}; expected the manifest of a run") from exc
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise FatalError(
+            f"{path}: {exc}; expected the manifest of a run: restore it, or convert again with"
+            " --fresh"
+        ) from exc
 
 
 def write_manifest(root: Path, chunks: Iterable[Chunk]) -> None:

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from pipelines.cli.summary import summary_text
-from pipelines.push.run_folder import as_json, plan_text, summary_of
+from pipelines.push.run_folder import as_json, plan_text, read_manifest, summary_of
+from schemas.errors import FatalError
 from schemas.receipt import ChunkState, Refusal
 from support.appliance_sockets import chunk
 from support.fake_appliance import GSA
@@ -113,3 +115,11 @@ def test_a_chunk_with_single_refused_records_is_shown_once() -> None:
     )
     shown_lines = [line for line in shown.splitlines() if "chunks/" in line]
     assert shown_lines == ["refused   chunks/000001.xml, record 1: no"]
+
+
+@pytest.mark.parametrize("damage", [b"{", b"{}", b"\xff"])
+def test_a_damaged_manifest_names_the_file_and_the_cure(tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "report.json").write_text("{}")
+    (tmp_path / "manifest.jsonl").write_bytes(damage)
+    with pytest.raises(FatalError, match=r"manifest\.jsonl: .*; expected .* --fresh"):
+        read_manifest(tmp_path)
