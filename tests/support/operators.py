@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
-
-from schemas.run_record import RUN_RECORD, Phase, RunRecord
+from pipelines.job.folders import runs_of
+from schemas.run_record import Phase, RunRecord
 from support.ports import kept_port
 from support.runs import ROOT
 from support.served import BOUND_SECONDS, COMMAND, Served, serving, wait_until
@@ -30,11 +29,11 @@ class Operator:
 
     def runs(self) -> list[Path]:
         """Return the folders of the runs, the oldest first."""
-        return sorted(path.parent for path in self.home.glob(f"*/{RUN_RECORD}"))
+        return [self.home / record.id for record in runs_of(self.home)]
 
     def record(self) -> RunRecord:
         """Return the record of the newest run."""
-        return msgspec.json.decode((self.runs()[-1] / RUN_RECORD).read_bytes(), type=RunRecord)
+        return runs_of(self.home)[-1]
 
     def feedferry(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """Run the command to its end, in a folder that is not that of the job."""
