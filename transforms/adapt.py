@@ -9,11 +9,10 @@ from schemas.errors import ConfigError, LossRefusedError, RecordError
 from schemas.membership import Membership
 from schemas.notice import Loss
 from schemas.record import Record
-from schemas.reject import Reject, record_error, reject_record
+from schemas.reject import Reject, reject_record
 from transforms.formats import all_formats, by_name
-from transforms.formats.adapt_rules import counted, encode_contents, hold_fields, rejected
+from transforms.formats.adapt_rules import counted, encode_contents, hold_fields
 from transforms.formats.base import Adapted, Adapter, Target
-from transforms.normalize import normalize
 
 __all__ = [
     "Adapted",
@@ -21,7 +20,6 @@ __all__ = [
     "Target",
     "adapt",
     "adapt_membership",
-    "adapt_or_reject",
     "adapter",
     "check_loss",
 ]
@@ -45,14 +43,6 @@ def adapter(target: Target) -> Adapter:
 def adapt(record: Record, target: Target) -> Adapted:
     """Return the adapted form of one record; for many records, `adapter` is faster."""
     return adapter(target)(record)
-
-
-def adapt_or_reject(adapt: Adapter, record: Record) -> Adapted:
-    """Return the adapted form of a record, normalized first, or its reject if that raises."""
-    try:
-        return adapt(normalize(record))
-    except Exception as exc:
-        return rejected(record, record_error(exc))
 
 
 def adapt_membership(membership: Membership, target: Target) -> Membership | Reject:

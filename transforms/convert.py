@@ -39,15 +39,7 @@ from schemas.record import Action, Arrival, Provenance, Record
 from schemas.reject import HOLES, Filtered, Reject, defect_type, record_error, reject_record
 from schemas.sent_document import UNCHANGED
 from schemas.span import Span
-from transforms.adapt import (
-    Adapted,
-    Adapter,
-    Target,
-    adapt_membership,
-    adapt_or_reject,
-    adapter,
-    check_loss,
-)
+from transforms.adapt import Adapted, Adapter, Target, adapt_membership, adapter, check_loss
 from transforms.chunk import ChunkWriter
 from transforms.formats import (
     Encoder,
@@ -57,7 +49,9 @@ from transforms.formats import (
     by_name,
     find_format,
 )
+from transforms.formats.adapt_rules import rejected
 from transforms.known_rejects import entry_of, load_known_rejects
+from transforms.normalize import normalize
 from transforms.sources import SourceConfig, SpanRequest, cut_file, read_span, source_of
 from transforms.sources.state_changes import SEEN, StateChangeFile
 from transforms.storage.atomic import (
@@ -228,10 +222,13 @@ class SpanConversion:
                 or now.source is not before.source
             ):
                 self._enter_feed(result)
-            if result.crawl is not None or result.extras:
-                for notice in value_notices(result):
-                    add_notice(self._account.notices, notice)
-            outcomes, losses = adapt_or_reject(self._adapter, result)
+            try:
+                if result.crawl is not None or result.extras:
+                    for notice in value_notices(result):
+                        add_notice(self._account.notices, notice)
+                outcomes, losses = self._adapter(normalize(result))
+            except Exception as exc:
+                outcomes, losses = rejected(result, record_error(exc))
             for loss in losses:
                 self._lose(loss)
             if len(outcomes) > 1:

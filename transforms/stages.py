@@ -20,19 +20,14 @@ from schemas.avro import carried_bytes
 from schemas.membership import Membership, RecordOrMembership
 from schemas.notice import REFUSED, Loss
 from schemas.record import Record
-from schemas.reject import Reject
+from schemas.reject import Reject, record_error
 from schemas.span import Span
 from transforms import convert as _convert
-from transforms.adapt import (
-    Adapter,
-    Target,
-    adapt_membership,
-    adapt_or_reject,
-    adapter,
-    check_loss,
-)
+from transforms.adapt import Adapter, Target, adapt_membership, adapter, check_loss
 from transforms.formats import ReadOptions, ReadResult
+from transforms.formats.adapt_rules import rejected
 from transforms.formats.base import Outcome
+from transforms.normalize import normalize
 from transforms.sinks.push.outcome import PushProgress
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
@@ -196,7 +191,10 @@ def _adapt_result(
 ) -> tuple[tuple[Outcome | Membership, ...], tuple[Loss, ...]]:
     if isinstance(result, Membership):
         return (adapt_membership(result, target),), ()
-    return adapt_or_reject(_adapter(target), result)
+    try:
+        return _adapter(target)(normalize(result))
+    except Exception as exc:
+        return rejected(result, record_error(exc))
 
 
 @cache

@@ -76,7 +76,8 @@ def test_a_stopped_run_with_a_defect_is_resumed(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     "function",
     [
-        "transforms.adapt.normalize",
+        "transforms.convert.normalize",
+        "transforms.convert.value_notices",
         "transforms.formats.gsa.adapt_feed._refuse_for_content_feed",
         "transforms.formats.gsa.feed:GsaFeedEncoder._element",
     ],
@@ -86,7 +87,8 @@ def test_a_defect_after_the_reader_costs_one_record(
 ) -> None:
     break_at(monkeypatch, function, lambda *args: MARK in repr(args))
     bodies = "".join(
-        f'{{"url":"{HOST}/{name}","action":"ADD","arrival":"PUSHED","body":"plan"}}\n'
+        f'{{"url":"{HOST}/{name}","action":"ADD","arrival":"PUSHED","body":"plan",'
+        '"crawl":{"pagerank":50}}\n'
         for name in ("1", MARK, "3")
     )
     put(Path("in"), bodies.encode())
