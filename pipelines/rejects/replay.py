@@ -155,7 +155,9 @@ def _run_job(
     unfinished = [record.id for record in records if not record.is_over]
     if unfinished and unfinished != [resumed]:
         raise ConfigError(f"{job.home / unfinished[-1]}: an unfinished run; finish it: {command}")
-    later = [record.id for record in records if record.id > run.name and record.id != resumed]
+    names = [record.id for record in records]
+    first_later = names.index(run.name) + 1 if run.name in names else 0
+    later = [name for name in names[first_later:] if name != resumed]
     if later and not options.allow_older:
         raise ConfigError(
             f"{run}: older than {later[-1]}, which may have sent newer documents; --allow-older"
