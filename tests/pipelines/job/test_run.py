@@ -146,17 +146,16 @@ def test_an_input_that_is_too_large_for_the_disk_leaves_no_run(
 
 
 def test_a_deadline_ends_the_conversion_and_the_next_start_goes_on(
-    here: Path, appliance: Served, capsys: pytest.CaptureFixture[str]
+    here: Path, appliance: Served
 ) -> None:
     job = TreeJob(here, appliance.url, documents=0)
     (here / "list.sh").write_text(LISTER)
     (here / "programs.yaml").write_text("lister: [sh, list.sh]\n")
     (here / "people.yaml").write_text(LISTED.replace("URL", appliance.url))
     (here / "hang").touch()
-    assert run("--deadline", "1s") == 75
-    assert capsys.readouterr().err.endswith(
-        "feedferry: the deadline has passed; start again to resume\n"
-    )
+    late = job.run("--deadline", "1s")
+    assert late.returncode == 75
+    assert late.stderr.endswith("feedferry: the deadline has passed; start again to resume\n")
     assert ends(job) == [(Phase.CONVERT, False, 75)]
     log = (job.home / job.records()[0].id / "run.log").read_text()
     assert "exit code 75: the deadline has passed; start again to resume\n" in log
@@ -168,8 +167,8 @@ def test_a_deadline_ends_the_conversion_and_the_next_start_goes_on(
 def test_a_run_that_ends_before_it_has_converted_anything_goes_on(
     job: TreeJob, appliance: Served
 ) -> None:
-    assert [run("--deadline", "1ms") for _ in range(2)] == [75, 75]
-    assert run() == 0
+    assert [job.run("--deadline", "1ms").returncode for _ in range(2)] == [75, 75]
+    assert job.run().returncode == 0
     assert (ends(job), appliance.urls()) == ([DONE], job.urls())
 
 
