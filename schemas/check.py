@@ -48,11 +48,6 @@ def fail(what: str, found: str, cure: str) -> CheckLine:
     return CheckLine(Level.FAIL, what, found, cure)
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is 1."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def fail_of(what: str, error: FeedferryError | OSError | str) -> CheckLine:
     """Return the line of an error, whose message is *finding; cure*."""
     text = str(error)

@@ -1,4 +1,4 @@
-"""Sizes and durations as text: one grammar for flags, YAML files and messages."""
+"""Sizes, durations and counts as text: one grammar for flags, YAML files and messages."""
 
 import re
 
@@ -91,3 +91,8 @@ def format_duration(seconds: float) -> str:
 
 def _format_count(number: float, unit: str) -> str:
     return f"{number:g} {unit}{'' if number == 1 else 's'}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

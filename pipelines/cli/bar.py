@@ -13,8 +13,9 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar as Bar
 from rich.text import Text
 
-from pipelines.cli.display import format_clock, format_size
+from pipelines.cli.display import format_size, time_text
 from pipelines.cli.progress import Progress
+from schemas.units import counted
 
 DRAW_SECONDS = 0.2
 
@@ -123,7 +124,7 @@ class ProgressLine:
     def _parts(self) -> list[_Part]:
         """Return the parts of the line from left to right."""
         progress = self._progress
-        now, left = progress.now, progress.seconds_left
+        now = progress.now
         parts = [_Part(0, progress.phase.value, "bold")]
         if now.share is not None:
             parts.append(_Part(0, f"{now.share:4.0%}"))
@@ -136,15 +137,9 @@ class ProgressLine:
         if now.bytes:
             parts.append(_Part(6, size))
         parts.append(_Part(5, f"{progress.records_per_second:,.0f}/s"))
-        rejects = f"{now.rejects:,} reject{'' if now.rejects == 1 else 's'}"
+        rejects = counted(now.rejects, "reject")
         parts.append(_Part(2, rejects, "yellow") if now.rejects else _Part(7, rejects))
         if now.backlog is not None:
             parts.append(_Part(4, f"backlog {now.backlog:,}"))
-        if progress.is_last:
-            time = f"in {format_clock(progress.seconds)}"
-        elif left is not None:
-            time = f"ETA {format_clock(left)}"
-        else:
-            time = format_clock(progress.seconds)
-        parts.append(_Part(1, time))
+        parts.append(_Part(1, time_text(progress)))
         return parts

@@ -29,6 +29,7 @@ from pipelines.cli.value_parsers import PATH, choice_of
 from pipelines.cli.verb import Section
 from schemas.run_record import Phase
 from schemas.timeline import TIMELINE
+from schemas.units import counted
 
 PLAIN_SECONDS = 30.0
 
@@ -196,12 +197,16 @@ def progress_text(progress: Progress) -> str:
     elif now.total:
         size += f" of {format_size(now.total)}{share}"
     backlog = [] if now.backlog is None else [f"backlog {now.backlog:,}"]
-    left = progress.seconds_left
-    time_text = f"ETA {format_clock(left)}" if left is not None else format_clock(progress.seconds)
+    rejects = counted(now.rejects, "reject")
+    return ", ".join([size, records, progress.rate_text, rejects, *backlog, time_text(progress)])
+
+
+def time_text(progress: Progress) -> str:
+    """Return the time that remains if it is known, otherwise the time that has passed."""
     if progress.is_last:
-        time_text = f"in {format_clock(progress.seconds)}"
-    rejects = "1 reject" if now.rejects == 1 else f"{now.rejects:,} rejects"
-    return ", ".join([size, records, progress.rate_text, rejects, *backlog, time_text])
+        return f"in {format_clock(progress.seconds)}"
+    left = progress.seconds_left
+    return format_clock(progress.seconds) if left is None else f"ETA {format_clock(left)}"
 
 
 def format_size(count: int) -> str:

@@ -117,7 +117,7 @@ def export_(run: str, output: str, **filters: Any) -> int:
     """
     from pipelines.rejects.export import export
     from pipelines.rejects.run_rejects import RejectFilter
-    from schemas.check import counted
+    from schemas.units import counted
 
     found = _find(run)
     base = found.absolute().parents[2]  # the folder of the job file

@@ -36,11 +36,11 @@ from pipelines.rejects.run_rejects import (
     mark_replayed,
     rejects_of,
 )
-from schemas.check import counted
 from schemas.errors import ConfigError
 from schemas.feed import FULL, INCREMENTAL
 from schemas.notice import REFUSED
 from schemas.reject import Reject
+from schemas.units import counted
 from transforms.feed_elements import is_well_formed
 from transforms.storage.atomic import whole_file
 

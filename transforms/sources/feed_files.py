@@ -4,11 +4,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 
-from schemas.check import Check, CheckLine, counted, fail, ok
+from schemas.check import Check, CheckLine, fail, ok
 from schemas.errors import EncodingError, FormatError, UnreadableError
 from schemas.feed import FeedHeader
 from schemas.reject import TORN_END, UNKNOWN_ENCODING, UNREADABLE, Reject
 from schemas.span import Span, UnreadableFile
+from schemas.units import counted
 from transforms.formats import Format, by_name
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.base import ByteCount, Source, SourceRun, SpanRequest

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from schemas.check import Check, CheckLine, counted, fail, ok
+from schemas.check import Check, CheckLine, fail, ok
 from schemas.span import Span
+from schemas.units import counted
 from transforms.formats import LISTER_STREAM
 from transforms.formats.base import ReadResult
 from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest

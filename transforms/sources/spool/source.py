@@ -17,13 +17,14 @@ from typing import IO
 import msgspec
 
 from schemas.account import NoticeCount
-from schemas.check import Check, CheckLine, counted, fail, ok
+from schemas.check import Check, CheckLine, fail, ok
 from schemas.choices import SpoolHistory
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, SourceError
 from schemas.feed import FULL, METADATA_AND_URL, REPLACE, Feed
 from schemas.notice import Notice
 from schemas.span import FileSignature, Span
+from schemas.units import counted
 from transforms.formats import by_door, by_name
 from transforms.formats.base import ReadResult
 from transforms.sources.base import (

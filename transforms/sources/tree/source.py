@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from schemas.account import Account
-from schemas.check import Check, CheckLine, counted, fail, ok
+from schemas.check import Check, CheckLine, fail, ok
 from schemas.errors import (
     ConfigError,
     EncodingError,
@@ -29,6 +29,7 @@ from schemas.errors import (
     UnreadableError,
 )
 from schemas.span import NamedFiles, Span
+from schemas.units import counted
 from transforms.formats import by_name
 from transforms.formats.base import ReadResult
 from transforms.sources.base import (

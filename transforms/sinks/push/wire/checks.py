@@ -6,7 +6,8 @@ from email.utils import parsedate_to_datetime
 
 from msgspec.structs import replace
 
-from schemas.check import CheckLine, counted, fail_of, ok, warn
+from schemas.check import CheckLine, fail_of, ok, warn
+from schemas.units import counted
 from transforms.sinks.push.model import ApplianceResponse
 from transforms.sinks.push.throttle.gate import BacklogLimits
 from transforms.sinks.push.wire.client import ApplianceClient
