@@ -124,7 +124,7 @@ def encode(item: RecordOrMembership) -> bytes:
 def carried_bytes(record: RecordOrMembership) -> bytes:
     """Return the bytes of a record in its reject: a datum, or JSON if Avro cannot hold it.
 
-    The JSON has the fields of the native format. It is ASCII and can therefore hold lone
+    The JSON has the fields of the jsonl format. It is ASCII and can therefore hold lone
     surrogates.
     """
     try:

@@ -32,7 +32,7 @@ WITH_EXAMPLES = [
     name for name, text in ALL_PAGES.items() if name != "README.md" and any(examples(text))
 ]
 STREAM_PAGES = (
-    *("command-streams", "lister-stream", "retriever-stream", "authorizer-stream", "command"),
+    *("command-streams", "lister-stream", "retriever-stream", "authorizer-stream", "adaptor"),
 )
 DTDS = {"gsafeed-5": "gsa-feed", "gsafeed-7": "gsa-feed", "xmlgroups": "gsa-groups"}
 COMMANDS = {
@@ -183,7 +183,7 @@ def test_each_attribute_of_a_dtd_is_on_the_page_of_its_format() -> None:
 
 
 def test_each_key_of_a_file_of_programs_is_in_a_table() -> None:
-    rows = table_rows("command")
+    rows = table_rows("adaptor")
     assert sorted(key for key in YAML_KEYS if f"`{key}`" not in rows) == []
 
 

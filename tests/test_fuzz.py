@@ -32,7 +32,7 @@ DOCUMENTS = [(name, path) for name, target in TARGETS.items() for path in corpus
 
 USUAL = ReadOptions()
 
-BROKEN = TARGETS["native"]._replace(reader="broken")
+BROKEN = TARGETS["jsonl"]._replace(reader="broken")
 
 
 def cases(target: Target, seed: str) -> Iterator[bytes]:
@@ -65,9 +65,9 @@ def test_the_corpus_is_small() -> None:
 
 
 def test_a_seed_has_the_same_bounded_cases_each_time() -> None:
-    first, second = (list(islice(cases(TARGETS["native"], "7"), 300)) for _ in range(2))
+    first, second = (list(islice(cases(TARGETS["jsonl"], "7"), 300)) for _ in range(2))
     assert first == second
-    assert first != list(islice(cases(TARGETS["native"], "8"), 300))
+    assert first != list(islice(cases(TARGETS["jsonl"], "8"), 300))
     mutator = Mutator([b"a" * 20_000], [b"word" * 5_000], random=Random(1))
     assert max(map(len, islice(mutator.cases(), 200))) == 24 << 10
 

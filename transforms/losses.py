@@ -23,7 +23,7 @@ from schemas.record import Crawl, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.adapt import Target, adapt, adapt_membership
-from transforms.formats import NATIVE, Format, WriteOptions, find_format, write_all
+from transforms.formats import JSONL, Format, WriteOptions, find_format, write_all
 from transforms.formats.base import Outcome
 from transforms.normalize import normalize
 
@@ -42,7 +42,7 @@ def samples() -> Mapping[str, RecordOrMembership]:
     with files("transforms").joinpath("samples.jsonl").open("rb") as stream:
         return {
             record.provenance.source: replace(record, provenance=Provenance())
-            for record in _kept(NATIVE.read(stream))
+            for record in _kept(JSONL.read(stream))
         }
 
 

@@ -65,7 +65,7 @@ def _is_xml(source: Any) -> bool:
 
 
 def _is_stream(kind: Any) -> bool:
-    return kind.name == "command" or bool(getattr(kind, "is_command_stream", False))
+    return kind.name == "adaptor" or bool(getattr(kind, "is_command_stream", False))
 
 
 def _has_docids(source: Any) -> bool:

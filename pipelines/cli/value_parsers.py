@@ -227,13 +227,20 @@ def parse_mappings(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 
 def parse_from(text: str) -> str:
-    """Return the name of a source or a format."""
-    return parse_choice(text, _source_names())
+    """Return the name of a source or a format, the present one for a former one."""
+    from transforms.formats import find_format
+    from transforms.sources import find_source
+
+    kind = find_source(text) or find_format(text)
+    return kind.name if kind else parse_choice(text, _source_names())
 
 
 def parse_to(text: str) -> str:
-    """Return the name of a format that is written."""
-    return parse_choice(text, _target_names())
+    """Return the name of a format that is written, the present one for a former one."""
+    from transforms.formats import find_format
+
+    kind = find_format(text)
+    return parse_choice(kind.name if kind else text, _target_names())
 
 
 def _source_names() -> list[str]:

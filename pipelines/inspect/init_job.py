@@ -20,7 +20,7 @@ from schemas.errors import ConfigError, FeedferryError
 from schemas.feed import FeedHeader
 from schemas.record import Record
 from schemas.span import Span
-from transforms.formats import NATIVE, ReadOptions, all_formats, find_format
+from transforms.formats import JSONL, ReadOptions, all_formats, find_format
 from transforms.sinks.push.wire.address import RECVDATA_PATH
 from transforms.sources import (
     PROGRAMS,
@@ -138,7 +138,7 @@ def _look_at(name: str) -> InputSketch:
         described = PROGRAMS if is_programs else ROWS
         return InputSketch(type=described.name, path=name, note=f"{described.title}.".capitalize())
     with tempfile.TemporaryDirectory() as folder:
-        options = ConvertOptions(inputs=(name,), output="-", to_format=NATIVE.name)
+        options = ConvertOptions(inputs=(name,), output="-", to_format=JSONL.name)
         spans = list_spans(options, stdin_copy=Path(folder, "stdin"))
         source = source_of(spans[0])
         if source in (TREE, SPOOLS):

@@ -23,7 +23,7 @@ from schemas.membership import Membership, MembershipAction
 from schemas.record import Action, Record
 from schemas.reject import Reject, defect_type, record_error, reject_record
 from schemas.span import Span
-from transforms.formats import NATIVE, ReadOptions, ReadResult, WriteOptions
+from transforms.formats import JSONL, ReadOptions, ReadResult, WriteOptions
 from transforms.group_references import GroupCount, Groups
 from transforms.inspect import OTHERS, CodeCount, FeedCount, InputCounts, count
 from transforms.sources import SpanRequest, find_source, read_span
@@ -39,7 +39,7 @@ _FINDINGS_EXIT_CODE = 1
 _LABEL_CHARS = 11
 
 _log = logging.getLogger(__name__)
-_native = NATIVE.make_encoder(WriteOptions())
+_jsonl = JSONL.make_encoder(WriteOptions())
 
 
 def run(words: Mapping[str, object]) -> int:
@@ -63,7 +63,7 @@ def run(words: Mapping[str, object]) -> int:
 
 def parse(words: Mapping[str, object]) -> tuple[ConvertOptions, int | None]:
     """Return the options, and the number of records to show in place of counts."""
-    options = convert_checks.parse({**words, "output": "-", "to_format": NATIVE.name})
+    options = convert_checks.parse({**words, "output": "-", "to_format": JSONL.name})
     source = find_source(options.from_format)
     if source is not None and not source.is_inspected:
         raise ConfigError(
@@ -129,7 +129,7 @@ def _as_line(result: ReadResult) -> bytes | Reject:
     if not isinstance(result, Record | Membership):
         return b""
     try:
-        return _native.encode(result)
+        return _jsonl.encode(result)
     except Exception as exc:
         return reject_record(result, record_error(exc), stage="write")
 

@@ -3,7 +3,7 @@
 A source and a target are unions by `type`: each type has the keys of the flags that fit it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Annotated, Any, Union
@@ -89,7 +89,7 @@ class JobKey:
 
     def fits(self, type_: str) -> bool:
         """Whether a type of source or target has this key."""
-        kinds = [kind for kind in _kinds(self.path.partition(".")[0]) if kind.name == type_]
+        kinds = _kinds(self.path.partition(".")[0], type_)
         fits = self.declared.flag.fits or (lambda _: True)
         return any(
             fits_section(self.declared.flag.section, kind) and fits(kind)
@@ -176,7 +176,8 @@ def job_type(parse: Parse) -> type[msgspec.Struct]:
 
 def _typed(name: str, type_: str, keys: Mapping[str, JobKey], parse: Parse) -> type[msgspec.Struct]:
     own = {path: key for path, key in keys.items() if path != "type" and key.fits(type_)}
-    return _struct(name, own, parse, tag=type_)
+    former = [former for kind in _kinds(name, type_) for former in kind.former_names]
+    return _struct(name, own, parse, tag=type_, namespace={"former_tags": tuple(former)})
 
 
 def _struct(
@@ -235,7 +236,8 @@ def _refuse_rules(value: object) -> None:
     raise ValueError("rules are not supported yet; expected a job without the key transform")
 
 
-def _kinds(section: str) -> Iterator[Any]:  # Any: a source or a format
-    if section == "source":
-        yield from SOURCES
-    yield from (one for one in all_formats() if section == "source" or one.encoder)
+def _kinds(section: str, name: str = "") -> list[Any]:  # Any: a source or a format
+    """Return the sources and formats of a section, or those with a name or former name."""
+    kinds: list[Any] = [*SOURCES] if section == "source" else []
+    kinds += [format_ for format_ in all_formats() if section == "source" or format_.encoder]
+    return [kind for kind in kinds if not name or name in (kind.name, *kind.former_names)]

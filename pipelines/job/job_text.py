@@ -8,7 +8,7 @@ import msgspec
 from pipelines.cli.push_options import ApplianceOptions
 from pipelines.job.job import Job
 from pipelines.job.job_keys import FEEDS, SECTIONS, TYPES, VERSION, JobKey, job_keys, job_type
-from transforms.sources.yaml_structs import Value, quote_text
+from transforms.sources.yaml_structs import Value, former_tags, quote_text
 
 _COMMENT_COLUMN = 48
 Schema = dict[str, object]
@@ -81,7 +81,9 @@ def _object_schema(type_: type[msgspec.Struct]) -> Schema:
         if field.required or ((key := _key_of(field.type)) is not None and key.is_required)
     ]
     if (tag := type_.__struct_config__.tag) is not None:
-        properties = {"type": {"const": tag}, **properties}
+        former = former_tags(type_)
+        named = {"enum": [tag, *former]} if former else {"const": tag}
+        properties = {"type": named, **properties}
         required = ["type", *required]
     schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, "required": required} if required else schema

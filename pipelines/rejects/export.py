@@ -29,7 +29,7 @@ from schemas.feed import FULL, INCREMENTAL
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.feed_elements import DECLARATION, FeedElement, FeedMarkup, find_elements
-from transforms.formats import NATIVE, Format, WriteOptions, find_format
+from transforms.formats import JSONL, Format, WriteOptions, find_format
 from transforms.sources import open_span, sniff_format
 from transforms.storage.atomic import write_json
 
@@ -110,7 +110,7 @@ class _ExportWriter:
         self._streams = streams
         self._feeds: dict[tuple[str, bytes, bytes], _FeedFile] = {}
         self._appended: dict[str, tuple[IO[bytes], ExportedFile]] = {}
-        self._native = NATIVE.make_encoder(WriteOptions())
+        self._jsonl = JSONL.make_encoder(WriteOptions())
         self.line_heads: dict[str, tuple[Format, bytes]] = {}
         self.files: list[ExportedFile] = []
         self.numbers: set[int] = set()
@@ -143,7 +143,7 @@ class _ExportWriter:
             provenance = record.provenance
             if provenance.feedtype == FULL:
                 record = replace(record, provenance=replace(provenance, feedtype=INCREMENTAL))
-            data = self._native.frame([self._native.encode(record)])
+            data = self._jsonl.frame([self._jsonl.encode(record)])
             self._append("records.jsonl", b"", data, found.number)
         elif not reject.data:
             self.without_bytes += 1

@@ -118,7 +118,7 @@ def _answers(_name: str, path: Path) -> None:
 _MAKERS: dict[str, Callable[[str, Path], None]] = {
     "gsa-feed": _documents,
     "thunderstone": _documents,
-    "native": _documents,
+    "jsonl": _documents,
     "avro": _documents,
     "gsa-groups": _memberships,
     "groups-csv": _rows,

@@ -23,7 +23,7 @@ COMMANDS = (
     "--help",
     "formats",
     "inspect feed.xml",
-    "plan feed.xml --to native",
+    "plan feed.xml --to jsonl",
     "plan job.yaml",
     "push out --to http://gsa.example.com:19900 --dry-run",
 )

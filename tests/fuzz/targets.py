@@ -119,7 +119,7 @@ TARGETS = {
             "authorizer-stream", "authorizer_stream/*", _COMMANDS, _STREAM_OPTIONS, is_loose=True
         ),
         Target("avro", "*/[ac]*.jsonl", _AVRO, _OPTIONS, results_per_byte=1100, is_placed=False),
-        Target("native", "*/[ac]*.jsonl", _JSON, _OPTIONS),
+        Target("jsonl", "*/[ac]*.jsonl", _JSON, _OPTIONS),
     )
 }
 assert TARGETS.keys() == {format_.name for format_ in FORMATS}
@@ -146,8 +146,8 @@ def _small(pattern: str) -> Iterator[Path]:
 
 
 def _container(lines: bytes) -> bytes:
-    """The records or memberships of native lines, in a container."""
-    results = list(by_name("native").read(io.BytesIO(lines)))
+    """The records or memberships of jsonl lines, in a container."""
+    results = list(by_name("jsonl").read(io.BytesIO(lines)))
     groups = [result for result in results if isinstance(result, Membership)]
     records = [result for result in results if isinstance(result, Record)]
     encoder = by_name("avro").make_encoder(WriteOptions(memberships=bool(groups)))

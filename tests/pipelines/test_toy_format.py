@@ -82,7 +82,7 @@ def test_the_format_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert line in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["avro", "native"])
+@pytest.mark.parametrize("name", ["avro", "jsonl"])
 def test_documents_of_the_format_pass_through_another_format(tmp_path: Path, name: str) -> None:
     source, other, again = tmp_path / "in.txt", tmp_path / "other", tmp_path / "again"
     source.write_bytes(DOCUMENTS)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 INSTANTS = 30
 AT_ONCE = 3
-WORDS = ("--to", "native", "--span-bytes", "100KB")
+WORDS = ("--to", "jsonl", "--span-bytes", "100KB")
 IN_TWO = (*WORDS, "--jobs", "2", "--progress", "none")
 HARD_OF_HEARING = """\
 import time

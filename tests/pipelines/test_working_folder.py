@@ -34,21 +34,21 @@ with open({path!r}, "a") as executed:
 os._exit(99)
 """
 MAPPING = "connection: sqlite:///people.db\ntable: people\nurl: https://p.example.com/{id}\n"
-TO_NATIVE = ("--to", "native", "--progress", "none")
+TO_JSONL = ("--to", "jsonl", "--progress", "none")
 VERBS = {
     "formats": ("formats",),
     "help": ("convert", "--help"),
     "inspect": ("inspect", "feed.xml"),
-    "plan": ("plan", "tree", "--to", "native", "--base-url", "https://docs.example.com/"),
+    "plan": ("plan", "tree", "--to", "jsonl", "--base-url", "https://docs.example.com/"),
     "init": ("init", "--from", "database", "sqlite:///people.db"),
-    "convert": ("convert", "feed.xml", "-o", "out", *TO_NATIVE),
-    "convert in two": ("convert", "feed.xml", "-o", "out", *TO_NATIVE, "--jobs", "2"),
+    "convert": ("convert", "feed.xml", "-o", "out", *TO_JSONL),
+    "convert in two": ("convert", "feed.xml", "-o", "out", *TO_JSONL, "--jobs", "2"),
     "convert in two of Beam's": (
-        *("convert", "feed.xml", "-o", "out", *TO_NATIVE, "--jobs", "2"),
+        *("convert", "feed.xml", "-o", "out", *TO_JSONL, "--jobs", "2"),
         *("--runner", "FnApiRunner"),
     ),
     "convert a database": (
-        *("convert", "people.yaml", "--from", "database", "-o", "out", *TO_NATIVE),
+        *("convert", "people.yaml", "--from", "database", "-o", "out", *TO_JSONL),
     ),
 }
 
@@ -118,7 +118,7 @@ def test_pushing_and_serving_execute_no_module_of_the_working_folder(folder: Pat
         runs = [
             feedferry(folder, *pushed, "--dry-run"),
             feedferry(folder, *pushed),
-            feedferry(folder, "convert", "--from", "spool", "spool", "-o", "out", *TO_NATIVE),
+            feedferry(folder, "convert", "--from", "spool", "spool", "-o", "out", *TO_JSONL),
         ]
 
     assert ([run.returncode for run in runs], executed(folder)) == ([0, 0, 0], []), runs

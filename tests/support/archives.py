@@ -1,4 +1,4 @@
-"""Small archives: feeds, Items and native lines of numbered documents, to be put into files."""
+"""Small archives: feeds, Items and jsonl lines of numbered documents, to be put into files."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def thunderstone(*urls: str) -> bytes:
     return f"<ThunderstoneReplication>{''.join(added)}</ThunderstoneReplication>\n".encode()
 
 
-def native(*urls: str) -> bytes:
+def jsonl(*urls: str) -> bytes:
     """A line that deletes each url."""
     return "".join(f'{{"action":"DELETE","url":"{url}"}}\n' for url in urls).encode()
 

@@ -13,7 +13,7 @@ import pytest
 
 from schemas import avro
 from schemas.record import Action, Record
-from support.archives import HOST, document, gsa_feed, native, thunderstone
+from support.archives import HOST, document, gsa_feed, jsonl, thunderstone
 from transforms.formats import WriteOptions, by_name
 
 MARK = "defective"
@@ -129,10 +129,10 @@ FAULTS = {
         _container(),
         avro.encode(_record(URLS[1])),
     ),
-    "native": Fault(
+    "jsonl": Fault(
         "transforms.formats.canonical.jsonl._parse_line",
         lambda line, *more: MARK.encode() in line.text,
-        native(*URLS),
-        native(URLS[1]),
+        jsonl(*URLS),
+        jsonl(URLS[1]),
     ),
 }

@@ -16,7 +16,7 @@ from transforms.formats import FORMATS, by_name
 
 TARGETS = [
     Target(format="avro"),
-    Target(format="native"),
+    Target(format="jsonl"),
     Target(format="thunderstone"),
     Target(format="thunderstone", wide_deletes=True, named_fields=(("author", "Author"),)),
     Target(format="gsa-feed", datasource="docs", feedtype="incremental"),
@@ -70,7 +70,7 @@ def test_an_unknown_format_is_refused() -> None:
 
     assert str(caught.value) == (
         "'csv'; expected one of gsa-feed, thunderstone, lister-stream, retriever-stream,"
-        " authorizer-stream, gsa-groups, groups-csv, avro, native"
+        " authorizer-stream, gsa-groups, groups-csv, avro, jsonl"
     )
 
 
@@ -127,7 +127,7 @@ def test_a_hint_that_states_its_default_is_no_loss(crawl: Crawl, target: Target)
 def test_every_format_of_documents_has_a_target_here() -> None:
     tested = {target.format for target in (*OF_CONTENT, *OF_URLS)}
     written = {format_.name for format_ in FORMATS if format_.encoder}
-    assert written - tested == {"avro", "native", "gsa-groups", "authorizer-stream"}
+    assert written - tested == {"avro", "jsonl", "gsa-groups", "authorizer-stream"}
 
 
 @pytest.mark.parametrize("target", OF_CONTENT, ids=name)

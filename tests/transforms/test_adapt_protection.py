@@ -143,7 +143,7 @@ def of_retriever_stream(text: bytes) -> Protection:
     )
 
 
-def of_native(text: bytes) -> Protection:
+def of_jsonl(text: bytes) -> Protection:
     return _of_plain(json.loads(text))
 
 
@@ -273,7 +273,7 @@ WAYS = {
     "authorizer-stream": Way(Target(format="authorizer-stream"), of_what_has_no_protection),
     "retriever-stream": Way(Target(format="retriever-stream"), of_retriever_stream),
     "avro": Way(Target(format="avro"), of_avro),
-    "native": Way(Target(format="native"), of_native),
+    "jsonl": Way(Target(format="jsonl"), of_jsonl),
     "gsa-groups": Way(Target(format="gsa-groups"), of_what_has_no_protection),
 }
 

@@ -364,7 +364,7 @@ def encoder_named(name: str) -> Encoder:
     return by_name(name).make_encoder(WriteOptions(feed=FULL))
 
 
-@pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", "avro", "native"])
+@pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", "avro", "jsonl"])
 @settings(max_examples=25)
 @given(
     st.lists(st.sampled_from((0, 1, 63, 64, 500, 8200)), min_size=1, max_size=8),
@@ -384,7 +384,7 @@ def test_chunks_of_any_format_are_in_bounds_and_read_as_their_records(
     ] == [b"w" * length for length in lengths]
 
 
-@pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", "native"])
+@pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", "jsonl"])
 def test_a_chunk_of_all_records_is_the_document_of_all_records(name: str) -> None:
     records = documents([0, 300_000, 5, 200_000])
     stream = io.BytesIO()

@@ -26,7 +26,7 @@ from support.archives import (
     document,
     documents,
     gsa_feed,
-    native,
+    jsonl,
     put,
     thunderstone,
 )
@@ -55,7 +55,7 @@ def span_of(work: Path, text: bytes, *, format_: str = "gsa-feed", ordinal: int 
 
 
 def settings(
-    work: Path, *, to: str = "native", max_chunk_bytes: int = 1 << 20, **stated: Any
+    work: Path, *, to: str = "jsonl", max_chunk_bytes: int = 1 << 20, **stated: Any
 ) -> Settings:
     """Return settings that refuse no loss unless the test states some."""
     stated.setdefault("refused", frozenset())
@@ -253,7 +253,7 @@ def test_a_target_without_acls_refuses_a_protected_record_also_in_a_named_feed(
     assert (account.exit_code, account.written, names(work)) == (3, {}, [])
 
 
-@pytest.mark.parametrize("to", ["avro", "native"])
+@pytest.mark.parametrize("to", ["avro", "jsonl"])
 def test_content_for_an_archive_in_a_named_feed_is_encoded_as_stated(work: Path, to: str) -> None:
     stated = settings(work, to=to, datasource="wiki", content_encoding="base64")
     account = convert(span_of(work, gsa_feed(document(1))), stated)
@@ -441,7 +441,7 @@ def test_each_datasource_of_a_source_has_its_own_chunks(work: Path) -> None:
         f'{{"action":"DELETE","provenance":{{"datasource":"{name}"}},"url":"{HOST}/{name}"}}\n'
         for name in ("wiki", "people", "wiki")
     )
-    span = span_of(work, lines.encode(), format_="native")
+    span = span_of(work, lines.encode(), format_="jsonl")
     account = convert(span, settings(work, to="gsa-feed"))
 
     assert [chunk.datasource for chunk in account.chunks] == ["wiki", "people", "wiki"]
@@ -452,7 +452,7 @@ def test_each_datasource_of_a_source_has_its_own_chunks(work: Path) -> None:
 
 def test_a_deletion_by_pattern_is_expanded(work: Path) -> None:
     line = f'{{"action":"DELETE_PATTERN","url":"{HOST}/a/*"}}\n'
-    span = span_of(work, line.encode(), format_="native")
+    span = span_of(work, line.encode(), format_="jsonl")
     known = (f"{HOST}/a/1", f"{HOST}/b/1", f"{HOST}/a/2")
     account = convert(span, settings(work, to="gsa-feed", datasource="intranet", known_urls=known))
 
@@ -464,20 +464,20 @@ def test_a_deletion_by_pattern_is_expanded(work: Path) -> None:
 
 
 def test_a_record_that_the_target_does_not_need_is_filtered(work: Path) -> None:
-    span = span_of(work, b'{"action":"UPDATE_INDEX","url":""}\n', format_="native")
+    span = span_of(work, b'{"action":"UPDATE_INDEX","url":""}\n', format_="jsonl")
     account = convert(span, settings(work, to="thunderstone"))
 
     assert (account.filtered, account.filter_codes) == ({"UPDATE_INDEX": 1}, {"update-index": 1})
 
 
 def test_records_are_normalized(work: Path) -> None:
-    account = convert(span_of(work, native(f" {HOST}/a "), format_="native"), settings(work))
+    account = convert(span_of(work, jsonl(f" {HOST}/a "), format_="jsonl"), settings(work))
 
     assert account.chunks[0].first_url == f"{HOST}/a"
 
 
 def test_an_empty_source_has_an_account_and_no_other_file(work: Path) -> None:
-    account = convert(span_of(work, b"", format_="native"), settings(work))
+    account = convert(span_of(work, b"", format_="jsonl"), settings(work))
 
     assert (account, names(work)) == (Account(spans=1), ["00000-00000.0.json"])
 

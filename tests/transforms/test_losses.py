@@ -34,7 +34,7 @@ records.
 - **filtered**: the target does not need the record.
 
 The field or the code is in parentheses if it has another name. The last column has the formats
-whose files can hold the field or the kind of record; avro and native hold all of them. A tree, a
+whose files can hold the field or the kind of record; avro and jsonl hold all of them. A tree, a
 database or programs can have any field that their configuration states.
 """
 
@@ -135,7 +135,7 @@ def test_what_changes_the_default_is_named() -> None:
     )
 
 
-@pytest.mark.parametrize("target", ["avro", "native"])
+@pytest.mark.parametrize("target", ["avro", "jsonl"])
 def test_canonical_formats_lose_nothing(target: str) -> None:
     assert rows(None, target) == {}
 
@@ -143,7 +143,7 @@ def test_canonical_formats_lose_nothing(target: str) -> None:
 @pytest.mark.parametrize("name", [*WRITTEN, "groups-csv"])
 def test_a_format_loses_nothing_to_itself(name: str) -> None:
     """A content feed has no URLs to be crawled; the deletion of a whole host needs a flag."""
-    target = "native" if name == "groups-csv" else name
+    target = "jsonl" if name == "groups-csv" else name
     lost = {
         row.name for row in loss_table(name, TARGETS[target]) if row.effect is not Effect.FILTERED
     }

@@ -17,7 +17,7 @@ from schemas.notice import Loss
 from schemas.record import Action, Arrival, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from support.archives import BROKEN, HOST, documents, gsa_feed, native, put
+from support.archives import BROKEN, HOST, documents, gsa_feed, jsonl, put
 from support.fake_appliance import GSA, SUCCESS, Sent, chunk_of, replace_client
 from support.listings import stream
 from transforms.adapt import Target
@@ -47,11 +47,11 @@ def encoded(*elements: Span | Account | Chunk) -> list[bytes]:
 
 
 def test_a_long_file_is_cut_into_spans(tmp_path: Path) -> None:
-    source = put(tmp_path / "a", native(f"{HOST}/a", f"{HOST}/b"))
-    first = Span(source=source, format="native", length=58, signature=sign_path(source))
+    source = put(tmp_path / "a", jsonl(f"{HOST}/a", f"{HOST}/b"))
+    first = Span(source=source, format="jsonl", length=58, signature=sign_path(source))
     second = msgspec.structs.replace(first, ordinal=1, offset=58, length=None, line=2)
 
-    whole = Span(source=source, format="native")
+    whole = Span(source=source, format="jsonl")
     run([whole], CutFile(50), equal_to(encoded(first, second)))
 
 
@@ -66,7 +66,7 @@ def test_a_missing_file_or_one_of_another_format_stays_one_span(tmp_path: Path, 
 def test_spans_are_converted_and_a_stopped_one_does_not_end_the_pipeline(tmp_path: Path) -> None:
     settings = Settings(
         folder=str(tmp_path),
-        target=Target(format="native"),
+        target=Target(format="jsonl"),
         reading=ReadOptions(),
         writing=WriteOptions(),
         max_chunk_bytes=1 << 20,
@@ -171,7 +171,7 @@ def test_programs_retrieve_the_documents_of_a_listing(tmp_path: Path) -> None:
     put(tmp_path / "good", answer("good"))
     script = f"cat {tmp_path}/$1"
     programs = Programs(lister=("true",), retriever=("sh", "-c", script, "sh"), retries=0)
-    span = Span(source="ids", path=str(tmp_path / "ids"), format="command")
+    span = Span(source="ids", path=str(tmp_path / "ids"), format="adaptor")
 
     with beam.Pipeline(runner=LocalRunner()) as pipeline:
         results = pipeline | beam.Create(encoded(span)) | ReadRecords(config=programs)

@@ -24,7 +24,7 @@ from transforms.formats.base import (
     deferred,
     write_all,
 )
-from transforms.formats.canonical.formats import AVRO, NATIVE
+from transforms.formats.canonical.formats import AVRO, JSONL
 from transforms.formats.command_stream.formats import (
     AUTHORIZER_STREAM,
     LISTER_STREAM,
@@ -40,8 +40,8 @@ __all__ = [
     "FORMATS",
     "GSA_FEED",
     "GSA_GROUPS",
+    "JSONL",
     "LISTER_STREAM",
-    "NATIVE",
     "RETRIEVER_STREAM",
     "THUNDERSTONE",
     "Docids",
@@ -78,10 +78,11 @@ FORMATS = (
     GSA_GROUPS,
     GROUPS_CSV,
     AVRO,
-    NATIVE,
+    JSONL,
 )
 
 _by_name: dict[str, Format] = {format_.name: format_ for format_ in FORMATS}
+_by_former_name = {name: format_ for format_ in FORMATS for name in format_.former_names}
 
 
 def all_formats() -> tuple[Format, ...]:
@@ -108,12 +109,12 @@ def registered(*formats: Format) -> Iterator[None]:
 
 def find_format(name: str | None) -> Format | None:
     """Return the format with a name, None for the name of a source or of no format."""
-    return None if name is None else _by_name.get(name)
+    return None if name is None else _by_name.get(name) or _by_former_name.get(name)
 
 
 def by_name(name: str) -> Format:
     """Return the format with a name; raise ConfigError if there is none."""
-    format_ = _by_name.get(name)
+    format_ = find_format(name)
     if format_ is None:
         known = ", ".join(_by_name)
         raise ConfigError(f"{name!r}; expected one of {known}{did_you_mean(name, _by_name)}")

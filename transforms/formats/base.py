@@ -199,6 +199,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
     read: Reader
 
+    former_names: tuple[str, ...] = ()
+    """Names of earlier releases, which commands, job files and stored runs may still have."""
+
     split: Splitter = _keep_whole
     """Without it, a file is one span."""
 

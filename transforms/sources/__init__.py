@@ -72,7 +72,7 @@ _by_span_format = {name: source for source in SOURCES for name in source.span_fo
 
 def find_source(name: str | None) -> Source[Any] | None:
     """Return the source with a name, None for the name of a format."""
-    return next((source for source in SOURCES if source.name == name), None)
+    return next((source for source in SOURCES if name in (source.name, *source.former_names)), None)
 
 
 def source_of(span: Span) -> Source[Any]:

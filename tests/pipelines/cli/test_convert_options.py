@@ -77,14 +77,14 @@ def test_each_option_is_parsed() -> None:
         (
             {"to_format": "gsa_fed"},
             "--to: 'gsa_fed'; expected one of gsa-feed, thunderstone, lister-stream,"
-            " retriever-stream, authorizer-stream, gsa-groups, avro, native; did you mean"
+            " retriever-stream, authorizer-stream, gsa-groups, avro, jsonl; did you mean"
             " 'gsa-feed'?",
         ),
         (
             {"from_format": "pdf"},
-            "--from: 'pdf'; expected one of files, database, spool, command, gsa-feed,"
+            "--from: 'pdf'; expected one of files, database, spool, adaptor, gsa-feed,"
             " thunderstone, lister-stream, retriever-stream, authorizer-stream, gsa-groups,"
-            " groups-csv, avro, native",
+            " groups-csv, avro, jsonl",
         ),
         (
             {"datasource": "my source"},
@@ -169,7 +169,7 @@ def test_a_rule_for_document_ids_is_checked_with_its_flag_named(
 @pytest.mark.parametrize(
     "words",
     [
-        *({"strict": True, "from_format": name} for name in (None, "lister-stream", "command")),
+        *({"strict": True, "from_format": name} for name in (None, "lister-stream", "adaptor")),
         *({"to_format": "gsa-groups", "feedtype": name} for name in ("full", "incremental")),
         {"state": "s", "feedtype": "full", "refresh": True},
         {"from_format": "files", "base_url": "smb://files.example.com/share/"},

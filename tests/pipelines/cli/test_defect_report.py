@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 def command(name: str, *more: str) -> list[str]:
     """Return the arguments that convert three records, the second of them defective."""
     put(Path("in"), FAULTS[name].document)
-    to = "avro" if "groups" in name else "native"
+    to = "avro" if "groups" in name else "jsonl"
     return ["in", "-o", "out", "--from", name, "--to", to, "--base-url", f"{HOST}/", *more]
 
 
@@ -52,8 +52,8 @@ def test_a_defect_of_a_reader_costs_one_record(
 def test_inspect_reports_a_defect_of_a_reader(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...]
 ) -> None:
-    put_in(monkeypatch, FAULTS["native"])
-    put(Path("in"), FAULTS["native"].document)
+    put_in(monkeypatch, FAULTS["jsonl"])
+    put(Path("in"), FAULTS["jsonl"].document)
 
     assert main(["inspect", "in", *flags]) == 1
     printed = capsys.readouterr()
@@ -107,5 +107,5 @@ def test_a_defect_in_cutting_leaves_a_file_whole(
 ) -> None:
     break_at(monkeypatch, "transforms.formats.xml.elements._pass_run", lambda *args, **more: True)
     put(Path("in.xml"), gsa_feed(*[document(number) for number in range(900)]))
-    assert convert("in.xml", "-o", "out", "--to", "native", "--span-bytes", "10000") == 0
+    assert convert("in.xml", "-o", "out", "--to", "jsonl", "--span-bytes", "10000") == 0
     assert "in.xml: read in one piece: a defect of feedferry: KeyError" in caplog.text

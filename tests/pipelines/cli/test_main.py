@@ -53,7 +53,7 @@ lister: ["{python}", list.py]
 retriever: ["{python}", get.py]
 """
 FETCH = (
-    *("convert", "programs.yaml", "--from", "command", "--to", "native", "-o", "out"),
+    *("convert", "programs.yaml", "--from", "adaptor", "--to", "jsonl", "-o", "out"),
     *("--base-url", "http://adaptor.example.com/doc/", "--progress", "none"),
 )
 CODECS = {"apache_beam", "fastavro", "lxml", "transforms.formats", "transforms.sources"}

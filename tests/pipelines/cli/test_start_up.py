@@ -38,7 +38,7 @@ pytestmark = pytest.mark.slow
     [
         (["formats"], {*NEVER, "lxml", "transforms.formats.gsa.feed"}),
         (["inspect", "feed.xml"], {*NEVER, *OTHER_FORMATS, *OTHER_SOURCES}),
-        (["plan", "feed.xml", "--to", "native"], {*NEVER, *OTHER_FORMATS, *OTHER_SOURCES}),
+        (["plan", "feed.xml", "--to", "jsonl"], {*NEVER, *OTHER_FORMATS, *OTHER_SOURCES}),
         (["plan", "job.yaml"], {*NEVER, *OTHER_FORMATS, *OTHER_SOURCES}),
         (PUSH, {*NEVER, "transforms.sources", "transforms.formats.gsa.feed"}),
     ],

@@ -25,7 +25,7 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
 }
 HEADER = b"GSA Adaptor Data Version 1 [\n]\n"
 TO_GSA = ("-o", "out", "--to", "gsa-feed")
-TO_NATIVE = ("-o", "out", "--to", "native")
+TO_JSONL = ("-o", "out", "--to", "jsonl")
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
@@ -65,7 +65,7 @@ def test_a_torn_file_is_read_as_far_as_it_goes_and_the_others_go_on(suffix: str)
     put(Path(f"in/1.xml.{suffix}"), torn(COMPRESSORS[suffix](text)))
     put(Path("in/2.xml"), gsa_feed(*documents(500, 501)))
 
-    assert convert("in", *TO_NATIVE) == 1
+    assert convert("in", *TO_JSONL) == 1
     (code, source, offset) = rejects()[-1]
     assert (code, source) == ("torn-compression", f"in/1.xml.{suffix}")
     assert report("out")["account"]["bytes_read"] == offset + len(gsa_feed(*documents(500, 501)))
@@ -79,7 +79,7 @@ def test_all_that_can_be_decompressed_of_a_torn_file_is_read(suffix: str) -> Non
     text = feed(1, 40)
     put(Path(f"1.xml.{suffix}"), COMPRESSORS[suffix](text)[:-1])
 
-    assert convert(f"1.xml.{suffix}", *TO_NATIVE) == 1
+    assert convert(f"1.xml.{suffix}", *TO_JSONL) == 1
     assert ("torn-compression", f"1.xml.{suffix}") in [one[:2] for one in rejects()]
 
 
@@ -88,7 +88,7 @@ def test_a_gz_file_whose_checksum_is_wrong_has_all_records_and_a_reject() -> Non
     packed[-8] ^= 1
     put(Path("1.xml.gz"), bytes(packed))
 
-    assert convert("1.xml.gz", *TO_NATIVE) == 1
+    assert convert("1.xml.gz", *TO_JSONL) == 1
     assert column("out", "records") == [{"ADD": 3}]
     assert [one[0] for one in rejects()] == ["torn-compression"]
 
@@ -107,7 +107,7 @@ def test_a_compressed_file_that_cannot_be_read_costs_itself(
     put(Path("1.xml.gz"), text)
     put(Path("2.xml"), gsa_feed(*documents(1, 1)))
 
-    assert convert("1.xml.gz", "2.xml", *TO_NATIVE, *flags) == 1
+    assert convert("1.xml.gz", "2.xml", *TO_JSONL, *flags) == 1
     assert rejects() == [("torn-compression", "1.xml.gz", 0)]
     assert column("out", "source") == ["2.xml"]
 
@@ -117,7 +117,7 @@ def test_the_only_input_that_cannot_be_read_stops_the_run(
 ) -> None:
     put(Path("1.xml.gz"), gzip.compress(gsa_feed(*documents(1, 1)))[:12])
 
-    assert refusal(capsys, "1.xml.gz", *TO_NATIVE) == (
+    assert refusal(capsys, "1.xml.gz", *TO_JSONL) == (
         4,
         "feedferry: 1.xml.gz: Compressed file ended before the end-of-stream marker was reached;"
         " expected a file that can be read\n",
@@ -144,7 +144,7 @@ def test_nothing_that_may_be_a_part_of_a_torn_file_is_used(format_: str, text: b
     put(Path("1.gz"), torn(gzip.compress(text)))
 
     args = ("1.gz", "--from", format_, "--base-url", "http://e.example.com/doc/")
-    assert convert(*args, *TO_NATIVE) == 1
+    assert convert(*args, *TO_JSONL) == 1
     assert rejects()[0][0] == "torn-compression"
     lines = [line for chunk in chunks("out") for line in chunk.splitlines()]
     urls = [line.split(b'"url":"')[1].split(b'"')[0] for line in lines]
@@ -160,7 +160,7 @@ def test_an_input_error_or_a_name_that_is_not_utf_8_costs_its_file() -> None:
     put(Path("in/2.xml"), gsa_feed(*documents(1, 1)))
     Path(os.fsdecode(b"in/3\xff.xml")).write_bytes(gsa_feed(*documents(2, 2)))
 
-    assert convert("in", *TO_NATIVE, "--from", "gsa-feed") == 1
+    assert convert("in", *TO_JSONL, "--from", "gsa-feed") == 1
     assert rejects() == [("unreadable", "in/1.xml", 0), ("file-name", "in/3\\udcff.xml", 0)]
 
 
@@ -170,11 +170,11 @@ def test_an_unknown_encoding_costs_its_file_and_names_it(
     put(Path("1.xml"), b'<?xml version="1.0" encoding="klingon"?><gsafeed/>')
     put(Path("2.xml"), gsa_feed(*documents(1, 1)))
 
-    assert convert("1.xml", "2.xml", *TO_NATIVE) == 1
+    assert convert("1.xml", "2.xml", *TO_JSONL) == 1
     assert rejects() == [("unknown-encoding", "1.xml", 0)]
     capsys.readouterr()
-    assert refusal(capsys, "1.xml", "-o", "other", "--to", "native", "--from", "gsa-feed")[0] == 1
-    assert refusal(capsys, "1.xml", "-o", "third", "--to", "native") == (
+    assert refusal(capsys, "1.xml", "-o", "other", "--to", "jsonl", "--from", "gsa-feed")[0] == 1
+    assert refusal(capsys, "1.xml", "-o", "third", "--to", "jsonl") == (
         4,
         "feedferry: 1.xml:1: encoding='klingon'; expected the name of an encoding, such as"
         " 'UTF-8'\n",
@@ -201,7 +201,7 @@ def test_a_torn_file_of_a_full_feed_stops_the_run() -> None:
     assert column("out", "feedtype") == ["full", "full"]
 
 
-@pytest.mark.parametrize("name", ["avro", "native"])
+@pytest.mark.parametrize("name", ["avro", "jsonl"])
 @pytest.mark.parametrize("size", [60, 30_000], ids=["unreadable", "torn"])
 def test_a_torn_archive_of_a_full_feed_stops_the_run(name: str, size: int) -> None:
     args = ("--to", name, "--max-chunk-records", "20")

@@ -11,7 +11,7 @@ from support.archives import document, documents, gsa_feed, put
 from support.runs import chunks, convert, report
 from support.spools import HandSpool
 
-TO_NATIVE = ("-o", "out", "--to", "native")
+TO_JSONL = ("-o", "out", "--to", "jsonl")
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
@@ -40,7 +40,7 @@ def test_utf_8_under_a_latin_declaration_is_a_notice_with_its_first_place(encodi
     text = declared(encoding, feed_of("Zürich, Genève"))
     source = put(Path("a.xml"), text)
 
-    assert convert(source, *TO_NATIVE) == 0
+    assert convert(source, *TO_JSONL) == 0
     first = notice()["first"]
     assert (notice()["count"], first["source"]) == (1, "a.xml")
     assert first["offset"] == text.index("ü".encode())
@@ -51,7 +51,7 @@ def test_positions_after_the_first_block_count_from_the_start() -> None:
     text = declared("ISO-8859-1", gsa_feed(*documents(1, 30_000), document(1, text="Zürich")))
     source = put(Path("a.xml"), text)
 
-    assert convert(source, *TO_NATIVE) == 0
+    assert convert(source, *TO_JSONL) == 0
     assert notice()["first"]["offset"] == text.index("ü".encode())
 
 
@@ -60,7 +60,7 @@ def test_latin_text_under_its_declaration_is_no_notice(text: str) -> None:
     encoded = declared("windows-1252", feed_of(text)).decode().encode("cp1252")
     source = put(Path("a.xml"), encoded)
 
-    assert convert(source, *TO_NATIVE) == 0
+    assert convert(source, *TO_JSONL) == 0
     assert notice() is None
 
 
@@ -70,12 +70,12 @@ def test_a_given_encoding_overrides_the_declaration() -> None:
     latin = put(Path("latin.xml"), feed_of("Zürich").decode().encode("cp1252"))
     HandSpool().feed(declared("ISO-8859-1", feed_of("Zürich")))
 
-    assert convert(right, wrong, *TO_NATIVE, "--encoding", "utf-8") == 0
+    assert convert(right, wrong, *TO_JSONL, "--encoding", "utf-8") == 0
     assert (len(set(contents())), notice()) == (1, None)
     expected = contents()[:1]
-    assert convert(latin, *TO_NATIVE, "--fresh", "--encoding", "windows-1252") == 0
+    assert convert(latin, *TO_JSONL, "--fresh", "--encoding", "windows-1252") == 0
     assert contents() == expected
-    assert convert("spool", *TO_NATIVE, "--fresh", "--encoding", "utf-8") == 0
+    assert convert("spool", *TO_JSONL, "--fresh", "--encoding", "utf-8") == 0
     assert (contents(), notice()) == (expected, None)
 
 
@@ -83,7 +83,7 @@ def test_a_large_feed_is_read_in_the_given_encoding() -> None:
     text = declared("ISO-8859-1", gsa_feed(*documents(1, 200, text="Zürich")))
     source = put(Path("a.xml"), text)
 
-    assert convert(source, *TO_NATIVE, "--encoding", "utf-8", "--span-bytes", "4KiB") == 0
+    assert convert(source, *TO_JSONL, "--encoding", "utf-8", "--span-bytes", "4KiB") == 0
     assert (len(contents()), notice()) == (200, None)
 
 
@@ -105,9 +105,9 @@ def test_a_large_feed_is_read_in_the_given_encoding() -> None:
 def test_groups_and_thunderstone_data_have_the_notice_as_well(name: str, text: str) -> None:
     source = put(Path(name), text.encode())
 
-    convert(source, *TO_NATIVE)
+    convert(source, *TO_JSONL)
     assert notice()["count"] == 1
-    convert(source, *TO_NATIVE, "--fresh", "--encoding", "utf-8")
+    convert(source, *TO_JSONL, "--fresh", "--encoding", "utf-8")
     assert "Zürich".encode() in chunks("out")[0]
 
 

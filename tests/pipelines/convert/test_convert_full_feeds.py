@@ -106,7 +106,7 @@ def test_an_empty_full_feed_stops_the_run_with_a_message(
         ),
         (
             {"a.jsonl": b"\n"},
-            ("a.jsonl", "--from", "native", *TO_GSA, *FULL_WIKI),
+            ("a.jsonl", "--from", "jsonl", *TO_GSA, *FULL_WIKI),
             [("wiki", "full")],
         ),
         (
@@ -203,7 +203,7 @@ def test_an_empty_full_feed_without_a_datasource_asks_for_one(
 ) -> None:
     source = put(Path("a.jsonl"), b"\n")
 
-    code, err = refusal(capsys, source, "--from", "native", *FULL, ALLOWED, *TO_GSA)
+    code, err = refusal(capsys, source, "--from", "jsonl", *FULL, ALLOWED, *TO_GSA)
     assert (code, "expected --datasource NAME" in err) == (2, True)
 
 

@@ -27,7 +27,7 @@ if docid in ("missing", "same"):
 else:
     sys.stdout.write("mime-type=text/plain\\ncontent\\nhello " + docid + sys.argv[2])
 """
-WORDS = ("--from", "command", "--to", "gsa-feed", "--datasource", "wiki", "--jobs", "3")
+WORDS = ("--from", "adaptor", "--to", "gsa-feed", "--datasource", "wiki", "--jobs", "3")
 BASE = ("--base-url", "http://adaptor.example.com/doc/")
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]

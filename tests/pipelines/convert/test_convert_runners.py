@@ -155,7 +155,7 @@ def test_a_worker_pool_writes_the_same_bytes_as_one_process(
 
 def test_a_worker_pool_in_another_folder_finds_the_inputs(flags: list[str], tmp_path: Path) -> None:
     put(tmp_path / "a.xml", gsa_feed(*documents(1, 2)))
-    run = portable(tmp_path, "a.xml", "-o", "out", "--to", "native", flags=flags)
+    run = portable(tmp_path, "a.xml", "-o", "out", "--to", "jsonl", flags=flags)
 
     assert run.returncode == 0, run.stdout
 

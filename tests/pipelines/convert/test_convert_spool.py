@@ -158,7 +158,7 @@ def test_feeds_of_all_doors_go_into_one_archive(spool: HandSpool) -> None:
     spool.groups(groups("staff"))
     spool.data(thunderstone(f"{HOST}/2"))
 
-    convert("spool", "-o", "out", "--to", "native")
+    convert("spool", "-o", "out", "--to", "jsonl")
 
     assert report("out")["account"]["written"] == {"ADD": 2, "MEMBERSHIP": 1}
 
@@ -170,7 +170,7 @@ def test_a_missing_file_of_a_superseded_feed_is_no_fault(spool: HandSpool) -> No
     os.unlink(spool.feed(gsa_feed(document(1))))
     spool.feed(gsa_feed(document(2)), feedtype="full")
 
-    assert convert("spool", "-o", "out", "--to", "native") == 0
+    assert convert("spool", "-o", "out", "--to", "jsonl") == 0
 
 
 def test_a_damaged_journal_ends_with_4_before_anything_is_touched(
@@ -178,7 +178,7 @@ def test_a_damaged_journal_ends_with_4_before_anything_is_touched(
 ) -> None:
     interleaved.tear(b"{}\n")
 
-    code = convert("spool", "-o", "out", "--to", "native", "--fresh")
+    code = convert("spool", "-o", "out", "--to", "jsonl", "--fresh")
 
     path = Path("spool", JOURNAL).absolute()
     assert (code, Path("out").exists(), capsys.readouterr().err) == (
@@ -219,7 +219,7 @@ def stopped(spool: HandSpool) -> str:
     path = Path(spool.feed(gsa_feed(document(2))))
     text = path.read_bytes()
     path.write_bytes(text[:-1])
-    assert convert("spool", "-o", "out", "--to", "native", "-q") == 4
+    assert convert("spool", "-o", "out", "--to", "jsonl", "-q") == 4
     path.write_bytes(text)
     return "spool"
 
@@ -228,7 +228,7 @@ def test_a_resumed_run_reads_the_feeds_of_its_begin(spool: HandSpool) -> None:
     words = stopped(spool)
     spool.feed(gsa_feed(document(3)), feedtype="full")
 
-    convert(words, "-o", "out", "--to", "native")
+    convert(words, "-o", "out", "--to", "jsonl")
 
     assert column("out", "source") == ["spool#1", "spool#2"]
 
@@ -238,7 +238,7 @@ def test_a_run_is_not_resumed_with_another_spool(spool: HandSpool) -> None:
     put(Path("spool", JOURNAL), b"")
     HandSpool("spool").data(thunderstone(f"{HOST}/7"))
 
-    convert(words, "-o", "out", "--to", "native")
+    convert(words, "-o", "out", "--to", "jsonl")
 
     assert column("out", "last_url") == [f"{HOST}/7"]
 

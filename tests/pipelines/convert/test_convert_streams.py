@@ -66,7 +66,7 @@ def test_document_ids_without_a_base_url_are_sent_to_no_appliance(target: tuple[
 def test_a_listing_becomes_records_with_urls_by_rule(
     flags: tuple[str, ...], expected: list[str]
 ) -> None:
-    assert convert("ids.txt", *flags, "--to", "native", "-o", "out") == 0
+    assert convert("ids.txt", *flags, "--to", "jsonl", "-o", "out") == 0
     assert urls("out") == expected
 
 
@@ -94,14 +94,14 @@ def test_a_listing_that_cannot_be_read_stops_the_run(
     put(Path("gone.txt"), HEADER + b"id=a\nrepository-unavailable=db down\n")
     put(Path("long.txt"), HEADER + b"id=" + b"x" * 300_000)
 
-    code = convert(name, "--to", "native", *flags, "-o", "out")
+    code = convert(name, "--to", "jsonl", *flags, "-o", "out")
     assert (code, capsys.readouterr().err) == (4, f"feedferry: {message}\n")
 
 
 def test_repairs_are_notices_in_output_report_and_log(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    code = convert("wild.txt", "--to", "native", "-o", "out")
+    code = convert("wild.txt", "--to", "jsonl", "-o", "out")
 
     printed = [line for line in capsys.readouterr().out.splitlines() if "notice" in line]
     assert (code, printed) == (
@@ -127,8 +127,8 @@ def test_repairs_are_notices_in_output_report_and_log(
 
 
 def test_a_listing_in_several_spans_gives_the_same_records() -> None:
-    convert("ids.txt", "--to", "native", "-o", "whole")
-    convert("ids.txt", "--to", "native", "-o", "cut", "--span-bytes", "4")
+    convert("ids.txt", "--to", "jsonl", "-o", "whole")
+    convert("ids.txt", "--to", "jsonl", "-o", "cut", "--span-bytes", "4")
 
     assert (len(chunks("cut")), urls("cut")) == (3, urls("whole"))
 
@@ -159,7 +159,7 @@ def test_missing_and_unchanged_documents_are_counted(
 ) -> None:
     put(Path("a.stream"), HEADER + b"id=http://a.example.com/\n" + command + b"\n")
 
-    assert convert("a.stream", "--to", "native", *flags, "-o", "out") == 0
+    assert convert("a.stream", "--to", "jsonl", *flags, "-o", "out") == 0
     assert report("out")["account"]["filter_codes"] == filtered
     assert [record["action"] for record in records("out")] == actions
 
@@ -182,8 +182,8 @@ def test_groups_in_several_chunks_are_a_full_feed_and_incremental_ones() -> None
 def test_groups_go_through_avro_and_native_and_come_back() -> None:
     convert("groups.csv", "--to", "gsa-groups", "-o", "first")
     convert("first/chunks", "--to", "avro", "-o", "avro")
-    convert("avro/chunks", "--to", "native", "-o", "native")
-    convert("native/chunks", "--to", "gsa-groups", "-o", "last")
+    convert("avro/chunks", "--to", "jsonl", "-o", "jsonl")
+    convert("jsonl/chunks", "--to", "gsa-groups", "-o", "last")
 
     assert chunks("last") == chunks("first")
     assert (column("last", "datasource"), column("last", "feedtype")) == ([None], ["incremental"])

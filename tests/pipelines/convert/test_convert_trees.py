@@ -119,7 +119,7 @@ def test_archives_are_left_out_or_opened(tree: Path) -> None:
 
 def test_a_folder_of_feeds_is_still_read_as_feeds(here: Path) -> None:
     put(here / "feeds/a.xml", gsa_feed('<record url="http://a.example.com/" action="delete"/>'))
-    assert convert("feeds", "--to", "native", "-o", "out") == 0
+    assert convert("feeds", "--to", "jsonl", "-o", "out") == 0
     assert column("out", "records") == [{"DELETE": 1}]
 
 

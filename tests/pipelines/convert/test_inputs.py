@@ -10,7 +10,7 @@ from pipelines.cli.convert_options import ConvertOptions
 from pipelines.convert.inputs import group_spans, list_spans
 from schemas.errors import ConfigError
 from schemas.span import FileSignature, Span, UnreadableFile
-from support.archives import HOST, document, gsa_feed, native, put, thunderstone
+from support.archives import HOST, document, gsa_feed, jsonl, put, thunderstone
 from support.spools import HandSpool
 
 FEED = gsa_feed(document(1))
@@ -32,7 +32,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def spans(*inputs: str, from_format: str | None = "gsa-feed") -> list[Span]:
     options = ConvertOptions(
-        inputs=inputs, output="out", to_format="native", from_format=from_format
+        inputs=inputs, output="out", to_format="jsonl", from_format=from_format
     )
     return list_spans(options, stdin_copy=Path("spool"))
 
@@ -110,7 +110,7 @@ def test_a_name_that_is_not_utf_8_is_a_rejected_span(name: str) -> None:
     [
         (FEED, None, "gsa-feed"),
         (thunderstone(f"{HOST}/a"), None, "thunderstone"),
-        (native(f"{HOST}/a"), None, "native"),
+        (jsonl(f"{HOST}/a"), None, "jsonl"),
         (b"%PDF-1.4", "avro", "avro"),
     ],
 )
@@ -170,9 +170,9 @@ def test_a_span_of_several_files_is_named_after_the_first_and_last() -> None:
 
 def test_a_folder_with_a_journal_and_feeds_is_a_spool(here: Path) -> None:
     HandSpool("spool").feed(FEED)
-    put(Path("other/deliveries.jsonl"), native(HOST))
+    put(Path("other/deliveries.jsonl"), jsonl(HOST))
 
     [span] = spans("spool/", from_format=None)
     assert span == Span(source="spool", path=f"{here}/spool", format="spool")
     assert [span.source for span in spans("spool/feeds")] == ["spool/feeds/000001.xml"]
-    assert [span.format for span in spans("other", from_format=None)] == ["native"]
+    assert [span.format for span in spans("other", from_format=None)] == ["jsonl"]

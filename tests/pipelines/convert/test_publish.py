@@ -35,7 +35,7 @@ def work(here: Path) -> Path:
     return folder
 
 
-def settings(work: Path, *, to: str = "native") -> Settings:
+def settings(work: Path, *, to: str = "jsonl") -> Settings:
     return Settings(
         folder=str(work),
         target=Target(format=to),
@@ -84,7 +84,7 @@ def text_of(feedtype: str) -> bytes:
     return f"{HEAD}<feedtype>{feedtype}</feedtype>\n</header>\n{GROUP}".encode()
 
 
-def published(work: Path, *ones: Chunk, to: str = "native", **counted: Any) -> None:
+def published(work: Path, *ones: Chunk, to: str = "jsonl", **counted: Any) -> None:
     account = Account(chunks=list(ones), **counted)
     publish(account, settings(work, to=to), output=work.parents[1], spans=SPANS)
 

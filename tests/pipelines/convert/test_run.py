@@ -308,7 +308,7 @@ def test_standard_input_is_read_by_a_fresh_run_and_no_copy_is_left_of_another_fo
 ) -> None:
     with Path(put(Path("input"), text)).open() as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
-        code = convert("-", "-o", "out", "--to", "native", "--fresh")
+        code = convert("-", "-o", "out", "--to", "jsonl", "--fresh")
 
     assert (code, Path("out").exists()) == ended
 
@@ -375,7 +375,7 @@ def test_a_chunk_has_at_most_the_stated_number_of_records() -> None:
     assert column("out", "feedtype") == ["full", "incremental", "incremental"]
 
 
-@pytest.mark.parametrize("format_", ["gsa-feed", "thunderstone", "avro", "native"])
+@pytest.mark.parametrize("format_", ["gsa-feed", "thunderstone", "avro", "jsonl"])
 def test_chunks_of_all_files_are_numbered_and_have_at_most_the_stated_number_of_bytes(
     good: str, long: str, format_: str
 ) -> None:
@@ -384,7 +384,7 @@ def test_chunks_of_all_files_are_numbered_and_have_at_most_the_stated_number_of_
     sizes = [len(text) for text in chunks("out")]
     assert (max(sizes) > 60_000, max(sizes) <= 65_536) == (True, True)
     assert column("out", "ordinal")[:3] == [1, 2, 3]
-    if format_ == "native":
+    if format_ == "jsonl":
         urls = [json.loads(line)["url"] for line in b"".join(chunks("out")).splitlines()]
         assert urls == [f"{HOST}/{number}.txt" for number in (1, 2, *range(1, 81))]
 
@@ -434,7 +434,7 @@ def test_a_finished_run_is_not_overwritten(good: str, capsys: pytest.CaptureFixt
 def test_a_fresh_run_replaces_a_finished_one_and_keeps_other_files(good: str, feed: str) -> None:
     put(Path("out/notes.txt"), b"by hand")
     convert(feed, "-o", "out", "--to", "avro", "--fresh")
-    convert(good, "-o", "out", "--to", "native", "--fresh")
+    convert(good, "-o", "out", "--to", "jsonl", "--fresh")
 
     assert left("out") == [
         *("chunks/", "chunks/000001.jsonl", "manifest.jsonl", "notes.txt"),
@@ -445,12 +445,12 @@ def test_a_fresh_run_replaces_a_finished_one_and_keeps_other_files(good: str, fe
 @pytest.mark.parametrize("source", ["nowhere.xml", "out/chunks"])
 def test_a_fresh_run_that_cannot_begin_removes_nothing(good: str, source: str) -> None:
     convert(good, "-o", "out", "--to", "avro")
-    code = convert(source, "-o", "out", "--to", "native", "--fresh")
+    code = convert(source, "-o", "out", "--to", "jsonl", "--fresh")
 
     assert (code, "chunks/000001.avro" in left("out")) == (2, True)
 
 
-RESUMED = ("1.xml", "2.xml.gz", "-o", "out", "--to", "native", "--from", "gsa-feed")
+RESUMED = ("1.xml", "2.xml.gz", "-o", "out", "--to", "jsonl", "--from", "gsa-feed")
 
 
 @pytest.fixture

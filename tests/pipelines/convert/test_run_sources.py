@@ -29,7 +29,7 @@ def options(*inputs: str, **more: Any) -> ConvertOptions:  # the fields of Conve
     usual = ConvertOptions(
         inputs=inputs or ("docs",),
         output="out",
-        to_format="native",
+        to_format="jsonl",
         from_format="files",
         base_url="https://docs.example.com/",
     )
@@ -93,7 +93,7 @@ IN_TREE = "in the tree '{}/docs', whose files are documents; expected a place ou
     [
         (
             ("docs/a.txt",),
-            {"hidden": True, "from_format": "native"},
+            {"hidden": True, "from_format": "jsonl"},
             "--hidden: not for this source; expected a tree (--from files)",
         ),
         (

@@ -34,8 +34,8 @@ def test_flags_of_the_target_change_its_losses(capsys: pytest.CaptureFixture[str
     assert printed(capsys, *args).splitlines()[1:2] == [
         "extras  lost and counted  extras  stream/note="
     ]
-    assert printed(capsys, "--from", "gsa-groups", "--to", "native") == (
-        "gsa-groups to native: nothing is lost\n"
+    assert printed(capsys, "--from", "gsa-groups", "--to", "jsonl") == (
+        "gsa-groups to jsonl: nothing is lost\n"
     )
 
 

@@ -212,7 +212,7 @@ def test_programs_are_looked_up_and_not_started(tmp_path: Path) -> None:
         "environment: {TOKEN: '${env:DOCTOR_HAS_NO_SUCH_VARIABLE}'}\n"
     )
     (tmp_path / "list.sh").write_text("#!/bin/sh\n")
-    job = job_of(tmp_path, config, from_format="command")
+    job = job_of(tmp_path, config, from_format="adaptor")
     found = findings(job)
     assert found["ok retriever"][1].endswith("/sh")
     assert found["fail lister"][1:] == (

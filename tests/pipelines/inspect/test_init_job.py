@@ -60,7 +60,7 @@ def test_an_archive_of_feeds_has_its_format_and_the_appliance_its_url(inputs: Pa
         ("docs", "gsa-feed", "files", "docs"),
         ("archive/01-intranet.xml", "http://gsa.example.com:19900", "gsa-feed", None),
         ("archive/*.xml", "avro", "gsa-feed", None),
-        ("programs.yaml", "gsa-feed", "command", "programs"),
+        ("programs.yaml", "gsa-feed", "adaptor", "programs"),
         ("spool", "avro", "spool", None),
         ("2026", "gsa-feed", "files", "_2026"),
         ("sqlite:///people.db", "gsa-feed", "database", "people"),
@@ -87,7 +87,7 @@ def test_a_draft_of_a_database_has_a_mapping_next_to_it(inputs: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("source", "read"), [("docs", 1), ("archive", 57)])
 def test_a_draft_can_be_converted(inputs: Path, source: str, read: int) -> None:
-    job = init(source, "native")
+    job = init(source, "jsonl")
     options = msgspec.structs.replace(job.convert, output="out", state=None)
     assert run(options) == 0
     assert sum(report("out")["account"]["read"].values()) == read
@@ -107,7 +107,7 @@ def test_a_draft_is_printed_without_output(
         (
             ("--source", "docs", "--target", "gsa"),
             "--target: 'gsa'; expected one of gsa-feed, thunderstone, lister-stream,"
-            " retriever-stream, authorizer-stream, gsa-groups, avro, native, or the URL of an"
+            " retriever-stream, authorizer-stream, gsa-groups, avro, jsonl, or the URL of an"
             " appliance",
         ),
         (

@@ -46,7 +46,7 @@ def test_a_mapping_can_be_used_as_it_is(
 ) -> None:
     main(["init", "sqlite:///people.db"])
     put(here / "people.yaml", capsys.readouterr().out.encode())
-    args = ("--from", "database", "--mapping", "people.yaml", "--to", "native")
+    args = ("--from", "database", "--mapping", "people.yaml", "--to", "jsonl")
     assert convert(*args, "-o", "out", "-q") == 0
     assert report("out")["account"]["written"] == {"ADD": 2}
 

@@ -76,7 +76,7 @@ def test_the_flags_are_those_of_convert() -> None:
     options = ConvertOptions(
         inputs=("a.txt", "-"),
         output="-",
-        to_format="native",
+        to_format="jsonl",
         from_format="lister-stream",
         report_format=ReportFormat.JSON,
         strict=True,
@@ -85,8 +85,8 @@ def test_the_flags_are_those_of_convert() -> None:
     assert parse({"inputs": ("a.xml",), "head": None})[1] is None
     assert refusal(inputs=()) == "INPUT: none given; expected files, folders, globs, URLs or -"
     assert refusal(from_format="avr").endswith("did you mean 'avro'?")
-    assert refusal(from_format="command") == (
-        "--from command: not for inspect, which starts no program; expected a format of files"
+    assert refusal(from_format="adaptor") == (
+        "--from adaptor: not for inspect, which starts no program; expected a format of files"
     )
 
 

@@ -49,7 +49,7 @@ def check(text: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
             "{here}/jobs/people.yaml:1:8: table: 7; expected a text in quotes\n",
         ),
         (
-            "{type: command, path: programs.yaml}",
+            "{type: adaptor, path: programs.yaml}",
             "{here}/jobs/programs.yaml:2:14: environment: API_TOKEN: a password in"
             " plain text; expected ${env:NAME} or ${file:PATH} instead\n",
         ),
@@ -63,7 +63,7 @@ def test_the_settings_of_a_source_are_checked(
         b"table: 7\nurl: https://h.example.com/{id}\nconnection: sqlite:///people.db\n",
     )
     put(Path("jobs/programs.yaml"), b"lister: [./list.sh]\nenvironment: {API_TOKEN: hunter2}\n")
-    text = f"{HEAD}source: {source}\ntarget: {{type: native}}\nkeep: 14 runs\n"
+    text = f"{HEAD}source: {source}\ntarget: {{type: jsonl}}\nkeep: 14 runs\n"
     expected = output.replace("{here}", str(here))
     assert check(text, capsys) == (0 if "no errors" in output else 2, expected)
 
@@ -73,7 +73,7 @@ def test_a_variable_for_no_key_is_refused(
 ) -> None:
     monkeypatch.setenv("FEEDFERRY_CHUNK_MAX_BITES", "1")
     monkeypatch.setenv("FEEDFERRY_SFTP_PASSWORD", "hunter2")
-    assert check(TREE + "target: {type: native}", capsys) == (
+    assert check(TREE + "target: {type: jsonl}", capsys) == (
         2,
         "FEEDFERRY_CHUNK_MAX_BITES: no key of a job file; expected the name of a key; did you mean"
         " 'FEEDFERRY_CHUNK_MAX_BYTES'?\n",
@@ -83,7 +83,7 @@ def test_a_variable_for_no_key_is_refused(
 @pytest.mark.slow
 def test_an_error_of_a_run_names_the_key(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put(here / "docs/a.txt", b"a")
-    put(here / "job.yaml", f"{TREE}target: {{type: native}}\nruns: docs".encode())
+    put(here / "job.yaml", f"{TREE}target: {{type: jsonl}}\nruns: docs".encode())
     assert main(["run", "job.yaml", "-q"]) == 2
     assert "in the tree" in capsys.readouterr().err
 
@@ -106,7 +106,7 @@ def test_the_secret_of_an_input_is_sent_and_nowhere_stored(
     with remotes.web_server(here, answer) as server:
         url = f"{server.root}/feed.xml?token=${{env:FEED_TOKEN}}"
         source = f"source: {{type: gsa-feed, path: '{url}'}}\n"
-        put(here / "job.yaml", f"{HEAD}{source}target: {{type: native}}\n".encode())
+        put(here / "job.yaml", f"{HEAD}{source}target: {{type: jsonl}}\n".encode())
         code = main(["run", "job.yaml", "-vv"])
     assert (code == 0) == (status == 200)
     assert any("?token=hunter2" in asked for asked in server.asked)

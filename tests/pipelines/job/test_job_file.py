@@ -139,9 +139,9 @@ push: {timeout: {connect: 10}}
         "job.yaml:1:10: version: 2; expected 1",
         "job.yaml:2:6: job: '../x'; expected the name of a folder: at most 100 characters, without"
         " / and without . or - at its beginning",
-        "job.yaml:3:16: source.type: 'gsa-fed'; expected one of files, database, spool, command,"
+        "job.yaml:3:16: source.type: 'gsa-fed'; expected one of files, database, spool, adaptor,"
         " gsa-feed, thunderstone, lister-stream, retriever-stream, authorizer-stream, gsa-groups,"
-        " groups-csv, avro, native, feeds; did you mean 'gsa-feed'?",
+        " groups-csv, avro, jsonl, feeds; did you mean 'gsa-feed'?",
         "job.yaml:3:31: source.path: 7; expected a list: [INPUT]",
         "job.yaml:3:34: source: 'include'; not for type: gsa-feed, but for files; expected one of"
         " type, path, encoding, zone, span_bytes, max_content_bytes",

@@ -126,7 +126,7 @@ printf 'GSA Adaptor Data Version 1 [\\n]\\nid=a\\n'
 LISTED = f"""\
 version: 1
 job: people
-source: {{type: command, path: programs.yaml, base_url: {HOST!r}}}
+source: {{type: adaptor, path: programs.yaml, base_url: {HOST!r}}}
 target: {{type: gsa-feed, datasource: web, feedtype: metadata-and-url, url: URL}}
 """
 

@@ -145,7 +145,7 @@ def flags(target: str, source: str) -> list[str]:
 
 def readable(names: Iterable[Path], source: str, command: Run) -> list[str]:
     """Return the files that end no run: those that are in their format at all."""
-    words = flags("native", source)
+    words = flags("jsonl", source)
     return [str(name) for name in names if command("plan", str(name), *words).code < 2]
 
 
@@ -212,7 +212,7 @@ def test_a_plan_of_programs_calls_them_as_a_run_does(here: Path, compare: Run) -
     text = f'lister: ["{python}", list.py]\nretriever: ["{python}", get.py]\nretries: 0\n'
     put(here / "programs.yaml", text.encode())
     base = ("--base-url", "http://adaptor.example.com/", "--jobs", "2")
-    account = compare("programs.yaml", "--from", "command", *TO, *base).values["account"]
+    account = compare("programs.yaml", "--from", "adaptor", *TO, *base).values["account"]
     assert (account["written"], account["rejected"], account["filtered"]) == (
         {"ADD": 2},
         {"ADD": 1},
@@ -323,7 +323,7 @@ def test_a_plan_of_a_job_is_the_account_of_its_run(tree: Path, here: Path, comma
 
 def test_a_sample_is_spread_over_the_input_and_estimates_the_whole(command: Run) -> None:
     feed_files(40)
-    words = ("feeds", "--to", "native")
+    words = ("feeds", "--to", "jsonl")
     whole = command("plan", *words).values
     sample = command("plan", *words, "--sample", "25%").values
     assert (sample["is_estimate"], sample["converted_parts"], sample["parts"]) == (True, 11, 40)
@@ -337,7 +337,7 @@ def test_a_sample_is_spread_over_the_input_and_estimates_the_whole(command: Run)
 def test_an_estimated_account_balances(here: Path, command: Run) -> None:
     for number in range(30):
         put(here / f"feeds/{number:02}.xml", gsa_feed(document(number), BROKEN, DELETED))
-    account = command("plan", "feeds", "--to", "native", "--sample", "40%").values["account"]
+    account = command("plan", "feeds", "--to", "jsonl", "--sample", "40%").values["account"]
     assert account["read"] == {"ADD": 30, "DELETE": 30, "UNKNOWN": 30}
     assert account["rejected"] == {"UNKNOWN": 30}
 

@@ -134,7 +134,7 @@ ENG = Membership(
 )
 
 
-@pytest.mark.parametrize("name", ["gsa-groups", "avro", "native"])
+@pytest.mark.parametrize("name", ["gsa-groups", "avro", "jsonl"])
 def test_a_group_stays_as_it_is_for_a_target_that_has_groups(name: str) -> None:
     assert adapt_membership(ENG, Target(format=name)) is ENG
 
@@ -144,7 +144,7 @@ def test_a_group_is_set_aside_for_any_other(name: str) -> None:
     assert adapt_membership(ENG, Target(format=name)) == Reject(
         code="membership",
         reason=f"a group with 1 member; expected a document, as {name} has no groups;"
-        " gsa-groups, avro, native take them",
+        " gsa-groups, avro, jsonl take them",
         stage="adapt",
         source="groups.xml",
         span=1,
@@ -179,7 +179,7 @@ IN_BASE64 = Content(b"cm9wZQ==", Encoding.BASE64)
         ("zlib", "gsa-feed", ZIPPED, ZIPPED),
         ("zlib", "avro", None, None),
         ("base64", "gsa-feed", Content(b"rope"), IN_BASE64),
-        ("base64", "native", Content(b"rope"), IN_BASE64),
+        ("base64", "jsonl", Content(b"rope"), IN_BASE64),
         ("base64", "gsa-feed", ZIPPED, ZIPPED),
     ],
 )

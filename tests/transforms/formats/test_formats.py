@@ -21,7 +21,7 @@ READABLE = sorted(
     and path.parent.name != "convert"
     and b'\n{"error":' not in b"\n" + path.with_suffix(".jsonl").read_bytes()
 )
-ARCHIVED = ["gsa-feed", "thunderstone", "avro", "native"]
+ARCHIVED = ["gsa-feed", "thunderstone", "avro", "jsonl"]
 """The formats that hold every kind of record."""
 
 STREAMS = ["lister-stream", "retriever-stream", "authorizer-stream"]
@@ -62,8 +62,8 @@ def test_the_format_of_what_is_written_is_found(name: str) -> None:
         (b"<!DOCTYPE gsafeed><!-- \xff --><gsafeed>", "gsa-feed"),
         (b"<ThunderstoneReplication >", "thunderstone"),
         (b"Obj\x01", "avro"),
-        (b'{"url":', "native"),
-        (b'\xef\xbb\xbf \r\n\t{"url":', "native"),
+        (b'{"url":', "jsonl"),
+        (b'\xef\xbb\xbf \r\n\t{"url":', "jsonl"),
         (b"", None),
         (b"Obj", None),
         (b"[", None),

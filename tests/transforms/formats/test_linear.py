@@ -214,7 +214,7 @@ def test_rows_over_and_over_take_linear_steps(steps: Steps, row: bytes, tail: by
 
 @pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
 def test_lines_over_and_over_take_linear_steps(steps: Steps, line: bytes) -> None:
-    check(growths(steps, "native", lambda size: line * (size // len(line))))
+    check(growths(steps, "jsonl", lambda size: line * (size // len(line))))
 
 
 @pytest.mark.parametrize("name", BLOCKS)

@@ -43,7 +43,7 @@ HEADS = {
     "thunderstone": (b"", b"<ThunderstoneReplication>", b"<ThunderstoneReplication><Item>"),
     "gsa-groups": (b"", b"<xmlgroups>", b"<xmlgroups><membership>"),
     "groups-csv": (b"", b"group,member,scope\n"),
-    "native": (b"", b'{"action":"ADD","url":"a"}\n'),
+    "jsonl": (b"", b'{"action":"ADD","url":"a"}\n'),
     "avro": (avro.AvroEncoder().prolog(),),
     **{
         name: tuple(b"GSA Adaptor Data Version 1 [%b]" % end for end in (b"\0", b"\n", b"**"))

@@ -16,7 +16,7 @@ from schemas.errors import ConfigError, SourceError
 from schemas.feed import Feed
 from schemas.record import Record
 from schemas.span import FileSignature, Span
-from support.archives import document, documents, gsa_feed, native, put, thunderstone
+from support.archives import document, documents, gsa_feed, jsonl, put, thunderstone
 from transforms.formats import ReadResult
 from transforms.sources import SpanRequest, read_span
 from transforms.sources.files import (
@@ -109,7 +109,7 @@ def test_a_span_is_a_byte_range_of_its_file(tmp_path: Path) -> None:
         ("feed.txt", gsa_feed(document(1)), "gsa-feed"),
         ("items.txt", thunderstone("http://www.example.com/"), "thunderstone"),
         ("records.txt", b"Obj\x01\x02", "avro"),
-        ("lines.txt", native("http://www.example.com/"), "native"),
+        ("lines.txt", jsonl("http://www.example.com/"), "jsonl"),
         ("a.xz", lzma.compress(gsa_feed(document(1))), "gsa-feed"),
         ("a.xml", b"<!--" + b" " * 60_000 + b"--><gsafeed>", "gsa-feed"),
     ],
@@ -125,7 +125,7 @@ def test_a_file_of_no_known_format_is_refused(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"INPUT: {source!r} looks like a PDF document; expected one of the formats gsa-feed, "
         "thunderstone, lister-stream, retriever-stream, authorizer-stream, gsa-groups, groups-csv, "
-        "avro, native; convert --from files takes any file as a document"
+        "avro, jsonl; convert --from files takes any file as a document"
     )
 
 
@@ -140,14 +140,14 @@ def test_compressed_files_have_a_known_extension(name: str, expected: bool) -> N
     assert is_compressed(name) is expected
 
 
-TWO = native("http://a.example.com/", "http://b.example.com/")
+TWO = jsonl("http://a.example.com/", "http://b.example.com/")
 
 
 @pytest.mark.parametrize(
     ("name", "text", "format_"),
     [
-        ("a", b"123456789", "native"),
-        ("a.gz", gzip.compress(TWO, mtime=0), "native"),
+        ("a", b"123456789", "jsonl"),
+        ("a.gz", gzip.compress(TWO, mtime=0), "jsonl"),
         ("people.yaml", b"connection: sqlite:///people.db", "database"),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_long_file_is_cut_between_its_records(tmp_path: Path) -> None:
     whole = Span(
         source="spool#1",
         path=path,
-        format="native",
+        format="jsonl",
         source_ordinal=3,
         feed=Feed(datasource="crm", feedtype="full"),
     )

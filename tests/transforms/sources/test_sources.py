@@ -28,8 +28,8 @@ def put(path: Path, content: bytes) -> Path:
     return path
 
 
-def native(path: Path) -> Span:
-    return Span(source=path.name, path=str(put(path, TWO)), format="native")
+def jsonl(path: Path) -> Span:
+    return Span(source=path.name, path=str(put(path, TWO)), format="jsonl")
 
 
 def read(span: Span, **stated: Any) -> tuple[list[ReadResult], int]:
@@ -43,7 +43,7 @@ def urls(results: list[ReadResult]) -> list[str]:
 
 
 def test_small_files_are_read_in_their_order_and_format(tmp_path: Path) -> None:
-    members = tuple(native(tmp_path / name) for name in ("a.jsonl", "b.jsonl"))
+    members = tuple(jsonl(tmp_path / name) for name in ("a.jsonl", "b.jsonl"))
     results, size = read(Span(source="a … b", members=members))
     sources = [result.provenance.source for result in results if isinstance(result, Record)]
     assert sources == ["a.jsonl", "a.jsonl", "b.jsonl", "b.jsonl"]
@@ -51,7 +51,7 @@ def test_small_files_are_read_in_their_order_and_format(tmp_path: Path) -> None:
 
 
 def test_nothing_is_read_before_the_first_result(tmp_path: Path) -> None:
-    request: SpanRequest[None] = SpanRequest(span=native(tmp_path / "a.jsonl"))
+    request: SpanRequest[None] = SpanRequest(span=jsonl(tmp_path / "a.jsonl"))
     with closing(read_span(request)) as results:
         assert request.count.total == 0
         next(results)

@@ -1,4 +1,4 @@
-"""The canonical formats, which keep every field of a record: avro and native (JSON lines)."""
+"""The canonical formats, which keep every field of a record: avro and jsonl (JSON lines)."""
 
 import msgspec
 

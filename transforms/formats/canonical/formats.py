@@ -28,14 +28,15 @@ AVRO = Format(
     hole_codes=frozenset({"bad-avro", "bad-block", "block-too-large"}),
 )
 
-NATIVE = Format(
-    name="native",
+JSONL = Format(
+    name="jsonl",
+    former_names=("native",),
     title="canonical records as JSON lines: lossless, for eyes and diffs",
     matches=_is_json,
     is_common_text=True,
     read=deferred("canonical.jsonl:read"),
     split=deferred("canonical.jsonl:cut"),
-    encoder=deferred("canonical.jsonl:NativeEncoder"),
+    encoder=deferred("canonical.jsonl:JsonlEncoder"),
     keeps_everything=True,
     holds_memberships=True,
     has_content_encodings=True,

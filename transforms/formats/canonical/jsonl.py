@@ -89,7 +89,7 @@ def line(result: ReadResult) -> bytes:
         raise RecordError("not-unicode", f"a lone surrogate {code}; expected Unicode text") from exc
 
 
-class NativeEncoder:
+class JsonlEncoder:
     """Encodes records as lines; a frame adds nothing to them."""
 
     extension = "jsonl"

@@ -1,4 +1,4 @@
-"""The programs file of the source `command`; docs/formats/command.md describes its keys.
+"""The programs file of the source `adaptor`; docs/formats/adaptor.md describes its keys.
 
 A command is a list of arguments and is not passed to a shell. A secret is a reference,
 `${env:NAME}` or `${file:PATH}`, which is resolved when a program starts.

@@ -1,4 +1,4 @@
-"""The source `command`: programs list documents, and give each of them.
+"""The source `adaptor`: programs list documents, and give each of them.
 
 The lister is a program that writes a lister stream of all documents. It runs once, before the
 pipeline. Its stream is kept in the folder of the run, so that a run that is started again does not
@@ -24,7 +24,7 @@ from transforms.sources.programs import config
 from transforms.sources.programs.config import Programs
 from transforms.sources.secrets import resolve
 
-COMMAND = "command"
+ADAPTOR = "adaptor"
 
 _LISTED_BYTES = 64 << 10
 """Bytes of a listing in one span: a thousand documents, which a resumed run need not ask again."""
@@ -36,10 +36,11 @@ _SPAN_BYTES_PER_LISTED_BYTE = 512
 class ProgramsSource(Source[Programs]):
     """Programs that speak command streams, as a YAML file names them."""
 
-    name = COMMAND
+    name = ADAPTOR
+    former_names = ("command",)
     title = "GSA adaptor programs that speak command streams (a YAML file)"
     noun = "programs"
-    span_formats = frozenset({COMMAND})
+    span_formats = frozenset({ADAPTOR})
     reads_in_threads = True
 
     def load(self, span: Span, options: SourceOptions) -> Programs:
@@ -63,7 +64,7 @@ class ProgramsSource(Source[Programs]):
         listing = replace(run.span, path=path, format=LISTER_STREAM.name, signature=sign_path(path))
         listed_bytes = run.options.span_bytes // _SPAN_BYTES_PER_LISTED_BYTE
         for span in cut_file(listing, span_bytes=max(1, min(listed_bytes, _LISTED_BYTES))):
-            yield replace(span, format=COMMAND)
+            yield replace(span, format=ADAPTOR)
 
     def read(self, request: SpanRequest[Programs]) -> Generator[ReadResult, None, None]:
         from transforms.sources.programs.documents import documents

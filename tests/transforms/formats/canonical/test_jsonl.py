@@ -93,7 +93,7 @@ def placeless(found: list[Record | Membership | Reject]) -> list[Record | Member
 )
 def test_records_survive_a_round_trip(found: list[Record]) -> None:
     stream = io.BytesIO()
-    write_all(jsonl.NativeEncoder(), found, stream)
+    write_all(jsonl.JsonlEncoder(), found, stream)
     assert read(stream.getvalue()) == found
 
 

@@ -129,7 +129,7 @@ def test_groups_that_would_erase_others_are_refused(spool: HandSpool) -> None:
         {"feedtype": "full"},
         {"feedtype": "incremental"},
         {"only": ("crm",)},
-        {"to_format": "native"},
+        {"to_format": "jsonl"},
         {"to_format": "gsa-groups"},
     ],
     ids=["full", "incremental", "one", "archive", "others"],

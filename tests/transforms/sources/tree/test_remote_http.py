@@ -11,7 +11,7 @@ import pytest
 from schemas.errors import SourceError
 from schemas.span import Span
 from support import remotes
-from support.archives import native
+from support.archives import jsonl
 from transforms.sources.files import cut_file, open_span
 from transforms.sources.tree.remote import REQUEST_BYTES, open_remote
 
@@ -163,7 +163,7 @@ def test_a_feed_that_is_gone_or_ends_early_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_a_long_file_is_split(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(native("http://a.example.com/", "http://b.example.com/"))
+    (tmp_path / "a").write_bytes(jsonl("http://a.example.com/", "http://b.example.com/"))
     with remotes.web_server(tmp_path) as server:
-        whole = Span(source=f"{server.root}/a", format="native")
+        whole = Span(source=f"{server.root}/a", format="jsonl")
         assert [span.offset for span in cut_file(whole, span_bytes=48)] == [0, 50]
