@@ -119,6 +119,10 @@ run_sample() {
     --push-to "$URL/texis/dowalk/recvdata.xml" || code=$?
   documents=$("$VENV/bin/python" -P -c "$COUNT_DOCUMENTS" "$URL/documents")
   printf 'appliance %s documents; ./run_local.sh serve --spool %s shows them\n' "$documents" "$run/appliance"
+  printf 'next      %s\n' \
+    "open $run/report.html in a browser" \
+    "export PATH=\"$VENV/bin:\$PATH\"   # then: feedferry --help" \
+    "feedferry init --source FOLDER --target URL -o job.yaml   # a job of your own; docs/quickstart.md explains it"
   return "$code"
 }
 

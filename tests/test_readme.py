@@ -1,16 +1,28 @@
-"""The README: its examples run in order, and its first commands are those of CI."""
+"""The README: its examples run in order, its first commands in a clean clone too."""
 
+import os
+import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from pipelines.cli.main import main
 from support.pages import Example, Terminal, examples, read_page, terminal
+from support.ports import kept_port
 from support.runs import ROOT, keep_levels, report
 
 pytestmark = pytest.mark.slow
 
 README = read_page("README.md")
+FOR_USERS, _, FOR_DEVELOPERS = README.partition("\n## Development\n")
+SAVED = re.compile(r'^```yaml title="([\w.]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+TYPED = re.compile(r"^```sh\n(.*?)^```$|^\$ ([^\n]+)$", re.MULTILINE | re.DOTALL)
+INSTALL_SECONDS = 900
+LISTENS = "until (: >/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.1; done"
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +52,73 @@ def test_the_readme_has_examples() -> None:
 def test_the_test_command_of_the_readme_is_what_ci_runs() -> None:
     assert "./run_local.sh test " in README
     assert (ROOT / ".ci" / "run").read_text("utf-8").endswith('exec "$HERE/run_local.sh" test\n')
+
+
+def test_a_new_user_can_follow_the_readme_in_a_clean_clone(tmp_path: Path) -> None:
+    clone = clean_clone(tmp_path / "feedferry")
+    with kept_port() as port:
+        for name, text in SAVED.findall(FOR_USERS):
+            (clone / name).write_text(text.replace("19900", str(port)), "utf-8")
+        done = subprocess.run(
+            ["bash", "-c", script_of(FOR_USERS).replace("19900", str(port))],
+            cwd=clone,
+            env=new_environment(),
+            timeout=INSTALL_SECONDS,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    accepted = re.findall(r"^accepted +\d+ +(\d+)$", done.stdout, re.MULTILINE)
+    assert accepted == ["54", "54"]  # by the sample, and by the job
+    assert f'\nnext      export PATH="{clone}/.venv/bin:$PATH" ' in done.stdout
+    assert git(clone, "status", "--short") == "?? intranet.yaml\n"
+
+
+def test_the_development_commands_of_the_readme_are_installed_with_the_tests() -> None:
+    programs = re.findall(r"^\.venv/bin/(\w+) ", FOR_DEVELOPERS, re.MULTILINE)
+    assert programs == ["pytest", "mkdocs"]
+    assert all(Path(sys.executable).with_name(name).exists() for name in programs)
+
+
+def clean_clone(folder: Path) -> Path:
+    """Return a checkout of the files that git knows or would add, and nothing else."""
+    names = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    for name in filter(None, names):
+        if (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "-c", "user.name=a", "-c", "user.email=a", "commit", "--quiet", "--message=a")
+    return folder
+
+
+def git(folder: Path, *words: str) -> str:
+    command = ["git", "-C", str(folder), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def script_of(page: str) -> str:
+    """Return what a user types, in one shell: each command has to end with 0 or 1."""
+    lines = ["trap 'kill $(jobs -p)' EXIT"]
+    for block, command in TYPED.findall(page):
+        for line in (block or command).splitlines():
+            if line.endswith(" &"):
+                lines += [line, LISTENS.format(port=19900)]
+            else:
+                typed = line.partition("   #")[0].strip()
+                lines.append(f"{typed} || test $? = 1 || exit 9")
+    return "\n".join(lines)
+
+
+def new_environment() -> dict[str, str]:
+    """Return the environment of a shell in which feedferry is not installed."""
+    own = str(Path(sys.executable).parent)
+    path = (name for name in os.environ["PATH"].split(os.pathsep) if name != own)
+    names = {*os.environ} - {"PYTHONPATH", "VIRTUAL_ENV"}
+    return {**{name: os.environ[name] for name in names}, "PATH": os.pathsep.join(path)}
 
 
 def test_the_readme_converts_the_bundled_sample_with_a_balanced_account(readme: Terminal) -> None:
