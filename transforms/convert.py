@@ -64,7 +64,7 @@ from transforms.storage.atomic import (
 from transforms.storage.attempts import Attempt
 from transforms.values import notices as value_notices
 
-UNKNOWN = "UNKNOWN"
+UNREADABLE_ACTION = "unreadable"
 """The action of a reject whose action could not be read."""
 
 UP_TO_DATE = "up-to-date"
@@ -250,7 +250,7 @@ class SpanConversion:
             self._take_header(result)
             return
         action = result.action.value if isinstance(result, Membership) else result.action
-        self._counts["read"][action or UNKNOWN] += 1
+        self._counts["read"][action or UNREADABLE_ACTION] += 1
         if isinstance(result, Reject):
             self._reject(result)
         elif isinstance(result, Filtered):
@@ -296,7 +296,7 @@ class SpanConversion:
 
     def _reject(self, reject: Reject) -> None:
         self._rejects.add(reject)
-        self._counts["rejected"][reject.action or UNKNOWN] += 1
+        self._counts["rejected"][reject.action or UNREADABLE_ACTION] += 1
         self._counts["reject_codes"][reject.code] += 1
         is_accepted = bool(self._known_rejects) and entry_of(reject) in self._known_rejects
         self._counts["accepted_rejects"][reject.code] += is_accepted

@@ -125,9 +125,9 @@ def test_a_span_has_an_account_that_lists_all_its_files(work: Path) -> None:
     [sample] = account.reject_samples["malformed"]
     assert (sample.source, sample.line, sample.offset) == (source, 5, MIXED.index(BROKEN.encode()))
     assert msgspec.structs.replace(account, chunks=[], files=[], reject_samples={}) == Account(
-        read={"ADD": 2, "DELETE": 1, "UNKNOWN": 1},
+        read={"ADD": 2, "DELETE": 1, "unreadable": 1},
         written={"ADD": 2, "DELETE": 1},
-        rejected={"UNKNOWN": 1},
+        rejected={"unreadable": 1},
         reject_codes={"malformed": 1},
         rejects_of={source: 1},
         spans=1,
@@ -162,7 +162,7 @@ def test_a_known_reject_is_counted_apart_also_in_an_attempt_that_did_not_know_it
     for folder in (work, tmp_path):
         account = convert(span, msgspec.structs.replace(listed, folder=str(folder)))
         assert (account.accepted_rejects, account.new_rejects) == ({"malformed": 1}, 0)
-        assert account.rejected == {"UNKNOWN": 1}
+        assert account.rejected == {"unreadable": 1}
         assert [one.is_accepted for one in account.reject_samples["malformed"]] == [True]
 
 
@@ -294,8 +294,8 @@ def test_a_missing_source_is_rejected(work: Path) -> None:
     account = convert(Span(source="nowhere.xml", format="gsa-feed"), settings(work))
 
     assert msgspec.structs.replace(account, files=[], reject_samples={}) == Account(
-        read={"UNKNOWN": 1},
-        rejected={"UNKNOWN": 1},
+        read={"unreadable": 1},
+        rejected={"unreadable": 1},
         reject_codes={"unreadable": 1},
         rejects_of={"nowhere.xml": 1},
         holes_of={"nowhere.xml": 1},

@@ -76,9 +76,9 @@ def test_spans_are_converted_and_a_stopped_one_does_not_end_the_pipeline(tmp_pat
     bad = Span(source=put(tmp_path / "b", b"hello"), format="gsa-feed", ordinal=1)
     expected = [
         Account(
-            read={"ADD": 2, "UNKNOWN": 1},
+            read={"ADD": 2, "unreadable": 1},
             written={"ADD": 2},
-            rejected={"UNKNOWN": 1},
+            rejected={"unreadable": 1},
             reject_codes={"malformed": 1},
             rejects_of={good.source: 1},
             spans=1,

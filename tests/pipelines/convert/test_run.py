@@ -227,10 +227,10 @@ def test_the_report_holds_the_account_its_inputs_and_the_exit_code(finished: Pat
     assert (sample["source"], sample["is_accepted"]) == ("a.xml", False)
     assert (values["sources"], values["version"], values["exit_code"]) == (["a.xml"], 1, 1)
     assert values["account"] == {
-        "read": {"ADD": 2, "DELETE": 1, "UNKNOWN": 1},
+        "read": {"ADD": 2, "DELETE": 1, "unreadable": 1},
         "expanded": {},
         "written": {"ADD": 2, "DELETE": 1},
-        "rejected": {"UNKNOWN": 1},
+        "rejected": {"unreadable": 1},
         "filtered": {},
         "reject_codes": {"malformed": 1},
         "accepted_rejects": {},

@@ -338,8 +338,8 @@ def test_an_estimated_account_balances(here: Path, command: Run) -> None:
     for number in range(30):
         put(here / f"feeds/{number:02}.xml", gsa_feed(document(number), BROKEN, DELETED))
     account = command("plan", "feeds", "--to", "jsonl", "--sample", "40%").values["account"]
-    assert account["read"] == {"ADD": 30, "DELETE": 30, "UNKNOWN": 30}
-    assert account["rejected"] == {"UNKNOWN": 30}
+    assert account["read"] == {"ADD": 30, "DELETE": 30, "unreadable": 30}
+    assert account["rejected"] == {"unreadable": 30}
 
 
 def test_a_sample_of_rows_and_of_a_tree_counts_documents(
