@@ -17,6 +17,9 @@ MAX_BINS = 120
 
 _MAX_ROWS, _MAX_COLUMNS = 4, 5
 _MAX_BAR_WIDTH = 40.0
+_MIN_BAR_HEIGHT = 3.0
+"""The least height of a value that is not zero, so that it is seen next to a large one."""
+
 _STEPS = [step * 10.0**power for power in range(-3, 16) for step in (1, 2, 5)]
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 _TIMES = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"))
@@ -156,10 +159,11 @@ def chunk_bins(
 def _bar(one: Bin, x: float, scale: float, top: float) -> Bar:
     slot = (one.end - one.begin) * scale
     width = min(slot * 0.8, _MAX_BAR_WIDTH)
+    height = max(HEIGHT * one.value / top, _MIN_BAR_HEIGHT) if one.value else 0.0
     return Bar(
         x=round(x, 1),
         width=round(slot, 1),
-        y=round(HEIGHT * (1 - one.value / top), 2),
+        y=round(HEIGHT - height, 2),
         bar_x=round(x + (slot - width) / 2, 1),
         bar_width=round(width, 1),
         words=one.words,

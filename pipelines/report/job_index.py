@@ -1,5 +1,6 @@
 """`index.html` in the folder of a job: all of its runs over time."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -78,23 +79,30 @@ def _draw(
     """Return a chart with a bar for each run, the oldest first; None if there is only one run."""
     if len(rows) < 2:
         return None
+    names = _labels(rows)
     bins = [
         Bin(
             begin=index - 0.5,
             end=index + 0.5,
             value=value(row) or 0.0,
-            words=f"{_day(row)}: {_words(value(row), unit)}. {row.outcome.words}",
+            words=f"{names[index]}: {_words(value(row), unit)}. {row.outcome.words}",
             tone=row.outcome.tone,
         )
         for index, row in enumerate(rows)
     ]
-    days = Unit(lambda at: _day(rows[int(at)]), INTEGER.steps)
+    labels = Unit(lambda at: names[int(at)], INTEGER.steps)
     words = f"the last {len(rows)} runs"
-    return draw(title, bins, Axes(days, unit), words=words, is_line=False)
+    return draw(title, bins, Axes(labels, unit), words=words, is_line=False)
 
 
-def _day(row: RunRow) -> str:
-    return f"{row.began:%d %b}".removeprefix("0") if row.began is not None else row.id
+def _labels(rows: Sequence[RunRow]) -> list[str]:
+    """Return the day of each run, with the time if another run began on that day."""
+    days = [f"{row.began:%d %b}".removeprefix("0") if row.began else row.id for row in rows]
+    count = Counter(days)
+    return [
+        f"{day} {row.began:%H:%M}" if row.began and count[day] > 1 else day
+        for day, row in zip(days, rows, strict=True)
+    ]
 
 
 def _words(value: float | None, unit: Unit) -> str:

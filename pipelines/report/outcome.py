@@ -22,7 +22,7 @@ _OUTCOMES = {
     0: _DONE,
     1: Outcome("partly", "!", "Done, with rejects"),
     2: Outcome("bad", "✕", "Refused: options or job file are wrong"),
-    3: Outcome("bad", "✕", "Stopped at a limit"),
+    3: Outcome("partly", "!", "Stopped at a limit"),
     4: Outcome("bad", "✕", "Failed"),
     5: Outcome("bad", "✕", "Failed: a defect of feedferry"),
     75: Outcome("busy", "…", "Not finished: the next start goes on"),

@@ -50,6 +50,30 @@ def test_all_runs_are_listed_with_their_numbers_the_newest_first(tmp_path: Path)
         assert shown in text
 
 
+def test_a_small_run_is_seen_next_to_a_large_one_with_its_time_and_its_message(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / "intranet"
+    runs = ((BEGIN, 3_000, 0), (BEGIN + timedelta(hours=10), 26, 3))
+    for at, written, code in runs:
+        record = run_record(
+            id=f"{at:%Y%m%dT%H%M%SZ}-0000",
+            started_at=at,
+            exit_code=code,
+            message="26 records; expected at least 1,000" if code else None,
+        )
+        write_run(home / record.id, record=record, total=Account(written={"ADD": written}))
+
+    page = write_index(home).read_text("utf-8")
+
+    bars = re.findall(r'class="bar (\w+)".*? height="([\d.]+)"/><title>([^<]+)', page)
+    assert bars[:2] == [
+        ("partly", "100.0", "1 Jul 02:00: 3,000. Done, with rejects"),
+        ("partly", "3.0", "1 Jul 12:00: 26. Stopped at a limit"),
+    ]
+    assert "26 records; expected at least 1,000" in page
+
+
 def test_a_job_with_no_run_or_one_run_has_a_page_without_charts(tmp_path: Path) -> None:
     home = tmp_path / "intranet"
     home.mkdir()

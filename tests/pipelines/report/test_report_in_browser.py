@@ -77,6 +77,14 @@ def test_text_is_large_and_has_enough_contrast(page: Page, urls: list[str], sche
         assert page.evaluate(f"Math.min(...{sizes})") >= 13
 
 
+def test_each_page_has_one_main_part_and_each_table_a_caption(page: Page, urls: list[str]) -> None:
+    for url in urls:
+        page.open(url)
+        assert page.evaluate("document.querySelectorAll('main').length") == 1
+        tables = "[...document.querySelectorAll('table')]"
+        assert page.evaluate(f"{tables}.length > 0 && {tables}.every(table => table.caption)")
+
+
 def test_untrusted_values_are_shown_as_text(page: Page, tmp_path: Path) -> None:
     url, *_ = pages(tmp_path / "intranet", text=HOSTILE)
     page.open(url)

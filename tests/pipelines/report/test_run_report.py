@@ -80,7 +80,8 @@ def test_a_page_shows_the_run_from_its_headline_to_its_files(tmp_path: Path) -> 
         "102 new; 11 are known and accepted. crawled 12, 11 of them accepted",
         "a.xml:91 (byte 6461): no content; expected some (accepted) malformed 101",
         "pagerank 1,704 http://www.example.com/handbook/travel.html?page=1 96",
-        "19900 Result Chunks Records Accepted 45 413,886 Refused 1 12 Left 0 0",
+        "19900 Chunks and records by result Result Chunks Records"
+        " Accepted 45 413,886 Refused 1 12 Left 0 0",
         "1.03 GiB on the wire in 1 h 8 min, of which 21 min 52 s waiting for the appliance."
         " Earlier pushes have settled 23 chunks. 49 requests in all.",
         "Conversion, records per second 455 on average, 560 at most",
@@ -126,6 +127,17 @@ def test_the_outcome_is_stated_in_words(
 
     assert words[0] == f"intranet: {expected}"
     assert ("too many" in words) == ("message" in values)
+
+
+def test_a_run_that_a_limit_stopped_is_amber_and_a_failed_one_red(tmp_path: Path) -> None:
+    pages = [
+        write_report(record_only(tmp_path / str(code), run_record(exit_code=code))).read_text(
+            "utf-8"
+        )
+        for code in (3, 4)
+    ]
+    assert ['class="outcome partly"' in page for page in pages] == [True, False]
+    assert ['class="outcome bad"' in page for page in pages] == [False, True]
 
 
 def test_a_stopped_push_is_worse_than_the_conversion_before_it(tmp_path: Path) -> None:
