@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from pipelines.report.page_text import (
     MAX_ROWS,
@@ -21,6 +22,7 @@ from pipelines.report.page_text import (
     span_text,
     visible_text,
 )
+from schemas.codes import find_code
 from transforms.storage.atomic import write_by_several
 
 
@@ -48,17 +50,30 @@ def _environment() -> Environment:
         "minute": lambda at: f"{at.astimezone(UTC):%Y-%m-%d %H:%M}",
         "moment": lambda at: f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
         "number": "{:,}".format,
+        "prose": _prose,
         "short": short_text,
         "size": bytes_text,
         "span": span_text,
     }
-    environment.globals |= {"max_rows": MAX_ROWS, "max_samples": MAX_SAMPLES}
+    environment.globals |= {
+        "max_rows": MAX_ROWS,
+        "max_samples": MAX_SAMPLES,
+        "explained": find_code,
+    }
     return environment
 
 
 def _finalize(value: object) -> object:
     """Make every text visible; text that a template marks as safe is left as it is."""
     return visible_text(value) if type(value) is str else value
+
+
+def _prose(text: str) -> Markup:
+    """Return a text of the table of codes, whose only markup is `code`."""
+    parts = enumerate(text.split("`"))
+    return Markup("").join(
+        Markup("<code>%s</code>") % part if at % 2 else escape(part) for at, part in parts
+    )
 
 
 def _first(values: Iterable[object]) -> list[object]:

@@ -1,22 +1,44 @@
 """Read the folder of a run for its report: what is missing or damaged is left out."""
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import chain, islice
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from pipelines.cli.locks import WORK
 from pipelines.convert.report import Report
 from pipelines.job.folders import runs_of
+from pipelines.report.page_text import MAX_ROWS
 from schemas.account import AccountTotals, Chunk, RejectSample
+from schemas.errors import FeedferryError
 from schemas.receipt import ChunkState, Receipt
+from schemas.reject import Reject
 from schemas.run_record import RUN_RECORD, RunRecord
 from schemas.timeline import TIMELINE, TimelinePoint
+from transforms.convert import REJECTS as SPAN_REJECTS
+from transforms.storage.atomic import read_rejects
 from transforms.storage.journal import read_journal
 
+REJECTS = "rejects"
+"""Folder of a run with its rejects."""
+
+_REPORT = "report.json"
+_MAX_SCANNED = 10_000
+"""How many rejects are read for a page, so that rare codes are shown too."""
+
+_MAX_OF_CODE = 50
 _T = TypeVar("_T")
+
+
+class NumberedReject(NamedTuple):
+    """A reject of a run, and its number in the run, from 1."""
+
+    number: int
+    reject: Reject
 
 
 class PushReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +82,8 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     """What the folder of a run holds about the run.
 
     `account` is that of the report, or of a conversion that is not published. `sizes` has the bytes
-    of each chunk by its ordinal, `problems` names unreadable files.
+    of each chunk by its ordinal, `problems` names unreadable files. `rejects` are the first ones of
+    each code.
     """
 
     folder: Path
@@ -70,6 +93,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     pushes: tuple[PushData, ...]
     points: tuple[TimelinePoint, ...] = ()
     sizes: dict[int, int] = {}
+    rejects: tuple[NumberedReject, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -80,7 +104,7 @@ def read_run_data(folder: Path, *, has_chunks: bool = True) -> RunData:
     """
     problems: list[str] = []
     record = _decode(folder / RUN_RECORD, RunRecord, problems)
-    report = _decode(folder / "report.json", Report, problems)
+    report = _decode(folder / _REPORT, Report, problems)
     has_points = has_chunks or (record is not None and record.attempts > 1)
     return RunData(
         folder=folder,
@@ -102,8 +126,23 @@ def read_run_data(folder: Path, *, has_chunks: bool = True) -> RunData:
         }
         if has_chunks
         else {},
+        rejects=tuple(_first_rejects(folder, problems)) if has_chunks else (),
         problems=tuple(problems),
     )
+
+
+def numbered_rejects(run: Path) -> Iterator[NumberedReject]:
+    """Yield the rejects of a run: those of the conversion, then those of its pushes.
+
+    A run that stopped at a limit has published nothing; its rejects are those of its parts that
+    were converted to their end. Raises FatalError for a file that cannot be read.
+    """
+    files = sorted((run / REJECTS).glob("*.avro"))
+    if not (run / _REPORT).exists():
+        paths = sorted(run.glob(f"{WORK}/*/*/*/*{SPAN_REJECTS}"))
+        files = list({path.name: path for path in paths}.values())  # of one attempt for each span
+    for number, reject in enumerate(chain.from_iterable(map(read_rejects, files)), start=1):
+        yield NumberedReject(number, reject)
 
 
 def read_runs(home: Path, most: int | None = None) -> list[RunData]:
@@ -116,6 +155,20 @@ def _unpublished(folder: Path, problems: list[str]) -> AccountTotals | None:
     """Return the account of a conversion that stopped at a limit, or was killed before its end."""
     paths = sorted(folder.glob(f"{WORK}/*/account.json"))
     return _decode(paths[-1], AccountTotals, problems) if paths else None
+
+
+def _first_rejects(run: Path, problems: list[str]) -> Iterator[NumberedReject]:
+    """Yield the first rejects of each code, without their bytes, as many as a page shows."""
+    of_code: Counter[str] = Counter()
+    rows = 0
+    try:
+        for number, reject in islice(numbered_rejects(run), _MAX_SCANNED):
+            of_code[reject.code] += 1
+            if of_code[reject.code] <= _MAX_OF_CODE and rows < MAX_ROWS:
+                rows += 1
+                yield NumberedReject(number, msgspec.structs.replace(reject, data=b""))
+    except FeedferryError as exc:
+        problems.append(str(exc))
 
 
 def _acceptances(folder: Path, problems: list[str]) -> dict[int, float]:

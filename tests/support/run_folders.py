@@ -8,12 +8,13 @@ from pathlib import Path
 import msgspec
 
 from pipelines.convert.report import Report, as_json
-from schemas.account import Account, Chunk, LossCount, NoticeCount, RejectSample
+from schemas.account import Account, AccountTotals, Chunk, LossCount, NoticeCount, RejectSample
 from schemas.notice import Loss, Notice
 from schemas.receipt import ChunkState, Receipt
+from schemas.reject import Reject
 from schemas.run_record import RUN_RECORD, Phase, RunRecord
 from schemas.timeline import TIMELINE, TimelinePoint
-from transforms.storage.atomic import write_json
+from transforms.storage.atomic import RejectFile, write_json
 
 BEGIN = datetime(2026, 7, 1, 2, 0, tzinfo=UTC)
 APPLIANCE = "gsa.example.com_19900"
@@ -56,6 +57,26 @@ def reject(source: str, line: int, url: str | None, *, is_accepted: bool = False
     )
 
 
+def write_rejects(path: Path, total: AccountTotals) -> None:
+    """Write the rejects that an account has as samples."""
+    path.parent.mkdir(parents=True)
+    file = RejectFile(path)
+    for code, samples in total.reject_samples.items():
+        for sample in samples:
+            file.add(
+                Reject(
+                    code=code,
+                    stage="read",
+                    reason=sample.reason,
+                    source=sample.source,
+                    line=sample.line,
+                    offset=sample.offset,
+                    url=sample.url,
+                )
+            )
+    file.close(whole=True)
+
+
 def write_run(
     folder: Path,
     *,
@@ -78,6 +99,7 @@ def write_run(
         sources=(text or "archive/2026-06-30.xml.gz",),
     )
     write_json(folder / "report.json", as_json(report))
+    write_rejects(folder / "rejects" / "00001.avro", report.account)
     if record is not None:
         (folder / RUN_RECORD).write_bytes(msgspec.json.encode(record))
     _write_lines(folder / "manifest.jsonl", manifest)

@@ -85,6 +85,21 @@ def test_each_page_has_one_main_part_and_each_table_a_caption(page: Page, urls: 
         assert page.evaluate(f"{tables}.length > 0 && {tables}.every(table => table.caption)")
 
 
+def test_rejects_are_filtered_by_code_and_link_to_its_explanation(
+    page: Page, tmp_path: Path
+) -> None:
+    url, *_ = pages(tmp_path / "intranet")
+    page.open(url)
+    rows = (
+        "[...document.querySelectorAll('.rejects tbody tr')].filter(row => row.checkVisibility())"
+    )
+    assert page.evaluate(f"{rows}.length") == 7
+    page.evaluate("document.querySelectorAll('.filter label')[1].click()")
+    assert page.evaluate(f"{rows}.map(row => row.cells[1].innerText)") == ["crawled", "crawled"]
+    target = "document.querySelector(document.querySelector('.rejects a').hash)"
+    assert page.evaluate(f"{target}.querySelector('h3').innerText").startswith("crawled 12")
+
+
 def test_untrusted_values_are_shown_as_text(page: Page, tmp_path: Path) -> None:
     url, *_ = pages(tmp_path / "intranet", text=HOSTILE)
     page.open(url)

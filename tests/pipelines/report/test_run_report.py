@@ -13,9 +13,10 @@ from pipelines.report.run_report import write_report
 from schemas.account import Account, RejectSample
 from schemas.run_record import RUN_RECORD, Phase, RunRecord
 from schemas.timeline import TIMELINE
-from support.run_folders import APPLIANCE, BEGIN, account, run_record, write_run
+from support.run_folders import APPLIANCE, BEGIN, account, run_record, write_rejects, write_run
+from transforms.convert import REJECTS
 
-VOID = {"meta", "link", "br"}
+VOID = {"meta", "link", "br", "input"}
 SELF_CLOSED = {"line", "rect", "polygon", "polyline"}
 
 
@@ -77,8 +78,12 @@ def test_a_page_shows_the_run_from_its_headline_to_its_files(tmp_path: Path) -> 
         " Started 2026-07-01 02:00:00 UTC, ended 2026-07-01 03:24:05 UTC.",
         "1 h 24 min Read 414,052 5.41 GiB Written 413,898 46 chunks, 1.99 GiB Rejected 113 102 new",
         "ADD 412,803 412,690 113 0 DELETE 1,208 1,208 0 0 UPDATE 41 0 0 41 Total 414,052",
-        "102 new; 11 are known and accepted. crawled 12, 11 of them accepted",
-        "a.xml:91 (byte 6461): no content; expected some (accepted) malformed 101",
+        "102 new; 11 are known and accepted. Show all crawled 12 malformed 101",
+        "2 crawled http://www.example.com/handbook/travel.html a.xml:91 (byte 6461): no content;"
+        f" expected some feedferry rejects show {tmp_path}/run 2 3 malformed a.xml:1204",
+        f"The first rejects of each code. All of them: feedferry rejects list {tmp_path}/run",
+        "malformed 101 A record that is not well-formed XML.",
+        "crawled 12, 11 of them accepted",
         "pagerank 1,704 http://www.example.com/handbook/travel.html?page=1 96",
         "19900 Chunks and records by result Result Chunks Records"
         " Accepted 45 413,886 Refused 1 12 Left 0 0",
@@ -194,7 +199,7 @@ def test_an_empty_folder_and_a_run_without_records_have_a_page(tmp_path: Path) -
 def test_a_run_that_stopped_at_a_limit_shows_what_it_rejected(tmp_path: Path) -> None:
     stopped = run_record(exit_code=3, phase="convert", message="30 rejects; expected at most 10")
     folder = record_only(tmp_path / "run", stopped)
-    (folder / ".work" / "abc").mkdir(parents=True)
+    write_rejects(folder / ".work" / "abc" / "1" / "1" / f"1{REJECTS}", account())
     (folder / ".work" / "abc" / "account.json").write_bytes(msgspec.json.encode(account()))
 
     page = parsed(folder)
@@ -203,7 +208,7 @@ def test_a_run_that_stopped_at_a_limit_shows_what_it_rejected(tmp_path: Path) ->
     text = " ".join(page.texts)
     assert "Stopped at a limit" in text
     assert "The run has not published this: nothing was sent." in text
-    assert "malformed 101 a.xml:1204" in text
+    assert "a.xml:1204 (byte 85484): action='ad'; expected add or delete" in text
 
 
 def test_files_that_cannot_be_read_are_named_and_left_out(tmp_path: Path) -> None:
