@@ -9,19 +9,20 @@ from functools import cache
 import pytest
 
 from pipelines.cli.value_parsers import loss_fields
-from schemas.codes import KINDS, all_codes, find_code
+from schemas.codes import KINDS, Code, all_codes, find_code
 from support.runs import ROOT
 
 PAGE = ROOT / "docs" / "codes.md"
 HEAD = """# Codes
 
-What feedferry reports about records, and what to do. `feedferry rejects show` prints the cure of a
-reject. Pages of [formats](formats/index.md) list the codes that each format has.
+What feedferry reports about records, and what to do. `feedferry rejects show` prints the row of a
+reject. The pages of [formats](formats/index.md) name the codes that each format has.
 """
 TITLES = {
     "reject": (
         "Rejects",
-        "Records that are set aside with their bytes; see [rejects](rejects.md).",
+        "Records that are set aside with their bytes, as in a dead letter queue; see "
+        "[rejects](rejects.md).",
     ),
     "filtered": ("Filtered", "Records that are left out as intended; `filtered.jsonl` lists them."),
     "notice": ("Notices", "Something unusual that costs no record."),
@@ -47,12 +48,26 @@ def page() -> str:
     lines = [HEAD]
     for kind in KINDS:
         title, text = TITLES[kind]
-        lines += [f"## {title}\n", f"{text}\n", "| code | meaning | cause | cure |"]
-        lines.append("|---|---|---|---|")
-        codes = [code for code in all_codes().values() if code.kind == kind]
-        lines += [f"| `{c.name}` | {c.meaning} | {c.cause} | {c.cure} |" for c in codes]
+        lines += [
+            f"## {title}\n",
+            f"{text}\n",
+            "| code | meaning and cause | cure |",
+            "|---|---|---|",
+        ]
+        alike: dict[tuple[str, str], list[str]] = {}
+        for code in all_codes().values():
+            if code.kind == kind:
+                alike.setdefault((_meaning(code), code.cure), []).append(f"`{code.name}`")
+        lines += [
+            f"| {', '.join(names)} | {text} | {cure} |" for (text, cure), names in alike.items()
+        ]
         lines.append("")
     return "\n".join(lines)
+
+
+def _meaning(code: Code) -> str:
+    """Return what a code means; the page of losses shows which target causes a loss."""
+    return code.meaning if code.kind == "loss" else f"{code.meaning} {code.cause}"
 
 
 def parameters(node: ast.AST) -> Iterator[tuple[str, int]]:

@@ -2,19 +2,29 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 
 import click
 
 from pipelines.cli.main import feedferry
 from pipelines.cli.verb import Verb
 
+SHARING = "convert"
+"""The command whose page describes the flags that others have too."""
+
 _FLAG = re.compile(r"(?<!\S)--?[a-z][\w-]*(?![\w.])")
+_LONG = re.compile(r"--[\w-]+")
 _INDEX = """\
 # Commands
 
-`feedferry --help` lists the commands, and `feedferry COMMAND --help` shows the text of these pages.
-Data is written to stdout, and everything else to stderr. `-` is stdin or stdout.
+`feedferry --help` lists the commands, and `feedferry COMMAND --help` shows the text of these pages,
+with all flags. A flag that several commands have is described once, on the page of
+[convert](convert.md#flags). [Job files](../job-file.md#keys) have a key for most of them.
+
+A size is a number and a unit, such as `64KiB`, `900MiB` or `1GB`. A time is numbers and units, such
+as `200ms`, `90s`, `1h30m` or `1d`. Data is written to stdout, and everything else to stderr. `-` is
+stdin or stdout.
 
 | command | effect |
 |---|---|
@@ -60,15 +70,43 @@ def _lines(context: click.Context, heading: str) -> Iterator[str]:
             yield from (f"{heading} {_words(inner)}", "")
             yield from _lines(inner, f"{heading}#")
         return
-    rows = _rows(context)
-    if rows:
+    yield from _flags(context, heading)
+
+
+def _flags(context: click.Context, heading: str) -> Iterator[str]:
+    """Yield tables of the flags of a command, or a table and the names of those of convert."""
+    sections = _rows(context)
+    if sections:
         yield from (f"{heading} Flags", "")
-    for title, section in rows.items():
-        if title:
-            yield from (f"{heading}# {title}", "")
-        yield from ("| flag | effect |", "|---|---|")
-        yield from (f"| `{_cell(flag)}` | {_marked(_cell(text))} |" for flag, text in section)
+    if context.command is feedferry.commands[SHARING]:
+        for title, rows in sections.items():
+            yield from (f"{heading}# {title}", "", *_table(rows))
+        return
+    shared = _shared_rows()
+    yield from _table([row for rows in sections.values() for row in rows if row not in shared])
+    lists = {title: [row for row in rows if row in shared] for title, rows in sections.items()}
+    if any(lists.values()):
+        yield from (f"As for [{SHARING}]({SHARING}.md#flags):", "")
+        for title, rows in lists.items():
+            if rows:
+                names = (f"`{_LONG.findall(flag)[0]}`" for flag, _ in rows)
+                yield f"- {title}: {', '.join(names)}"
         yield ""
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    if rows:
+        yield from ("| flag | effect |", "|---|---|")
+        yield from (f"| `{_cell(flag)}` | {_marked(_cell(text))} |" for flag, text in rows)
+        yield ""
+
+
+@cache
+def _shared_rows() -> frozenset[tuple[str, str]]:
+    """Return the flags of convert, which describes them for other commands."""
+    command = feedferry.commands[SHARING]
+    sections = _rows(click.Context(command, info_name=SHARING, parent=click.Context(feedferry)))
+    return frozenset(row for rows in sections.values() for row in rows)
 
 
 def _words(context: click.Context) -> str:

@@ -1,4 +1,4 @@
-"""A flag is declared once: its option, its help, its parser and its row in the docs follow."""
+"""A flag is declared once: its option, its help and its parser follow."""
 
 import enum
 from typing import Annotated
@@ -12,13 +12,8 @@ from pipelines.cli.flags import Flag, click_options, decode, flags_of
 from pipelines.cli.push_options import ApplianceOptions, PushOptions
 from pipelines.cli.value_parsers import SIZE, count_of
 from pipelines.cli.verb import Section, Verb
-from pipelines.job.job_keys import job_keys
 from pipelines.serve.settings import ServeSettings
 from schemas.errors import ConfigError
-from support.reference import all_commands
-from support.runs import ROOT
-
-PAGE = ROOT / "docs" / "flags.md"
 
 
 class Colour(enum.Enum):
@@ -42,32 +37,6 @@ def toy(*args: str) -> ToyOptions:
     """Parse a command line of the toy options."""
     command = Verb(name="toy", flags=lambda name: click_options(ToyOptions))
     return decode(ToyOptions, {"name": "n", **command.make_context("toy", list(args)).params})
-
-
-def page() -> str:
-    """Return the page of flags as the declarations have it."""
-    lines = [
-        "# Flags",
-        "",
-        "The flags of all commands, with the key of the same setting in a job file. The pages of",
-        "the [commands](commands/index.md) describe them. A size is a number and a unit, such as",
-        "`64KiB`, `900MiB` or `1GB`. A time is numbers and units, such as `200ms`, `90s`, `1h30m`",
-        "or `1d`.",
-        "",
-        "| flag | key | commands |",
-        "|---|---|---|",
-    ]
-    commands: dict[str, list[str]] = {}
-    for words, context in all_commands():
-        for option in context.command.get_params(context):
-            if option.opts[-1].startswith("--") and "--help" not in option.opts:
-                link = f"[{words}](commands/{words.split()[0]}.md)"
-                commands.setdefault(option.opts[-1], []).append(link)
-    for flag, links in sorted(commands.items()):
-        paths = (key.path for key in job_keys().values() if key.declared.names[-1] == flag)
-        keys = ", ".join(f"`{path}`" for path in paths)
-        lines.append(f"| `{flag}` | {keys} | {', '.join(links)} |")
-    return "\n".join(lines) + "\n"
 
 
 def test_without_flags_fields_have_their_defaults() -> None:
@@ -116,9 +85,3 @@ def test_a_default_in_the_help_is_read_as_the_default(options: type[msgspec.Stru
     assert [flag.parse(flag.default_text) for flag in defaults] == [
         flag.default for flag in defaults
     ]
-
-
-def test_the_page_of_flags_matches_the_help(pytestconfig: pytest.Config) -> None:
-    if pytestconfig.getoption("--accept"):
-        PAGE.write_text(page(), "utf-8")
-    assert PAGE.read_text("utf-8") == page()
