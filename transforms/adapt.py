@@ -1,6 +1,6 @@
 """Adapt records to a target: records that it can hold, and a loss for each field that it cannot.
 
-The rules of a format are in its package. `docs/conversions.md` compares the formats.
+The rules of a format are in its package. `docs/losses.md` compares the formats.
 """
 
 from collections.abc import Container
