@@ -1,5 +1,6 @@
 """Pushes by the command to a receiver in another process, which misbehaves on demand."""
 
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from schemas.delivery import JOURNAL
 from support.archives import documents, gsa_feed, put
 from support.fake_appliance import chunk_of, finished, items_of
+from support.pages import read_page
 from support.ports import kept_port
 from support.runs import ROOT, manifest
 from support.served import BOUND_SECONDS, Served, run, serving, start, wait_until
@@ -19,6 +21,7 @@ from support.served import BOUND_SECONDS, Served, run, serving, start, wait_unti
 pytestmark = pytest.mark.slow
 
 HOST = "http://www.example.com"
+SCENARIOS = read_page("docs/scenarios.md")
 FAST = ("--progress", "none", "--backlog-interval", "50ms")
 
 
@@ -82,7 +85,6 @@ def test_all_chunks_arrive_once_and_in_order(folder: Path, tmp_path: Path) -> No
         ),
         pytest.param("- {door: xmlfeed, requests: 1, disk_full: true}", id="a full disk"),
         pytest.param("- {door: xmlfeed, requests: 1-2, status: 503, text: later}", id="busy"),
-        pytest.param("- {door: getbacklogcount, status: 404}", id="no backlog"),
         pytest.param("- {backlog: [0, 4001, 4001, 1000, 999]}", id="a backlog that falls"),
         pytest.param("- {door: getbacklogcount, requests: 1, status: 401}", id="a hidden backlog"),
     ],
@@ -95,6 +97,22 @@ def test_temporary_errors_do_not_end_a_push(
         urls = appliance.urls()
 
     assert (code, urls) == (0, ALL), stderr
+
+
+def test_a_push_to_an_appliance_without_a_backlog_says_so_once(
+    folder: Path, tmp_path: Path
+) -> None:
+    [text] = re.findall(r'title="no-backlog.yaml"\n(.*?)```', SCENARIOS, re.DOTALL)
+    with serving(tmp_path / "spool", *scenario(tmp_path, text)) as appliance:
+        ended = push(folder, appliance)
+        urls = appliance.urls()
+
+    assert ended == (
+        0,
+        "the appliance reports no backlog (404); the push continues without a limit; "
+        "use --window to limit when it sends\n",
+    )
+    assert urls == ALL
 
 
 def test_a_refused_record_is_alone_in_the_rejects_and_not_sent_again(

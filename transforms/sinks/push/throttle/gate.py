@@ -130,7 +130,7 @@ class BacklogThrottle:
         """Return the last known backlog, or the reason why it is unknown."""
         with self._lock:
             if self._count is None:
-                return "the appliance does not report its backlog (404)"
+                return "the appliance reports no backlog (404)"
             if isinstance(self._count, str):
                 return f"backlog unknown: {self._count}".removesuffix(": ")
             waiting = f"{self._count:,} feed{'' if self._count == 1 else 's'} waiting{self._trend}"

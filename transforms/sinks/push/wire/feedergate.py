@@ -95,8 +95,8 @@ def _judge_probe(response: ApplianceResponse) -> CheckLine:
     if isinstance(count, int):
         return ok("trust", "requests of this machine are answered")
     if count is None:
-        found = f"not known: the appliance has no {BACKLOG_PATH}"
-        return warn("trust", found, f"if a push is refused, {_TRUST}")
+        cure = "if a push is refused, add the address of this machine to those that it trusts"
+        return warn("trust", "not known: the appliance reports no backlog (404)", cure)
     verdict = _judge(response, 0)
     return fail_of("trust", count if verdict is None else verdict.message)
 

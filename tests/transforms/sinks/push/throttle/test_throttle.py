@@ -146,7 +146,7 @@ def test_an_appliance_without_a_count_is_asked_once() -> None:
     assert [rig.pauses(after=10_000) for _ in range(5)] == [False] * 5
     assert len(rig.requested) == 1
     assert rig.messages == [
-        "the appliance does not report its backlog (404); the push continues without a limit; "
+        "the appliance reports no backlog (404); the push continues without a limit; "
         "use --window to limit when it sends"
     ]
 
