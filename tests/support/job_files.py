@@ -26,22 +26,27 @@ def _lines() -> Iterator[str]:
         keys = [key for path, key in job_keys().items() if path.partition(".")[0] == section]
         if not keys:
             continue
-        head = "| key, flag, environment variable | value | default | meaning |"
-        yield from ("", f"### {section}", "", meaning, "", head, "|---|---|---|---|")
+        yield from ("", f"### {section}", "", meaning)
+        by_types: dict[str, list[JobKey]] = {}
         for key in keys:
-            declared = key.declared
-            default = (
-                "required"
-                if key.is_required or key.path == "source.type"
-                else declared.default_text or "none"
-            )
-            if declared.is_switch:
-                default = declared.default_text or str(declared.default).lower()
-            names = "<br>".join(
-                f"`{name}`" for name in (key.path, key.flag_name, key.variable) if name
-            )
-            row = (names, _value(key), default, declared.flag.help + _types(key))
-            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+            by_types.setdefault(_types(key), []).append(key)
+        for types, group in by_types.items():
+            yield from ("", f"{types}:", "") if types else ("",)
+            yield from ("| key, flag | value | meaning |", "|---|---|---|")
+            yield from map(_row, group)
+
+
+def _row(key: JobKey) -> str:
+    declared = key.declared
+    default = declared.default_text
+    if key.is_required or key.path == "source.type":
+        default = "required"
+    elif declared.is_switch:
+        default = declared.default_text or str(declared.default).lower()
+    names = "<br>".join(f"`{name}`" for name in (key.path, key.flag_name) if name)
+    stated = f" [{'' if default == 'required' else 'default: '}{default}]" if default else ""
+    cells = (names, _value(key), declared.flag.help + stated)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _value(key: JobKey) -> str:
@@ -63,4 +68,4 @@ def _types(key: JobKey) -> str:
     types = [type_ for type_ in every if key.fits(type_)]
     others = [type_ for type_ in every if type_ not in types]
     word, named = ("Only", types) if len(types) <= len(others) else ("Not", others)
-    return f" {word} for {', '.join(f'`{type_}`' for type_ in named)}." if others else ""
+    return f"{word} for {', '.join(f'`{type_}`' for type_ in named)}" if others else ""

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 
 import click
@@ -82,16 +82,27 @@ def _flags(context: click.Context, heading: str) -> Iterator[str]:
         for title, rows in sections.items():
             yield from (f"{heading}# {title}", "", *_table(rows))
         return
-    shared = _shared_rows()
-    yield from _table([row for rows in sections.values() for row in rows if row not in shared])
-    lists = {title: [row for row in rows if row in shared] for title, rows in sections.items()}
-    if any(lists.values()):
+    shared = _shared_sections()
+    others = {row for rows in shared.values() for row in rows}
+    yield from _table([row for rows in sections.values() for row in rows if row not in others])
+    taken = {row for rows in sections.values() for row in rows} & others
+    if taken:
         yield from (f"As for [{SHARING}]({SHARING}.md#flags):", "")
-        for title, rows in lists.items():
-            if rows:
-                names = (f"`{_LONG.findall(flag)[0]}`" for flag, _ in rows)
-                yield f"- {title}: {', '.join(names)}"
+        yield from (
+            f"- {title}: {_names(rows, taken)}" for title, rows in shared.items() if taken & {*rows}
+        )
         yield ""
+
+
+def _names(rows: Sequence[tuple[str, str]], taken: Collection[tuple[str, str]]) -> str:
+    """Name the flags of a section that another command has too."""
+    names, missing = (
+        ", ".join(f"`{_LONG.findall(row[0])[0]}`" for row in rows if (row in taken) is is_taken)
+        for is_taken in (True, False)
+    )
+    if not missing:
+        return "all"
+    return f"all but {missing}" if len(missing) < len(names) else names
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -102,11 +113,10 @@ def _table(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 @cache
-def _shared_rows() -> frozenset[tuple[str, str]]:
+def _shared_sections() -> dict[str, list[tuple[str, str]]]:
     """Return the flags of convert, which describes them for other commands."""
     command = feedferry.commands[SHARING]
-    sections = _rows(click.Context(command, info_name=SHARING, parent=click.Context(feedferry)))
-    return frozenset(row for rows in sections.values() for row in rows)
+    return _rows(click.Context(command, info_name=SHARING, parent=click.Context(feedferry)))
 
 
 def _words(context: click.Context) -> str:
