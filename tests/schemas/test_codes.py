@@ -56,13 +56,19 @@ def page() -> str:
         ]
         alike: dict[tuple[str, str], list[str]] = {}
         for code in all_codes().values():
-            if code.kind == kind:
+            if code.kind == kind and not _is_harmless(code):
                 alike.setdefault((_meaning(code), code.cure), []).append(f"`{code.name}`")
         lines += [
             f"| {', '.join(names)} | {text} | {cure} |" for (text, cure), names in alike.items()
         ]
         lines.append("")
-    return "\n".join(lines)
+    names = ", ".join(f"`{code.name}`" for code in all_codes().values() if _is_harmless(code))
+    return "\n".join([*lines, f"Nothing has to be done about a loss of {names}.", ""])
+
+
+def _is_harmless(code: Code) -> bool:
+    """Whether a code is a loss that needs no cure."""
+    return code.kind == "loss" and code.cure == "Nothing to do."
 
 
 def _meaning(code: Code) -> str:

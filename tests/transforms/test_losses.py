@@ -53,22 +53,28 @@ def reference() -> str:
             (row, tuple(key for key in sources if (row.item, row.name) in sources[key]))
             for row in loss_table(None, target)
         ]
-    return "\n".join(line for name in tables for line in _section(name, tables)).rstrip() + "\n"
+    documents = [table for table in tables.values() if len(table) > 1]
+    shared = [entry for entry in documents[0] if all(entry in table for table in documents)]
+    lines = ["", "## All formats but avro, jsonl and those of groups", "", *_table(shared)]
+    for name, table in tables.items():
+        if table:
+            lines += _section(name, tables, shared)
+    return "\n".join(lines) + "\n"
 
 
-def _section(name: str, tables: dict[str, list[PageRow]]) -> Iterator[str]:
-    table = tables[name]
+def _section(name: str, tables: dict[str, list[PageRow]], shared: list[PageRow]) -> Iterator[str]:
     yield from ("", f"## {name}", "")
-    if not table:
-        yield "Nothing is lost."
-        return
-    if name.startswith(f"{BASE}, "):
-        named = [_label(row) for row, _ in table]
-        kept = [label for row, _ in tables[BASE] if (label := _label(row)) not in named]
+    like = tables[BASE] if name.startswith(f"{BASE}, ") else []
+    if like:
+        named = [_label(row) for row, _ in tables[name]]
+        kept = [label for row, _ in like if (label := _label(row)) not in named]
         but = f", but not {', '.join(kept)}" if kept else ""
         yield from (f"As for [{BASE}](#{BASE}){but}, and:", "")
-        table = [entry for entry in table if entry not in tables[BASE]]
-    yield from ("| what | by default | example | in files of |", "|---|---|---|---|")
+    yield from _table([entry for entry in tables[name] if entry not in [*like, *shared]])
+
+
+def _table(table: list[PageRow]) -> Iterator[str]:
+    yield from ("| what | by default | in files of |", "|---|---|---|")
     groups: dict[tuple[Effect, str, tuple[str, ...]], list[LossRow]] = {}
     for row, sources in table:
         groups.setdefault((row.effect, _group_of(row), sources), []).append(row)
@@ -79,7 +85,7 @@ def _section(name: str, tables: dict[str, list[PageRow]]) -> Iterator[str]:
         what = ", ".join(_label(row) if is_lost else row.item for row in group[:-1])
         what = ", ".join(filter(None, (what, _label(group[-1]))))
         example = "" if is_lost else _example(group[0])
-        yield f"| {what} | {effect.value} | {example} | {', '.join(sources)} |"
+        yield f"| {what}{example and ': '}{example} | {effect.value} | {', '.join(sources)} |"
 
 
 def _group_of(row: LossRow) -> str:
@@ -92,9 +98,9 @@ def _label(row: LossRow) -> str:
 
 
 def _example(row: LossRow) -> str:
-    flag = "" if row.effect is Effect.STOPS else row.change
-    example = "; ".join(filter(None, (row.detail, flag))).replace("|", "\\|")
-    return re.sub(r"(?<=; )(--[a-z-]+)", r"`\1`", example)
+    if row.effect is Effect.STOPS:
+        return row.detail
+    return re.sub(r"^--[a-z-]+", r"`\g<0>`", row.change)
 
 
 def test_the_sample_states_every_field_of_a_record() -> None:
