@@ -10,6 +10,9 @@ import click
 from pipelines.cli.main import feedferry
 from pipelines.cli.verb import Verb
 
+DEFECT = "5"
+"""The exit code that means the same for every command, so that only the index explains it."""
+
 SHARING = "convert"
 """The command whose page describes the flags that others have too."""
 
@@ -20,7 +23,8 @@ _INDEX = """\
 
 `feedferry --help` lists the commands, and `feedferry COMMAND --help` shows the text of these pages,
 with all flags. A flag that several commands have is described once, on the page of
-[convert](convert.md#flags). [Job files](../job-file.md#keys) have a key for most of them.
+[convert](convert.md#flags). [Job files](../job-file.md#keys) have a key for most of them. The
+[exit code](../exit-codes.md) 5 of each command is a defect of feedferry.
 
 A size is a number and a unit, such as `64KiB`, `900MiB` or `1GB`. A time is numbers and units, such
 as `200ms`, `90s`, `1h30m` or `1d`. Data is written to stdout, and everything else to stderr. `-` is
@@ -108,7 +112,7 @@ def _names(rows: Sequence[tuple[str, str]], taken: Collection[tuple[str, str]]) 
 def _table(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
     if rows:
         yield from ("| flag | effect |", "|---|---|")
-        yield from (f"| `{_cell(flag)}` | {_marked(_cell(text))} |" for flag, text in rows)
+        yield from (f"| {_code(flag)} | {_marked(_cell(text))} |" for flag, text in rows)
         yield ""
 
 
@@ -158,6 +162,8 @@ def _codes(body: str) -> Iterator[str]:
             rows[-1] += f" {line.strip()}"
     for row in rows:
         code, _, meaning = row.partition(" ")
+        if code == DEFECT:
+            continue
         yield f"| {code} | {_marked(_cell(meaning))} |"
 
 
@@ -166,6 +172,13 @@ def _marked(text: str) -> str:
     parts = text.split("`")
     parts[::2] = [_FLAG.sub(r"`\g<0>`", part) for part in parts[::2]]
     return "`".join(parts)
+
+
+def _code(flag: str) -> str:
+    """Mark a flag as code; a site and GitHub read a bar within backticks in different ways."""
+    if "|" in flag:
+        return f"<code>{flag.replace('<', '&lt;').replace('|', '&#124;')}</code>"
+    return f"`{_cell(flag)}`"
 
 
 def _cell(text: str) -> str:
