@@ -25,7 +25,7 @@ from schemas.reject import Reject
 from schemas.span import ElementContext, Span
 from transforms.formats import all_formats, find_format
 from transforms.formats.gsa.record_reader import feed_context
-from transforms.formats.xml.scanner import RawElement, RecordScanner, find_url
+from transforms.formats.xml.scanner import UNKNOWN, RawElement, RecordScanner, find_url
 
 _MAX_RECORD_BYTES = 1 << 30
 _UPDATE_INDEX = re.compile(rb"<Type>\s*UI\s*</Type>")
@@ -76,6 +76,7 @@ class RecordOffsets:
         self._read(scanner)
         self._numbered = tuple(self._contexts)
         self._is_nested = any(context.depth > 1 for context in self._numbered)
+        self._is_damaged = any(UNKNOWN in (one.header, one.group) for one in self._numbered)
         self._is_utf8 = scanner.is_utf8
         self.documents = scanner.documents
         header = next(filter(None, scanner.ended), b"")
@@ -159,6 +160,8 @@ class RecordOffsets:
             found, expected = "another encoding than UTF-8", "UTF-8"
         elif self.documents > 1:
             found, expected = f"{self.documents} feeds in one file", "one"
+        elif self._is_damaged:
+            found, expected = "records outside of a feed", "a whole feed"
         elif self._is_nested:
             found, expected = "a group inside a group", "groups one after another"
         else:

@@ -224,7 +224,6 @@ STRAY = b'stray <record url="x"><metadata>\n'
             1,
             DOCTYPE + b"<gsafeed>\n" + B + b"</gsafeed>\n",
         ),
-        (FEED + A, 3, 1, PROLOG + b"<gsafeed>\n" + A + b"</gsafeed>\n"),
         (HEAD + b"<group " + A + B + b"</group></gsafeed>", 1, 1, HEAD + b"<group\n" + B + END),
         # Bytes that are no record belong to the record before them, or to the first.
         (FEED.replace(B, STRAY + B), 0, 1, HEAD + b"<group>\n" + A + b"\n" + STRAY + END),
@@ -312,6 +311,7 @@ def test_the_second_half_begins_nearest_to_the_middle(
             "another encoding than UTF-8; expected UTF-8",
         ),
         (FEED + FEED, "2 feeds in one file; expected one"),
+        (FEED + A, "records outside of a feed; expected a whole feed"),
         (
             b"<gsafeed><group>" + A + b"<group>" + B + b"</group></group></gsafeed>",
             "a group inside a group; expected groups one after another",

@@ -45,7 +45,7 @@ from transforms.formats.gsa.acl import (
 )
 from transforms.formats.gsa.fast_reader import TemplateCache, UniformBatch
 from transforms.formats.xml.elements import ParsedElement, parse_markup
-from transforms.formats.xml.scanner import NESTED, RawElement
+from transforms.formats.xml.scanner import NESTED, UNKNOWN, RawElement
 from transforms.formats.xml.serializer import extra_element
 
 ACTIONS = {"add": Action.ADD, "delete": Action.DELETE}
@@ -57,6 +57,8 @@ ENCODINGS = {
     "base64binary": Encoding.BASE64,
     "base64compressed": Encoding.ZLIB_BASE64,
 }
+CONTEXT_UNKNOWN = "context-unknown"
+_HIDDEN_GROUP = "a group after damage that may hide its tag"
 _RANK_DIGITS = 9
 _NO_HINTS = Crawl()
 
@@ -64,7 +66,11 @@ Value = TypeVar("Value")
 
 
 class FeedContext(NamedTuple):
-    """The header and the group of a record; `fault` describes a group that cannot be relied on."""
+    """The header and the group of a record.
+
+    `fault` describes a group that cannot be relied on, so that only records with an action of their
+    own are read. `is_unknown` says that no record can be read, as it may belong to another feed.
+    """
 
     datasource: str | None
     feedtype: str | None
@@ -73,6 +79,7 @@ class FeedContext(NamedTuple):
     feedrank: str | None
     extras: tuple[Extra, ...]
     fault: str
+    is_unknown: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -91,6 +98,7 @@ def feed_context(context: ElementContext) -> FeedContext:
         feedrank=attributes.pop("feedrank", None),
         extras=tuple(Extra(f"group/@{name}", value) for name, value in attributes.items()),
         fault=fault,
+        is_unknown=context.header == UNKNOWN,
     )
 
 
@@ -121,6 +129,8 @@ def _search(header: bytes, name: str) -> str | None:
 def _group(context: ElementContext) -> tuple[Attributes, str]:
     if not context.group:
         return {}, ""
+    if context.group == UNKNOWN:
+        return {}, _HIDDEN_GROUP
     if context.group == NESTED:
         return {}, "a group behind the end of a group inside it"
     try:
@@ -201,6 +211,11 @@ class FeedRecordBuilder:
             self._is_ranked = self._context.pagerank or self._context.feedrank
             self._is_web = is_web(self._context.datasource, self._context.feedtype)
             self._element_context = context  # last: if this fails, the next record tries again
+        if self._context.is_unknown:
+            reason = (
+                "a record after the end of a feed, or after damage; expected a header before it"
+            )
+            raise RecordError(CONTEXT_UNKNOWN, reason)
         return self._context
 
     def _as_posted(self, context: FeedContext) -> FeedContext:
@@ -286,9 +301,9 @@ class FeedRecordBuilder:
             if action is None:
                 raise RecordError("bad-action", f"action={stated!r}; expected add or delete")
             return action
-        if self._context.fault:
-            reason = f"a record in {self._context.fault}; expected an action of its own"
-            raise RecordError("group-unreadable", reason)
+        if fault := self._context.fault:
+            code = CONTEXT_UNKNOWN if fault == _HIDDEN_GROUP else "group-unreadable"
+            raise RecordError(code, f"a record in {fault}; expected an action of its own")
         return self._context.action or Action.ADD
 
     def _arrival(self, action: Action) -> Arrival | None:

@@ -34,24 +34,24 @@ CDATA = MarkupSection(
     b"<![CDATA[",
     b"]]>",
     "ambiguous-cdata",
-    "a CDATA section that holds the end of its record, whole records and another CDATA; "
-    "expected ']]>' before them, or content that does not read as records",
+    "a CDATA section that holds the end of its record and the start of another; "
+    "expected ']]>' before them, or content whose records begin before they end",
 )
 COMMENT = MarkupSection(
     "comment",
     b"<!--",
     b"-->",
     "ambiguous-comment",
-    "a comment that holds whole records and ends inside another; "
-    "expected '-->' before them, or a comment that ends after a record",
+    "a comment that holds a part of a record; "
+    "expected '-->' before it, or a comment that holds whole records",
 )
 INSTRUCTION = MarkupSection(
     "instruction",
     b"<?",
     b"?>",
     "ambiguous-instruction",
-    "a processing instruction that holds whole records and ends inside another, or after "
-    "another '<?'; expected '?>' before them, or no records in it",
+    "a processing instruction that holds a part of a record; "
+    "expected '?>' before it, or no records in it",
 )
 
 SECTIONS = {section.kind: section for section in (CDATA, COMMENT, INSTRUCTION)}
@@ -82,6 +82,7 @@ class ElementNames:
         main, any_record = records[0], "|".join(records)
         standalone = "|".join(records[1:]) or _NEVER
         outer = f"/?(?:{group}|{root}|{header})"
+        frame = rf"(?P<frame>{outer}{AFTER_NAME})"
         sections = _openers(*SECTIONS.values())
         self.between_records = _tokens(
             rf"(?P<record>{any_record}){AFTER_NAME}|{_openers(COMMENT, INSTRUCTION)}"
@@ -93,33 +94,62 @@ class ElementNames:
 
         self.next_record = re.compile(rf"[ \t\r\n]*<(?P<record>{any_record}){AFTER_NAME}".encode())
         self.end_tag = f"</{main}>".encode()
+        self.end_begin = f"</{main}".encode()
         begin = "|".join((group, header, *records))
-        self.header_end = re.compile(rf"</{header}{BLANKS}>|(?=<(?:{begin}){AFTER_NAME})".encode())
+        self.header_end = re.compile(
+            rf"</{header}{BLANKS}>|(?<=<{header}){BLANKS}/>|(?=<(?:{begin}){AFTER_NAME})".encode()
+        )
         self.ends_certainty = _tokens(rf"{_DECLARATION}|{outer}{AFTER_NAME}")
         """An end tag before this markup certainly ends a record; one after it may be text."""
 
         self.in_record = {
             main: _tokens(
-                rf"(?P<end>/{main}{BLANKS}>)|{sections}"
-                rf"|(?P<other>(?:{main}|{outer}){AFTER_NAME})"
+                rf"(?P<end>/{main}{BLANKS}>)|{sections}|(?P<other>{main}{AFTER_NAME})|{frame}"
             )
         }
-        """For each record element: its end tag, sections, and tags that it cannot contain."""
+        """For each record element: its end tag, sections, and tags that it cannot contain.
+
+        Those are the tags of records, and those of the frame: root, group and header.
+        """
 
         for name in records[1:]:
-            others = f"/?(?:{any_record})|{outer}"
             self.in_record[name] = _tokens(
-                rf"(?P<end>/{name}{BLANKS}>)|{sections}|(?P<other>(?:{others}){AFTER_NAME})"
+                rf"(?P<end>/{name}{BLANKS}>)|{sections}"
+                rf"|(?P<other>/?(?:{any_record}){AFTER_NAME})|{frame}"
             )
         # A standalone element has a url. Inside the main element it has none.
         with_url = rf"(?:{standalone})(?=\s(?:[^<>]*\s)?url\s*=)"
         self.standalone_with_url = re.compile(f"<{with_url}".encode())
+        self.frame = FrameMarkup(self, around=rf"(?P<begin>{main}{AFTER_NAME}|{with_url})|{frame}")
         self.after_damage = _tokens(
-            rf"(?P<end>/{main}{BLANKS}>)|{sections}|(?P<other>(?:{main}|{outer}){AFTER_NAME}"
-            rf"|{with_url})|(?P<opened>(?:{standalone}){AFTER_NAME})"
+            rf"(?P<end>/{main}{BLANKS}>)|{sections}|(?P<other>{main}{AFTER_NAME}|{with_url})"
+            rf"|{frame}|(?P<opened>(?:{standalone}){AFTER_NAME})"
             rf"|(?P<closed>/(?:{standalone}){BLANKS}>)"
         )
         """The places after damage at which a record can end or the next one can begin."""
+
+
+class FrameMarkup:
+    """The markup between two records: root, groups and header, comments and instructions."""
+
+    def __init__(self, names: ElementNames, *, around: str) -> None:
+        group, root, header = names.group, names.root, names.header
+        record = rf"</?(?:{'|'.join(names.records)})[\s/>]"
+        tag = rf"</?(?:{group}|{root}|{header}){AFTER_NAME}[^<>]*+>"
+        self.tag = re.compile(tag.encode())
+        self.group_tag = re.compile(rf"</?{group}{AFTER_NAME}".encode())
+        self.tag_and_gap = re.compile(
+            rf"(?:\s|<{header}{AFTER_NAME}(?:(?!{record}).)*+|{tag}"
+            rf"|<\?[^<>]*+>|<!DOCTYPE[^<>]*+>|<!--(?:(?!-->).)*+-->)*+".encode(),
+            re.DOTALL,
+        )
+        """A tag, and only such markup up to the next tag; a header has text."""
+
+        self.end = re.compile(rf"(?:\s|</(?:{group}|{root}){BLANKS}>)*+".encode())
+        self.around = _tokens(
+            rf"(?P<end>/{names.records[0]}{BLANKS}>)|{_openers(*SECTIONS.values())}|{around}"
+        )
+        """What decides whether a tag in damage is obeyed: the end or the start of a record."""
 
 
 def _openers(*sections: MarkupSection) -> str:

@@ -20,7 +20,13 @@ from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import ElementContext, Span
 from transforms.formats.base import ReadOptions
 from transforms.formats.xml.element_names import ElementNames
-from transforms.formats.xml.scanner import Bulk, RawElement, RecordScanner, find_url
+from transforms.formats.xml.scanner import (
+    HEADER_DAMAGED,
+    Bulk,
+    RawElement,
+    RecordScanner,
+    find_url,
+)
 from transforms.formats.xml.serializer import shut_parser
 
 _MAX_ATTRIBUTES = 1000
@@ -155,7 +161,7 @@ class ElementReader(Generic[Built]):
                 offset=offset,
             )
 
-    def _read_elements(self) -> Iterator[Built | Record | Reject]:
+    def _read_elements(self) -> Iterator[Built | Record | Reject | Notice]:
         for item in self._scanner:
             if isinstance(item, list):
                 self._note(self._scanner.context)
@@ -164,6 +170,26 @@ class ElementReader(Generic[Built]):
             result = self._read_element(item) if isinstance(item, RawElement) else item
             del item  # a large element must not be held while its record is in use
             yield result
+            if isinstance(result, Reject) and result.code == HEADER_DAMAGED:
+                yield self._header_damaged(result)
+
+    def _header_damaged(self, reject: Reject) -> Notice:
+        header = self._grammar.header and self._grammar.header(self._scanner.context)
+        known = [
+            f"the {name} {value!r}" if value else f"no {name}"
+            for name, value in (
+                ("datasource", header and header.datasource),
+                ("feedtype", header and header.feedtype),
+            )
+        ]
+        return Notice(
+            code=HEADER_DAMAGED,
+            detail=f"{' and '.join(known)} in what is left of the header; the records after it are"
+            " read: --datasource and --feedtype state what is missing",
+            source=self._span.source,
+            span=self._span.ordinal,
+            offset=reject.offset,
+        )
 
     def _read_element(self, raw: RawElement) -> Built | Reject:
         try:

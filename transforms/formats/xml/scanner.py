@@ -11,6 +11,11 @@ parse. It searches for the tags at which a record can begin or end, and yields i
 scanner searches for the next place at which a record can begin (`ElementNames.after_damage`). Root,
 group and header are entered even if their tags are damaged: records depend on them.
 
+**The frame.** Tags of the root, a group or the header in an unfinished record are a part of it: the
+context before it stays in force. They are only obeyed if the record lacks nothing but its end tag.
+Where the bytes do not show which is meant, the context is `UNKNOWN`, so that no record after it is
+read with a wrong datasource or action.
+
 **Sections.** A comment cannot contain `<!--` by specification. If it does, it is torn there. A
 section that also reads as records may have lost its end mark. It becomes one Reject, together with
 the record that it begins in. `ambiguous_sections` has the rule.
@@ -37,7 +42,7 @@ from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import ElementContext, Span
 from transforms.formats.streams import read_block
-from transforms.formats.xml.ambiguous_sections import AmbiguityRule
+from transforms.formats.xml.ambiguous_sections import CROSSES, URL, AmbiguityRule
 from transforms.formats.xml.element_names import (
     CDATA,
     COMMENT,
@@ -49,9 +54,13 @@ from transforms.formats.xml.element_names import (
 )
 from transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect
 
+HEADER_DAMAGED = "header-damaged"
 BLOCK_BYTES = 1 << 20
 KEPT_BYTES = 1 << 20
 """How much is kept of a range that could not be delimited."""
+
+UNKNOWN = b"<"
+"""The header or group of a context that damage has made unknown."""
 
 NESTED = b"<group"
 """The `group` of a context between the end tags of an inner and an outer group."""
@@ -93,15 +102,14 @@ _SLASH = ord("/")
 _BLANKS = b" \t\r\n"
 """The white space of XML. Form feed and vertical tab are text."""
 
-_URL = re.compile(
-    rb"""(?:\surl\s*=\s*["']|<Url>)([^"'<>]+)"""
-    rb"""|<membership\b[^<>]*>\s*<principal\b[^<>]*>([^<>]+)</principal"""
-)
 _URL_BYTES = 1 << 20
 """How far into a record its URL is searched."""
 
 _SPACE = re.compile(rb"[%b]*" % _BLANKS)
 _NAME = re.compile(rb"<([^\s<>/?!]+)")
+_MARKUP = re.compile(
+    rb"<!\[CDATA\[.*?\]\]>|<!--.*?-->|<\?.*?\?>|<(/?)([^\s<>/!?]+)[^<>]*?(/?)>", re.DOTALL
+)
 _OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
 _CDATA_END = re.compile(rb"\](?=\]>)")  # begins with one literal byte, which `re` finds fastest
 _CDATA_END_BYTES = len(CDATA.closer)
@@ -137,13 +145,6 @@ class BadRange(NamedTuple):
     code: str
     reason: str
     length: int
-
-
-class SectionEnd(NamedTuple):
-    """Where a section ends, and whether it also reads as records."""
-
-    position: int
-    is_ambiguous: bool
 
 
 Bulk = Callable[[bytes, int, int, ElementContext], list[Record] | None]
@@ -345,7 +346,7 @@ class RecordScanner:
             close = _CDATA_END.search(data, barrier.end(), limit)
             if not close:
                 return end - pos, limit - pos
-            if data.find(CDATA.opener, barrier.end(), close.start()) >= 0:
+            if not self._is_simple_cdata(barrier.end(), close.start()):
                 return end - pos, close.end() - pos
             at = close.start() + _CDATA_END_BYTES
 
@@ -392,9 +393,14 @@ class RecordScanner:
         """Return the token after a CDATA section that ends in the buffer and holds no other."""
         no_closer_before = self._pos + self._no_closer_before["cdata"] - self._consumed
         close = _CDATA_END.search(self._data, max(token.end(), no_closer_before))
-        if not close or self._data.find(token.group(), token.end(), close.start()) >= 0:
+        if not close or not self._is_simple_cdata(token.end(), close.start()):
             return None
         return self._names.in_record[name].search(self._data, close.start() + _CDATA_END_BYTES)
+
+    def _is_simple_cdata(self, begin: int, close: int) -> bool:
+        """Whether a CDATA section holds neither another opener nor the end of a record."""
+        data, end_begin = self._data, self._names.end_begin
+        return data.find(CDATA.opener, begin, close) < 0 and data.find(end_begin, begin, close) < 0
 
     # One piece of markup at a time
 
@@ -418,32 +424,50 @@ class RecordScanner:
         if not self._has_root:
             raise self._no_root(f"root element {name!r}")
         at = self._tag()
-        if isinstance(at, BadRange):
-            return self._set_aside(at)
-        if self._data[self._pos + at - 2] == _SLASH:
+        if not isinstance(at, BadRange) and self._data[self._pos + at - 2] == _SLASH:
             return self._take(name, at, is_plain=True)
-        is_plain, ambiguous = True, ""
-        while True:
-            token = self._search(self._names.in_record[name], at)
+        is_plain, ambiguous, depth, cdata_end = True, "", 0, -1
+        while not isinstance(at, BadRange):
+            inside = self._names.records[0] if ambiguous else name
+            token = self._search(self._names.in_record[inside], at)
             if isinstance(token, BadRange):
-                return self._set_aside(token)
-            kind = token.lastgroup
+                at = token
+                break
+            kind, begin = str(token.lastgroup), token.start() - self._pos
+            if ambiguous and kind not in SECTIONS:
+                length, context = token.end() - self._pos if kind == "end" else begin, self.context
+                if kind == "frame":
+                    length, context = self._pass_frame(begin, is_expected=False)
+                return self._leave_damage(self._reject_ambiguous(ambiguous, length), context)
             if kind == "end":
-                length = token.end() - self._pos
-                return (
-                    self._reject_ambiguous(ambiguous, length)
-                    if ambiguous
-                    else self._take(name, length, is_plain=is_plain)
-                )
-            if kind == "other":
+                return self._take(name, token.end() - self._pos, is_plain=is_plain)
+            if kind not in SECTIONS:
                 return self._torn(name, token)
             is_plain = False
-            end = self._close(str(kind), token.start() - self._pos)
-            if isinstance(end, BadRange):
-                return self._set_aside(end)
-            if end.is_ambiguous:
-                ambiguous = str(kind)
-            at = end.position
+            at = self._close(kind, begin)
+            if isinstance(at, BadRange):
+                break
+            is_continued = kind == CDATA.kind and begin == cdata_end
+            depth = self._depth_after(name, kind, begin, at, depth if is_continued else 0)
+            cdata_end = at
+            if depth == CROSSES:
+                ambiguous = ambiguous or kind
+                at = self._certain_after(kind, begin, at)
+        return self._set_aside(at, is_inside=True)
+
+    def _depth_after(self, name: str, kind: str, begin: int, end: int, depth: int) -> int:
+        """Return the depth after the section in a record from `begin` to `end`."""
+        first = self._pos + begin + len(SECTIONS[kind].opener)
+        close = self._pos + end - len(SECTIONS[kind].closer)
+        return self._ambiguity.depth_after(name, self._data, first, close, depth=depth)
+
+    def _certain_after(self, kind: str, begin: int, end: int) -> int:
+        """Return the place after an ambiguous section where no section is open in any reading."""
+        first = self._pos + begin + len(SECTIONS[kind].opener)
+        close = self._pos + end - len(SECTIONS[kind].closer)
+        opened = self._ambiguity.open_section(self._data, first, close)
+        closer = self._find_closer(opened, end) if opened else None
+        return end if closer is None else closer + len(SECTIONS[opened].closer)
 
     def _take(self, name: str, length: int, *, is_plain: bool) -> RawElement:
         text = self._data[self._pos : self._pos + length]
@@ -456,12 +480,69 @@ class RecordScanner:
     def _torn(self, name: str, token: re.Match[bytes]) -> Reject:
         found = token.group().decode("utf-8", "replace")
         reason = f"{found!r} inside <{name}>; expected </{name}> before it"
+        begin = token.start() - self._pos
+        if token.lastgroup == "frame":
+            before = self._data[self._pos : token.start()]
+            is_whole = found.startswith("</") and is_whole_without_end(before)
+            length, context = self._pass_frame(begin, is_expected=is_whole)
+            if length > begin:
+                return self._leave_damage(self._reject("torn-record", reason, length), context)
         standalone = self._names.standalone_with_url.search(
-            self._data, self._pos + 1, token.start()
+            self._data, self._pos + 1, self._pos + begin
         )
         is_main = name == self._names.records[0]
-        end = standalone.start() if standalone and is_main else token.start()
-        return self._reject("torn-record", reason, end - self._pos)
+        end = standalone.start() - self._pos if standalone and is_main else begin
+        return self._reject("torn-record", reason, end)
+
+    def _leave_damage(self, reject: Reject, context: ElementContext) -> Reject:
+        self.context = context
+        return reject
+
+    def _pass_frame(self, at: int, *, is_expected: bool) -> tuple[int, ElementContext]:
+        """Return where damage ends that has a tag of the frame at `at`, and the context after it.
+
+        It ends at `at`, so that the tag is obeyed, if a tag `is_expected` there, and only markup of
+        the frame follows it up to the next record.
+        """
+        frame, pos = self._names.frame, at
+        run = last = at  # of the tags without text in between, and the last of these
+        while True:
+            token = self._search(frame.around, pos)
+            kind = "" if isinstance(token, BadRange) else str(token.lastgroup)
+            if isinstance(token, BadRange) or kind in ("end", "begin"):
+                break
+            start, pos = token.start() - self._pos, token.end() - self._pos
+            if kind in SECTIONS:
+                end = self._close(kind, start)
+                pos = pos if isinstance(end, BadRange) else end
+            else:
+                run, last = run if self._is_gap(last, start) else start, start
+        if kind == "end" and not isinstance(token, BadRange):
+            return token.end() - self._pos, self.context
+        stop = len(self._data) if isinstance(token, BadRange) else token.start()
+        tags = self._data[self._pos + run : stop]
+        stop -= self._pos
+        if not self._is_gap(last, stop):
+            return stop, self.context
+        if is_expected and run == at:
+            return at, self.context
+        if not kind:
+            return (run if frame.end.fullmatch(tags) else stop), self.context
+        return stop, self._context_after(tags)
+
+    def _is_gap(self, begin: int, end: int) -> bool:
+        """Whether a tag of the frame and only markup between records is in a range."""
+        pattern = self._names.frame.tag_and_gap
+        return bool(pattern.fullmatch(self._data, self._pos + begin, self._pos + end))
+
+    def _context_after(self, frame: bytes) -> ElementContext:
+        """Return the context after tags that are either obeyed or the text of a torn record."""
+        tags = self._names.frame.tag.findall(frame)
+        if len(tags) == 2 and tags[1] == self.context.group:
+            return self.context
+        is_group = all(self._names.frame.group_tag.match(tag) for tag in tags)
+        header = self.context.header if is_group else UNKNOWN
+        return ElementContext(root=self.context.root, header=header, group=UNKNOWN, depth=1)
 
     def _tag(self) -> int | BadRange:
         """Return the length of the start tag that begins here."""
@@ -515,7 +596,7 @@ class RecordScanner:
     def _leave(self, kind: str) -> None:
         if kind == "end":  # another document may follow: connectors append feeds to one archive
             self._end_document(self.context)
-            self.context = ElementContext()
+            self.context = ElementContext(header=UNKNOWN)
             self.prolog = b""
         else:
             depth = max(0, self.context.depth - 1)
@@ -527,19 +608,25 @@ class RecordScanner:
             self.ended.setdefault(context.header, context)
 
     def _header(self) -> Reject | None:
+        """Enter the header; one that is damaged is entered too, and returned as a reject."""
         token = self._search(self._names.header_end, 1)
         if not isinstance(token, BadRange):
-            length = token.end() - self._pos
+            length, is_whole = token.end() - self._pos, bool(token.group())
         elif token.code == "torn-record" and self._span.length is not None:
-            length = len(self._data) - self._pos  # the span ends before the record that ends it
+            length, is_whole = len(self._data) - self._pos, False  # no record in this span
         else:
             return self._set_aside(token)
         if length > _HEADER_BYTES:
             return self._set_aside(_markup_too_large("a header", length, _HEADER_BYTES))
+        if self.context.header not in (b"", UNKNOWN):
+            return self._reject("stray", "a second header; expected a record", length)
         header = self._data[self._pos : self._pos + length]
-        self._consume(length)
         self.context = ElementContext(root=self.context.root, header=header)
-        return None
+        if is_whole and self._names.end_begin not in header:
+            self._consume(length)
+            return None
+        reason = "a header without its end, or with the end of a record; expected </header>"
+        return self._reject(HEADER_DAMAGED, reason, length)
 
     def _doctype(self) -> Reject | None:
         """Pass a DOCTYPE; without the limit, many torn ones would be searched to the same end."""
@@ -565,39 +652,29 @@ class RecordScanner:
         end = self._close(kind, 0)
         if isinstance(end, BadRange):
             return self._set_aside(end)
-        if end.is_ambiguous:
-            return self._reject_ambiguous(kind, end.position)
+        begin = self._pos + len(SECTIONS[kind].opener)
+        close = self._pos + end - len(SECTIONS[kind].closer)
+        if self._ambiguity.swallows_records(self._data, begin, close, kind=kind):
+            return self._reject_ambiguous(kind, end)
         if kind == INSTRUCTION.kind:
-            self._note_prolog(end.position)
-        self._consume(end.position)
+            self._note_prolog(end)
+        self._consume(end)
         return None
 
-    def _close(self, kind: str, at: int) -> SectionEnd | BadRange:
+    def _close(self, kind: str, at: int) -> int | BadRange:
         """Return the end of the section that begins at `at`, or why it is torn."""
         opener, closer = SECTIONS[kind].opener, SECTIONS[kind].closer
         begin = at + len(opener)
         close = self._find_closer(kind, begin)
-        if close is not None:
-            nested = self._data.find(opener, self._pos + begin, self._pos + close)
-            if nested < 0 or kind != COMMENT.kind:
-                is_ambiguous = self._is_ambiguous(kind, at, close, has_nested=nested >= 0)
-                return SectionEnd(close + len(closer), is_ambiguous)
+        if close is not None and (
+            kind != COMMENT.kind
+            or self._data.find(opener, self._pos + begin, self._pos + close) < 0
+        ):
+            return close + len(closer)
         if kind == CDATA.kind and self._is_full():
             return self._record_too_large(at)
         reason = f"{opener.decode()!r} without its end; expected {closer.decode()!r}"
         return BadRange("malformed", reason, begin)
-
-    def _is_ambiguous(self, kind: str, at: int, close: int, *, has_nested: bool) -> bool:
-        """Whether the section that begins at `at` also reads as records."""
-        data, begin, end = (
-            self._data,
-            self._pos + at + len(SECTIONS[kind].opener),
-            self._pos + close,
-        )
-        if kind == CDATA.kind:
-            return has_nested and self._ambiguity.reads_as_records(data, begin, end)
-        is_inside = at > 0
-        return self._ambiguity.swallows_records(data, begin, end, kind=kind, is_inside=is_inside)
 
     def _find_closer(self, kind: str, begin: int) -> int | None:
         """Return the position of the end mark at or after `begin`.
@@ -652,8 +729,11 @@ class RecordScanner:
             "report this defect of feedferry"
         )
 
-    def _set_aside(self, fault: BadRange) -> Reject:
-        """Consume everything up to the next place at which a record can begin."""
+    def _set_aside(self, fault: BadRange, *, is_inside: bool = False) -> Reject:
+        """Consume everything up to the next place at which a record can begin.
+
+        `is_inside` says that the fault is in a record.
+        """
         start = self._reject(fault.code, fault.reason, 0)
         at, kept, is_open = fault.length, b"", False
         while True:
@@ -674,13 +754,17 @@ class RecordScanner:
                 return self._finish(start, kept, at)
             if kind == "other":
                 return self._finish(start, kept, self._length_without_blanks(begin))
+            if kind == "frame":
+                end, context = self._pass_frame(begin, is_expected=not is_inside)
+                reject = self._finish(start, kept, self._length_without_blanks(end))
+                return self._leave_damage(reject, context)
             is_open = kind == "opened" or (is_open and kind != "closed")
             if kind in SECTIONS:
-                end = self._close(kind, begin)
-                if isinstance(end, BadRange) and end.code == "record-too-large":
+                close = self._close(kind, begin)
+                if isinstance(close, BadRange) and close.code == "record-too-large":
                     kept, at = self._drop_cdata(kept, at), 0
                 else:
-                    at = at if isinstance(end, BadRange) else end.position
+                    at = at if isinstance(close, BadRange) else close
 
     def _length_without_blanks(self, end: int | None = None) -> int:
         stop = None if end is None else self._pos + end
@@ -723,9 +807,27 @@ class RecordScanner:
         return reject
 
 
+def is_whole_without_end(text: bytes) -> bool:
+    """Whether all elements in a torn record have ended, so that only its own end tag is missing.
+
+    >>> is_whole_without_end(b'<record url="a"><content>text</content>')
+    True
+    >>> is_whole_without_end(b'<record url="a"><content>text')
+    False
+    """
+    names: list[bytes] = []
+    for markup in _MARKUP.finditer(text):
+        slash, name, is_empty = markup.groups()
+        if slash and (len(names) < 2 or names.pop() != name):
+            return False
+        if name and not slash and not is_empty:
+            names.append(name)
+    return len(names) == 1
+
+
 def find_url(text: bytes) -> str | None:
     """Return the first URL, or name of a group, in the markup of a record, with its references."""
-    found = _URL.search(text, 0, _URL_BYTES)
+    found = URL.search(text, 0, _URL_BYTES)
     url = found and (found[1] or found[2].strip())
     return url.decode("utf-8", "replace") if url else None
 

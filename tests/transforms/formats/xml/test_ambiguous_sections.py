@@ -2,77 +2,69 @@
 
 import pytest
 
-from transforms.formats.xml.ambiguous_sections import AmbiguityRule
+from transforms.formats.xml.ambiguous_sections import CROSSES, ENDED, AmbiguityRule
 from transforms.formats.xml.element_names import ElementNames
 
 FEED = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")
 RULE = AmbiguityRule(FEED)
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (b"", False),
-        (b"</record>", False),
-        (b"</record><record/>", False),
-        (b"</record><record><![CDATA[a", True),
-        (b"text</record>\n</group>\n<group>\n<record><![CDATA[a", True),
-        (b"</record><acl></acl><record><content><![CDATA[a", True),
-        (b"</record><record></record><record><!-- ]] --><![CDATA[a", True),
-        (b"</record><record><!-- <![CDATA[a", False),
-        (b"</record>text<record><![CDATA[a", False),
-        (b"</record><record><record><![CDATA[a", False),
-        (b"</record><record><![CDATA[a]]", False),
-        (b"<record><![CDATA[a", False),
-    ],
-)
-def test_a_cdata_section_is_doubted_if_it_reads_as_records(content: bytes, expected: bool) -> None:
-    data = b"<record><![CDATA[" + content + b"]]></record>"
-    assert RULE.reads_as_records(data, 17, 17 + len(content)) is expected
+NEXT = b'<record url="b">'
 
 
-@pytest.mark.parametrize("kind", ["comment", "instruction"])
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "depth"),
     [
-        (b"", False),
-        (b"</record>", False),
-        (b"</record><record/>", False),
-        (b"</record><record></record>", False),
-        (b"</record><record>", False),
-        (b"</record><record/><record>a", True),
-        (b"</record><record></record><record>a", True),
-        (b"</record><record/>text<record>a", True),
-        (b"</record><record/><record><record>a", True),
-        (b"a</record>\n</group>\n<group>\n<record/><acl>a", True),
-        (b"</record></group></feed><feed a='>'><header>h</header><group><record/><acl>a", False),
-        (b"</record></group></feed><feed><header>h</header><group><record/><acl>a", True),
-        (b"</record><record><![CDATA[</record>]]></record><record><![CDATA[</record>", True),
-        (b"</record>text<record/><record>a", False),
-        (b"</record><record <record/><record>a", False),
-        (b"</record><record/><record ", False),
-        (b"<record/><record>a", False),
+        (b"", 0),
+        (b"<record>", 1),
+        (b'<record url="b"/>', 0),
+        (NEXT + b"</record>" + NEXT + b"</record>", 0),
+        (b"</record>", ENDED),
+        (b"</record><record>", ENDED),
+        (NEXT + b"</record></record>", ENDED),
+        (b"</record>" + NEXT, CROSSES),
+        (b"</record>\n</group>\n<group>\n" + NEXT, CROSSES),
+        (b"</record> any text <acl></acl>" + NEXT, CROSSES),
+        (b"</record ><record\nurl = 'b", CROSSES),
+        (NEXT + b"</record></record>" + NEXT, CROSSES),
+        (b"</records><records url='b'>", 0),
     ],
 )
-def test_a_section_in_a_record_is_doubted_if_it_swallows_records(
-    text: bytes, expected: bool, kind: str
+def test_a_section_that_holds_an_end_and_then_a_start_crosses_records(
+    text: bytes, depth: int
 ) -> None:
-    assert RULE.swallows_records(text, 0, len(text), kind=kind, is_inside=True) is expected
+    assert RULE.depth_after("record", text, 0, len(text)) == depth
+
+
+def test_sections_without_markup_between_them_are_one_text() -> None:
+    quoted, more = NEXT + b"text", b"</record>" + NEXT
+    opened = RULE.depth_after("record", quoted, 0, len(quoted))
+    assert RULE.depth_after("record", more, 0, len(more), depth=opened) == 1
+    assert RULE.depth_after("record", more, 0, len(more)) == CROSSES
+    assert RULE.depth_after("record", b"", 0, 0, depth=CROSSES) == CROSSES
+
+
+def test_a_section_in_an_acl_crosses_where_the_acl_ends() -> None:
+    text = b"</acl>" + NEXT
+    assert [RULE.depth_after(name, text, 0, len(text)) for name in ("acl", "record")] == [
+        CROSSES,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "expected"),
+    ("text", "kind"),
     [
-        (b"</record><record/><?b", "comment", False),
-        (b"</record><record/><?b", "instruction", True),
-        (b"</record><?b<record/>", "instruction", False),
-        (b"<record/><?b", "instruction", False),
+        (b"", ""),
+        (b"<![CDATA[a]]><!-- b -->", ""),
+        (b"<![CDATA[a", "cdata"),
+        (b"<!-- a --><?b <!--", "instruction"),
+        (b"<![CDATA[ <!-- ]]><!-- a", "comment"),
     ],
 )
-def test_an_instruction_in_a_record_is_doubted_if_another_follows_the_records_in_it(
-    text: bytes, kind: str, expected: bool
-) -> None:
-    assert RULE.swallows_records(text, 0, len(text), kind=kind, is_inside=True) is expected
+def test_the_section_that_is_open_at_the_end_is_named(text: bytes, kind: str) -> None:
+    assert RULE.open_section(text, 0, len(text)) == kind
+    assert RULE.open_section(b"<!-- a-->", 0, 6) == ""  # ends there
 
 
 @pytest.mark.parametrize(
@@ -93,4 +85,4 @@ def test_an_instruction_in_a_record_is_doubted_if_another_follows_the_records_in
 def test_a_section_between_records_is_doubted_if_it_swallows_records(
     text: bytes, kind: str, expected: bool
 ) -> None:
-    assert RULE.swallows_records(text, 0, len(text), kind=kind, is_inside=False) is expected
+    assert RULE.swallows_records(text, 0, len(text), kind=kind) is expected

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from schemas.record import Record
 from schemas.reject import Reject
@@ -14,7 +15,7 @@ from support.damage import damaged, feeds, torn
 from support.gsa_records import read_feed
 from support.streams import read_both_ways, slow
 from transforms.formats.xml.element_names import ElementNames
-from transforms.formats.xml.scanner import RawElement, RecordScanner, find_url
+from transforms.formats.xml.scanner import UNKNOWN, RawElement, RecordScanner, find_url
 
 VOCABULARY = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")
 HEAD = b"<feed>\n<header>h</header>\n<group a='1'>\n"
@@ -181,25 +182,142 @@ def test_a_range_that_is_no_element_says_why(stretch: bytes, code: str, reason: 
     assert (reject.code, reject.reason) == (code, reason)
 
 
-def test_a_cdata_section_that_may_be_torn_is_set_aside_with_all_that_it_holds() -> None:
-    torn_record = b'<record url="c"><![CDATA[c</record>'
-    stretch = torn_record + b'<record url="d"><![CDATA[d]]></record>'
-    assert texts(between(stretch)) == [A, ("ambiguous-cdata", stretch), B]
+@pytest.mark.parametrize("name", ["record", "acl"])
+@pytest.mark.parametrize(
+    ("opener", "closer", "code"),
+    [
+        (b"<![CDATA[", b"]]>", "ambiguous-cdata"),
+        (b"<![CDATA[", b"]]]]><![CDATA[> d]]>", "ambiguous-cdata"),
+        (b"<!-- todo", b"-->", "ambiguous-comment"),
+        (b"<?php echo 1;", b"?>", "ambiguous-instruction"),
+    ],
+)
+def test_a_section_from_one_record_into_another_is_set_aside_with_both(
+    opener: bytes, closer: bytes, code: str, name: str
+) -> None:
+    torn = b"<%b url='c'>%b</%b>" % (name.encode(), opener, name.encode())
+    for between_them in (b"", b"\n", b"</group>\n<group>\n", B * 199):
+        stretch = torn + between_them + b'<record url="d">d' + closer + b"</record>"
+        assert texts(between(stretch)) == [A, (code, stretch), B]
+
+
+def test_a_section_that_is_closed_in_another_section_is_set_aside_with_that_section() -> None:
+    stretch = (
+        b'<record url="c"><!-- todo</record><record url="d"><![CDATA[-->'
+        b'</record><record url="fake"/>]]></record>'
+    )
+    assert texts(between(stretch)) == [A, ("ambiguous-comment", stretch), B]
 
 
 @pytest.mark.parametrize(
     "content",
     [
         b"</record><record/> a feed in words",
-        b"</content></record><record url='d'/>",
+        b"</record> without another record",
         b"<record url='d'><![CDATA[d",
-        b"</record> text <record><![CDATA[d",
-        b"</record><record><![CDATA[d]]",
+        b"<record url='d'/><record url='e'>e</record>",
+        b"<record url='d'><content><![CDATA[d]]]]><![CDATA[></content></record><record url='e'>",
     ],
 )
-def test_a_cdata_section_that_cannot_be_torn_is_content(content: bytes) -> None:
+def test_a_record_that_quotes_records_from_their_beginning_is_content(content: bytes) -> None:
     text = b"<record><![CDATA[" + content + b"]]></record>"
     assert texts(scan(HEAD + text + B + TAIL)) == [text, B]
+
+
+DELETING = b'<group action="delete">'
+FRAMES = (
+    b"<feed>",
+    b"</feed>",
+    b"</group>",
+    DELETING,
+    b"</group>" + DELETING,
+    b"<header>other</header>",
+    b"<feed><header>other</header>" + DELETING,
+    b"</group></feed><feed><header>other</header>" + DELETING,
+)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"<record><c>text %b text</c></record>",
+        b"<record>%b<c>text</c></record>",
+        b"<record <c>text %b text</c></record>",
+        b"<recor><c>text %b text</c></record>",
+        b"<record><c>text %b text</record>",
+    ],
+)
+def test_markup_of_the_frame_in_an_unfinished_record_is_not_obeyed(
+    frame: bytes, record: bytes
+) -> None:
+    stretch = record % frame
+    found = between(stretch)
+    assert [texts([item])[0] for item in found][0::2] == [A, B]
+    assert reject_in(found).data == stretch
+    assert {item.context for item in found if isinstance(item, RawElement)} == {AROUND}
+
+
+@pytest.mark.parametrize(
+    ("frame", "context"),
+    [
+        (b"</group>\n<group>\n", replace(AROUND, group=b"<group>")),
+        (b"</group>\n" + DELETING, replace(AROUND, group=DELETING)),
+        (b"</group></feed><feed>" + DELETING, ElementContext(b"<feed>", b"", DELETING, 1)),
+    ],
+)
+def test_a_record_that_lacks_only_its_end_tag_is_followed_by_the_frame(
+    frame: bytes, context: ElementContext
+) -> None:
+    torn_record = b"<record><c>text</c>" + frame
+    assert reject_in(between(torn_record)).code == "torn-record"
+    assert contexts(HEAD + A + torn_record + B + TAIL) == [AROUND, context]
+
+
+@pytest.mark.parametrize(
+    ("frame", "header"),
+    [
+        (b"</group>" + DELETING, AROUND.header),
+        (DELETING, AROUND.header),
+        (b"</group></feed><feed><header>other</header>" + DELETING, UNKNOWN),
+        (b"<feed>", UNKNOWN),
+    ],
+)
+def test_a_torn_text_before_the_frame_makes_the_context_unknown(
+    frame: bytes, header: bytes
+) -> None:
+    torn_record = b"<record><c>text" + frame
+    unknown = ElementContext(root=AROUND.root, header=header, group=UNKNOWN, depth=1)
+    assert reject_in(between(torn_record)).code == "torn-record"
+    assert contexts(HEAD + torn_record + B + b"</group><group>" + A + TAIL) == [
+        unknown,
+        replace(unknown, group=b"<group>"),
+    ]
+
+
+def test_a_record_after_the_end_of_its_feed_has_an_unknown_header() -> None:
+    assert contexts(HEAD + A + TAIL + B)[-1].header == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"<header>text",
+        b"<header>text</heade><grou><recor>c</record>",
+        b"<header>text<recor>c</record></header>",
+    ],
+)
+def test_a_damaged_header_is_set_aside_and_the_records_after_it_are_read(header: bytes) -> None:
+    markup = b"<feed>" + header + A + B + TAIL
+    assert texts(scan(markup)) == [("header-damaged", header), A, B]
+    assert contexts(markup)[-1].header == header
+
+
+def test_a_second_header_is_set_aside() -> None:
+    second = b"<header>other</header>"
+    markup = b"<feed><header>h</header>" + second + A + TAIL
+    assert texts(scan(markup)) == [("stray", second), A]
+    assert contexts(markup)[-1].header == b"<header>h</header>"
 
 
 SWALLOWERS = pytest.mark.parametrize(
@@ -209,29 +327,18 @@ SWALLOWERS = pytest.mark.parametrize(
             b"<!--",
             b"-->",
             "ambiguous-comment",
-            "a comment that holds whole records and ends inside another; "
-            "expected '-->' before them, or a comment that ends after a record",
+            "a comment that holds a part of a record; "
+            "expected '-->' before it, or a comment that holds whole records",
         ),
         (
             b"<?pi",
             b"?>",
             "ambiguous-instruction",
-            "a processing instruction that holds whole records and ends inside another, or after "
-            "another '<?'; expected '?>' before them, or no records in it",
+            "a processing instruction that holds a part of a record; "
+            "expected '?>' before it, or no records in it",
         ),
     ],
 )
-
-
-@SWALLOWERS
-def test_a_section_that_swallows_records_is_set_aside_with_all_that_it_holds(
-    opener: bytes, closer: bytes, code: str, reason: str
-) -> None:
-    swallowed = b'</record><record url="d">d</record>\n<record url="e">e'
-    stretch = b'<record url="c">' + opener + swallowed + closer + b"</record>"
-    found = between(stretch)
-    assert texts(found) == [A, (code, stretch), B]
-    assert reject_in(found).reason == reason
 
 
 @SWALLOWERS
@@ -241,6 +348,7 @@ def test_a_section_between_records_that_swallows_records_is_set_aside(
     section = opener + b' <record url="d">d</record>\n<record url="e">e' + closer
     found = between(section + b"</record>")
     assert texts(found) == [A, (code, section), ("stray", b"</record>"), B]
+    assert {item.reason for item in found if isinstance(item, Reject)} > {reason}
 
 
 def test_an_element_beyond_the_limit_is_set_aside() -> None:
