@@ -346,7 +346,7 @@ class RecordScanner:
             close = _CDATA_END.search(data, barrier.end(), limit)
             if not close:
                 return end - pos, limit - pos
-            if not self._is_simple_cdata(barrier.end(), close.start()):
+            if self._names.end_begin.search(data, barrier.end(), close.start()):
                 return end - pos, close.end() - pos
             at = close.start() + _CDATA_END_BYTES
 
@@ -390,17 +390,12 @@ class RecordScanner:
         self._consumed += pos - first
 
     def _after_simple_cdata(self, name: str, token: re.Match[bytes]) -> re.Match[bytes] | None:
-        """Return the token after a CDATA section that ends in the buffer and holds no other."""
+        """Return the token after a CDATA section that ends in the buffer, and holds no end tag."""
         no_closer_before = self._pos + self._no_closer_before["cdata"] - self._consumed
         close = _CDATA_END.search(self._data, max(token.end(), no_closer_before))
-        if not close or not self._is_simple_cdata(token.end(), close.start()):
-            return None
+        if not close or self._names.end_begin.search(self._data, token.end(), close.start()):
+            return None  # the section may run into another record
         return self._names.in_record[name].search(self._data, close.start() + _CDATA_END_BYTES)
-
-    def _is_simple_cdata(self, begin: int, close: int) -> bool:
-        """Whether a CDATA section holds neither another opener nor the end of a record."""
-        data, end_begin = self._data, self._names.end_begin
-        return data.find(CDATA.opener, begin, close) < 0 and data.find(end_begin, begin, close) < 0
 
     # One piece of markup at a time
 
@@ -622,7 +617,7 @@ class RecordScanner:
             return self._reject("stray", "a second header; expected a record", length)
         header = self._data[self._pos : self._pos + length]
         self.context = ElementContext(root=self.context.root, header=header)
-        if is_whole and self._names.end_begin not in header:
+        if is_whole and not self._names.end_begin.search(header):
             self._consume(length)
             return None
         reason = "a header without its end, or with the end of a record; expected </header>"
