@@ -34,6 +34,9 @@ TRAPS = (
 """Text that a reader which does not know CDATA or comments takes for markup."""
 
 _DELIMITERS = re.compile(rb"<!--|-->|<!\[CDATA\[|\]\]>")
+_CROSSES = re.compile("</record>.*<record url", re.DOTALL)
+"""A section in a record with this text is set aside: it may have lost its end mark."""
+
 _OPEN_CDATA = re.compile(rb"<!\[CDATA\[(?!.*\]\]>)", re.DOTALL)
 
 
@@ -274,7 +277,11 @@ def _compressed(content: bytes) -> str:
 
 _words = st.text(alphabet="abcd \näß語😀&<>'\"", max_size=20)
 _names = st.text(alphabet="abcdefß&", min_size=1, max_size=8)
-_traps = st.lists(st.sampled_from(TRAPS) | _names, min_size=1, max_size=4).map(" ".join)
+_traps = (
+    st.lists(st.sampled_from(TRAPS) | _names, min_size=1, max_size=4)
+    .map(" ".join)
+    .filter(lambda text: not _CROSSES.search(text))
+)
 _binary = st.binary(min_size=6, max_size=60)
 
 _GROUPS = (b"<group>\n", b'<group action="add">', b'<group pagerank="90" feedrank="20">')
@@ -300,10 +307,7 @@ _principals = st.lists(
     st.tuples(st.sampled_from(("user", "group")), st.sampled_from(("permit", "deny")), _names),
     max_size=3,
 )
-# A comment that holds whole records and ends inside another is set aside: it may be torn.
-_comments = st.just("") | _traps.filter(lambda text: text.count("<record url") < 2).map(
-    lambda text: f"<!-- {text} -->"
-)
+_comments = st.just("") | _traps.map(lambda text: f"<!-- {text} -->")
 _inherits = attributes([("inherit-from", "http://www.example.com/")])
 _acl = st.sampled_from(("", f"<acl{_inherits}/>")) | _acls()
 _metadata = st.just("") | st.lists(st.tuples(_names, _names), max_size=3).map(_metadata_of)

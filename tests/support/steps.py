@@ -133,6 +133,10 @@ class CountedPattern:
         self._steps.count += 1 + max(0, stop - pos)
         return result
 
+    def finditer(self, text: Any, pos: int = 0, endpos: int = sys.maxsize) -> Any:
+        self._steps.count += 1 + max(0, min(endpos, len(text)) - pos)
+        return self._pattern.finditer(text, pos, endpos)
+
     def match(self, text: Any, pos: int = 0, endpos: int = sys.maxsize) -> Any:
         result = self._pattern.match(text, pos, endpos)
         self._steps.count += 1 + (result.end() - pos if result else 0)

@@ -12,9 +12,9 @@ scanner searches for the next place at which a record can begin (`ElementNames.a
 group and header are entered even if their tags are damaged: records depend on them.
 
 **The frame.** Tags of the root, a group or the header in an unfinished record are a part of it: the
-context before it stays in force. They are only obeyed if the record lacks nothing but its end tag.
-Where the bytes do not show which is meant, the context is `UNKNOWN`, so that no record after it is
-read with a wrong datasource or action.
+context before it stays in force. They are only obeyed if they follow a tag of the record, and the
+next record follows them. After a text that is cut off there, the context is `UNKNOWN`, so that no
+record is read with a wrong datasource or action.
 
 **Sections.** A comment cannot contain `<!--` by specification. If it does, it is torn there. A
 section that also reads as records may have lost its end mark. It becomes one Reject, together with
@@ -107,9 +107,6 @@ _URL_BYTES = 1 << 20
 
 _SPACE = re.compile(rb"[%b]*" % _BLANKS)
 _NAME = re.compile(rb"<([^\s<>/?!]+)")
-_MARKUP = re.compile(
-    rb"<!\[CDATA\[.*?\]\]>|<!--.*?-->|<\?.*?\?>|<(/?)([^\s<>/!?]+)[^<>]*?(/?)>", re.DOTALL
-)
 _OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
 _CDATA_END = re.compile(rb"\](?=\]>)")  # begins with one literal byte, which `re` finds fastest
 _CDATA_END_BYTES = len(CDATA.closer)
@@ -477,9 +474,7 @@ class RecordScanner:
         reason = f"{found!r} inside <{name}>; expected </{name}> before it"
         begin = token.start() - self._pos
         if token.lastgroup == "frame":
-            before = self._data[self._pos : token.start()]
-            is_whole = found.startswith("</") and is_whole_without_end(before)
-            length, context = self._pass_frame(begin, is_expected=is_whole)
+            length, context = self._pass_frame(begin, is_expected=self._is_after_tag(token))
             if length > begin:
                 return self._leave_damage(self._reject("torn-record", reason, length), context)
         standalone = self._names.standalone_with_url.search(
@@ -524,6 +519,12 @@ class RecordScanner:
         if not kind:
             return (run if frame.end.fullmatch(tags) else stop), self.context
         return stop, self._context_after(tags)
+
+    def _is_after_tag(self, frame: re.Match[bytes]) -> bool:
+        """Whether an end tag of the frame follows a tag, whole or torn, and not a text."""
+        text = self._data[self._pos : frame.start()].rstrip(_BLANKS)
+        is_after = text.endswith(b">") or text.rfind(b"<") > text.rfind(b">")
+        return is_after and frame[0].startswith(b"</")
 
     def _is_gap(self, begin: int, end: int) -> bool:
         """Whether a tag of the frame and only markup between records is in a range."""
@@ -750,7 +751,8 @@ class RecordScanner:
             if kind == "other":
                 return self._finish(start, kept, self._length_without_blanks(begin))
             if kind == "frame":
-                end, context = self._pass_frame(begin, is_expected=not is_inside)
+                is_expected = not is_inside or self._is_after_tag(token)
+                end, context = self._pass_frame(begin, is_expected=is_expected)
                 reject = self._finish(start, kept, self._length_without_blanks(end))
                 return self._leave_damage(reject, context)
             is_open = kind == "opened" or (is_open and kind != "closed")
@@ -800,24 +802,6 @@ class RecordScanner:
         reject = reject_bytes(exc, span=self._span, place=place, data=text, url=find_url(text))
         self._consume(length)
         return reject
-
-
-def is_whole_without_end(text: bytes) -> bool:
-    """Whether all elements in a torn record have ended, so that only its own end tag is missing.
-
-    >>> is_whole_without_end(b'<record url="a"><content>text</content>')
-    True
-    >>> is_whole_without_end(b'<record url="a"><content>text')
-    False
-    """
-    names: list[bytes] = []
-    for markup in _MARKUP.finditer(text):
-        slash, name, is_empty = markup.groups()
-        if slash and (len(names) < 2 or names.pop() != name):
-            return False
-        if name and not slash and not is_empty:
-            names.append(name)
-    return len(names) == 1
 
 
 def find_url(text: bytes) -> str | None:
