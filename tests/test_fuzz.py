@@ -13,6 +13,12 @@ from typing import IO
 
 import pytest
 
+from fuzz.containment import (
+    MARKED_FORMATS,
+    MarkedFormat,
+    check_containment,
+    damaged_documents,
+)
 from fuzz.mutate import Mutator
 from fuzz.properties import Violation, check
 from fuzz.targets import CORPUS, TARGETS, Target, corpus, seeds
@@ -48,6 +54,16 @@ def test_all_properties_hold_for_mutated_inputs(name: str) -> None:
             check(TARGETS[name], data, seed=number, memory=has_memory)
         except Violation as exc:
             raise AssertionError(f"case {number} of seed {SEED}: {data!r}") from exc
+
+
+@pytest.mark.parametrize("format_", MARKED_FORMATS, ids=lambda format_: format_.name)
+def test_damage_that_crosses_records_neither_merges_nor_loses_them(format_: MarkedFormat) -> None:
+    documents = damaged_documents(format_, Random(f"{format_.name} {SEED}"))
+    for number, document in enumerate(islice(documents, 4 * CASES)):
+        try:
+            check_containment(format_, document)
+        except Violation as exc:
+            raise AssertionError(f"case {number} of seed {SEED}: {document!r}") from exc
 
 
 @pytest.mark.parametrize(("name", "path"), DOCUMENTS, ids=lambda value: Path(value).name)

@@ -107,6 +107,7 @@ _URL_BYTES = 1 << 20
 
 _SPACE = re.compile(rb"[%b]*" % _BLANKS)
 _NAME = re.compile(rb"<([^\s<>/?!]+)")
+_TAGS = re.compile(rb"<(/?)([^\s<>/!?]+)[^<>]*?(/?)>")
 _OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
 _CDATA_END = re.compile(rb"\](?=\]>)")  # begins with one literal byte, which `re` finds fastest
 _CDATA_END_BYTES = len(CDATA.closer)
@@ -618,11 +619,14 @@ class RecordScanner:
             return self._reject("stray", "a second header; expected a record", length)
         header = self._data[self._pos : self._pos + length]
         self.context = ElementContext(root=self.context.root, header=header)
-        if is_whole and not self._names.end_begin.search(header):
+        if is_whole and _is_balanced(header):
             self._consume(length)
             return None
-        reason = "a header without its end, or with the end of a record; expected </header>"
-        return self._reject(HEADER_DAMAGED, reason, length)
+        context = self.context
+        if self._names.frame.tag.match(self._data, self._pos + length):
+            length, context = self._pass_frame(length, is_expected=True)
+        reason = "a header without its end, or with tags that do not match; expected </header>"
+        return self._leave_damage(self._reject(HEADER_DAMAGED, reason, length), context)
 
     def _doctype(self) -> Reject | None:
         """Pass a DOCTYPE; without the limit, many torn ones would be searched to the same end."""
@@ -802,6 +806,17 @@ class RecordScanner:
         reject = reject_bytes(exc, span=self._span, place=place, data=text, url=find_url(text))
         self._consume(length)
         return reject
+
+
+def _is_balanced(markup: bytes) -> bool:
+    """Whether each end tag in the markup of a header ends the element that was begun last."""
+    names: list[bytes] = []
+    for slash, name, is_empty in _TAGS.findall(markup):
+        if not slash:
+            names += [] if is_empty else [name]
+        elif not names or names.pop() != name:
+            return False
+    return not names
 
 
 def find_url(text: bytes) -> str | None:
