@@ -7,7 +7,7 @@ from operator import attrgetter
 import msgspec
 
 from schemas.errors import BalanceError
-from schemas.feed import FullFeed
+from schemas.feed import FullFeed, Hole
 from schemas.notice import Loss, Notice
 from schemas.receipt import ChunkState
 from schemas.reject import Reject, message_of
@@ -17,8 +17,6 @@ COUNTERS = (
     *("reject_codes", "accepted_rejects", "filter_codes", "defects"),
 )
 """The fields of an Account that count records by action, code or exception type."""
-
-_BY_SOURCE = ("rejects_of", "holes_of")
 
 SAMPLES = 5
 """Losses of a field that are kept as examples."""
@@ -139,14 +137,11 @@ class Account(AccountTotals, kw_only=True):
     `files` are all files of the spans: chunks, rejects and lists. `stopped` is the reason why a
     span is not finished; `exit_code` is then the exit code of the run.
 
-    `full_feeds` are the full feeds read. `rejects_of` counts rejects by source, `holes_of`
-    the documents that are known to be missing: unreadable parts of an input, and documents
-    that a program did not return. The source is "" in a run with one file per document.
+    `full_feeds` are the full feeds read, `holes` the rejects that may be of them.
     """
 
     full_feeds: list[FullFeed] = []
-    rejects_of: dict[str, int] = {}
-    holes_of: dict[str, int] = {}
+    holes: list[Hole] = []
     chunks: list[Chunk] = []
     files: list[SpanFile] = []
     stopped: str | None = None
@@ -156,7 +151,7 @@ class Account(AccountTotals, kw_only=True):
 def merge(accounts: Iterable[Account]) -> Account:
     """Return the sum; chunks, files and samples are in the order of the spans' names."""
     total = Account()
-    counters = {name: Counter[str]() for name in (*COUNTERS, *_BY_SOURCE)}
+    counters = {name: Counter[str]() for name in COUNTERS}
     for account in accounts:
         for name, counter in counters.items():
             counter.update(getattr(account, name))
@@ -168,6 +163,7 @@ def merge(accounts: Iterable[Account]) -> Account:
         for notice_count in account.notices.values():
             _add_notices(total.notices, notice_count)
         total.full_feeds += account.full_feeds
+        total.holes += account.holes
         total.chunks += account.chunks
         total.files += account.files
         total.spans += account.spans
@@ -178,6 +174,7 @@ def merge(accounts: Iterable[Account]) -> Account:
         setattr(total, name, dict(sorted(counter.items())))
     total.reject_samples = dict(sorted(total.reject_samples.items()))
     total.full_feeds.sort(key=lambda feed: (feed.span, feed.datasource or ""))
+    total.holes.sort(key=lambda hole: (hole.span, hole.source, hole.datasource or ""))
     total.chunks.sort(key=place_of)
     total.files.sort(key=attrgetter("path"))
     return total

@@ -72,6 +72,22 @@ class FullFeed(msgspec.Struct, frozen=True, kw_only=True):
     is_archived: bool = False
 
 
+class Hole(msgspec.Struct, frozen=True, kw_only=True):
+    """Rejects of a span that may be of a full feed.
+
+    `count` is the number of those that may be documents and are not accepted, `first` the first of
+    them as text. `source` is "" if all inputs are one feed. If the feed of the rejects `is_known`,
+    `datasource` is its datasource; otherwise they may be of any full feed of the source.
+    """
+
+    source: str
+    span: str
+    count: int
+    first: str
+    datasource: str | None = None
+    is_known: bool = False
+
+
 def is_web(datasource: str | None, feedtype: str | None) -> bool:
     """Return whether the appliance crawls the documents of such a feed itself."""
     return datasource == "web" or feedtype == METADATA_AND_URL

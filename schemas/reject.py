@@ -29,17 +29,6 @@ FILE_NAME = "file-name"
 TORN_END = "torn-end"
 """The code of a document that has no end tag."""
 
-HOLES = frozenset(
-    {
-        *(UNREADABLE, TORN_COMPRESSION, UNKNOWN_ENCODING, FILE_NAME, TORN_END),
-        *("content-too-large", "record-too-large"),
-    }
-)
-"""Codes of rejects that are holes in a full feed of any format; a format adds codes of its own.
-
-Each is an unknown number of records, or a record that only a limit of this run refuses.
-"""
-
 KEPT_BYTES = 1 << 20
 """Most bytes of a damaged part of a stream that its reject keeps."""
 
@@ -52,7 +41,8 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
     """A record or a part of a stream that is not converted.
 
     `data` has its original bytes, so that it can be corrected and read again; `truncated` is true
-    if `data` is not complete. `reason` has the form *finding; expected …*.
+    if `data` is not complete. `reason` has the form *finding; expected …*. Without an `action`, it
+    may be any number of records. `datasource` and `feedtype` are those of a record that was read.
     """
 
     code: str
@@ -65,6 +55,8 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
     length: int = 0
     url: str | None = None
     action: str | None = None
+    datasource: str | None = None
+    feedtype: str | None = None
     data: bytes = b""
     truncated: bool = False
 
@@ -127,6 +119,8 @@ def reject_record(record: RecordOrMembership, exc: RecordError, *, stage: str) -
         offset=provenance.offset,
         url=record.url,
         action=record.action.value,
+        datasource=provenance.datasource,
+        feedtype=provenance.feedtype,
     )
 
 

@@ -32,11 +32,11 @@ from schemas.errors import (
     FeedferryError,
     TooManyRejectsError,
 )
-from schemas.feed import FULL, INCREMENTAL, Feed, FeedHeader, FullFeed, TargetFeed
+from schemas.feed import FULL, INCREMENTAL, Feed, FeedHeader, FullFeed, Hole, TargetFeed
 from schemas.membership import Membership, RecordOrMembership
 from schemas.notice import REFUSED, Loss, Notice
 from schemas.record import Action, Arrival, Provenance, Record
-from schemas.reject import HOLES, Filtered, Reject, defect_type, record_error, reject_record
+from schemas.reject import Filtered, Reject, defect_type, record_error, reject_record
 from schemas.sent_document import UNCHANGED
 from schemas.span import Span
 from transforms.adapt import Adapted, Adapter, Target, adapt_membership, adapter, check_loss
@@ -77,6 +77,7 @@ PROGRESS = ".progress"
 """Suffix of the progress files in the folder of a run."""
 
 _UNLISTED_CODES = frozenset({UNCHANGED, UP_TO_DATE})  # there may be millions of these
+_DELETIONS = (Action.DELETE.value, Action.DELETE_PATTERN.value)
 _NO_PROVENANCE = Provenance(source="\0")  # no record has it
 _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
@@ -132,7 +133,7 @@ def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> A
     """
     attempt = by(Path(settings.folder), span, verify=settings.verify)
     if (earlier := attempt.find_account()) is not None:
-        return _accept_rejects(earlier, settings)
+        return _accept_rejects(earlier, span, settings)
     _log.info("span %s of %s: begun", span.name, span.source)
     try:
         with attempt:
@@ -181,9 +182,7 @@ class SpanConversion:
         self._progress_due_at = 0.0
         self._account = Account(spans=1)
         self._counts = {name: Counter[str]() for name in COUNTERS}
-        self._full_feeds = FullFeedLog(
-            span, settings.target, lists_documents=source.lists_documents
-        )
+        self._full_feeds = FullFeedLog(span, settings.target)
         self._adapters: dict[tuple[str | None, ...], tuple[TargetFeed, Adapter]] = {}
         self._provenance = self._groups_provenance = _NO_PROVENANCE
         self._target_feed = TargetFeed()
@@ -290,7 +289,6 @@ class SpanConversion:
     def _filter(self, filtered: Filtered) -> None:
         self._counts["filtered"][filtered.action] += 1
         self._counts["filter_codes"][filtered.code] += 1
-        self._full_feeds.filter(filtered)
         if filtered.code not in _UNLISTED_CODES:
             self._filtered.write(msgspec.json.encode(filtered) + b"\n")
 
@@ -304,7 +302,7 @@ class SpanConversion:
         add_reject_sample(self._account.reject_samples, reject, is_accepted=is_accepted)
         if (defect := defect_type(reject)) is not None:
             self._counts["defects"][defect] += 1
-        self._full_feeds.reject(reject)
+        self._full_feeds.reject(reject, is_accepted=is_accepted)
         self._changes.reject(reject)
         limit = self._settings.max_rejects
         if limit is not None and self._new_rejects > limit:
@@ -412,7 +410,7 @@ class SpanConversion:
             self._counts["written"].update(finished.records)
         for name, counter in self._counts.items():
             setattr(account, name, dict(sorted((+counter).items())))
-        self._full_feeds.close(account)
+        account.full_feeds, account.holes = self._full_feeds.feeds, self._full_feeds.holes
         account.chunks, account.files = self._finished_files()
         return account
 
@@ -427,19 +425,14 @@ class SpanConversion:
 
 
 class FullFeedLog:
-    """Collects the full feeds of one span, its rejects, and its holes: missing documents.
+    """Collects the full feeds of one span, and their holes: rejects that may be documents."""
 
-    `lists_documents` says that the source lists its documents, so that each reject is a hole.
-    """
-
-    def __init__(self, span: Span, target: Target, *, lists_documents: bool) -> None:
+    def __init__(self, span: Span, target: Target) -> None:
         self._span = span
         self._target = target
-        self._lists_documents = lists_documents
-        self._format = find_format((span.members or (span,))[0].format)
+        self._is_archive = _is_archive(span)
         self._feeds: dict[tuple[str | None, str | None, bool], FullFeed] = {}
-        self._rejects: Counter[str] = Counter()
-        self._holes: Counter[str] = Counter()
+        self._holes: dict[tuple[str, str | None, bool], Hole] = {}
 
     def enter(
         self, origin: Provenance | FeedHeader, *, memberships: bool, has_records: bool
@@ -454,52 +447,65 @@ class FullFeedLog:
             span=self._span.name,
             memberships=memberships,
             has_records=has_records,
-            is_archived=self._format is not None and self._format.keeps_everything,
+            is_archived=self._is_archive,
         )
         key = feed.datasource, feed.origin, memberships
         if has_records or key not in self._feeds:
             self._feeds[key] = feed
 
-    def reject(self, reject: Reject) -> None:
-        """Count a reject by its source; records in files of their own have none."""
-        has_own_file = self._format is not None and self._format.has_one_record
-        source = "" if has_own_file else reject.source
-        self._rejects[source] += 1
-        if self._lists_documents or self._is_hole(reject):
-            self._holes[source] += 1
+    def reject(self, reject: Reject, *, is_accepted: bool) -> None:
+        """Add a reject that may be of a full feed; accepted ones and deletions are no holes.
 
-    def filter(self, filtered: Filtered) -> None:
-        """Count a document that exists and was not given."""
-        if filtered.code == UP_TO_DATE:
-            self._holes[""] += 1
+        A part of a stream that could not be read may be documents of any feed of its source.
+        """
+        is_known = reject.stage != "read" or reject.feedtype is not None
+        if (self._target.feedtype or (reject.feedtype if is_known else FULL)) != FULL:
+            return
+        source = "" if self._target.feedtype else reject.source
+        datasource = (self._target.datasource or reject.datasource) if is_known else None
+        count = not (is_accepted or reject.action in _DELETIONS)
+        hole = self._holes.get((source, datasource, is_known))
+        if hole is None or (count and not hole.count):
+            hole = Hole(
+                source=source,
+                span=self._span.name,
+                count=0,
+                first=reject.message,
+                datasource=datasource,
+                is_known=is_known,
+            )
+        self._holes[source, datasource, is_known] = replace(hole, count=hole.count + count)
 
-    def close(self, account: Account) -> None:
-        """Store the full feeds, rejects and holes in the account of the span."""
-        account.full_feeds = list(self._feeds.values())
-        account.rejects_of = dict(sorted(self._rejects.items()))
-        account.holes_of = dict(sorted(self._holes.items()))
+    @property
+    def feeds(self) -> list[FullFeed]:
+        return list(self._feeds.values())
 
-    def _is_hole(self, reject: Reject) -> bool:
-        if reject.code in HOLES:
-            return True
-        codes = None if self._format is None else self._format.hole_codes
-        return reject.stage == "read" and (codes is None or reject.code in codes)
+    @property
+    def holes(self) -> list[Hole]:
+        return list(self._holes.values())
 
 
-def _accept_rejects(account: Account, settings: Settings) -> Account:
+def _is_archive(span: Span) -> bool:
+    format_ = find_format(span.format)
+    return format_ is not None and format_.keeps_everything
+
+
+def _accept_rejects(account: Account, span: Span, settings: Settings) -> Account:
     """Return the account of an earlier attempt with the rejects that are accepted now."""
     known = load_known_rejects(settings.accepted_rejects)
     if not (known or account.accepted_rejects):
         return account
     accepted, samples = Counter[str](), dict[str, tuple[RejectSample, ...]]()
+    full_feeds = FullFeedLog(span, settings.target)
     for file in account.files:
         if file.path.endswith(REJECTS):
             for reject in read_rejects(Path(settings.folder, file.path)):
                 is_accepted = entry_of(reject) in known
                 accepted[reject.code] += is_accepted
                 add_reject_sample(samples, reject, is_accepted=is_accepted)
+                full_feeds.reject(reject, is_accepted=is_accepted)
     counts = dict(sorted((+accepted).items()))
-    return replace(account, accepted_rejects=counts, reject_samples=samples)
+    return replace(account, accepted_rejects=counts, reject_samples=samples, holes=full_feeds.holes)
 
 
 def _describe_counts(account: Account) -> str:

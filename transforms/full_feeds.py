@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from schemas.account import Account, Chunk, add_loss, place_of
 from schemas.errors import ConfigError, LossRefusedError, StoppedError
-from schemas.feed import FULL, Feed, FullFeed
+from schemas.feed import FULL, Feed, FullFeed, Hole
 from schemas.notice import Loss
+from schemas.record import Action
 from schemas.span import Span
 from transforms.chunk import write_chunk
-from transforms.convert import Settings, make_encoder
+from transforms.convert import UP_TO_DATE, Settings, make_encoder
 from transforms.formats import by_name
 
 _FeedKey = tuple[str | None, str | None, bool, bool]
@@ -25,27 +26,30 @@ def settle_full_feeds(account: Account, settings: Settings) -> None:
     """Add the chunks of empty full feeds to the account of a whole run.
 
     A target without full feeds gets no chunk, and the account a loss of `feedtype`. Raise
-    StoppedError for an empty full feed unless `settings.allow_empty_full`, and for a full feed with
-    holes unless `settings.accept_holes`. A feed that is empty only because its records were
-    rejected is a hole, and never gets a chunk.
+    StoppedError for a full feed without a document unless `settings.allow_empty_full`, and for a
+    full feed with holes unless `settings.accept_holes`. A feed that is empty only because of its
+    holes never gets a chunk.
     """
     format_ = by_name(settings.target.format)
     for number, feed in enumerate(_full_feeds(account, settings)):
-        is_written = _is_written(feed, account.chunks, settings)
-        rejects, holes = (_count(feed, of) for of in (account.rejects_of, account.holes_of))
-        if not is_written:
-            holes = max(holes, rejects)
-        if holes and format_.keeps_feedtypes and not settings.accept_holes:
-            raise _with_holes(feed, holes)
-        if is_written or holes:
+        holes = [hole for hole in account.holes if _is_in(hole, feed)]
+        missing = sum(hole.count for hole in holes)
+        if feed.origin is None:
+            missing += account.filter_codes.get(UP_TO_DATE, 0)
+        written = _actions_written(feed, account.chunks, settings)
+        if not written:
+            missing = max(missing, len(holes))  # accepted ones, too: they must not empty it
+        if missing and format_.keeps_feedtypes and not settings.accept_holes:
+            raise _with_holes(feed, missing, holes)
+        if written - {Action.DELETE.value} or (missing and not written):
             continue
         if not format_.has_feedtypes:
             _lose(feed, account, settings)
-        elif settings.allow_empty_full:
+        elif not settings.allow_empty_full:
+            raise _empty(feed)
+        elif not written:
             account.chunks.append(_write_empty(feed, settings, number))
             account.chunks.sort(key=place_of)
-        else:
-            raise _empty(feed)
 
 
 def _full_feeds(account: Account, settings: Settings) -> Iterable[FullFeed]:
@@ -72,23 +76,28 @@ def _full_feeds(account: Account, settings: Settings) -> Iterable[FullFeed]:
     return feeds.values()
 
 
-def _is_written(feed: FullFeed, chunks: Iterable[Chunk], settings: Settings) -> bool:
+def _actions_written(feed: FullFeed, chunks: Iterable[Chunk], settings: Settings) -> set[str]:
+    """Return the actions of the records of a feed in the chunks."""
     if not by_name(settings.target.format).has_feedtypes:
-        return feed.has_records
+        return {Action.ADD.value} if feed.has_records else set()
     key = FULL, feed.datasource, feed.origin
-    return any(
-        (chunk.requested_feedtype, chunk.datasource, chunk.origin) == key for chunk in chunks
-    )
+    return {
+        action
+        for chunk in chunks
+        if (chunk.requested_feedtype, chunk.datasource, chunk.origin) == key
+        for action in chunk.records
+    }
 
 
-def _count(feed: FullFeed, counts: dict[str, int]) -> int:
-    """Return the count of the feed's source, or of the whole run if the run is one feed.
+def _is_in(hole: Hole, feed: FullFeed) -> bool:
+    """Whether rejects may be documents of a feed.
 
-    The records of an archived feed may be in any file of the run.
+    The feed of an archive may be in any file of the run, and also in one that cannot be read.
     """
-    if feed.origin is None or feed.is_archived:
-        return sum(counts.values())
-    return counts.get(feed.origin, 0) + counts.get("", 0)
+    if hole.is_known and hole.datasource != feed.datasource:
+        return False
+    is_anywhere = feed.origin is None or (feed.is_archived and not hole.is_known)
+    return is_anywhere or hole.source == feed.origin
 
 
 def _write_empty(feed: FullFeed, settings: Settings, number: int) -> Chunk:
@@ -123,16 +132,18 @@ def _empty(feed: FullFeed) -> StoppedError:
     every = "group" if feed.memberships else "document"
     of = "groupsource" if feed.memberships else "datasource"
     return StoppedError(
-        f"{feed.source}: {_describe(feed)} without anything to write; expected at least one"
-        f" {every}, as an empty full feed deletes every {every} of its {of}; --allow-empty-full"
-        " writes it"
+        f"{feed.source}: {_describe(feed)} without a {every} to write; expected at least one, as an"
+        f" empty full feed deletes every {every} of its {of}; --allow-empty-full writes it"
     )
 
 
-def _with_holes(feed: FullFeed, missing: int) -> StoppedError:
-    parts = "1 document or part" if missing == 1 else f"{missing} documents or parts"
+def _with_holes(feed: FullFeed, missing: int, holes: list[Hole]) -> StoppedError:
+    parts = "1 document or part" if missing == 1 else f"{missing:,} documents or parts"
+    first = min(holes, key=lambda hole: not hole.count, default=None)
+    example = f", as {first.first}" if first else ": up to date, so not given"
     return StoppedError(
-        f"{feed.source}: {_describe(feed)} without {parts} of the input (unreadable, too large,"
-        " rejected or up to date); expected all, as it deletes what it leaves out;"
-        " --accept-holes goes on without them, --feedtype incremental deletes nothing"
+        f"{feed.source}: {_describe(feed)} without {parts} of the input{example}; expected all, as"
+        " it deletes what it leaves out; --accept-holes goes on without them, --feedtype"
+        " incremental deletes nothing; feedferry rejects accept and --accepted-rejects go on"
+        " without these only"
     )

@@ -124,12 +124,14 @@ def test_a_span_has_an_account_that_lists_all_its_files(work: Path) -> None:
     source = str(work.parent / "source")
     [sample] = account.reject_samples["malformed"]
     assert (sample.source, sample.line, sample.offset) == (source, 5, MIXED.index(BROKEN.encode()))
-    assert msgspec.structs.replace(account, chunks=[], files=[], reject_samples={}) == Account(
+    [hole] = account.holes
+    assert (hole.source, hole.count, hole.is_known) == (source, 1, False)
+    bare = msgspec.structs.replace(account, chunks=[], files=[], reject_samples={}, holes=[])
+    assert bare == Account(
         read={"ADD": 2, "DELETE": 1, "unreadable": 1},
         written={"ADD": 2, "DELETE": 1},
         rejected={"unreadable": 1},
         reject_codes={"malformed": 1},
-        rejects_of={source: 1},
         spans=1,
         bytes_read=len(MIXED),
     )
@@ -293,12 +295,11 @@ def test_more_rejects_than_allowed_stop_the_span(work: Path) -> None:
 def test_a_missing_source_is_rejected(work: Path) -> None:
     account = convert(Span(source="nowhere.xml", format="gsa-feed"), settings(work))
 
-    assert msgspec.structs.replace(account, files=[], reject_samples={}) == Account(
+    assert [hole.source for hole in account.holes] == ["nowhere.xml"]
+    assert msgspec.structs.replace(account, files=[], reject_samples={}, holes=[]) == Account(
         read={"unreadable": 1},
         rejected={"unreadable": 1},
         reject_codes={"unreadable": 1},
-        rejects_of={"nowhere.xml": 1},
-        holes_of={"nowhere.xml": 1},
         spans=1,
     )
     (reject,) = rejects_of(work)

@@ -12,6 +12,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from pipelines.convert.runners import LocalRunner
 from schemas.account import Account, Chunk, LossCount
 from schemas.acl import Access, Acl, Principal, Scope
+from schemas.feed import Hole
 from schemas.membership import Member, Membership
 from schemas.notice import Loss
 from schemas.record import Action, Arrival, Provenance, Record
@@ -80,7 +81,14 @@ def test_spans_are_converted_and_a_stopped_one_does_not_end_the_pipeline(tmp_pat
             written={"ADD": 2},
             rejected={"unreadable": 1},
             reject_codes={"malformed": 1},
-            rejects_of={good.source: 1},
+            holes=[
+                Hole(
+                    source=good.source,
+                    span="00000-00000",
+                    count=1,
+                    first=f"{good.source}:5 (byte 348): an & that is not escaped; expected &amp;",
+                )
+            ],
             spans=1,
             bytes_read=len(text),
         ),

@@ -242,12 +242,6 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     has_record_ends: bool = False
     """Whether a record states its end, so that the last record before a fault is known whole."""
 
-    hole_codes: frozenset[str] | None = None
-    """Codes of its reader's rejects after which an unknown number of records may be missing.
-
-    A full feed with such a reject is not published unasked. Without a set, every reject is one.
-    """
-
     is_command_stream: bool = False
     """Whether records are named by document ids, and a deployed parser defines strict reading."""
 

@@ -166,9 +166,6 @@ class Source(Generic[Config]):
     config_type: ClassVar[type[msgspec.Struct]]
     """The type of the configuration, if the source `has_state`."""
 
-    lists_documents: ClassVar[bool] = True
-    """Whether each document is known before it is read: a reject is then a missing document."""
-
     keeps_rejected: ClassVar[bool] = False
     """Whether a state remembers a rejected document, to read it again by its key."""
 

@@ -26,7 +26,6 @@ class FeedFiles(Source[None]):
     title = "files of records"
     noun = "files of records"
     span_formats = frozenset({UNREADABLE})
-    lists_documents = False
     is_inspected = True
 
     def checks(self, runs: Sequence[SourceRun[None]]) -> Iterator[Check]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipelines.cli.main import main
-from support.archives import BROKEN, document, documents, gsa_feed, put
+from support.archives import BROKEN, DELETED, document, documents, gsa_feed, put
 from support.runs import chunks, column, convert, manifest, report
 from support.spools import HandSpool
 
@@ -65,14 +65,14 @@ def test_an_empty_full_feed_stops_the_run_with_a_message(
 
     assert refusal(capsys, "a.xml", *TO_GSA) == (
         3,
-        "feedferry: a.xml: a full feed of 'intranet' without anything to write; expected at least"
-        " one document, as an empty full feed deletes every document of its datasource;"
-        " --allow-empty-full writes it\n",
+        "feedferry: a.xml: a full feed of 'intranet' without a document to write; expected at least"
+        " one, as an empty full feed deletes every document of its datasource; --allow-empty-full"
+        " writes it\n",
     )
     assert refusal(capsys, "groups.xml", *TO_GROUPS, *FULL_LDAP) == (
         3,
-        "feedferry: groups.xml: a full groups feed of 'ldap' without anything to write; expected at"
-        " least one group, as an empty full feed deletes every group of its groupsource;"
+        "feedferry: groups.xml: a full groups feed of 'ldap' without a group to write; expected at"
+        " least one, as an empty full feed deletes every group of its groupsource;"
         " --allow-empty-full writes it\n",
     )
     assert not Path("out/chunks").exists()
@@ -193,7 +193,7 @@ def test_a_full_feed_whose_last_span_has_only_rejects_is_not_empty() -> None:
     records = [*documents(1, 40, text="plan " * 50), *[BROKEN] * 40]
     source = put(Path("a.xml"), gsa_feed(*records, feedtype="full"))
 
-    assert convert(source, *TO_GSA, "--span-bytes", "4KiB") == 1
+    assert convert(source, *TO_GSA, "--span-bytes", "4KiB", "--accept-holes") == 1
     assert column("out", "feedtype")[0] == "full"
     assert set(column("out", "feedtype")[1:]) == {"incremental"}
 
@@ -263,40 +263,106 @@ def test_a_full_feed_whose_records_are_all_rejected_never_becomes_an_empty_one(
     source = put(Path("a.xml"), text)
 
     assert convert(source, *args, ALLOWED) == 3
+    assert main(["rejects", "accept", "out", "-o", "known.txt"]) == 0
+    assert convert(source, *args, ALLOWED, "--accepted-rejects", "known.txt") == 3
     assert convert(source, *args, ALLOWED, "--accept-holes") == 1
     assert chunks("out") == []
 
 
-def test_rejects_in_a_full_feed_or_in_another_input_do_not_stop_it() -> None:
-    put(Path("some.xml"), gsa_feed(*documents(1, 2), BROKEN, feedtype="full"))
-    put(Path("in/1.xml"), gsa_feed(BROKEN))
-    put(Path("in/2.xml"), EMPTY)
-
-    assert convert("some.xml", *TO_GSA) == 1
-    assert column("out", "feedtype") == ["full"]
-    assert convert("in", *TO_GSA, ALLOWED, "--fresh") == 1
-    assert column("out", "source") == ["in/2.xml"]
-
-
 @pytest.mark.parametrize(
-    ("record", "code"),
+    ("record", "codes"),
     [
-        (document(1, text="x" * 3000), "content-too-large"),
-        (document(1, text="x" * 7_000_000), "record-too-large"),
-        (document(1, text="<!-- ") + document(2) + document(3, text=" --> "), "ambiguous-comment"),
+        (BROKEN, {"malformed": 1}),
+        ("<p>\0\0\0", {"stray": 1}),
+        (document(1).removesuffix("</record>"), {"torn-record": 1}),
+        (UPDATE, {"update-in-full-feed": 1}),
+        (document(1, text="x" * 3000), {"content-too-large": 1}),
+        (document(1, text="x" * 7_000_000), {"record-too-large": 1}),
+        (BROKEN + UPDATE, {"malformed": 1, "update-in-full-feed": 1}),
     ],
-    ids=["content-too-large", "record-too-large", "ambiguous-comment"],
+    ids=lambda value: "" if isinstance(value, str) else " ".join(value),
 )
-def test_a_record_that_only_a_limit_refuses_is_a_hole_in_a_full_feed(
-    record: str, code: str, capsys: pytest.CaptureFixture[str]
+def test_a_rejected_document_of_a_full_feed_stops_the_run_unless_it_is_accepted(
+    record: str, codes: dict[str, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = put(Path("a.xml"), gsa_feed(record, *documents(4, 5), feedtype="full"))
     words = (source, *TO_GSA, "--max-content-bytes", "2000")
+    count = "1 document or part" if sum(codes.values()) == 1 else "2 documents or parts"
 
     exit_code, message = refusal(capsys, *words)
-    assert (exit_code, "without 1 document or part of the input" in message) == (3, True)
-    assert convert(*words, "--accept-holes") == 1
-    assert report("out")["account"]["reject_codes"] == {code: 1}
+    assert (exit_code, f"without {count} of the input, as a.xml:3 (byte " in message) == (3, True)
+    assert not Path("out/chunks").exists()
+    assert main(["rejects", "accept", "out", "-o", "known.txt"]) == 0
+    assert convert(*words, "--accepted-rejects", "known.txt") == 0
+    assert convert(*words, "--accept-holes", "--fresh") == 1
+    assert report("out")["account"]["reject_codes"] == codes
+    assert column("out", "feedtype") == ["full"]
+
+
+def archived(
+    number: int, datasource: str, feedtype: str = "full", action: str = "ADD", **fields: Any
+) -> bytes:
+    """A line of an archive."""
+    return json.dumps(
+        {
+            "url": f"http://e.example.com/{number}",
+            "action": action,
+            "arrival": "PUSHED",
+            "mimetype": "text/plain",
+            "content": {"data": "cGxhbg=="},
+            "provenance": {"datasource": datasource, "feedtype": feedtype, "source": "x.xml"},
+            **fields,
+        }
+    ).encode()
+
+
+UNWRITABLE: dict[str, Any] = {"crawl": {"display_url": "http://e.example.com/\1"}}
+UNFIT: dict[str, Any] = {"content": None}
+
+
+@pytest.mark.parametrize(
+    ("bad", "feed"),
+    [
+        (archived(2, "wiki", **UNFIT), "wiki"),
+        (archived(2, "wiki", **UNWRITABLE), "wiki"),
+        (b"not JSON", "wiki"),
+        (archived(2, "blog", **UNFIT), "blog"),
+        (archived(2, "wiki", action="DELETE", url="no-url"), None),
+        (archived(2, "wiki", "incremental", **UNFIT), None),
+    ],
+    ids=["adapted", "written", "read", "another feed", "a deletion", "not full"],
+)
+def test_a_reject_of_any_stage_is_a_hole_of_its_own_full_feed(
+    bad: bytes, feed: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = put(Path("a.jsonl"), b"\n".join((archived(1, "wiki"), bad)))
+    words = (source, "--from", "native", "--to", "gsa-feed", ALLOWED)
+
+    assert main(["plan", *words]) == (1 if feed is None else 3)
+    code, message = refusal(capsys, *words, "-o", "out")
+    assert (code, f"full feed of {feed!r} without 1 " in message) == (
+        (1, False) if feed is None else (3, True)
+    )
+
+
+def test_rejects_of_another_input_do_not_stop_a_full_feed() -> None:
+    put(Path("in/1.xml"), gsa_feed(BROKEN))
+    put(Path("in/2.xml"), EMPTY)
+
+    assert convert("in", *TO_GSA, ALLOWED) == 1
+    assert column("out", "source") == ["in/2.xml"]
+
+
+def test_a_full_feed_with_only_a_deletion_deletes_all_and_needs_both_flags() -> None:
+    source = put(Path("a.xml"), gsa_feed(UPDATE, BROKEN, UPDATE, DELETED, feedtype="full"))
+
+    assert convert(source, *TO_GSA) == 3
+    assert convert(source, *TO_GSA, ALLOWED) == 3
+    assert convert(source, *TO_GSA, "--accept-holes") == 3
+    assert main(["rejects", "accept", "out", "-o", "known.txt"]) == 0
+    assert convert(source, *TO_GSA, "--accepted-rejects", "known.txt") == 3
+    assert convert(source, *TO_GSA, "--accept-holes", ALLOWED) == 1
+    assert column("out", "records") == [{"DELETE": 1}]
 
 
 def test_a_full_feed_without_its_end_stops_the_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -304,10 +370,11 @@ def test_a_full_feed_without_its_end_stops_the_run(capsys: pytest.CaptureFixture
 
     assert refusal(capsys, source, *TO_GSA) == (
         3,
-        "feedferry: a.xml: a full feed of 'intranet' without 1 document or part of the input"
-        " (unreadable, too large, rejected or up to date); expected all, as it deletes what it"
-        " leaves out; --accept-holes goes on without them, --feedtype incremental deletes"
-        " nothing\n",
+        "feedferry: a.xml: a full feed of 'intranet' without 1 document or part of the input, as"
+        " a.xml:5 (byte 341): the end of the stream; expected </gsafeed>: more records may have"
+        " followed; expected all, as it deletes what it leaves out; --accept-holes goes on without"
+        " them, --feedtype incremental deletes nothing; feedferry rejects accept and"
+        " --accepted-rejects go on without these only\n",
     )
     assert convert(source, *TO_GSA, "--accept-holes") == 1
     assert column("out", "feedtype") == ["full"]

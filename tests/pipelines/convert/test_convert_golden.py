@@ -32,7 +32,7 @@ DIRECTIONS = [
         ("thunderstone", *LOSING),
         ("gsa-feed", "--datasource", "intranet"),
     ),
-    Direction("gsa-feed-avro-gsa-feed", ("avro",), ("gsa-feed",)),
+    Direction("gsa-feed-avro-gsa-feed", ("avro", "--accept-holes"), ("gsa-feed",)),
     Direction("thunderstone-avro-thunderstone", ("avro",), ("thunderstone",)),
 ]
 

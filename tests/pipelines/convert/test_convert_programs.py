@@ -88,7 +88,8 @@ def test_a_full_feed_without_some_documents_stops_the_run(
     assert (code, capsys.readouterr().err) == (
         3,
         "feedferry: programs.yaml: a full feed of 'wiki' without 2 documents or parts of the"
-        " input (unreadable, too large, rejected or up to date); expected all, as it deletes what"
-        " it leaves out; --accept-holes goes on without them, --feedtype incremental deletes"
-        " nothing\n",
+        " input, as programs.yaml (byte 103): exit code 3; expected 0; stderr ends 'no such table';"
+        " expected all, as it deletes what it leaves out; --accept-holes goes on without them,"
+        " --feedtype incremental deletes nothing; feedferry rejects accept and --accepted-rejects"
+        " go on without these only\n",
     )

@@ -10,6 +10,7 @@ from pipelines.job.job_file import load_job
 from pipelines.job.verify import verify
 from schemas.errors import BalanceError
 from schemas.run_record import Phase, RunRecord
+from support.archives import BROKEN, documents, gsa_feed, put
 from support.jobs import HOST, TreeJob
 from support.served import Served, serving
 
@@ -40,6 +41,7 @@ def ends(job: TreeJob) -> list[tuple[Phase, bool, int | None]]:
     return [(one.phase, one.is_abandoned, one.exit_code) for one in job.records()]
 
 
+UNREADABLE = "<p>\0\0\0"
 DONE = (Phase.DONE, False, 0)
 
 
@@ -280,3 +282,22 @@ def test_a_damaged_report_stops_the_run_and_a_fresh_one_replaces_it(
     assert list(folder.glob("push/*/receipts-001.jsonl"))
     assert run("--fresh") == 0
     assert appliance.urls() == job.urls()
+
+
+def test_a_full_feed_with_rejects_is_sent_when_these_are_accepted(
+    job: TreeJob, here: Path, appliance: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(here / "feed.xml", gsa_feed(*documents(1, 2), BROKEN, feedtype="full"))
+    (here / "people.yaml").write_text(
+        "version: 1\njob: people\nsource: {type: gsa-feed, path: feed.xml}\n"
+        f"target: {{type: gsa-feed, url: {appliance.url}}}\nrejects: {{accepted: known.txt}}\n"
+    )
+    assert (run(), appliance.urls()) == (3, [])
+    message = capsys.readouterr().err
+    assert "a full feed of 'intranet' without 1 document or part of the input, as " in message
+    assert "safety.accept_holes goes on without them" in message
+    assert "rejects.accepted go on without these only" in message
+    assert main(["rejects", "accept", "people.yaml"]) == 0
+    assert (run(), len(appliance.urls())) == (0, 2)
+    put(here / "feed.xml", gsa_feed(*documents(1, 1), BROKEN, UNREADABLE, feedtype="full"))
+    assert (run(), len(appliance.urls())) == (3, 2)

@@ -21,6 +21,7 @@ ACTION = f'<record url="{HOST}/act" action="ad" mimetype="text/plain"><content>a
 NO_URL = '<record mimetype="text/plain"><content>a</content></record>'
 NO_TYPE = f'<record url="{HOST}/type"><content>a</content></record>'
 DAMAGED = (AMP, ACTION, NO_URL, NO_TYPE)
+HOLES = "--accept-holes"
 QUIET = ("--progress", "none")
 
 
@@ -54,7 +55,7 @@ def test_corrected_records_are_converted_with_the_settings_of_the_run_and_never_
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ("--to", "gsa-feed", "--datasource", "wiki", "--feedtype", "full", "--max-rejects", "9")
-    convert("feed.xml", "-o", "out", *words)
+    convert("feed.xml", "-o", "out", *words, HOLES)
     export("out")
     edit("fixed/001-gsa-feed.xml", ('action="ad"', 'action="add"'))
 
@@ -79,7 +80,7 @@ def test_corrected_records_are_converted_with_the_settings_of_the_run_and_never_
 
 
 def test_rejects_are_replayed_as_they_are_after_a_setting_has_changed() -> None:
-    convert("feed.xml", "-o", "out", "--to", "gsa-feed", "--allow-empty-full")
+    convert("feed.xml", "-o", "out", "--to", "gsa-feed", "--allow-empty-full", HOLES)
     flags = ("--default-mimetype", "text/html", *QUIET)
 
     assert main(["rejects", "replay", "out", *flags]) == 1
@@ -97,7 +98,7 @@ def test_a_job_pushes_corrected_records_also_those_that_the_appliance_refused(
     with served.serving(here / "spool", "--scenario", "refuse.yaml") as appliance:
         Path("wiki.yaml").write_text(
             "version: 1\njob: wiki\nsource: {type: gsa-feed, path: feed.xml}\n"
-            f"target: {{type: gsa-feed, url: {appliance.url!r}}}\n"
+            f"target: {{type: gsa-feed, url: {appliance.url!r}}}\nsafety: {{accept_holes: true}}\n"
         )
         assert main(["run", "wiki.yaml", *QUIET]) == 1
         [first] = runs_of(here / "runs/wiki")
@@ -135,12 +136,13 @@ def test_a_replay_that_could_not_push_is_resumed(
     Path("wiki.yaml").write_text(
         "version: 1\njob: wiki\n"
         "source: {type: gsa-feed, path: feed.xml}\ntarget: {type: gsa-feed}\n"
+        "safety: {accept_holes: true}\n"
     )
     if is_job:
         main(["run", "wiki.yaml", *QUIET])
         run = f"runs/wiki/{runs_of(here / 'runs/wiki')[0].id}"
     else:
-        convert("feed.xml", "-o", "out", "--to", "gsa-feed")
+        convert("feed.xml", "-o", "out", "--to", "gsa-feed", HOLES)
         run = "out"
     if words:
         export(run)
@@ -161,6 +163,7 @@ def test_an_older_run_is_not_replayed_over_a_newer_one(
     Path("wiki.yaml").write_text(
         "version: 1\njob: wiki\n"
         "source: {type: gsa-feed, path: feed.xml}\ntarget: {type: gsa-feed}\n"
+        "safety: {accept_holes: true}\n"
     )
     for _ in range(2):
         main(["run", "wiki.yaml", *QUIET])

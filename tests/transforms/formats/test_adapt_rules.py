@@ -6,10 +6,8 @@ import pybase64
 import pytest
 from msgspec.structs import replace
 
-from schemas.account import Account
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.content import compress, decode
-from schemas.feed import FeedHeader
 from schemas.membership import Member, Membership
 from schemas.record import (
     Action,
@@ -26,10 +24,8 @@ from schemas.record import (
     Record,
 )
 from schemas.reject import Filtered, Reject
-from schemas.span import Span
 from support.toy_format import TOY
 from transforms.adapt import Target, adapt, adapt_membership
-from transforms.convert import FullFeedLog
 from transforms.formats import registered
 from transforms.formats.adapt_rules import hold_fields
 
@@ -102,27 +98,6 @@ def test_a_format_that_states_no_adapter_holds_contents_only() -> None:
     assert isinstance(outcome, Record)
     assert (outcome.content, outcome.acl, outcome.title) == (Content(b"text"), None, None)
     assert lost[0].field == "acl"
-
-
-@pytest.mark.parametrize(
-    ("hole_codes", "holes"), [(None, {"a.txt": 1}), (frozenset({"bad-block"}), {"a.txt": 1})]
-)
-def test_a_reject_of_a_reader_is_a_hole_unless_the_format_says_which_are(
-    hole_codes: frozenset[str] | None, holes: dict[str, int]
-) -> None:
-    assert holes_of(hole_codes) == holes
-    assert holes_of(frozenset()) == {}
-
-
-def holes_of(hole_codes: frozenset[str] | None) -> dict[str, int]:
-    """The holes in the account of a span with a reject of a format with these codes."""
-    with registered(replace(TOY, hole_codes=hole_codes)):
-        log = FullFeedLog(Span(format="toy"), Target(format="toy"), lists_documents=False)
-    log.enter(FeedHeader(source="a.txt", feedtype="full"), memberships=False, has_records=True)
-    log.reject(Reject(code="bad-block", reason="a; expected b", stage="read", source="a.txt"))
-    account = Account()
-    log.close(account)
-    return account.holes_of
 
 
 # Groups

@@ -129,6 +129,8 @@ def test_rejects_can_be_read_with_their_bytes(tmp_path: Path) -> None:
         "length": 9,
         "url": "http://www.example.com/a",
         "action": None,
+        "datasource": None,
+        "feedtype": None,
         "data": b"\x00<rec\xff&>\n",
         "truncated": False,
     }

@@ -25,7 +25,6 @@ AVRO = Format(
     holds_memberships=True,
     has_content_encodings=True,
     has_record_ends=True,
-    hole_codes=frozenset({"bad-avro", "bad-block", "block-too-large"}),
 )
 
 JSONL = Format(
@@ -41,5 +40,4 @@ JSONL = Format(
     holds_memberships=True,
     has_content_encodings=True,
     has_record_ends=True,
-    hole_codes=frozenset({"line-too-long"}),
 )

@@ -22,7 +22,6 @@ LISTER_STREAM = Format(
     split=deferred("command_stream.lister:cut"),
     encoder=deferred("command_stream.writer:ListerEncoder"),
     adapter=deferred("command_stream.adapt:lister_adapter"),
-    hole_codes=frozenset(),
     is_command_stream=True,
     lists_urls=True,
 )
@@ -34,7 +33,6 @@ RETRIEVER_STREAM = Format(
     read=deferred("command_stream.documents:read"),
     encoder=deferred("command_stream.writer:RetrieverEncoder"),
     adapter=deferred("command_stream.adapt:retriever_adapter"),
-    hole_codes=frozenset(),
     is_command_stream=True,
     has_one_record=True,
 )
@@ -46,6 +44,5 @@ AUTHORIZER_STREAM = Format(
     read=deferred("command_stream.authorizer:read"),
     encoder=deferred("command_stream.writer:AuthorizerEncoder"),
     adapter=deferred("command_stream.adapt:authorizer_adapter"),
-    hole_codes=frozenset(),
     is_command_stream=True,
 )

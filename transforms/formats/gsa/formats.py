@@ -5,7 +5,7 @@ from functools import partial
 
 from schemas.delivery import Door
 from transforms.formats.base import Format, deferred
-from transforms.formats.xml.element_names import AMBIGUOUS_CODES, ElementNames
+from transforms.formats.xml.element_names import ElementNames
 
 FEED_NAMES = ElementNames(root="gsafeed", records=("record", "acl"), group="group", header="header")
 GROUPS_NAMES = ElementNames(root="xmlgroups", records=("membership",))
@@ -21,7 +21,6 @@ GSA_FEED = Format(
     door=Door.FEED,
     has_content_encodings=True,
     has_record_ends=True,
-    hole_codes=AMBIGUOUS_CODES,
     has_feedtypes=True,
     names_its_feed=True,
     has_web_feeds=True,
@@ -41,7 +40,6 @@ GSA_GROUPS = Format(
     holds_documents=False,
     holds_memberships=True,
     has_record_ends=True,
-    hole_codes=AMBIGUOUS_CODES,
     has_feedtypes=True,
 )
 
@@ -60,5 +58,4 @@ GROUPS_CSV = Format(
     read=deferred("gsa.groups_csv:read"),
     holds_documents=False,
     holds_memberships=True,
-    hole_codes=frozenset({"line-too-long"}),
 )

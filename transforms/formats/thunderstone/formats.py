@@ -4,7 +4,7 @@ from functools import partial
 
 from schemas.delivery import Door
 from transforms.formats.base import Format, deferred
-from transforms.formats.xml.element_names import AMBIGUOUS_CODES, ElementNames
+from transforms.formats.xml.element_names import ElementNames
 
 DATATYPES = "urn:schemas-microsoft-com:datatypes"
 PARAMETRIC = "http://www.thunderstone.com/ParametricSearch/1.0/"
@@ -24,7 +24,6 @@ THUNDERSTONE = Format(
     adapter=deferred("thunderstone.adapt:adapter"),
     door=Door.DATA,
     has_record_ends=True,
-    hole_codes=AMBIGUOUS_CODES,
     keeps_unlisted=True,
     has_index_updates=True,
 )

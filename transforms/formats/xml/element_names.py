@@ -56,9 +56,6 @@ INSTRUCTION = MarkupSection(
 
 SECTIONS = {section.kind: section for section in (CDATA, COMMENT, INSTRUCTION)}
 
-AMBIGUOUS_CODES = frozenset(section.ambiguous_code for section in SECTIONS.values())
-"""Codes of rejects after which an unknown number of records may be missing."""
-
 
 class ElementNames:
     """The names of the root, the records, the group and the header of a format.

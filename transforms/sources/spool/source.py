@@ -107,7 +107,6 @@ class SpoolSource(Source[Spool]):
     noun = "a spool"
     span_formats = frozenset({SPOOL, SELECTION})
     is_folder = True
-    lists_documents = False
     is_inspected = True
 
     def matches(self, name: str) -> bool:
