@@ -9,12 +9,14 @@ from schemas.errors import ConfigError, LossRefusedError, RecordError
 from schemas.membership import Membership
 from schemas.notice import Loss
 from schemas.record import Record
-from schemas.reject import Reject, reject_record
+from schemas.reject import Filtered, Reject, reject_record
 from transforms.formats import all_formats, by_name
-from transforms.formats.adapt_rules import counted, encode_contents, hold_fields
+from transforms.formats.adapt_rules import counted, encode_contents, filtered, hold_fields
 from transforms.formats.base import Adapted, Adapter, Target
 
 __all__ = [
+    "DOCUMENTS_LEFT_OUT",
+    "GROUPS_LEFT_OUT",
     "Adapted",
     "Adapter",
     "Target",
@@ -22,7 +24,11 @@ __all__ = [
     "adapt_membership",
     "adapter",
     "check_loss",
+    "leave_out_documents",
 ]
+
+GROUPS_LEFT_OUT = "groups-left-out"
+DOCUMENTS_LEFT_OUT = "documents-left-out"
 
 _hold_content = hold_fields("content", "mimetype", "charset")
 
@@ -45,10 +51,23 @@ def adapt(record: Record, target: Target) -> Adapted:
     return adapter(target)(record)
 
 
-def adapt_membership(membership: Membership, target: Target) -> Membership | Reject:
-    """Return the group as it is, or its reject if the target does not hold groups."""
+def leave_out_documents(record: Record) -> Adapted:
+    """The adapter of a source with documents and groups, for a target that holds groups only."""
+    return filtered(record, DOCUMENTS_LEFT_OUT), ()
+
+
+def adapt_membership(
+    membership: Membership, target: Target, *, is_mixed: bool = False
+) -> Membership | Reject | Filtered:
+    """Return the group as it is, or what becomes of it if the target does not hold groups.
+
+    Groups of a source with documents and groups (`is_mixed`) are filtered, others rejected.
+    """
     if by_name(target.format).holds_memberships:
         return membership
+    if is_mixed:
+        action = membership.action.value
+        return Filtered(code=GROUPS_LEFT_OUT, url=membership.url, action=action)
     members = counted(len(membership.members), "member")
     with_groups = [
         format_.name for format_ in all_formats() if format_.holds_memberships and format_.encoder

@@ -39,7 +39,17 @@ from schemas.record import Action, Arrival, Provenance, Record
 from schemas.reject import Filtered, Reject, defect_type, record_error, reject_record
 from schemas.sent_document import UNCHANGED
 from schemas.span import Span
-from transforms.adapt import Adapted, Adapter, Target, adapt_membership, adapter, check_loss
+from transforms.adapt import (
+    DOCUMENTS_LEFT_OUT,
+    GROUPS_LEFT_OUT,
+    Adapted,
+    Adapter,
+    Target,
+    adapt_membership,
+    adapter,
+    check_loss,
+    leave_out_documents,
+)
 from transforms.chunk import ChunkWriter
 from transforms.formats import (
     Encoder,
@@ -78,6 +88,12 @@ PROGRESS = ".progress"
 
 _UNLISTED_CODES = frozenset({UNCHANGED, UP_TO_DATE})  # there may be millions of these
 _DELETIONS = (Action.DELETE.value, Action.DELETE_PATTERN.value)
+_LEFT_OUT = {
+    GROUPS_LEFT_OUT: "a group; the target has no groups: --to gsa-groups takes them, in a run of"
+    " its own",
+    DOCUMENTS_LEFT_OUT: "a document; the target has groups only: --to gsa-feed takes it, in a run"
+    " of its own",
+}
 _NO_PROVENANCE = Provenance(source="\0")  # no record has it
 _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
@@ -182,6 +198,7 @@ class SpanConversion:
         self._progress_due_at = 0.0
         self._account = Account(spans=1)
         self._counts = {name: Counter[str]() for name in COUNTERS}
+        self._is_mixed = _is_archive(span) or span.feed is not None  # a spool has posted feeds
         self._full_feeds = FullFeedLog(span, settings.target)
         self._adapters: dict[tuple[str | None, ...], tuple[TargetFeed, Adapter]] = {}
         self._provenance = self._groups_provenance = _NO_PROVENANCE
@@ -259,12 +276,14 @@ class SpanConversion:
 
     def _take_membership(self, membership: Membership) -> Iterator[Membership]:
         try:
-            outcome = adapt_membership(membership, self._settings.target)
+            outcome = adapt_membership(membership, self._settings.target, is_mixed=self._is_mixed)
         except Exception as exc:
             outcome = reject_record(membership, record_error(exc), stage="adapt")
         if isinstance(outcome, Membership):
             self._enter_groups(membership)
             yield outcome
+        elif isinstance(outcome, Filtered):
+            self._filter(outcome)
         else:
             self._reject(replace(outcome, data=carried_bytes(membership)))
 
@@ -289,6 +308,9 @@ class SpanConversion:
     def _filter(self, filtered: Filtered) -> None:
         self._counts["filtered"][filtered.action] += 1
         self._counts["filter_codes"][filtered.code] += 1
+        if (detail := _LEFT_OUT.get(filtered.code)) is not None:
+            notice = Notice(code=filtered.code, detail=detail, source=self._span.source)
+            add_notice(self._account.notices, notice)
         if filtered.code not in _UNLISTED_CODES:
             self._filtered.write(msgspec.json.encode(filtered) + b"\n")
 
@@ -350,6 +372,8 @@ class SpanConversion:
             raise ConfigError(
                 f"{self._span.source}: no datasource in the source; expected --datasource NAME"
             )
+        if self._format.holds_only_memberships and self._is_mixed:
+            return leave_out_documents
         if self._format.keeps_everything and (target.datasource or target.feedtype):
             return partial(_adapt_in_feed, target, adapter(target))
         if record.provenance.feedtype == FULL and self._format.keeps_unlisted:

@@ -207,3 +207,24 @@ def test_groups_and_documents_of_one_run_go_to_chunks_of_their_own() -> None:
     convert("feed.xml", "groups.csv", "--to", "avro", "-o", "out")
 
     assert column("out", "records") == [{"ADD": 3}, {"MEMBERSHIP": 2}]
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "written"),
+    [
+        (("gsa-feed",), "groups-left-out", {"ADD": 3}),
+        (("thunderstone",), "groups-left-out", {"ADD": 3}),
+        (("lister-stream",), "groups-left-out", {"ADD": 3}),
+        (("gsa-groups", "--feedtype", "full"), "documents-left-out", {"MEMBERSHIP": 2}),
+    ],
+)
+def test_an_archive_of_groups_and_documents_goes_to_a_target_of_either(
+    target: tuple[str, ...], code: str, written: dict[str, int]
+) -> None:
+    convert("feed.xml", "groups.csv", "--to", "avro", "-o", "archive")
+
+    assert convert("archive/chunks", "-o", "out", "--accept-loss", "content", "--to", *target) == 0
+    account = report("out")["account"]
+    (left_out,) = account["filter_codes"].items()
+    assert (account["written"], left_out) == (written, (code, 5 - sum(written.values())))
+    assert account["notices"][code]["count"] == left_out[1]
