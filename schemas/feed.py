@@ -8,7 +8,7 @@ import re
 
 import msgspec
 
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, FormatError
 
 FULL = "full"
 INCREMENTAL = "incremental"
@@ -20,7 +20,8 @@ CLEANUP = "cleanup"
 """The feedtype of a request that removes all groups of a groupsource."""
 
 FEEDTYPES = (FULL, INCREMENTAL, METADATA_AND_URL)
-_DATASOURCE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*", re.ASCII)
+_DATASOURCE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,249}", re.ASCII)
+_A_NAME = "expected a letter or _, then letters, digits, _ and -, at most 250"
 
 
 class Feed(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,13 +46,15 @@ class FeedHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The header of a feed without records.
 
     A reader yields it after the end of the feed. It distinguishes an empty full feed, which deletes
-    every document of its datasource, from no feed. `memberships` marks a groups feed.
+    every document of its datasource, from no feed. `memberships` marks a groups feed. `repair` is
+    what was repaired in the header of any feed.
     """
 
     source: str
     datasource: str | None = None
     feedtype: str | None = None
     memberships: bool = False
+    repair: str = ""
 
 
 class FullFeed(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,8 +79,8 @@ class Hole(msgspec.Struct, frozen=True, kw_only=True):
     """Rejects of a span that may be of a full feed.
 
     `count` is the number of those that may be documents and are not accepted, `first` the first of
-    them as text. `source` is "" if all inputs are one feed. If the feed of the rejects `is_known`,
-    `datasource` is its datasource; otherwise they may be of any full feed of the source.
+    them as text. `source` is "" if all inputs are one feed. Without a `datasource`, they may be of
+    any full feed of the source.
     """
 
     source: str
@@ -85,7 +88,6 @@ class Hole(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     first: str
     datasource: str | None = None
-    is_known: bool = False
 
 
 def is_web(datasource: str | None, feedtype: str | None) -> bool:
@@ -96,7 +98,30 @@ def is_web(datasource: str | None, feedtype: str | None) -> bool:
 def check_datasource(name: str, *, label: str = "--datasource:") -> str:
     """Return `name`; raise ConfigError, with `label` before it, if no appliance accepts it."""
     if not _DATASOURCE.fullmatch(name):
-        raise ConfigError(
-            f"{label} {name!r}; expected a letter or _, then letters, digits, _ and -"
-        )
+        raise ConfigError(f"{label} {name[:99]!r}; {_A_NAME}")
     return name
+
+
+def read_feedtype(text: str) -> str:
+    """Return a feedtype as the guide spells it; an unknown one without blanks around it.
+
+    >>> read_feedtype(" Full "), read_feedtype("Fulll")
+    ('full', 'Fulll')
+    """
+    feedtype = text.strip().lower()
+    return feedtype if feedtype in FEEDTYPES else text.strip()
+
+
+def check_header(
+    datasource: str | None, feedtype: str | None, *, where: str, used: frozenset[str]
+) -> None:
+    """Raise FormatError for a value that no appliance accepts, if its name is in `used`."""
+    if "datasource" in used and datasource is not None and not _DATASOURCE.fullmatch(datasource):
+        name, value, expected = "datasource", datasource, _A_NAME
+    elif "feedtype" in used and feedtype not in (None, *FEEDTYPES):
+        name, value, expected = "feedtype", feedtype, f"expected {' or '.join(FEEDTYPES)}"
+    else:
+        return
+    raise FormatError(
+        f"{where}: {name} {value!r}; {expected}: correct the header, or give --{name}"
+    )

@@ -15,8 +15,7 @@ from transforms.formats.adapt_rules import counted, encode_contents, filtered, h
 from transforms.formats.base import Adapted, Adapter, Target
 
 __all__ = [
-    "DOCUMENTS_LEFT_OUT",
-    "GROUPS_LEFT_OUT",
+    "LEFT_OUT",
     "Adapted",
     "Adapter",
     "Target",
@@ -27,8 +26,11 @@ __all__ = [
     "leave_out_documents",
 ]
 
-GROUPS_LEFT_OUT = "groups-left-out"
-DOCUMENTS_LEFT_OUT = "documents-left-out"
+LEFT_OUT = {
+    "groups-left-out": "a group; the target has none: --to gsa-groups takes it, in another run",
+    "documents-left-out": "a document; the target has groups only: leave it to another run",
+}
+"""Codes of what is filtered because the target takes only documents, or only groups."""
 
 _hold_content = hold_fields("content", "mimetype", "charset")
 
@@ -53,7 +55,7 @@ def adapt(record: Record, target: Target) -> Adapted:
 
 def leave_out_documents(record: Record) -> Adapted:
     """The adapter of a source with documents and groups, for a target that holds groups only."""
-    return filtered(record, DOCUMENTS_LEFT_OUT), ()
+    return filtered(record, "documents-left-out"), ()
 
 
 def adapt_membership(
@@ -67,7 +69,7 @@ def adapt_membership(
         return membership
     if is_mixed:
         action = membership.action.value
-        return Filtered(code=GROUPS_LEFT_OUT, url=membership.url, action=action)
+        return Filtered(code="groups-left-out", url=membership.url, action=action)
     members = counted(len(membership.members), "member")
     with_groups = [
         format_.name for format_ in all_formats() if format_.holds_memberships and format_.encoder

@@ -32,16 +32,25 @@ from schemas.errors import (
     FeedferryError,
     TooManyRejectsError,
 )
-from schemas.feed import FULL, INCREMENTAL, Feed, FeedHeader, FullFeed, Hole, TargetFeed
+from schemas.feed import (
+    FULL,
+    INCREMENTAL,
+    METADATA_AND_URL,
+    Feed,
+    FeedHeader,
+    FullFeed,
+    Hole,
+    TargetFeed,
+    check_header,
+)
 from schemas.membership import Membership, RecordOrMembership
 from schemas.notice import REFUSED, Loss, Notice
 from schemas.record import Action, Arrival, Provenance, Record
-from schemas.reject import Filtered, Reject, defect_type, record_error, reject_record
+from schemas.reject import UNREADABLE, Filtered, Reject, defect_type, record_error, reject_record
 from schemas.sent_document import UNCHANGED
 from schemas.span import Span
 from transforms.adapt import (
-    DOCUMENTS_LEFT_OUT,
-    GROUPS_LEFT_OUT,
+    LEFT_OUT,
     Adapted,
     Adapter,
     Target,
@@ -88,12 +97,6 @@ PROGRESS = ".progress"
 
 _UNLISTED_CODES = frozenset({UNCHANGED, UP_TO_DATE})  # there may be millions of these
 _DELETIONS = (Action.DELETE.value, Action.DELETE_PATTERN.value)
-_LEFT_OUT = {
-    GROUPS_LEFT_OUT: "a group; the target has no groups: --to gsa-groups takes them, in a run of"
-    " its own",
-    DOCUMENTS_LEFT_OUT: "a document; the target has groups only: --to gsa-feed takes it, in a run"
-    " of its own",
-}
 _NO_PROVENANCE = Provenance(source="\0")  # no record has it
 _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
@@ -198,8 +201,9 @@ class SpanConversion:
         self._progress_due_at = 0.0
         self._account = Account(spans=1)
         self._counts = {name: Counter[str]() for name in COUNTERS}
-        self._is_mixed = _is_archive(span) or span.feed is not None  # a spool has posted feeds
         self._full_feeds = FullFeedLog(span, settings.target)
+        # A spool has posted feeds.
+        self._is_mixed = self._full_feeds.is_archive or span.feed is not None
         self._adapters: dict[tuple[str | None, ...], tuple[TargetFeed, Adapter]] = {}
         self._provenance = self._groups_provenance = _NO_PROVENANCE
         self._target_feed = TargetFeed()
@@ -308,7 +312,7 @@ class SpanConversion:
     def _filter(self, filtered: Filtered) -> None:
         self._counts["filtered"][filtered.action] += 1
         self._counts["filter_codes"][filtered.code] += 1
-        if (detail := _LEFT_OUT.get(filtered.code)) is not None:
+        if (detail := LEFT_OUT.get(filtered.code)) is not None:
             notice = Notice(code=filtered.code, detail=detail, source=self._span.source)
             add_notice(self._account.notices, notice)
         if filtered.code not in _UNLISTED_CODES:
@@ -350,13 +354,20 @@ class SpanConversion:
         self._provenance = provenance = record.provenance
         key = _feed_key(provenance)
         if key not in self._adapters:
-            self._full_feeds.enter(provenance, memberships=False, has_records=True)
+            self._enter_header(provenance, memberships=False)
             feed = self._name_feed(provenance)
             is_full = feed is not None and feed.feedtype == FULL
             origin = provenance.source if is_full and not self._settings.target.feedtype else None
             target_feed = TargetFeed(feed=feed, origin=origin)
             self._adapters[key] = (target_feed, self._make_adapter(feed, record))
         self._target_feed, self._adapter = self._adapters[key]
+
+    def _enter_header(self, stated: Provenance, *, memberships: bool) -> None:
+        """Check the feed of a record, which may come from an archive, and note a full one."""
+        where = f"{stated.source}:{stated.line}" if stated.line else stated.source
+        used = self._settings.reading.used_header
+        check_header(stated.datasource, stated.feedtype, where=where, used=used)
+        self._full_feeds.enter(stated, memberships=memberships, has_records=True)
 
     def _name_feed(self, provenance: Provenance) -> Feed | None:
         target = self._settings.target
@@ -376,8 +387,9 @@ class SpanConversion:
             return leave_out_documents
         if self._format.keeps_everything and (target.datasource or target.feedtype):
             return partial(_adapt_in_feed, target, adapter(target))
-        if record.provenance.feedtype == FULL and self._format.keeps_unlisted:
-            detail = "full: the target keeps what the feed leaves out; delete that yourself"
+        feedtype = record.provenance.feedtype
+        if self._format.keeps_unlisted and feedtype not in (None, INCREMENTAL, METADATA_AND_URL):
+            detail = f"{feedtype}: the target keeps what the feed leaves out; delete that yourself"
             self._lose(Loss(field="feedtype", url=record.url, detail=detail))
         if feed is not None:
             target = replace(target, datasource=feed.datasource, feedtype=feed.feedtype)
@@ -389,7 +401,7 @@ class SpanConversion:
         if self._target_feed.memberships and _feed_key(now) == _feed_key(self._groups_provenance):
             return
         self._provenance, self._groups_provenance = _NO_PROVENANCE, now
-        self._full_feeds.enter(now, memberships=True, has_records=True)
+        self._enter_header(now, memberships=True)
         self._target_feed = self._target_groups(now)
 
     def _target_groups(self, provenance: Provenance) -> TargetFeed:
@@ -434,7 +446,8 @@ class SpanConversion:
             self._counts["written"].update(finished.records)
         for name, counter in self._counts.items():
             setattr(account, name, dict(sorted((+counter).items())))
-        account.full_feeds, account.holes = self._full_feeds.feeds, self._full_feeds.holes
+        account.full_feeds = list(self._full_feeds.feeds.values())
+        account.holes = list(self._full_feeds.holes.values())
         account.chunks, account.files = self._finished_files()
         return account
 
@@ -452,11 +465,15 @@ class FullFeedLog:
     """Collects the full feeds of one span, and their holes: rejects that may be documents."""
 
     def __init__(self, span: Span, target: Target) -> None:
-        self._span = span
-        self._target = target
-        self._is_archive = _is_archive(span)
-        self._feeds: dict[tuple[str | None, str | None, bool], FullFeed] = {}
-        self._holes: dict[tuple[str, str | None, bool], Hole] = {}
+        self._span, self._target = span, target
+        format_ = find_format(span.format)
+        self.is_archive = format_ is not None and format_.keeps_everything
+        states_feeds = span.format == UNREADABLE or (
+            format_ is not None and format_.keeps_feedtypes
+        )
+        self._unknown = FULL if states_feeds else None
+        self.feeds: dict[tuple[str | None, str | None, bool], FullFeed] = {}
+        self.holes: dict[tuple[str, str | None], Hole] = {}
 
     def enter(
         self, origin: Provenance | FeedHeader, *, memberships: bool, has_records: bool
@@ -471,11 +488,11 @@ class FullFeedLog:
             span=self._span.name,
             memberships=memberships,
             has_records=has_records,
-            is_archived=self._is_archive,
+            is_archived=self.is_archive,
         )
         key = feed.datasource, feed.origin, memberships
-        if has_records or key not in self._feeds:
-            self._feeds[key] = feed
+        if has_records or key not in self.feeds:
+            self.feeds[key] = feed
 
     def reject(self, reject: Reject, *, is_accepted: bool) -> None:
         """Add a reject that may be of a full feed; accepted ones and deletions are no holes.
@@ -483,35 +500,16 @@ class FullFeedLog:
         A part of a stream that could not be read may be documents of any feed of its source.
         """
         is_known = reject.stage != "read" or reject.feedtype is not None
-        if (self._target.feedtype or (reject.feedtype if is_known else FULL)) != FULL:
+        if (self._target.feedtype or (reject.feedtype if is_known else self._unknown)) != FULL:
             return
         source = "" if self._target.feedtype else reject.source
         datasource = (self._target.datasource or reject.datasource) if is_known else None
+        hole = self.holes.get((source, datasource))
         count = not (is_accepted or reject.action in _DELETIONS)
-        hole = self._holes.get((source, datasource, is_known))
         if hole is None or (count and not hole.count):
-            hole = Hole(
-                source=source,
-                span=self._span.name,
-                count=0,
-                first=reject.message,
-                datasource=datasource,
-                is_known=is_known,
-            )
-        self._holes[source, datasource, is_known] = replace(hole, count=hole.count + count)
-
-    @property
-    def feeds(self) -> list[FullFeed]:
-        return list(self._feeds.values())
-
-    @property
-    def holes(self) -> list[Hole]:
-        return list(self._holes.values())
-
-
-def _is_archive(span: Span) -> bool:
-    format_ = find_format(span.format)
-    return format_ is not None and format_.keeps_everything
+            name, first = self._span.name, reject.message
+            hole = Hole(source=source, span=name, count=0, first=first, datasource=datasource)
+        self.holes[source, datasource] = replace(hole, count=hole.count + count)
 
 
 def _accept_rejects(account: Account, span: Span, settings: Settings) -> Account:
@@ -529,7 +527,8 @@ def _accept_rejects(account: Account, span: Span, settings: Settings) -> Account
                 add_reject_sample(samples, reject, is_accepted=is_accepted)
                 full_feeds.reject(reject, is_accepted=is_accepted)
     counts = dict(sorted((+accepted).items()))
-    return replace(account, accepted_rejects=counts, reject_samples=samples, holes=full_feeds.holes)
+    holes = list(full_feeds.holes.values())
+    return replace(account, accepted_rejects=counts, reject_samples=samples, holes=holes)
 
 
 def _describe_counts(account: Account) -> str:

@@ -16,7 +16,7 @@ from transforms.formats.xml.scanner import RawElement, RecordScanner
 DECLARATION = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 
 _MAX_RECORD_BYTES = 1 << 30
-_FULL = re.compile(rb"(<feedtype[^<>]*>\s*)full(\s*</feedtype)")
+_FULL = re.compile(rb"(<feedtype[^<>]*>\s*)full(\s*</feedtype)", re.IGNORECASE)
 
 
 class FeedMarkup(NamedTuple):

@@ -94,10 +94,9 @@ def _is_in(hole: Hole, feed: FullFeed) -> bool:
 
     The feed of an archive may be in any file of the run, and also in one that cannot be read.
     """
-    if hole.is_known and hole.datasource != feed.datasource:
-        return False
-    is_anywhere = feed.origin is None or (feed.is_archived and not hole.is_known)
-    return is_anywhere or hole.source == feed.origin
+    is_anywhere = feed.origin is None or (feed.is_archived and hole.datasource is None)
+    is_there = is_anywhere or hole.source == feed.origin
+    return is_there and hole.datasource in (None, feed.datasource)
 
 
 def _write_empty(feed: FullFeed, settings: Settings, number: int) -> Chunk:

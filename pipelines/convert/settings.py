@@ -70,7 +70,7 @@ def settings_of(
             wide_deletes=options.allow_wide_deletes,
             named_fields=options.fields,
         ),
-        reading=read_options(options),
+        reading=msgspec.structs.replace(read_options(options), used_header=_used_header(options)),
         writing=_from_options(WriteOptions, options, docids=docids(options)),
         refused=(REFUSED - options.accept_loss) | options.fail_on_loss,
         max_rejects=limit.count if limit is not None else None,
@@ -81,6 +81,12 @@ def settings_of(
         ),
         has_progress=True,
     )
+
+
+def _used_header(options: ConvertOptions) -> frozenset[str]:
+    """Return what a target with feeds takes from the headers, because no flag replaces it."""
+    names = ("datasource", "feedtype") if by_name(options.to_format).keeps_feedtypes else ()
+    return frozenset(name for name in names if getattr(options, name) is None)
 
 
 def read_known_urls(options: ConvertOptions) -> tuple[str, ...]:

@@ -74,7 +74,8 @@ def test_a_datasource_that_no_appliance_accepts_is_a_config_error(name: str) -> 
     with pytest.raises(ConfigError) as caught:
         check_datasource(name)
     assert str(caught.value) == (
-        f"--datasource: {name!r}; expected a letter or _, then letters, digits, _ and -"
+        f"--datasource: {name!r}; expected a letter or _, then letters, digits, _ and -, at most"
+        " 250"
     )
 
 

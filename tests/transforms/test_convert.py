@@ -125,7 +125,7 @@ def test_a_span_has_an_account_that_lists_all_its_files(work: Path) -> None:
     [sample] = account.reject_samples["malformed"]
     assert (sample.source, sample.line, sample.offset) == (source, 5, MIXED.index(BROKEN.encode()))
     [hole] = account.holes
-    assert (hole.source, hole.count, hole.is_known) == (source, 1, False)
+    assert (hole.source, hole.count, hole.datasource) == (source, 1, None)
     bare = msgspec.structs.replace(account, chunks=[], files=[], reject_samples={}, holes=[])
     assert bare == Account(
         read={"ADD": 2, "DELETE": 1, "unreadable": 1},

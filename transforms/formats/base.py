@@ -59,10 +59,12 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     `max_content_bytes` is the limit of one decoded document. `zone` is the IANA time zone of dates
     without one. `mode`, `docids`, `not_found` and `max_token_bytes`, the most bytes between two
-    delimiters, apply to command streams.
+    delimiters, apply to command streams. `used_header` are the values in the header of a feed that
+    the run uses, and that must therefore be right.
     """
 
     max_content_bytes: int = MAX_CONTENT_BYTES
+    used_header: frozenset[str] = frozenset()
     zone: str = "UTC"
     mode: Mode = Mode.LENIENT
     docids: Docids = Docids()

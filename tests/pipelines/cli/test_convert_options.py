@@ -88,7 +88,8 @@ def test_each_option_is_parsed() -> None:
         ),
         (
             {"datasource": "my source"},
-            "--datasource: 'my source'; expected a letter or _, then letters, digits, _ and -",
+            "--datasource: 'my source'; expected a letter or _, then letters, digits, _ and -,"
+            " at most 250",
         ),
         (
             {"accept_loss": "acl,title", "fail_on_loss": "title,acl"},

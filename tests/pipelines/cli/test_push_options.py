@@ -75,7 +75,8 @@ def test_options_of_a_push_are_parsed() -> None:
         ),
         (
             {"datasource": "a b"},
-            "--datasource: 'a b'; expected a letter or _, then letters, digits, _ and -",
+            "--datasource: 'a b'; expected a letter or _, then letters, digits, _ and -,"
+            " at most 250",
         ),
         (
             {

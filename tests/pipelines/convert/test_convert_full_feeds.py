@@ -336,7 +336,7 @@ def test_a_reject_of_any_stage_is_a_hole_of_its_own_full_feed(
     bad: bytes, feed: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = put(Path("a.jsonl"), b"\n".join((archived(1, "wiki"), bad)))
-    words = (source, "--from", "native", "--to", "gsa-feed", ALLOWED)
+    words = (source, "--from", "jsonl", "--to", "gsa-feed", ALLOWED)
 
     assert main(["plan", *words]) == (1 if feed is None else 3)
     code, message = refusal(capsys, *words, "-o", "out")

@@ -162,7 +162,7 @@ def test_conflicts_name_keys_and_places(tmp_path: Path) -> None:
         "job.yaml:4:81: target.content_encoding zlib: not for target.dialect 5.0, which has no"
         " compression; expected auto or base64",
         "job.yaml:4:38: target.datasource: 'my pdfs'; expected a letter or _, then letters, digits,"
-        " _ and -",
+        " _ and -, at most 250",
         "job.yaml:4:96: target.profile: given without target.url URL; expected both",
     ]
 

@@ -176,10 +176,11 @@ def test_a_file_that_is_too_large_when_decompressed_is_a_fault(tmp_path: Path) -
         (GROUPS, "no groupsource; expected a name: give it by --datasource"),
         (
             feed("my docs"),
-            "datasource 'my docs'; expected a letter or _, then letters, digits, _ and -",
+            "datasource 'my docs'; expected a letter or _, then letters, digits, _ and -,"
+            " at most 250",
         ),
         (feed("docs", ""), f"no feedtype; {FEEDTYPES}"),
-        (feed("docs", "Full"), f"feedtype='Full'; {FEEDTYPES}"),
+        (feed("docs", "Fulll"), f"feedtype='Fulll'; {FEEDTYPES}"),
         (
             feed("docs", "full", records=0),
             "a full feed without records, which empties 'docs'; expected records, or "

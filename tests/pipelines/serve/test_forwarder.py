@@ -355,7 +355,7 @@ def test_profile_that_is_no_datasource_is_set_aside(spool: HandSpool, wired: Wir
     run = GatewayRun(spool).to_the_end()
     assert [one.reason for one in run.journal()] == [
         "the profile as a datasource: 'my profile'; expected a letter or _, then letters, digits,"
-        " _ and -"
+        " _ and -, at most 250"
     ]
 
 

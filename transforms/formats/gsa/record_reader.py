@@ -16,7 +16,7 @@ from lxml import etree
 from schemas.acl import Acl
 from schemas.content import check, clean_base64
 from schemas.errors import RecordError
-from schemas.feed import FeedHeader, is_web
+from schemas.feed import FeedHeader, check_header, is_web, read_feedtype
 from schemas.record import (
     Action,
     Arrival,
@@ -74,6 +74,7 @@ class FeedContext(NamedTuple):
 
     datasource: str | None
     feedtype: str | None
+    repair: str
     action: Action | None
     pagerank: str | None
     feedrank: str | None
@@ -85,7 +86,7 @@ class FeedContext(NamedTuple):
 @lru_cache(maxsize=64)
 def feed_context(context: ElementContext) -> FeedContext:
     """Read the start tags and the header before an element."""
-    datasource, feedtype = _header(context.header)
+    datasource, feedtype, repair = _header(context.header)
     attributes, fault = _group(context)
     action = attributes.pop("action", "add")
     if action not in ACTIONS:
@@ -93,6 +94,7 @@ def feed_context(context: ElementContext) -> FeedContext:
     return FeedContext(
         datasource=datasource,
         feedtype=feedtype,
+        repair=repair,
         action=ACTIONS.get(action),
         pagerank=attributes.pop("pagerank", None),
         feedrank=attributes.pop("feedrank", None),
@@ -103,22 +105,24 @@ def feed_context(context: ElementContext) -> FeedContext:
 
 
 @lru_cache(maxsize=4)
-def _header(header: bytes) -> tuple[str | None, str | None]:
-    """Return datasource and feedtype. An appliance takes both from the push, so they are optional.
+def _header(header: bytes) -> tuple[str | None, str | None, str]:
+    """Return datasource and feedtype, and what was repaired in them: case, and blanks around them.
 
-    Both decide what records mean, so they are also searched in a header that is not well-formed.
+    An appliance takes both from the push, so they are optional. Both decide what records mean, so
+    they are also searched in a header that is not well-formed.
     """
     if not header:
-        return None, None
+        return None, None, ""
     try:
         element = parse_markup(header)
     except RecordError:
-        return _search(header, "datasource"), _search(header, "feedtype")
-    return _text(element, "datasource"), _text(element, "feedtype")
-
-
-def _text(element: etree._Element, name: str) -> str | None:
-    return (element.findtext(name) or "").strip() or None
+        datasource, feedtype = _search(header, "datasource"), _search(header, "feedtype")
+    else:
+        datasource, feedtype = element.findtext("datasource"), element.findtext("feedtype")
+    stated = datasource or "", feedtype or ""
+    name, kind = stated[0].strip(), read_feedtype(stated[1])
+    repair = f"datasource and feedtype {stated}; read as {name!r} and {kind!r}"
+    return name or None, kind or None, "" if (name, kind) == stated else repair
 
 
 def _search(header: bytes, name: str) -> str | None:
@@ -151,7 +155,7 @@ class FeedRecordBuilder:
 
     def build(self, parsed: ParsedElement) -> Record:
         """Return the record of a parsed element."""
-        context = self._enter(parsed.raw.context)
+        context = self._enter(parsed.raw.context, parsed.raw.line)
         extras: Extras = list(context.extras)
         provenance = self._provenance(parsed.raw.line, parsed.raw.offset)
         if parsed.raw.name == "acl":
@@ -165,7 +169,7 @@ class FeedRecordBuilder:
         parts = self._templates.take(raw)
         if parts is None:
             return None
-        context = self._enter(raw.context)
+        context = self._enter(raw.context, raw.line)
         children = _RecordChildren(list(context.extras))
         children.acl = parts.acl
         children.metadata = parts.metadata
@@ -186,7 +190,7 @@ class FeedRecordBuilder:
             rows = self._batch.take(run)
             if rows is None:
                 return None
-            extras = self._enter(context).extras
+            extras = self._enter(context, line).extras
             records = []
             for attributes, metadata, begin, row in rows:
                 children = _RecordChildren(list(extras))
@@ -200,14 +204,17 @@ class FeedRecordBuilder:
 
     def header(self, context: ElementContext) -> FeedHeader:
         """Return the header of a feed, or how it was posted."""
-        posted = self._as_posted(feed_context(context))
+        posted = self._as_posted(feed_context(context), "")
         return FeedHeader(
-            source=self._span.source, datasource=posted.datasource, feedtype=posted.feedtype
+            source=self._span.source,
+            datasource=posted.datasource,
+            feedtype=posted.feedtype,
+            repair=posted.repair,
         )
 
-    def _enter(self, context: ElementContext) -> FeedContext:
+    def _enter(self, context: ElementContext, line: int) -> FeedContext:
         if context is not self._element_context:
-            self._context = self._as_posted(feed_context(context))
+            self._context = self._as_posted(feed_context(context), f":{line}")
             self._is_ranked = self._context.pagerank or self._context.feedrank
             self._is_web = is_web(self._context.datasource, self._context.feedtype)
             self._element_context = context  # last: if this fails, the next record tries again
@@ -218,15 +225,18 @@ class FeedRecordBuilder:
             raise RecordError(CONTEXT_UNKNOWN, reason)
         return self._context
 
-    def _as_posted(self, context: FeedContext) -> FeedContext:
-        """Replace datasource and feedtype by those of the post; an appliance uses only these."""
+    def _as_posted(self, context: FeedContext, line: str) -> FeedContext:
+        """Return the context as the feed was posted; raise FormatError for a wrong value."""
         feed = self._span.feed
-        if feed is None:
-            return context
-        return context._replace(
-            datasource=feed.datasource or context.datasource,
-            feedtype=feed.feedtype or context.feedtype,
-        )
+        if feed is not None:
+            context = context._replace(
+                datasource=feed.datasource or context.datasource,
+                feedtype=feed.feedtype or context.feedtype,
+                repair="",
+            )
+        where, used = f"{self._span.source}{line}", self._options.used_header
+        check_header(context.datasource, context.feedtype, where=where, used=used)
+        return context
 
     def _provenance(self, line: int, offset: int) -> Provenance:
         return Provenance(

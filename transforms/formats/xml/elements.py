@@ -147,9 +147,17 @@ class ElementReader(Generic[Built]):
         """
         yield from self._read_elements()
         if self._grammar.header is not None:
-            for header, context in self._scanner.ended.items():
-                if header not in self._headers_with_records:
-                    yield self._grammar.header(context)
+            for markup, context in self._scanner.ended.items():
+                header = self._grammar.header(context)
+                if markup not in self._headers_with_records:
+                    yield header
+                if header.repair:
+                    yield Notice(
+                        code="header-repaired",
+                        detail=header.repair,
+                        source=self._span.source,
+                        span=self._span.ordinal,
+                    )
         if self._scanner.doubtful_encoding is not None:
             codec, offset = self._scanner.doubtful_encoding
             yield Notice(

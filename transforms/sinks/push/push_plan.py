@@ -24,7 +24,6 @@ from transforms.sinks.push.wire.protocol import REQUEST_FORMS, Appliance, Applia
 UPDATE_FILE = "update-index.xml"
 """The request that updates search indexes, if no feed file makes one."""
 
-MAX_NAME_LETTERS = 250
 _WEB_FEEDTYPES = (METADATA_AND_URL, INCREMENTAL)
 _DEFAULT_OPTIONS = WriteOptions()
 
@@ -81,10 +80,6 @@ def check_chunk(chunk: Chunk, appliance: Appliance) -> None:
             f"{chunk.path}: no {form.source_field}; expected a name: give it by --datasource"
         )
     check_datasource(name, label=label)
-    if len(name) > MAX_NAME_LETTERS:
-        raise ConfigError(
-            f"{label} {name[:20]!r}… has {len(name)} letters; expected at most {MAX_NAME_LETTERS}"
-        )
     feedtype, is_web = chunk.feedtype, name == "web" and door is Door.FEED
     feedtypes = _WEB_FEEDTYPES if is_web else form.feedtypes
     if feedtype in feedtypes or (is_web and feedtype is None):

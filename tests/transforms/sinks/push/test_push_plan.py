@@ -33,15 +33,17 @@ def test_a_chunk_of_the_appliance_is_accepted(stated: dict[str, object]) -> None
         (DATA, "thunderstone; expected gsa-feed or gsa-groups for http://gsa.example.com:19900"),
         (
             {"datasource": "my feed"},
-            "datasource 'my feed'; expected a letter or _, then letters, digits, _ and -",
+            "datasource 'my feed'; expected a letter or _, then letters, digits, _ and -,"
+            " at most 250",
         ),
         (
             {"format": "gsa-groups", "datasource": "1"},
-            "groupsource '1'; expected a letter or _, then letters, digits, _ and -",
+            "groupsource '1'; expected a letter or _, then letters, digits, _ and -, at most 250",
         ),
         (
             {"datasource": "a" * 251},
-            f"datasource '{'a' * 20}'… has 251 letters; expected at most 250",
+            f"datasource '{'a' * 99}'; expected a letter or _, then letters, digits, _ and -,"
+            " at most 250",
         ),
         ({"datasource": None}, "no datasource; expected a name: give it by --datasource"),
         (
