@@ -318,3 +318,9 @@ _contents = st.one_of(
     _binary.map(_base64),
     _binary.map(_compressed),
 )
+full_feed_contents = st.one_of(
+    _words.map(lambda text: element("content", text)),
+    st.lists(st.sampled_from(("<p>", "a & b", "]]")) | _names).map(" ".join).map(_cdata),
+    _binary.map(_base64),
+)
+"""The contents of documents, without text that reads as records."""
