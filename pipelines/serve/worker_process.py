@@ -22,7 +22,7 @@ from typing import TypeVar
 from schemas.errors import FatalError, FeedferryError
 
 ATTEMPTS = "attempts"
-"""The folder of a spool with a file for each delivery that is being processed."""
+"""The folder of a spool with a file for each delivery that has ended its process."""
 
 MAX_ATTEMPTS = 3
 """Work that ended its process this often is set aside."""
@@ -70,29 +70,30 @@ class WorkerProcess:
     ) -> Result:
         """Return the result of a function for a delivery of `size` bytes.
 
-        The file `attempts` counts attempts that ended the process, or all processes of the
-        receiver. Raises SetAsideError for too many of them, an exceeded time limit, or a defect;
-        WorkerEndedError if the process ended; WorkStoppedError after `stop`. An error of the disk,
-        the database or feedferry's own tree is raised as it is: another attempt may succeed.
+        The file `attempts` counts the ends of the process during this work, over restarts of the
+        receiver. A killed receiver is no end of its worker, so it is not counted. Raises
+        SetAsideError for too many ends, an exceeded time limit, or a defect; WorkerEndedError for
+        an earlier end; WorkStoppedError after `stop`. An error of the disk, the database or
+        feedferry's own tree is raised as it is: another attempt may succeed.
         """
-        count = int(attempts.read_text() or 0) if attempts.exists() else 0
-        if count >= MAX_ATTEMPTS:
-            raise SetAsideError(TOO_MANY_ATTEMPTS)
-        attempts.parent.mkdir(exist_ok=True)
-        attempts.write_text(str(count + 1))
-        is_counted = False
+        ends = 0
         try:
             return self.call(function, arguments, size)
-        except WorkerEndedError:
-            is_counted = True
-            raise
+        except WorkerEndedError as exc:
+            ends = 1 + (int(attempts.read_text() or 0) if attempts.exists() else 0)
+            if ends < MAX_ATTEMPTS:
+                raise
+            ends = 0  # a retry starts from zero
+            raise SetAsideError(TOO_MANY_ATTEMPTS) from exc
         except (SetAsideError, WorkStoppedError, FeedferryError, OSError, sqlite3.Error):
             raise
         except Exception as exc:  # a defect must not stop the other deliveries
             raise SetAsideError(f"Internal Error: {exc!r}") from exc
         finally:
-            if not is_counted:
-                attempts.unlink(missing_ok=True)
+            attempts.unlink(missing_ok=True)
+            if ends:
+                attempts.parent.mkdir(exist_ok=True)
+                attempts.write_text(str(ends))
 
     def call(
         self, function: Callable[..., Result], arguments: tuple[object, ...], size: int

@@ -85,27 +85,16 @@ def test_what_cannot_be_converted_is_set_aside_and_the_others_are_forwarded(
     assert sent(wire) == [("incremental", ["2.txt"])]
 
 
-def test_a_conversion_that_ended_with_its_gateway_three_times_is_set_aside(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replace_client(monkeypatch, accepting)
-    spool.feed(gsa_feed(document(1)), "crm")
-    attempts = spool.root / "attempts"
-    attempts.mkdir()
-    (attempts / "gateway-1").write_text("3")
-    run = forwarding(spool, work.convert_failing).to_the_end()
-    assert [one.reason for one in run.gateway.set_aside()] == [DIED]
-
-
-def test_a_gateway_that_is_stopped_does_not_count_as_an_attempt(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replace_client(monkeypatch, accepting)
+def test_a_retry_starts_from_zero(spool: HandSpool, monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "bad")
-    attempts = spool.root / "attempts" / "gateway-1"
-    run = forwarding(spool, work.convert_looping, drain_seconds=0.0).until(attempts.exists)
-    assert not attempts.exists()
-    assert run.journal() == []
+    forwarding(spool, work.convert_dying).to_the_end()
+    retry(spool.root, "all")
+    run = forwarding(spool, work.convert_dying).until_told("its process was ended by SIGKILL")
+    assert run.gateway.set_aside() == []
+    (spool.root / "fixed").touch()
+    forwarding(spool, work.convert_dying).to_the_end()
+    assert sent(wire) == [("incremental", ["1.txt"])]
 
 
 def test_a_retried_delivery_is_forwarded_with_all_later_ones_of_its_datasource(

@@ -3,6 +3,7 @@
 import random
 import signal
 import threading
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from schemas.delivery import JOURNAL
 from support.archives import gsa_feed
 from support.ports import kept_port
-from support.served import BOUND_SECONDS, Served, post_form, serving, start, wait_until
+from support.served import BOUND_SECONDS, Served, post_form, run, serving, start, wait_until
 from transforms.sources.spool import read_deliveries
 
 pytestmark = pytest.mark.slow
@@ -64,8 +65,11 @@ class Killed:
     def run_for(self, feeds: int) -> None:
         """Run until more than so many have arrived behind it, or as many as there are."""
         enough = min(self._arrived() + feeds, FEEDS - 1)
+        self.run_until(lambda _: self._arrived() > enough)
+
+    def run_until(self, is_so: Callable[[int], bool]) -> None:
         process = start(*self._words, *self._flags)
-        wait_until(lambda: process.poll() is not None or self._arrived() > enough)
+        wait_until(lambda: process.poll() is not None or is_so(process.pid))
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=BOUND_SECONDS)
 
@@ -73,13 +77,18 @@ class Killed:
         return self._journal.read_bytes().count(b"\n")
 
 
-def numbers(target: Served, datasource: str) -> list[int]:
-    """Which feeds of a datasource arrived, in order; one that came twice in a row once."""
-    found = [
+def arrivals(target: Served, *datasources: str) -> list[int]:
+    """Which feeds of the datasources arrived, in order."""
+    return [
         int((target.spool / (one.path or "")).read_text().split(f"{HOST}/", 1)[1][:3])
         for one in read_deliveries(target.spool)
-        if one.datasource == datasource
+        if one.datasource in datasources
     ]
+
+
+def numbers(target: Served, datasource: str) -> list[int]:
+    """Which feeds of a datasource arrived, in order; one that came twice in a row once."""
+    found = arrivals(target, datasource)
     return found[:1] + [later for before, later in pairwise(found) if later != before]
 
 
@@ -104,3 +113,26 @@ def test_killed_ten_times_it_forwards_all_in_order(tmp_path: Path) -> None:
     assert urls == [*(f"{HOST}/{number:03d}" for number in range(FEEDS)), *sorted(last)]
     assert arrived == {"crm": list(range(0, FEEDS, 2)), "wiki": list(range(1, FEEDS, 2))}
     assert sorted(path.name for path in (old / "forward").iterdir()) == ["forwarded.jsonl"]
+
+
+def has_children(pid: int) -> bool:
+    """Whether a process has started others: with all feeds digested, one that converts."""
+    return any(path.read_bytes() for path in Path(f"/proc/{pid}/task").glob("*/children"))
+
+
+def test_a_gateway_killed_three_times_in_a_conversion_forwards_each_feed_once(
+    tmp_path: Path,
+) -> None:
+    old = tmp_path / "old"
+    with serving(old) as receiver:
+        assert all(post(receiver.url, number) for number in range(4))
+        receiver.settle()
+    with serving(tmp_path / "new") as new:
+        for _ in range(3):
+            Killed(old, new, 0).run_until(has_children)
+            assert arrivals(new, *DATASOURCES) == []
+        retried = run("serve", "--spool", str(old), "--retry", "all")
+        assert (retried.returncode, retried.stdout) == (0, f"nothing is set aside in {old}\n")
+        with serving(old, "--forward", new.url, "--backlog-interval", "50ms") as gateway:
+            wait_until(lambda: gateway.get("/getbacklogcount") == b"0")
+        assert arrivals(new, *DATASOURCES) == [0, 1, 2, 3]
