@@ -23,6 +23,10 @@ class FileNameError(ConfigError):
     """The name of a file is not UTF-8, so no report can contain it."""
 
 
+class UnknownFormatError(ConfigError):
+    """A file is in none of the formats."""
+
+
 class StoppedError(FeedferryError):
     """The run reached a limit; its output is not published."""
 

@@ -12,18 +12,25 @@ from typing import NamedTuple
 
 import msgspec
 
-from schemas.errors import FeedferryError, RecordError
+from schemas.errors import (
+    EncodingError,
+    FeedferryError,
+    FileNameError,
+    RecordError,
+    UnreadableError,
+)
 from schemas.membership import RecordOrMembership
-from schemas.span import Span
+from schemas.span import Span, UnreadableFile
 
 DEFECT = "defect"
 """The code of rejects that are caused by a defect of feedferry."""
 
 # Codes of a whole file: it cannot be opened or read, its compressed data cannot be decompressed, it
-# declares an unknown encoding, or its name is not UTF-8.
+# declares an unknown encoding, it is not in its format or in any, or its name is not UTF-8.
 UNREADABLE = "unreadable"
 TORN_COMPRESSION = "torn-compression"
 UNKNOWN_ENCODING = "unknown-encoding"
+UNKNOWN_FORMAT = "unknown-format"
 FILE_NAME = "file-name"
 
 TORN_END = "torn-end"
@@ -32,6 +39,8 @@ TORN_END = "torn-end"
 KEPT_BYTES = 1 << 20
 """Most bytes of a damaged part of a stream that its reject keeps."""
 
+_FILE_CODES = {EncodingError: UNKNOWN_ENCODING, FileNameError: FILE_NAME}
+_PLACE = re.compile(r":\d+: |: | \(byte \d+\): ")
 _NOT_OF_ONE_RECORD = (FeedferryError, OSError, MemoryError)
 _PACKAGES = ("schemas", "transforms", "pipelines")
 _EXCEPTION_TYPE = re.compile(r"a defect of feedferry: ([\w.]+) in ")
@@ -122,6 +131,20 @@ def reject_record(record: RecordOrMembership, exc: RecordError, *, stage: str) -
         datasource=provenance.datasource,
         feedtype=provenance.feedtype,
     )
+
+
+def unreadable_file(source: str, exc: FeedferryError) -> UnreadableFile:
+    """Return the code and the reason of the reject of a file that cannot be read.
+
+    >>> unreadable_file("a.xml", FeedferryError("a.xml:1: no element; expected <gsafeed>"))
+    UnreadableFile(code='unknown-format', reason='no element; expected <gsafeed>')
+    """
+    if isinstance(exc, UnreadableError):
+        return UnreadableFile(exc.code, exc.reason)
+    reason = str(exc).removeprefix("INPUT: ").removeprefix(f"{source!r} ")
+    if reason.startswith(source):
+        reason = _PLACE.sub("", reason.removeprefix(source), count=1)
+    return UnreadableFile(_FILE_CODES.get(type(exc), UNKNOWN_FORMAT), reason)
 
 
 def record_error(exc: Exception) -> RecordError:

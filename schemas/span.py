@@ -58,7 +58,7 @@ class NamedFiles(msgspec.Struct, frozen=True, tag="files"):
 
 
 class UnreadableFile(msgspec.Struct, frozen=True, tag="unreadable"):
-    """A file that could not be opened when the inputs were listed: it becomes a reject."""
+    """A file that could not be read when the inputs were listed: it becomes a reject."""
 
     code: str
     reason: str
@@ -159,7 +159,8 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     source has its own type. A span of several small files has them as `members`, and no bytes of
     its own. `feed` is the feed that the file was posted as, `encoding` the encoding of XML that the
     user stated; both override the file. `signature` is that of the file when the run began, or when
-    the file was split.
+    the file was split. A file that is not in its format is a reject; if it `is_only`, the only file
+    of the input, it is an error.
     """
 
     source: str = ""
@@ -175,6 +176,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     feed: Feed | None = None
     encoding: str = ""
     signature: FileSignature | None = None
+    is_only: bool = False
 
     @property
     def name(self) -> str:

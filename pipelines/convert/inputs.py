@@ -19,10 +19,11 @@ from schemas.errors import (
     FeedferryError,
     FileNameError,
     SourceError,
+    UnknownFormatError,
     UnreadableError,
 )
-from schemas.reject import FILE_NAME, UNKNOWN_ENCODING, UNREADABLE
-from schemas.span import FileSignature, Span, UnreadableFile
+from schemas.reject import UNREADABLE, unreadable_file
+from schemas.span import FileSignature, Span
 from transforms.formats import find_format
 from transforms.sources import (
     SOURCES,
@@ -45,9 +46,9 @@ _GLOB_CHARS = frozenset("*?[")
 def list_spans(options: ConvertOptions, *, stdin_copy: Path) -> list[Span]:
     """Return a whole span for each file or source; standard input is first copied.
 
-    Raise ConfigError for an argument that names nothing, or a file whose format is neither given
-    nor recognised; SourceError where a folder cannot be listed. A file that cannot be read is a
-    span that is rejected; if no file can be read, raise the error of the first.
+    Raise ConfigError for an argument that names nothing; SourceError where a folder cannot be
+    listed. A file that cannot be read, or whose format is neither given nor recognised, is a span
+    that is rejected; if this is true for all files, raise the error of the first.
     """
     from_format, encoding = options.from_format, options.encoding or ""
     stated = find_source(from_format)
@@ -63,19 +64,22 @@ def list_spans(options: ConvertOptions, *, stdin_copy: Path) -> list[Span]:
             spans += _with_encoding(source.list_inputs((name,), first=len(spans)), encoding)
             continue
         for path in _expand(name):
+            span = Span(source=path.encode("utf-8", "backslashreplace").decode())
+            span = replace(span, source_ordinal=len(spans), encoding=encoding)
             try:
                 check_input_name(path)
-                span = replace(_file_span(path, stdin_copy, ordinal=len(spans)), encoding=encoding)
+                span = _locate(span, stdin_copy)
                 if find_format(from_format) and "://" not in span.path:
                     with open_span(span):  # raises where it cannot be opened
                         pass
-                spans.append(replace(span, format=from_format or sniff_format(span)))
-            except (FileNameError, UnreadableError, EncodingError) as exc:
+                span = replace(span, format=from_format or sniff_format(span))
+            except (FileNameError, UnknownFormatError, UnreadableError, EncodingError) as exc:
                 faults.append(exc)
-                spans.append(_unreadable(path, exc, ordinal=len(spans)))
+                span = replace(span, format=UNREADABLE, position=unreadable_file(path, exc))
+            spans.append(span)
     if faults and len(faults) == len(spans):
         raise faults[0]
-    return spans
+    return [replace(span, is_only=len(spans) == 1) for span in spans]
 
 
 def group_spans(spans: list[Span], *, span_bytes: int) -> list[Span]:
@@ -102,27 +106,16 @@ def _with_encoding(spans: Iterable[Span], encoding: str) -> list[Span]:
     return [replace(span, encoding=encoding) for span in spans]
 
 
-def _file_span(source: str, stdin_copy: Path, *, ordinal: int) -> Span:
-    """Return the span of a file as it is now."""
+def _locate(span: Span, stdin_copy: Path) -> Span:
+    """Return the span with the path of the file, and the file's signature as it is now."""
+    source = span.source
     if source == STDIN:
         signature: FileSignature | None = _copy_stdin(stdin_copy)
         path = str(stdin_copy.absolute())
     else:
         path = source if "://" in source else str(Path(source).absolute())
         signature = sign_path(path)
-    return Span(source=source, path=path, source_ordinal=ordinal, signature=signature)
-
-
-def _unreadable(source: str, exc: FeedferryError, *, ordinal: int) -> Span:
-    """Return the span of a file that is rejected."""
-    name = source.encode("utf-8", "backslashreplace").decode()
-    if isinstance(exc, UnreadableError):
-        position = UnreadableFile(exc.code, exc.reason)
-    else:
-        code = UNKNOWN_ENCODING if isinstance(exc, EncodingError) else FILE_NAME
-        reason = str(exc).removeprefix(f"{source}:1: ").removeprefix("INPUT: ")
-        position = UnreadableFile(code, reason)
-    return Span(source=name, source_ordinal=ordinal, format=UNREADABLE, position=position)
+    return replace(span, path=path, signature=signature)
 
 
 def _groups(spans: Iterable[Span], span_bytes: int) -> Iterator[list[Span]]:

@@ -37,19 +37,12 @@ from pipelines.serve.worker_process import (
 )
 from schemas.account import Account, merge
 from schemas.delivery import Delivery, Door
-from schemas.errors import (
-    ConfigError,
-    FatalError,
-    FeedferryError,
-    FormatError,
-    SourceError,
-    TargetError,
-)
+from schemas.errors import ConfigError, SourceError, TargetError
 from schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, check_datasource
 from schemas.receipt import ChunkState
-from schemas.reject import UNKNOWN_ENCODING, UNREADABLE
+from schemas.reject import UNKNOWN_ENCODING, UNKNOWN_FORMAT, UNREADABLE
 from schemas.span import Span
-from transforms.convert import Settings, convert
+from transforms.convert import Settings, convert, cut
 from transforms.formats import GSA_FEED, GSA_GROUPS, THUNDERSTONE, Format
 from transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
@@ -61,7 +54,6 @@ from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.sinks.push.wire.feedergate import FEEDERGATE
 from transforms.sinks.push.wire.recvdata import RECVDATA
 from transforms.sinks.push.wire.responses import judge_response
-from transforms.sources import SpanRequest, cut_file, read_span, sniff_format
 from transforms.sources.spool import is_whole, spans_of
 
 _TARGET_FORMATS = {
@@ -96,26 +88,9 @@ class _Report(msgspec.Struct):
 
 
 def convert_spans(spans: list[Span], settings: Settings, span_bytes: int) -> Account:
-    """Convert a delivery, the last span; raise SetAsideError if it can never be read."""
-    cut = partial(cut_file, span_bytes=span_bytes, options=settings.reading)
-    try:
-        account = merge(convert(part, settings) for span in spans for part in cut(span))
-    except FormatError as exc:
-        raise SetAsideError(str(exc)) from exc
-    if account.exit_code == FatalError.exit_code and _is_unreadable(spans[-1], settings):
-        raise SetAsideError(str(account.stopped))
-    return account
-
-
-def _is_unreadable(span: Span, settings: Settings) -> bool:
-    """Whether the feed is at fault, and not a disk."""
-    with suppress(FeedferryError, OSError):
-        try:
-            for _ in read_span(SpanRequest(span=span, options=settings.reading)):
-                pass
-        except FormatError:
-            return True
-    return False
+    """Convert the spans of a delivery, in parts."""
+    cut_span = partial(cut, span_bytes=span_bytes, options=settings.reading)
+    return merge(convert(part, settings) for span in spans for part in cut_span(span))
 
 
 class Forwarder:
@@ -215,7 +190,7 @@ class Forwarder:
             size=delivery.bytes,
             attempts=self.spool / ATTEMPTS / f"gateway-{delivery.ordinal}",
         )
-        self._check(account, delivery, spans[-1])
+        self._check(account, delivery)
         publish(account, settings, output=output, spans=spans)
         self._report(account, delivery, output)
         return output
@@ -270,17 +245,15 @@ class Forwarder:
             options = replace(options, datasource=datasource)
         return options
 
-    def _check(self, account: Account, delivery: Delivery, span: Span) -> None:
+    def _check(self, account: Account, delivery: Delivery) -> None:
         check_account(account)
         if account.reject_codes.get(UNREADABLE):
             raise SourceError(
                 f"{name(delivery)}: {delivery.path} cannot be read; it is tried again"
             )
-        if account.reject_codes.get(UNKNOWN_ENCODING):
-            try:
-                sniff_format(span)
-            except FormatError as exc:
-                raise SetAsideError(str(exc)) from exc
+        for code in (UNKNOWN_ENCODING, UNKNOWN_FORMAT):
+            for sample in account.reject_samples.get(code, ()):
+                raise SetAsideError(sample.message)
         if is_whole(delivery) and account.reject_codes.get(TORN):
             raise SetAsideError(
                 "a full feed without its end; expected all of it, as it deletes other documents"

@@ -54,6 +54,10 @@ def span_of(work: Path, text: bytes, *, format_: str = "gsa-feed", ordinal: int 
     return Span(source=source, format=format_, ordinal=ordinal)
 
 
+def only(span: Span) -> Span:
+    return msgspec.structs.replace(span, is_only=True)
+
+
 def settings(
     work: Path, *, to: str = "jsonl", max_chunk_bytes: int = 1 << 20, **stated: Any
 ) -> Settings:
@@ -311,7 +315,7 @@ def test_a_shorter_source_and_one_of_another_format_stop_the_span(work: Path) ->
     shrunk = convert(
         msgspec.structs.replace(span, signature=FileSignature(size=5_000)), settings(work)
     )
-    other = convert(span_of(work, b"%PDF-1.4", format_="avro"), settings(work))
+    other = convert(only(span_of(work, b"%PDF-1.4", format_="avro")), settings(work))
 
     assert (shrunk.exit_code, other.exit_code, names(work)) == (4, 4, [])
     assert (shrunk.stopped or "").startswith(f"{span.source}: changed while it was converted: it")
@@ -345,7 +349,7 @@ def test_a_span_with_an_account_is_not_read_again(work: Path) -> None:
 
 
 def test_a_span_that_was_stopped_is_read_again(work: Path) -> None:
-    span = span_of(work, b"%PDF-1.4")
+    span = only(span_of(work, b"%PDF-1.4"))
     convert(span, settings(work))
     put(work.parent / "source", MIXED)
 

@@ -74,7 +74,8 @@ def test_spans_are_converted_and_a_stopped_one_does_not_end_the_pipeline(tmp_pat
     )
     text = gsa_feed(*documents(1, 2), BROKEN)
     good = Span(source=put(tmp_path / "a", text), format="gsa-feed")
-    bad = Span(source=put(tmp_path / "b", b"hello"), format="gsa-feed", ordinal=1)
+    text_file = put(tmp_path / "b", b"hello")
+    bad = Span(source=text_file, format="gsa-feed", ordinal=1, is_only=True)
     expected = [
         Account(
             read={"ADD": 2, "unreadable": 1},

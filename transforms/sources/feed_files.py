@@ -3,17 +3,33 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import islice
+
+from msgspec.structs import replace
 
 from schemas.check import Check, CheckLine, fail, ok
-from schemas.errors import EncodingError, FormatError, UnreadableError
+from schemas.errors import FormatError, RecordError, UnreadableError
 from schemas.feed import FeedHeader
-from schemas.reject import TORN_END, UNKNOWN_ENCODING, UNREADABLE, Reject
+from schemas.reject import (
+    KEPT_BYTES,
+    TORN_END,
+    UNKNOWN_ENCODING,
+    UNKNOWN_FORMAT,
+    UNREADABLE,
+    Place,
+    Reject,
+    reject_bytes,
+    unreadable_file,
+)
 from schemas.span import Span, UnreadableFile
 from schemas.units import counted
 from transforms.formats import Format, by_name
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.base import ByteCount, Source, SourceRun, SpanRequest
 from transforms.sources.files import SpanStream, open_span
+
+_READABLE_CODES = frozenset({UNKNOWN_ENCODING, UNKNOWN_FORMAT})
+"""Codes of files whose bytes can be read."""
 
 Then = Callable[[Iterator[ReadResult]], Generator[ReadResult, None, None]]
 """A further step of reading; it takes the results of a file, and is closed with them."""
@@ -52,18 +68,40 @@ def _check_files(spans: Sequence[Span], _seconds: float) -> Iterator[CheckLine]:
 def read_files(
     spans: Iterable[Span], options: ReadOptions, count: ByteCount
 ) -> Generator[ReadResult, None, None]:
-    """Yield the results of files, one after the other."""
+    """Yield the results of files, one after the other; a file that cannot be read is a Reject.
+
+    Raise FormatError if it is the only file.
+    """
     for span in spans:
         if isinstance(span.position, UnreadableFile):
-            yield _reject(span, span.position.code, span.position.reason)
-        else:
-            yield from read_file(span, by_name(span.format), options, count)
+            yield from _reject_file(span, span.position, count)
+            continue
+        try:
+            with closing(read_file(span, by_name(span.format), options, count)) as results:
+                yield from _hold_first_reject(results)
+        except FormatError as exc:
+            if span.is_only:
+                raise
+            yield from _reject_file(span, unreadable_file(span.source, exc), count)
+
+
+def _hold_first_reject(results: Iterator[ReadResult]) -> Iterator[ReadResult]:
+    """Hold the first result back if it is a Reject: it may be all that there is of a file."""
+    held = list(islice(results, 1))
+    if held and isinstance(held[0], Reject):
+        held += islice(results, 1)
+    while held:
+        yield held.pop(0)  # a large record is not held while the next one is read
+    yield from results
 
 
 def read_file(
     span: Span, format_: Format, options: ReadOptions, count: ByteCount, then: Then | None = None
 ) -> Generator[ReadResult, None, None]:
-    """Yield the results of a file as far as it can be read, then a Reject of its rest."""
+    """Yield the results of a file as far as it can be read, then a Reject of its rest.
+
+    Raise FormatError if the file is not in its format.
+    """
     try:
         with open_span(span, is_partial=True) as stream, count.of(stream):
 
@@ -74,7 +112,7 @@ def read_file(
             with closing(_up_to_fault(read, stream, format_, span)) as readable:
                 yield from readable
     except UnreadableError as exc:
-        yield from _unopened(span, exc)
+        yield from _reject_file(span, unreadable_file(span.source, exc), count)
 
 
 def _up_to_fault(
@@ -92,9 +130,6 @@ def _up_to_fault(
             if stream.fault is None or (has_record_ends and not _is_torn_end(result)):
                 yield result
             del result  # a large record is not held while the next one is read
-    except EncodingError as exc:
-        reason = str(exc).removeprefix(f"{span.source}:1: ")
-        yield _reject(span, UNKNOWN_ENCODING, reason)
     except FormatError:
         if stream.fault is None:
             raise
@@ -102,8 +137,8 @@ def _up_to_fault(
         if isinstance(results, Generator):
             results.close()
     if stream.fault is not None:
-        offset = span.offset + stream.bytes_read
-        yield _reject(span, stream.fault.code, stream.fault.reason, offset=offset)
+        place = Place(span.offset + stream.bytes_read, 0)
+        yield reject_bytes(stream.fault, span=span, place=place, data=b"")
 
 
 def _is_torn_end(result: ReadResult) -> bool:
@@ -111,18 +146,7 @@ def _is_torn_end(result: ReadResult) -> bool:
     return isinstance(result, Reject) and result.code == TORN_END
 
 
-def _reject(span: Span, code: str, reason: str, *, offset: int | None = None) -> Reject:
-    return Reject(
-        code=code,
-        reason=reason,
-        stage="read",
-        source=span.source,
-        span=span.ordinal,
-        offset=span.offset if offset is None else offset,
-    )
-
-
-def _unopened(span: Span, exc: UnreadableError) -> Iterator[ReadResult]:
+def _reject_file(span: Span, file: UnreadableFile, count: ByteCount) -> Iterator[ReadResult]:
     """Yield the header of the feed that a file was posted as, and the reject of the file."""
     if span.feed is not None:
         yield FeedHeader(
@@ -131,7 +155,13 @@ def _unopened(span: Span, exc: UnreadableError) -> Iterator[ReadResult]:
             feedtype=span.feed.feedtype or None,
             memberships=by_name(span.format).holds_only_memberships,
         )
-    yield _reject(span, exc.code, exc.reason)
+    data = more = b""
+    if file.code in _READABLE_CODES:
+        with open_span(span, is_partial=True) as stream, count.of(stream):
+            data, more = stream.read(KEPT_BYTES), stream.read(1)
+    error = RecordError(file.code, file.reason)
+    reject = reject_bytes(error, span=span, place=Place(span.offset, len(data)), data=data)
+    yield replace(reject, truncated=bool(more))
 
 
 FEED_FILES = FeedFiles()

@@ -25,7 +25,13 @@ from typing import IO
 
 import msgspec
 
-from schemas.errors import ConfigError, FormatError, RecordError, SourceError, UnreadableError
+from schemas.errors import (
+    FormatError,
+    RecordError,
+    SourceError,
+    UnknownFormatError,
+    UnreadableError,
+)
 from schemas.reject import TORN_COMPRESSION, UNREADABLE
 from schemas.span import FileSignature, Span
 from transforms.formats import all_formats, find_format, look_of, sniff
@@ -214,7 +220,7 @@ def sign_path(path: str) -> FileSignature | None:
 
 
 def sniff_format(span: Span) -> str:
-    """Return the name of the format of a file; raise ConfigError if it has none of the formats.
+    """Return the name of the format of a file; raise UnknownFormatError if it has none.
 
     Raise UnreadableError if too little of the file can be read to recognise the format.
     """
@@ -228,7 +234,7 @@ def sniff_format(span: Span) -> str:
         raise UnreadableError(span.source, fault.code, fault.reason)
     if name is None:
         names = ", ".join(format_.name for format_ in all_formats())
-        raise ConfigError(
+        raise UnknownFormatError(
             f"INPUT: {span.source!r} looks like {look_of(head)}; expected one of the formats"
             f" {names}; convert --from files takes any file as a document"
         )
@@ -274,6 +280,7 @@ def cut_file(
                 format=whole.format,
                 feed=whole.feed,
                 signature=signature,
+                is_only=whole.is_only,
             )
 
 

@@ -216,6 +216,7 @@ class Endpoints:
                 "documents": documents,
                 "next": documents[-1].url if len(documents) >= int(text) else None,
                 "backlog": self._callbacks.backlog(),
+                "failed": self._index.failed_count(),
                 "set_aside": len(self._callbacks.set_aside()),
             }
         )

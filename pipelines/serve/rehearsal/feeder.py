@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from pipelines.serve.rehearsal.index import DeliveryStatus, Index, digest_delivery
-from pipelines.serve.retry import set_aside_message
+from pipelines.serve.retry import name, set_aside_message
 from pipelines.serve.worker_process import (
     ATTEMPTS,
     SetAsideError,
@@ -178,3 +178,6 @@ class Feeder:
         except SetAsideError as exc:
             _log.error("%s", set_aside_message(self._spool, delivery, exc))
             index.end([delivery.ordinal], DeliveryStatus.SET_ASIDE, str(exc))
+        else:
+            if errors := index.errors(delivery.ordinal):
+                _log.warning("%s: %s", name(delivery), errors)

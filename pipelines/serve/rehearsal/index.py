@@ -80,6 +80,10 @@ _BEGIN = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'In progress') ON CONFLICT (ordinal) DO UPDATE SET"
     " status = 'In progress', included = 0, in_error = 0, details = '[]', finished_at = ''"
 )
+_ERRORS = (
+    "SELECT status, json_extract(details, '$[0]') FROM deliveries WHERE ordinal = ? AND in_error"
+)
+_FAILED = "SELECT count(*) FROM deliveries WHERE status = 'Failed in error'"
 _IS_BEGUN = "SELECT 1 FROM deliveries WHERE ordinal = ? AND status = 'In progress'"
 _END = (
     "UPDATE deliveries SET status = ?, included = ?, in_error = ?, details = ?,"
@@ -275,6 +279,14 @@ class IndexReader:
         """Return the status of a delivery, None if it was never begun."""
         rows = self._query("SELECT status FROM deliveries WHERE ordinal = ?", ordinal)
         return next((DeliveryStatus(row[0]) for row in rows), None)
+
+    def errors(self, ordinal: int) -> str | None:
+        """Return the status and the first reason of a delivery with errors."""
+        return next((": ".join(row) for row in self._query(_ERRORS, ordinal)), None)
+
+    def failed_count(self) -> int:
+        """Return the number of deliveries of which nothing is included."""
+        return int(self._query(_FAILED)[0][0])
 
     def open_deliveries(self) -> list[int]:
         """Return the deliveries before the last digested one that are not digested, in order."""

@@ -4,7 +4,7 @@ import bz2
 import gzip
 import lzma
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 import zstandard
 
 from pipelines.cli.main import main
+from schemas.reject import KEPT_BYTES
 from support.archives import documents, gsa_feed, put
 from support.runs import chunks, column, convert, manifest, report
 from support.spools import HandSpool
@@ -46,12 +47,14 @@ def torn(packed: bytes) -> bytes:
 
 def rejects() -> list[tuple[str, str, int]]:
     """Code, source and offset of each reject of the run."""
-    found: list[tuple[str, str, int]] = []
+    return [(one["code"], one["source"], one["offset"]) for one in all_rejects()]
+
+
+def all_rejects() -> Iterator[Any]:
+    """The rejects of the run, as dicts."""
     for path in sorted(Path("out/rejects").iterdir()):
         with path.open("rb") as stream:
-            read: Any = fastavro.reader(stream)
-            found += [(one["code"], one["source"], one["offset"]) for one in read]
-    return found
+            yield from fastavro.reader(stream)
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
@@ -164,16 +167,56 @@ def test_an_input_error_or_a_name_that_is_not_utf_8_costs_its_file() -> None:
     assert rejects() == [("unreadable", "in/1.xml", 0), ("file-name", "in/3\\udcff.xml", 0)]
 
 
-def test_an_unknown_encoding_costs_its_file_and_names_it(
+NO_FEEDS = {
+    "cut": b"<gsafeed",
+    "rss": b'<rss version="2.0"><channel/></rss>',
+    "html": b"<!DOCTYPE html><html><body>login</body></html>",
+    "text": b"hello",
+    "empty": b"",
+    "encoding": b'<?xml version="1.0" encoding="klingon"?><gsafeed></gsafeed>',
+    "large": b"<html>" + b"x" * KEPT_BYTES,
+}
+
+
+def data_of(source: str) -> tuple[bytes, bool, str | None]:
+    """The bytes of the only reject of a source, whether they are truncated, and its action."""
+    (reject,) = (one for one in all_rejects() if one["source"] == source)
+    assert (reject["stage"], reject["offset"]) == ("read", 0)
+    return reject["data"], reject["truncated"], reject["action"]
+
+
+@pytest.mark.parametrize("flags", [(), ("--from", "gsa-feed")], ids=["", "from"])
+@pytest.mark.parametrize("name", NO_FEEDS)
+def test_a_file_that_is_no_feed_is_one_reject_and_the_others_go_on(
+    name: str, flags: tuple[str, ...]
+) -> None:
+    text = NO_FEEDS[name]
+    put(Path("1.xml"), gsa_feed(*documents(1, 1)))
+    put(Path("2.xml"), text)
+    put(Path("3.xml"), gsa_feed(*documents(2, 2)))
+    args = ("1.xml", "2.xml", "3.xml", *flags)
+
+    assert convert(*args, *TO_GSA) == 1
+    assert column("out", "source") == ["1.xml", "3.xml"]
+    assert data_of("2.xml") == (text[:KEPT_BYTES], len(text) > KEPT_BYTES, None)
+    assert main(["inspect", *args]) == 1
+    assert convert(*args, *TO_GSA, "--fresh", "--feedtype", "full") == 3
+
+
+@pytest.mark.parametrize("name", NO_FEEDS)
+def test_the_only_file_that_is_no_feed_is_an_error(name: str) -> None:
+    put(Path("1.xml"), NO_FEEDS[name])
+
+    assert convert("1.xml", *TO_GSA) == (4 if name == "encoding" else 2)
+    assert convert("1.xml", *TO_GSA, "--from", "gsa-feed") == 4
+    assert main(["inspect", "1.xml", "--from", "gsa-feed"]) == 4
+
+
+def test_an_unknown_encoding_names_its_file(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    put(Path("1.xml"), b'<?xml version="1.0" encoding="klingon"?><gsafeed/>')
-    put(Path("2.xml"), gsa_feed(*documents(1, 1)))
+    put(Path("1.xml"), NO_FEEDS["encoding"])
 
-    assert convert("1.xml", "2.xml", *TO_JSONL) == 1
-    assert rejects() == [("unknown-encoding", "1.xml", 0)]
-    capsys.readouterr()
-    assert refusal(capsys, "1.xml", "-o", "other", "--to", "jsonl", "--from", "gsa-feed")[0] == 1
     assert refusal(capsys, "1.xml", "-o", "third", "--to", "jsonl") == (
         4,
         "feedferry: 1.xml:1: encoding='klingon'; expected the name of an encoding, such as"
@@ -266,3 +309,28 @@ def test_a_full_feed_that_is_gone_from_a_spool_stops_the_run_and_supersedes_noth
     assert convert("spool", *TO_GSA, "--allow-empty-full") == 3
     assert convert("spool", *TO_GSA, "--allow-empty-full", "--accept-holes") == 1
     assert [(line["source"], line["feedtype"]) for line in manifest("out")] == [("spool#1", "full")]
+
+
+@pytest.mark.parametrize("name", NO_FEEDS)
+def test_a_post_that_is_no_feed_costs_itself(name: str) -> None:
+    spooled = HandSpool()
+    spooled.feed(gsa_feed(*documents(1, 1)))
+    spooled.feed(NO_FEEDS[name])
+    spooled.feed(gsa_feed(*documents(2, 2)))
+
+    assert convert("spool", *TO_GSA) == 1
+    assert column("out", "source") == ["spool#1", "spool#3"]
+    assert data_of("spool#2")[0] == NO_FEEDS[name][:KEPT_BYTES]
+
+
+@pytest.mark.parametrize("name", NO_FEEDS)
+def test_a_full_post_that_is_no_feed_supersedes_nothing(name: str) -> None:
+    spooled = HandSpool()
+    spooled.feed(gsa_feed(*documents(1, 1), feedtype="full"), feedtype="full")
+    spooled.feed(NO_FEEDS[name], feedtype="full")
+
+    exit_code = convert("spool", *TO_GSA)
+    assert exit_code == (3 if name == "encoding" else 0)
+    if exit_code:
+        assert convert("spool", *TO_GSA, "--accept-holes") == 1
+    assert column("out", "source") == ["spool#1"]

@@ -51,6 +51,7 @@ def test_a_file_is_one_whole_span(here: Path) -> None:
             path=f"{here}/in/b.xml",
             format="gsa-feed",
             signature=FileSignature(size=len(FEED), modified_ns=modified_ns),
+            is_only=True,
         )
     ]
 
@@ -173,6 +174,6 @@ def test_a_folder_with_a_journal_and_feeds_is_a_spool(here: Path) -> None:
     put(Path("other/deliveries.jsonl"), jsonl(HOST))
 
     [span] = spans("spool/", from_format=None)
-    assert span == Span(source="spool", path=f"{here}/spool", format="spool")
+    assert span == Span(source="spool", path=f"{here}/spool", format="spool", is_only=True)
     assert [span.source for span in spans("spool/feeds")] == ["spool/feeds/000001.xml"]
     assert [span.format for span in spans("other", from_format=None)] == ["jsonl"]

@@ -232,11 +232,11 @@ def test_short_journal_of_the_spool_is_reported(spool: HandSpool, wired: Wired) 
 @pytest.mark.parametrize(
     ("feed", "reason"),
     [
-        (b"hello", "{}#1:1: no element at all; expected <gsafeed>"),
-        (b"<html></html>", "{}#1:1: root element 'html'; expected <gsafeed>"),
+        (b"hello", "{}#1 (byte 0): no element at all; expected <gsafeed>"),
+        (b"<html></html>", "{}#1 (byte 0): root element 'html'; expected <gsafeed>"),
         (
             b'<?xml version="1.0" encoding="klingon"?><gsafeed></gsafeed>',
-            "{}#1:1: encoding='klingon'; expected the name of an encoding, such as 'UTF-8'",
+            "{}#1 (byte 0): encoding='klingon'; expected the name of an encoding, such as 'UTF-8'",
         ),
         (
             gsa_feed(document(1), document(2))[:-12],

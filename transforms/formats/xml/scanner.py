@@ -705,7 +705,9 @@ class RecordScanner:
     def _stray(self) -> Reject:
         name = _NAME.match(self._data[self._pos : self._pos + _PREVIEW_BYTES])
         if not self._has_root and name:
-            raise self._no_root(f"root element {name[1].decode('utf-8', 'replace')!r}")
+            root = name[1].decode("utf-8", "replace")
+            is_damaged = root == self._names.root
+            raise self._no_root(f"root element {root!r}{' that is damaged' * is_damaged}")
         what = f"<{name[1].decode('utf-8', 'replace')}>" if name else "text"
         return self._set_aside(BadRange("stray", f"{what} between records; expected a record", 1))
 

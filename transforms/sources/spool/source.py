@@ -20,12 +20,12 @@ from schemas.account import NoticeCount
 from schemas.check import Check, CheckLine, fail, ok
 from schemas.choices import SpoolHistory
 from schemas.delivery import JOURNAL, Delivery, Door
-from schemas.errors import ConfigError, SourceError
+from schemas.errors import ConfigError, EncodingError, FormatError, SourceError
 from schemas.feed import FULL, METADATA_AND_URL, REPLACE, Feed
 from schemas.notice import Notice
 from schemas.span import FileSignature, Span
 from schemas.units import counted
-from transforms.formats import by_door, by_name
+from transforms.formats import Format, by_door, by_name
 from transforms.formats.base import ReadResult
 from transforms.sources.base import (
     Source,
@@ -59,8 +59,8 @@ _SUPERSEDED = {
     SpoolHistory.ALL: "full feeds without records remove {}; left out",
 }
 _TORN = (
-    "a full feed of {!r} without its end; left out, as it would delete documents of its missing"
-    " part: earlier feeds stay"
+    "a full feed of {!r} that is no feed or has no end; left out, as it would delete documents of"
+    " its missing part: earlier feeds stay"
 )
 _KEPT = {
     SpoolHistory.LATEST: "a cleanup of the groups of {!r}; no feed does that: the groups that the"
@@ -85,7 +85,7 @@ class Spool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FeedFault(enum.Enum):
-    """What the file of a full feed lacks: its end, a record, or a place where it can be read."""
+    """What the file of a full feed lacks: its root or its end, a record, or readable bytes."""
 
     TORN = "torn"
     EMPTY = "empty"
@@ -208,14 +208,14 @@ def _check_spool(root: Path, _seconds: float) -> Iterator[CheckLine]:
 def find_faults(deliveries: Iterable[Delivery], root: Path) -> dict[int, FeedFault]:
     """Examine the file of each full feed; return the faults by the ordinals of the deliveries.
 
-    A full feed whose end is missing was not sent completely; an appliance takes nothing of it. The
-    journal does not say so.
+    A full feed whose end is missing was not sent completely; an appliance takes nothing of it, nor
+    of another document. The journal does not say so.
     """
     return {
         delivery.ordinal: fault
         for delivery in deliveries
         if delivery.path is not None and is_whole(delivery)
-        if (fault := _fault_of(root / delivery.path)) is not None
+        if (fault := _fault_of(root / delivery.path, by_door(delivery.door))) is not None
     }
 
 
@@ -289,14 +289,18 @@ def spans_of(
         )
 
 
-def _fault_of(path: Path) -> FeedFault | None:
+def _fault_of(path: Path, format_: Format) -> FeedFault | None:
     try:
         with path.open("rb") as stream:
             if not _has_end(stream):
                 return FeedFault.TORN
+            stream.seek(0)
+            next(iter(format_.read(stream)), None)
             return None if _has_record(stream) else FeedFault.EMPTY
-    except OSError:  # its reader rejects it
+    except (OSError, EncodingError):  # its reader rejects it
         return FeedFault.UNREADABLE
+    except FormatError:
+        return FeedFault.TORN
 
 
 def _has_end(stream: IO[bytes]) -> bool:

@@ -366,7 +366,7 @@ def test_a_refused_url_of_thunderstone_data_fails_alone(stored: StoredEndpoints)
     assert deliveries(stored.folder)[0].refused == ("http://h/2",)
 
 
-NO_DOCUMENTS = b'{"documents":[],"next":null,"backlog":7,"set_aside":0}'
+NO_DOCUMENTS = b'{"documents":[],"next":null,"backlog":7,"failed":0,"set_aside":0}'
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,16 @@ def test_deliveries_before_a_damaged_line_are_digested(
     assert record.getMessage().startswith(f"{rehearsal.spool}/deliveries.jsonl:2: O")
 
 
+def test_what_is_no_feed_is_logged(rehearsal: Rehearsal, caplog: pytest.LogCaptureFixture) -> None:
+    rehearsal.deliver(rehearsal.write("<html></html>", datasource="crm", feedtype="incremental"))
+    digest_all(rehearsal)
+    assert caplog.messages == [
+        "delivery 1 of 'crm': Failed in error: ProcessFeed: parsing error: 001.xml:1: root element"
+        " 'html'; expected <gsafeed>"
+    ]
+    assert rehearsal.index.failed_count() == 1
+
+
 @pytest.mark.parametrize("error", [sqlite3.OperationalError, ConfigError])
 def test_a_delivery_is_tried_again_when_the_index_cannot_be_written(
     rehearsal: Rehearsal, error: type[Exception], caplog: pytest.LogCaptureFixture

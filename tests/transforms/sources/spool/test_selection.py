@@ -271,7 +271,9 @@ def test_a_current_cleanup_is_a_notice(
         (b"<html></html>", FeedFault.TORN),
         (gsa_feed(), FeedFault.EMPTY),
         (b"<gsafeed/>", FeedFault.EMPTY),
-        (b"<xmlgroups/>", FeedFault.EMPTY),
+        (b"<xmlgroups/>", FeedFault.TORN),
+        (b"<html><!-- </gsafeed> --></html>", FeedFault.TORN),
+        (b'<?xml version="1.0" encoding="klingon"?><gsafeed/>', FeedFault.UNREADABLE),
         (LONG.replace(b"<record url='a'/>", b""), FeedFault.EMPTY),
     ],
     ids=lambda value: repr(value)[:30],
@@ -302,8 +304,8 @@ def test_a_torn_full_feed_is_left_out_and_supersedes_nothing(history: SpoolHisto
     (noted,) = selection.notices
     assert (noted.count, noted.first.message) == (
         2,
-        "spool#2 (byte 0): a full feed of 'intranet' without its end; left out, as it would delete"
-        " documents of its missing part: earlier feeds stay",
+        "spool#2 (byte 0): a full feed of 'intranet' that is no feed or has no end; left out, as it"
+        " would delete documents of its missing part: earlier feeds stay",
     )
 
 
