@@ -40,7 +40,7 @@ KEPT_BYTES = 1 << 20
 """Most bytes of a damaged part of a stream that its reject keeps."""
 
 _FILE_CODES = {EncodingError: UNKNOWN_ENCODING, FileNameError: FILE_NAME}
-_PLACE = re.compile(r":\d+: |: | \(byte \d+\): ")
+_PLACE = re.compile(r"^(?::\d+: |: | \(byte \d+\): )")
 _NOT_OF_ONE_RECORD = (FeedferryError, OSError, MemoryError)
 _PACKAGES = ("schemas", "transforms", "pipelines")
 _EXCEPTION_TYPE = re.compile(r"a defect of feedferry: ([\w.]+) in ")
@@ -141,10 +141,8 @@ def unreadable_file(source: str, exc: FeedferryError) -> UnreadableFile:
     """
     if isinstance(exc, UnreadableError):
         return UnreadableFile(exc.code, exc.reason)
-    reason = str(exc).removeprefix("INPUT: ").removeprefix(f"{source!r} ")
-    if reason.startswith(source):
-        reason = _PLACE.sub("", reason.removeprefix(source), count=1)
-    return UnreadableFile(_FILE_CODES.get(type(exc), UNKNOWN_FORMAT), reason)
+    reason = str(exc).removeprefix("INPUT: ").removeprefix(f"{source!r} ").removeprefix(source)
+    return UnreadableFile(_FILE_CODES.get(type(exc), UNKNOWN_FORMAT), _PLACE.sub("", reason))
 
 
 def record_error(exc: Exception) -> RecordError:

@@ -1,6 +1,6 @@
 """Logs: on stderr by `-v`, in the file of `--log-file`, and in the files of runs.
 
-A line of a file has the time, the level, the job, the run and the message::
+A line has the time, the level, the job, the run and the message::
 
     2026-11-22T02:00:01.123Z INFO people 20261122T020000Z-ab12 chunks/000001.xml: accepted
 
@@ -36,8 +36,8 @@ class LogFormat(enum.Enum):
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is logged where. `verbosity` is -1 for `-q`, else the number of `-v`.
 
-    Files have `format`, by default text. So has stderr if a format is stated; otherwise its lines
-    have neither times nor job and run.
+    Lines have `format`, by default text. `service` is a package whose progress is on stderr without
+    `-v` too.
     """
 
     verbosity: int = 0
@@ -45,6 +45,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     format: LogFormat | None = None
     job: str | None = None
     run: str | None = None
+    service: str | None = None
 
 
 class _Current(msgspec.Struct):
@@ -67,8 +68,7 @@ def configure_logging(settings: LogSettings) -> None:
     errors reach the user as exceptions. Call this before Beam is imported, which logs while it
     loads. Raises ConfigError for a file that cannot be opened; nothing has changed then.
     """
-    line = LineFormatter(settings)
-    text = logging.Formatter("%(levelname)s %(name)s: %(message)s")
+    service = settings.service if settings.verbosity == 0 else None
     level = min(settings.verbosity + 1, len(_LEVELS) - 1)
     own, others = _LEVELS[level], _LEVELS[max(level - 2, 0)]
     files = [_open(path) for path in settings.files]
@@ -76,10 +76,15 @@ def configure_logging(settings: LogSettings) -> None:
     for handler in [one for one in root.handlers if isinstance(one, LogStream | LogFile)]:
         root.removeHandler(handler)
         handler.close()
-    _add_handler(LogStream(), text if settings.format is None else line, own=own, others=others)
-    for file in files:
+    stream = LogStream()
+    stream.addFilter(_threshold(own, others, service))
+    if files or service:
         own, others = min(own, logging.INFO), min(others, logging.ERROR)
-        _add_handler(file, line, own=own, others=others)
+    for file in files:
+        file.addFilter(_threshold(own, others))
+    for output in (stream, *files):
+        output.setFormatter(LineFormatter(settings))
+        root.addHandler(output)
     root.setLevel(others)
     for name in _OWN_LOGGERS:
         logging.getLogger(name).setLevel(own)
@@ -193,18 +198,14 @@ def _open(path: str) -> LogFile:
         raise ConfigError(f"log file {path}: {exc.strerror}; expected a file to write") from exc
 
 
-def _add_handler(
-    handler: logging.Handler, formatter: logging.Formatter, *, own: int, others: int
-) -> None:
-    handler.setFormatter(formatter)
-    handler.addFilter(_threshold(own=own, others=others))
-    logging.getLogger().addHandler(handler)
-
-
-def _threshold(*, own: int, others: int) -> Callable[[logging.LogRecord], bool]:
-    """Return a filter of records by their level."""
+def _threshold(
+    own: int, others: int, service: str | None = None
+) -> Callable[[logging.LogRecord], bool]:
+    """Return a filter of records by their level; progress of the package `service` passes it."""
 
     def is_logged(record: logging.LogRecord) -> bool:
+        if service is not None and record.name.startswith(service):
+            return record.levelno >= logging.INFO
         is_own = record.name.partition(".")[0] in _OWN_LOGGERS
         return record.levelno >= (own if is_own else others)
 

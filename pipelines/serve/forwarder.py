@@ -23,18 +23,9 @@ from pipelines.serve.forward_journal import (
     ForwardState,
     run_folder,
 )
-from pipelines.serve.rehearsal.index import (
-    INDEX_FILE,
-    TORN,
-    open_index,
-    write_deletions,
-)
+from pipelines.serve.rehearsal.index import INDEX_FILE, TORN, open_index, write_deletions
 from pipelines.serve.retry import name, set_aside_message
-from pipelines.serve.worker_process import (
-    ATTEMPTS,
-    SetAsideError,
-    WorkerProcess,
-)
+from pipelines.serve.worker_process import ATTEMPTS, SetAsideError, WorkerProcess
 from schemas.account import Account, merge
 from schemas.delivery import Delivery, Door
 from schemas.errors import ConfigError, SourceError, TargetError
@@ -75,8 +66,9 @@ Convert = Callable[[list[Span], Settings, int], Account]
 
 
 class Notifier(NamedTuple):
-    """Reports to the operator: `warn` what needs attention, `inform` everything else."""
+    """Reports to the operator: `fail` what needs a decision, `warn` what may, `inform` the rest."""
 
+    fail: Callable[[str], None]
     warn: Callable[[str], None]
     inform: Callable[[str], None]
 
@@ -115,7 +107,7 @@ class Forwarder:
         self.settings = replace(
             settings, keep=Keep.REFUSED, max_wait_seconds=None, can_empty=True, update_index=False
         )
-        self.warn, self.inform = notifier
+        self.fail, self.warn, self.inform = notifier
         self.worker = worker
         self._options = options
         self._folder = spool / FOLDER
@@ -144,7 +136,7 @@ class Forwarder:
                 return DeliveryOutcome(delivery.ordinal, ForwardState.FORWARDED)
             return self._push(delivery, self._convert(delivery, to_format), pusher)
         except SetAsideError as exc:
-            self.warn(set_aside_message(self.spool, delivery, exc))
+            self.fail(set_aside_message(self.spool, delivery, exc))
             return DeliveryOutcome(delivery.ordinal, ForwardState.SET_ASIDE, reason=str(exc))
 
     def is_ready(self, delivery: Delivery) -> bool:

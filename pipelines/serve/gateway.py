@@ -217,8 +217,9 @@ class Gateway:
             message = repr(exc)
         queue.failures += 1
         pause = self._retry.pause_seconds(queue.failures)
-        when = f"tried again in {pause:.0f} s"
+        report, when = self._warn, f"tried again in {pause:.0f} s"
         if isinstance(exc, (StoppedError, ConfigError)):
             pause, when = math.inf, "tried again when the gateway is started again"
+            report = self._forwarder.fail
         queue.until = time.monotonic() + pause
-        self._warn(f"{name(delivery)}: {message}; held back, with later deliveries of it; {when}")
+        report(f"{name(delivery)}: {message}; held back, with later deliveries of it; {when}")

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,7 +11,7 @@ import msgspec
 
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.flags import decode
-from pipelines.cli.logs import tell
+from pipelines.cli.logs import configure_logging, log_settings
 from pipelines.cli.push_options import parse_push_to
 from pipelines.cli.signals import draining
 from pipelines.serve.forwarder import Forwarder, Notifier
@@ -24,6 +23,7 @@ from pipelines.serve.worker_process import WorkerProcess
 from schemas.errors import ConfigError
 from transforms.sinks.push.settings import PushSettings
 
+_log = logging.getLogger(__name__)
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _STOPPING = "feedferry: Finishing the current requests. Press Ctrl-C again to stop now."
 
@@ -39,6 +39,8 @@ def run(words: Mapping[str, object]) -> int:
     target = parse_push_to(words, flag="--forward")
     if settings.accept_loss and target is None:
         raise ConfigError("--accept-loss: given without --forward URL; expected both")
+    service = __name__.rpartition(".")[0]
+    configure_logging(msgspec.structs.replace(log_settings(), service=service))
     gateway = None if target is None else _make_gateway(settings, target)
     is_quiet = settings.verbosity < 0
     with ExitStack() as opened:
@@ -67,10 +69,7 @@ def _make_gateway(settings: ServeSettings, target: PushSettings) -> Gateway:
         Path(settings.spool),
         ConvertOptions(inputs=(), output="", to_format="", accept_loss=settings.accept_loss),
         target,
-        Notifier(
-            warn=partial(tell, level=logging.WARNING),
-            inform=partial(tell, is_quiet=settings.verbosity < 0),
-        ),
+        Notifier(fail=_log.error, warn=_log.warning, inform=_log.info),
         worker=WorkerProcess(limit_seconds=settings.feed_seconds),
     )
     return Gateway(forwarder)

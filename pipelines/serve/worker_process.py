@@ -19,6 +19,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
+from pipelines.cli.logs import LogSettings, configure_logging, log_settings
 from schemas.errors import FatalError, FeedferryError
 
 ATTEMPTS = "attempts"
@@ -137,12 +140,13 @@ class WorkerProcess:
     def _start(self) -> Connection:
         if self._channel is not None:
             return self._channel
+        log = msgspec.json.encode(log_settings()).decode()
         self._channel, theirs = Pipe()
         with theirs:
             # Its standard input closes when this process ends, however that happens. `-P` keeps
             # modules of the working folder out.
             self._process = subprocess.Popen(
-                (sys.executable, "-P", "-c", _COMMAND, str(theirs.fileno())),
+                (sys.executable, "-P", "-c", _COMMAND, str(theirs.fileno()), log),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -173,10 +177,14 @@ class WorkerProcess:
 
 
 def main() -> None:
-    """Run the functions that arrive on the channel in the first argument, until it is closed."""
+    """Run the functions that arrive on the channel in the first argument, until it is closed.
+
+    The second argument has the settings of the log.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):  # these are for the parent process to handle
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    configure_logging(msgspec.json.decode(sys.argv[2], type=LogSettings))
     with Connection(int(sys.argv[1])) as channel:
         while True:
             try:

@@ -57,7 +57,7 @@ class GatewayRun:
             spool.root,
             ConvertOptions(inputs=(), output="", to_format="", accept_loss=frozenset(accepted)),
             PushSettings(appliance=appliance, retry=RetryPolicy(max_attempts=1)),
-            Notifier(warn=self.said.append, inform=self.remarks.append),
+            Notifier(fail=self.said.append, warn=self.said.append, inform=self.remarks.append),
             worker=worker or InlineWorker(),
             convert=convert,
         )

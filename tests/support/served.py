@@ -34,6 +34,8 @@ class Served:
         self.process = process
         self.url = url
         self.spool = spool
+        self.log: list[str] = []
+        """The lines on stderr, once it has ended."""
 
     def get(self, path: str) -> bytes:
         with _OPENER.open(self.url + path, timeout=BOUND_SECONDS) as answer:
@@ -85,10 +87,12 @@ def serving(spool: Path, *flags: str) -> Iterator[Served]:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         assert url, process.communicate(timeout=BOUND_SECONDS)[1]
-        yield Served(process, url.rstrip("/"), spool)
+        served = Served(process, url.rstrip("/"), spool)
+        yield served
     finally:
         process.send_signal(signal.SIGTERM)
         _, stderr = process.communicate(timeout=BOUND_SECONDS)
+    served.log = stderr.splitlines()
     assert process.returncode == 0, stderr
 
 

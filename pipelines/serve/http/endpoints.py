@@ -141,7 +141,7 @@ class Endpoints:
             raise
         finally:
             known = [f"{name}={value}" for name, value in facts.items()]
-            place = " ".join([request.client, request.path[:_MAX_AGENT], *known])
+            place = repr(" ".join([request.client, request.path[:_MAX_AGENT], *known]))[1:-1]
             _log.info("%s: %s, %.3f s", place, outcome.strip(), time.monotonic() - begun)
         return reply
 

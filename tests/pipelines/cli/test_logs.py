@@ -63,7 +63,8 @@ def test_a_line_has_time_level_job_run_and_message(
         "TIME WARNING - - after it\n"
     )
     assert without_times(tmp_path / "run.log") == ["INFO people 20261122T020000Z-ab12 in the run"]
-    assert capsys.readouterr().err == "WARNING pipelines.test: after it\n"
+    shown = capsys.readouterr().err
+    assert TIME.sub("TIME", shown) == "TIME WARNING - - after it\n"
 
 
 def test_a_line_in_json_has_all_fields_and_the_traceback_of_an_error(tmp_path: Path) -> None:
@@ -98,6 +99,27 @@ def test_what_is_printed_is_logged_in_files_only(
         "INFO - - the push pauses",
         "INFO - - in the file only",
     ]
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "shown"),
+    [
+        (-1, ["ERROR - - fault"]),
+        (0, ["INFO - - delivery", "WARNING - - doubt", "ERROR - - fault"]),
+        (1, ["INFO - - delivery", "INFO - - span", "WARNING - - doubt", "ERROR - - fault"]),
+    ],
+)
+def test_the_progress_of_a_service_is_shown_unless_it_is_quiet(
+    verbosity: int, shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging(LogSettings(verbosity=verbosity, service="pipelines.test"))
+    _own.info("delivery")
+    logging.getLogger("transforms.test").info("span")
+    _own.warning("doubt")
+    _own.error("fault")
+
+    lines = capsys.readouterr().err.splitlines()
+    assert [TIME.sub("", line).lstrip() for line in lines] == shown
 
 
 def test_threads_never_share_a_line(tmp_path: Path) -> None:

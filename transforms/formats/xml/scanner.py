@@ -706,8 +706,8 @@ class RecordScanner:
         name = _NAME.match(self._data[self._pos : self._pos + _PREVIEW_BYTES])
         if not self._has_root and name:
             root = name[1].decode("utf-8", "replace")
-            is_damaged = root == self._names.root
-            raise self._no_root(f"root element {root!r}{' that is damaged' * is_damaged}")
+            damage = " that is damaged" if root == self._names.root else ""
+            raise self._no_root(f"root element {root!r}{damage}")
         what = f"<{name[1].decode('utf-8', 'replace')}>" if name else "text"
         return self._set_aside(BadRange("stray", f"{what} between records; expected a record", 1))
 

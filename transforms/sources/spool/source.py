@@ -23,6 +23,7 @@ from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, EncodingError, FormatError, SourceError
 from schemas.feed import FULL, METADATA_AND_URL, REPLACE, Feed
 from schemas.notice import Notice
+from schemas.reject import Reject
 from schemas.span import FileSignature, Span
 from schemas.units import counted
 from transforms.formats import Format, by_door, by_name
@@ -295,7 +296,9 @@ def _fault_of(path: Path, format_: Format) -> FeedFault | None:
             if not _has_end(stream):
                 return FeedFault.TORN
             stream.seek(0)
-            next(iter(format_.read(stream)), None)
+            next(
+                (result for result in format_.read(stream) if not isinstance(result, Reject)), None
+            )
             return None if _has_record(stream) else FeedFault.EMPTY
     except (OSError, EncodingError):  # its reader rejects it
         return FeedFault.UNREADABLE

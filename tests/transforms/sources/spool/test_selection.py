@@ -272,6 +272,7 @@ def test_a_current_cleanup_is_a_notice(
         (gsa_feed(), FeedFault.EMPTY),
         (b"<gsafeed/>", FeedFault.EMPTY),
         (b"<xmlgroups/>", FeedFault.TORN),
+        (b"hello </gsafeed>", FeedFault.TORN),
         (b"<html><!-- </gsafeed> --></html>", FeedFault.TORN),
         (b'<?xml version="1.0" encoding="klingon"?><gsafeed/>', FeedFault.UNREADABLE),
         (LONG.replace(b"<record url='a'/>", b""), FeedFault.EMPTY),
