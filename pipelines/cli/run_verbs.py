@@ -26,10 +26,11 @@ def _run_flags(_verb: str) -> list[click.Parameter]:
 
 @click.command(cls=BeamVerb, flags=_run_flags, short_help="Run a job, or resume it.")
 def run(job_file: str, **words: object) -> int:
-    """Run a job: read, convert, push, verify. An interrupted run is resumed by the same command.
+    """Run a job: read, convert, push, verify. An unfinished run is finished first.
 
     JOB is a job file. Each run has a folder, RUNS/JOB/TIME-ID, with its chunks, rejects, receipts
-    and report. The state of the source is updated after the push, and not before. Flags have
+    and report. The state of the source is updated after the push, and not before. A run that was
+    interrupted or has failed is finished by the next start, which then begins a new one. Flags have
     precedence over environment variables, and those over the job file. Words after -- are flags of
     Beam.
 
@@ -37,13 +38,14 @@ def run(job_file: str, **words: object) -> int:
     Examples:
       feedferry run nightly.yaml
       feedferry run nightly.yaml --deadline 06:00
+      feedferry run nightly.yaml --only-resume
       feedferry run nightly.yaml --fresh --refresh
 
     \b
     Exit codes:
       0   done, nothing rejected that is not known
       1   done, but records were rejected or refused
-      2   the job file, an option or an input cannot be used; nothing was sent
+      2   the job file, an option or an input cannot be used; no new run was begun
       3   stopped at a limit for rejects, losses or deletions
       4   a source, the storage or the appliance failed; start again to resume
       5   a defect of feedferry

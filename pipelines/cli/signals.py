@@ -62,7 +62,7 @@ def raised() -> Iterator[None]:
         if is_ending:
             os._exit(_SIGNAL_EXIT + number)
         is_ending = True
-        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+        raise _exception_of(number)
 
     with _handling(handle):
         yield
@@ -77,6 +77,11 @@ class ReceivedSignal:
     def exit_code(self, otherwise: int) -> int:
         """Return the exit code that a shell expects after the signal; without one, `otherwise`."""
         return otherwise if self.signal is None else _SIGNAL_EXIT + self.signal
+
+    def raise_again(self) -> None:
+        """Raise the exception of the signal, if there was one, so that nothing else is begun."""
+        if self.signal is not None:
+            raise _exception_of(self.signal)
 
 
 @contextmanager
@@ -96,6 +101,10 @@ def draining(
 
     with _handling(handle) as restore:
         yield received
+
+
+def _exception_of(number: int) -> type[BaseException]:
+    return KeyboardInterrupt if number == signal.SIGINT else Terminated
 
 
 @contextmanager

@@ -7,12 +7,14 @@
 
 The record of the run has its phase, which only changes when everything before it is on the disk.
 So a run that ended anywhere, by kill -9 too, is resumed in its phase. Spans that were converted,
-chunks with a receipt, and a state that was updated are not repeated.
+chunks with a receipt, and a state that was updated are not repeated. A new run begins when all
+earlier runs are over, so that runs are pushed in their order and read the state of the run before.
 """
 
 import logging
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -26,7 +28,7 @@ from pipelines.cli.display import format_size
 from pipelines.cli.endings import Ending, ending_of
 from pipelines.cli.locks import LOCK, PUSHES, WORK, locked_output, locked_state
 from pipelines.cli.logs import log_to, tell
-from pipelines.cli.signals import deadline_raised
+from pipelines.cli.signals import DeadlinePassed, deadline_raised
 from pipelines.convert.inputs import size_of
 from pipelines.convert.run import Conversion, convert, list_inputs, push
 from pipelines.convert.run_folder import close_run_folder, find_work
@@ -59,22 +61,42 @@ class _ExitCode(msgspec.Struct):
 
 
 def run(job: Job, options: RunOptions) -> int:
-    """Run a job, or go on with its unfinished run; return the exit code.
+    """Finish the unfinished runs of a job, then begin a new run; return the exit code.
 
-    Raises FeedferryError; the record of the run has its message and its exit code then.
+    A run that does not reach its end is the last one. With `only_resume`, a new run only replaces
+    unfinished runs that were abandoned. Raises FeedferryError; the record of the run has its
+    message and its exit code then.
     """
+    if options.only_resume and job.convert.fresh:
+        raise ConfigError("--fresh and --only-resume: both given; expected at most one of them")
     job = replace(job, home=_shown(job.home))
+    is_quiet = job.convert.is_quiet
     with ExitStack() as locks:
         locks.enter_context(_locked_job(job.home))
         if job.convert.state is not None:
             locks.enter_context(locked_state(Path(job.convert.state)))
-        running = _begin(job, options, locks)
-        with running.recorded():
-            exit_code = running.execute()
-        if running.record.phase is Phase.DONE:
-            remove_runs(job.home, runs_to_remove(runs_of(job.home), job.keep, datetime.now(UTC)))
-        running.write_pages()
-    return exit_code
+        unfinished = [record for record in runs_of(job.home) if not record.is_over]
+        is_resumed, exit_code = False, 0
+        for record in unfinished:
+            with _resumed(job, options, record) as running:
+                if running is None:
+                    continue
+                is_resumed, exit_code = True, running.run() or exit_code
+                if not running.record.is_over:
+                    return exit_code
+                if exit_code:
+                    text = f"done with exit code {exit_code}; feedferry runs show {running.folder}"
+                    tell(f"feedferry: {running.folder}: {text}", is_quiet=is_quiet)
+        if options.only_resume and (is_resumed or not unfinished):
+            tell(f"feedferry: {job.home}: no unfinished run is left", is_quiet=is_quiet)
+            return exit_code
+        deadline = _deadline(job, options)
+        if is_resumed and deadline is not None and time.time() >= deadline:
+            raise DeadlinePassed
+        with _begun(job, options) as running:
+            if is_resumed:
+                tell(f"feedferry: beginning {running.folder}", is_quiet=is_quiet)
+            return running.run() or exit_code
 
 
 class JobRun:
@@ -92,11 +114,24 @@ class JobRun:
         self.folder = job.home / record.id
         self.record = record
 
-    def execute(self) -> int:
+    def run(self) -> int:
+        """Execute the run, record how it ends, and remove old runs after it; return its exit code.
+
+        The folder is complete on return, with the pages of the run.
+        """
+        job = self._job
+        with self._recorded():
+            exit_code = self._execute()
+        if self.record.is_over:
+            remove_runs(job.home, runs_to_remove(runs_of(job.home), job.keep, datetime.now(UTC)))
+        self._write_pages()
+        return exit_code
+
+    def _execute(self) -> int:
         """Do what is left of the run, and return its exit code."""
         message = None
         if self._conversion is not None and self.record.phase is Phase.CONVERT:
-            with deadline_raised(self._deadline):
+            with deadline_raised(_deadline(self._job, self._options)):
                 convert(self._conversion, is_pushed=True)
             self._save(phase=Phase.PUSH)
         exit_code = self._conversion_code()
@@ -112,7 +147,7 @@ class JobRun:
         return exit_code
 
     @contextmanager
-    def recorded(self) -> Iterator[None]:
+    def _recorded(self) -> Iterator[None]:
         """Log the block to a file of the run, and record how it ends if it raises."""
         options, path = self._job.convert, self.folder / RUN_LOG
         file, format = options.log_file, options.log_format
@@ -122,7 +157,7 @@ class JobRun:
                 yield
             except BaseException as exc:
                 self._end(ending_of(exc))
-                self.write_pages()
+                self._write_pages()
                 raise
             finally:
                 ended, reason = self.record.exit_code, self.record.message or "done"
@@ -130,17 +165,12 @@ class JobRun:
                 text = f"attempt ended with exit code {ended}: {reason}"
                 tell(text, level=level, is_quiet=True)
 
-    def write_pages(self) -> None:
+    def _write_pages(self) -> None:
         """Write the report of the run, the index of all runs, and the metrics."""
         write_report(self.folder)
         write_index(self._job.home)
         if self._job.metrics_file is not None:
             write_metrics(self._job.metrics_file, self._job.home)
-
-    @property
-    def _deadline(self) -> float | None:
-        of_file = self._job.push.deadline if self._job.push is not None else None
-        return self._options.deadline or of_file
 
     def _conversion_code(self) -> int:
         """Return the exit code of the conversion, which an earlier attempt may have finished."""
@@ -158,7 +188,8 @@ class JobRun:
         if self._job.push is None:
             return 0, None
         allow_older = self._options.allow_older
-        settings = replace(self._job.push, deadline=self._deadline, allow_older=allow_older)
+        deadline = _deadline(self._job, self._options)
+        settings = replace(self._job.push, deadline=deadline, allow_older=allow_older)
         options = _options_for(self._job, self.folder)
         account = push(self.folder, settings, options)
         if account.stopped is not None:
@@ -182,53 +213,50 @@ class JobRun:
         self.record = write_run(self.folder, replace(self.record, **changes))
 
 
-def _begin(job: Job, options: RunOptions, locks: ExitStack) -> JobRun:
-    """Return the unfinished run of a job if it can be resumed, otherwise a new one."""
-    for record in runs_of(job.home):
-        if not record.is_over and (resumed := _resume(job, options, record, locks)):
-            return resumed
+@contextmanager
+def _begun(job: Job, options: RunOptions) -> Iterator[JobRun]:
+    """Yield a new run."""
     folder = job.home / new_run_id(datetime.now(UTC))
-    locks.enter_context(locked_output(folder))
-    conversion = list_inputs(_options_for(job, folder))
-    _check_disk(conversion)
-    record = RunRecord(id=folder.name, job=job.name, started_at=datetime.now(UTC))
-    record = write_run(folder, next_generation(job.home.parent, record))
-    with whole_file(folder / CONFIG) as stream:
-        stream.write(render(job).encode())
-    return JobRun(job, options, record, conversion)
+    with locked_output(folder):
+        conversion = list_inputs(_options_for(job, folder))
+        _check_disk(conversion)
+        record = RunRecord(id=folder.name, job=job.name, started_at=datetime.now(UTC))
+        record = write_run(folder, next_generation(job.home.parent, record))
+        with whole_file(folder / CONFIG) as stream:
+            stream.write(render(job).encode())
+        yield JobRun(job, options, record, conversion)
 
 
-def _resume(job: Job, options: RunOptions, record: RunRecord, locks: ExitStack) -> JobRun | None:
-    """Return a run that goes on, None if it is abandoned.
+@contextmanager
+def _resumed(job: Job, options: RunOptions, record: RunRecord) -> Iterator[JobRun | None]:
+    """Yield a run that goes on, None if it is abandoned.
 
     That is so with --fresh, and before its push if its inputs have changed, or if it stopped at a
     limit: rows or files may have been corrected since. A push that has begun is finished.
     """
     folder = job.home / record.id
     has_sent = any(folder.glob(f"{PUSHES}/*/receipts-*.jsonl"))
-    if job.convert.fresh:
-        sent = "; a part of it was sent" if has_sent else ""
-        if has_sent:
-            _mark_unsure(job, folder)
-        _abandon(job, record, f"begun anew with --fresh{sent}")
-        return None
-    if record.phase is Phase.CONVERT and record.exit_code == StoppedError.exit_code:
-        _abandon(job, record, "stopped at a limit, so the source is read again")
-        return None
-    with ExitStack() as own:
-        own.enter_context(locked_output(folder))
-        conversion = None
-        if record.phase is Phase.CONVERT or (record.phase is Phase.PUSH and not has_sent):
+    with locked_output(folder):
+        reason, conversion = "", None
+        if job.convert.fresh:
+            reason = "begun anew with --fresh" + "; a part of it was sent" * has_sent
+            if has_sent:
+                _mark_unsure(job, folder)
+        elif record.phase is Phase.CONVERT and record.exit_code == StoppedError.exit_code:
+            reason = "stopped at a limit, so the source is read again"
+        elif record.phase is Phase.CONVERT or (record.phase is Phase.PUSH and not has_sent):
             conversion = list_inputs(_options_for(job, folder))
             if find_work(folder) not in (None, conversion.work):
-                _abandon(job, record, "inputs or settings have changed")
-                return None
+                reason = "inputs or settings have changed"
+        if reason:
+            _abandon(job, record, reason)
+            yield None
+            return
         resumed = f"feedferry: resuming {folder} ({record.phase.value})"
         tell(resumed, is_quiet=job.convert.is_quiet)
         attempts = record.attempts + 1
         record = replace(record, attempts=attempts, ended_at=None, exit_code=None, message=None)
-        locks.push(own.pop_all())
-        return JobRun(job, options, write_run(folder, record), conversion)
+        yield JobRun(job, options, write_run(folder, record), conversion)
 
 
 def _mark_unsure(job: Job, folder: Path) -> None:
@@ -262,6 +290,10 @@ def _locked_job(home: Path) -> Iterator[None]:
         raise ConfigError(f"{home}: {exc.strerror}; expected a folder for runs") from exc
     with lock:
         yield
+
+
+def _deadline(job: Job, options: RunOptions) -> float | None:
+    return options.deadline or (job.push.deadline if job.push is not None else None)
 
 
 def _options_for(job: Job, folder: Path) -> ConvertOptions:

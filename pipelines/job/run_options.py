@@ -24,3 +24,6 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow_older: Annotated[
         bool, Flag("Push although the appliance has documents of a newer run.", _RUN)
     ] = False
+    only_resume: Annotated[
+        bool, Flag("Finish the unfinished run; begin no other one after it.", _RUN)
+    ] = False

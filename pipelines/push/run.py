@@ -117,6 +117,8 @@ def push_and_report(
     if account.stopped is not None:
         account = replace(account, exit_code=received.exit_code(account.exit_code))
     print_account(root, account, settings, output=output)
+    if account.stopped is None:  # the signal came during the last chunk
+        received.raise_again()
     return account
 
 

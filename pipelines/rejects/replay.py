@@ -165,6 +165,7 @@ def _run_job(
         )
     try:
         convert = _for_replay(job.convert, inputs, words)
+        options = replace(options, only_resume=bool(unfinished))  # and not replay again after it
         exit_code = run_job(replace(job, convert=convert, has_state=False), options)
     finally:
         if records := runs_of(job.home):

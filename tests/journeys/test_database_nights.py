@@ -106,6 +106,7 @@ def test_five_nights_of_a_database(server: Server, tmp_path: Path) -> None:
         after_dead = operator.run()
         assert after_dead.returncode == 4
         assert operator.record().phase is Phase.PUSH
+        people.execute(f"INSERT INTO people (id, {people.column}) VALUES (9000000, 'Hired late')")
         with gsa.up() as served:
             assert operator.run().returncode == 0
             assert contents(served) == people.documents()

@@ -1,18 +1,24 @@
 """`feedferry run`: what a job sends, what its runs leave, and when it goes on or begins anew."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pipelines.cli.main import main
+from pipelines.cli.signals import DeadlinePassed
 from pipelines.job.job_file import load_job
+from pipelines.job.run import run as run_job
+from pipelines.job.run_options import RunOptions
 from pipelines.job.verify import verify
 from schemas.errors import BalanceError
 from schemas.run_record import Phase, RunRecord
 from support.archives import BROKEN, documents, gsa_feed, put
 from support.jobs import HOST, TreeJob
-from support.served import Served, serving
+from support.served import BOUND_SECONDS, Served, serving, wait_until
+from transforms.storage.run_record import write_run
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +79,8 @@ def test_a_run_has_a_log_with_all_its_attempts(here: Path) -> None:
     with serving(here / "spool", "--scenario", "busy.yaml") as appliance:
         job = TreeJob(here / "job", appliance.url, documents=10)
         job.run("--max-wait", "0s", "--log-file", str(here / "all.log"))
-        job.run("--backlog-interval", "100ms", "--log-file", str(here / "all.log"))
+        flags = ("--only-resume", "--backlog-interval", "100ms")
+        job.run(*flags, "--log-file", str(here / "all.log"))
     (record,) = job.records()
     prefix = f"INFO people {record.id} "
     log = (job.home / record.id / "run.log").read_text("utf-8")
@@ -162,7 +169,7 @@ def test_a_deadline_ends_the_conversion_and_the_next_start_goes_on(
     log = (job.home / job.records()[0].id / "run.log").read_text()
     assert "exit code 75: the deadline has passed; start again to resume\n" in log
     (here / "hang").unlink()
-    assert run() == 0
+    assert run("--only-resume") == 0
     assert (ends(job), appliance.urls()) == ([DONE], [f"{HOST}a"])
 
 
@@ -170,7 +177,7 @@ def test_a_run_that_ends_before_it_has_converted_anything_goes_on(
     job: TreeJob, appliance: Served
 ) -> None:
     assert [job.run("--deadline", "1ms").returncode for _ in range(2)] == [75, 75]
-    assert job.run().returncode == 0
+    assert job.run("--only-resume").returncode == 0
     assert (ends(job), appliance.urls()) == ([DONE], job.urls())
 
 
@@ -181,7 +188,7 @@ def test_a_deadline_ends_the_push_and_the_next_start_goes_on(here: Path) -> None
         first = job.run("--deadline", "30s")
         assert (first.returncode, ends(job)) == (75, [(Phase.PUSH, False, 75)]), first.stderr
         last = job.run("--backlog-interval", "100ms")
-        assert (last.returncode, ends(job)) == (0, [DONE]), last.stderr
+        assert (last.returncode, ends(job)) == (0, [DONE, DONE]), last.stderr
         assert appliance.urls() == job.urls()
 
 
@@ -231,12 +238,111 @@ def test_settings_that_change_during_the_push_come_with_the_next_run(
     job, appliance = refusing
     stop_in_push(job, appliance)
     job.write("0001.txt", "changed")
-    assert run("--max-chunk-records", "7", "--path-metadata") == 0
-    assert ends(job) == [DONE]
-    assert appliance.urls() == job.urls()
     before = len(appliance.feedtypes())
     assert run("--max-chunk-records", "7", "--path-metadata") == 0
-    assert len(appliance.feedtypes()) == before + 2, "other rules send all 10 documents again"
+    assert ends(job) == [DONE, DONE]
+    assert appliance.urls() == job.urls()
+    chunks = 2 + 2  # the rest of the old run; by other rules, all 10 documents again
+    assert len(appliance.feedtypes()) == before + chunks
+
+
+def test_the_start_after_a_failed_night_sends_the_old_run_and_then_what_has_changed(
+    refusing: tuple[TreeJob, Served], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, appliance = refusing
+    old = stop_in_push(job, appliance)
+    job.write("0001.txt", "changed")
+    (job.docs / "0002.txt").unlink()
+    job.write("new.txt", "new")
+    capsys.readouterr()
+    assert run(*CHUNKS, "--metrics-file", "people.prom") == 0
+    assert ends(job) == [DONE, DONE]
+    assert appliance.urls() == job.urls()
+    first, second = job.records()
+    assert (first.id, first.generation, second.generation) == (old.id, 1, 2)
+    out, err = capsys.readouterr()
+    assert out.count("verified  ") == 2
+    assert out.index(f"{first.id}/report.html") < out.index(f"{second.id}/report.html")
+    assert [line for line in err.splitlines() if line.startswith("feedferry: ")] == [
+        f"feedferry: resuming runs/people/{first.id} (push)",
+        f"feedferry: beginning runs/people/{second.id}",
+    ]
+    assert f"{second.started_at.timestamp():.15g}\n" in Path("people.prom").read_text()
+    before = appliance.arrivals()
+    assert (run(), appliance.arrivals()) == (0, before)
+
+
+def test_a_start_that_only_resumes_finishes_the_old_run_and_begins_no_other(
+    refusing: tuple[TreeJob, Served], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, appliance = refusing
+    stop_in_push(job, appliance)
+    job.write("new.txt", "new")
+    assert run(*CHUNKS, "--only-resume") == 0
+    assert (ends(job), len(appliance.urls())) == ([DONE], 10)
+    capsys.readouterr()
+    assert run("--only-resume") == 0
+    assert (ends(job), appliance.urls()) == ([DONE], job.urls()[:-1])
+    assert capsys.readouterr().err == "feedferry: runs/people: no unfinished run is left\n"
+    assert run("--only-resume", "--fresh") == 2
+
+
+def test_a_start_that_only_resumes_replaces_a_run_that_stopped_at_a_limit(job: TreeJob) -> None:
+    job.write("0003.txt", "too long " * 200)
+    limits = ("--max-rejects", "0", "--max-content-bytes", "1KiB")
+    assert run(*limits) == 3
+    assert run("--only-resume") == 0
+    assert ends(job) == [(Phase.CONVERT, True, 3), DONE]
+
+
+def test_no_new_run_is_begun_if_the_old_one_fails_again(job: TreeJob) -> None:
+    down = ("--push-to", "http://127.0.0.1:9", "--attempts", "1")
+    assert [run(*down), run(*down)] == [4, 4]
+    (record,) = job.records()
+    assert (record.phase, record.attempts, record.exit_code) == (Phase.PUSH, 2, 4)
+
+
+def test_the_rejects_of_the_old_run_are_in_the_exit_code_of_the_start(
+    job: TreeJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write("0003.txt", "too long " * 200)
+    limit = ("--max-content-bytes", "1KiB")
+    assert run(*limit, "--push-to", "http://127.0.0.1:9", "--attempts", "1") == 4
+    job.write("0003.txt", "short")
+    capsys.readouterr()
+    assert run(*limit) == 1
+    old, new = job.records()
+    assert (old.exit_code, new.exit_code) == (1, 0)
+    shown = f"runs/people/{old.id}: done with exit code 1; feedferry runs show runs/people/{old.id}"
+    assert shown in capsys.readouterr().err
+
+
+def test_a_deadline_that_has_passed_when_the_old_run_is_done_begins_no_new_one(
+    job: TreeJob,
+) -> None:
+    assert run() == 0
+    (record,) = job.records()
+    write_run(job.home / record.id, replace(record, phase=Phase.REMEMBER, exit_code=4))
+    with pytest.raises(DeadlinePassed):
+        run_job(load_job(Path("people.yaml"), {}, {}), RunOptions(deadline=1.0))
+    assert ends(job) == [DONE]
+
+
+def test_a_signal_during_the_last_chunk_of_the_old_run_begins_no_new_one(here: Path) -> None:
+    (here / "slow.yaml").write_text(
+        "- {door: xmlfeed, requests: 1-1, status: 400}\n"
+        "- {door: xmlfeed, requests: 2-2, delay: 3s}\n"
+    )
+    with serving(here / "spool", "--scenario", "slow.yaml") as appliance:
+        job = TreeJob(here / "job", appliance.url, documents=10)
+        assert job.run("--on-refusal", "stop").returncode == 4
+        process = job.start()
+        wait_until(lambda: appliance.arrivals().total() == 1)
+        process.send_signal(signal.SIGTERM)
+        _, stderr = process.communicate(timeout=BOUND_SECONDS)
+        assert (process.returncode, ends(job)) == (143, [(Phase.PUSH, False, 143)]), stderr
+        assert job.run("--only-resume").returncode == 0
+        assert (ends(job), appliance.arrivals().total()) == ([DONE], 1)
 
 
 def test_fresh_begins_a_new_run_and_keeps_the_receipts_of_the_unfinished_one(

@@ -58,8 +58,9 @@ def test_a_run_killed_while_it_converts_continues_with_the_next_span(
     job.kill_when(lambda: job.has(".work/*/*.0.json"), *SMALL)
     assert [record.phase for record in job.records()] == [Phase.CONVERT]
     assert job.run(*SMALL).returncode == 0
-    [record] = job.records()
+    record, following = job.records()
     assert (record.phase, record.attempts, record.exit_code) == (Phase.DONE, 2, 0)
+    assert (following.phase, following.attempts) == (Phase.DONE, 1)
     check_all_arrived_once(job, appliance)
     check_next_run_sends_nothing(job, appliance)
 
@@ -85,7 +86,7 @@ def test_a_run_killed_before_its_state_is_updated_only_updates_it(
     kill_before_the_state(job)
     before = appliance.arrivals()
     (job.folder / "docs").rename(job.folder / "gone")  # the source is not needed any more
-    resumed = job.run(*SMALL)
+    resumed = job.run(*SMALL, "--only-resume")
     assert (resumed.returncode, job.records()[-1].phase) == (0, Phase.DONE)
     (job.folder / "gone").rename(job.folder / "docs")
     assert appliance.arrivals() == before
@@ -129,7 +130,7 @@ def test_rows_of_a_run_killed_before_its_state_is_updated_are_not_sent_again(
     kill_before_the_state(job)
     before = appliance.arrivals()
     (job.folder / "people.db").rename(job.folder / "gone.db")
-    assert job.run().returncode == 0
+    assert job.run("--only-resume").returncode == 0
     (job.folder / "gone.db").rename(job.folder / "people.db")
     assert appliance.arrivals() == before
     assert len(appliance.urls()) == 49
