@@ -40,8 +40,14 @@ _STATES = {
 
 
 def receipts_folder(root: Path, settings: PushSettings) -> Path:
-    """Return the folder with the receipts of a run for an appliance."""
-    return root / PUSHES / settings.appliance.name
+    """Return the folder with the receipts of a run for an appliance.
+
+    It may be that of another spelling of the address, which has been the name of a folder.
+    """
+    names = (settings.appliance.earlier_name, *settings.appliance.names)
+    folders = [root / PUSHES / name for name in names]
+    used = (folder for folder in folders if any(folder.glob("receipts-*.jsonl")))
+    return next(used, root / PUSHES / settings.appliance.name)
 
 
 def read_manifest(root: Path) -> list[Chunk]:

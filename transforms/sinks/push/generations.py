@@ -6,15 +6,18 @@
     RUNS/generations.jsonl                                 a line for each run of all jobs
     RUNS/pushed/APPLIANCE/FORMAT/DATASOURCE/ledger.jsonl   a line for each run that was pushed there
 
-The generation counts the runs of all jobs in one folder of runs, so that two jobs that feed one
-datasource can be ordered too. Their runs disturb each other only if one of them is full, which
-deletes what the other has sent. A run without a generation, made by `convert -o`, is not looked at.
+APPLIANCE is the canonical spelling of its address; earlier versions had a folder for each spelling,
+which is read too. The generation counts the runs of all jobs in one folder of runs, so that two
+jobs that feed one datasource can be ordered too. Their runs disturb each other only if one of them
+is full, which deletes what the other has sent. A run without a generation, made by `convert -o`, is
+not looked at.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +27,7 @@ from msgspec.structs import replace
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FatalError
 from schemas.feed import FULL
-from schemas.run_record import RunRecord
+from schemas.run_record import RUN_RECORD, RunRecord
 from transforms.sinks.push.model import ERASING_FEEDTYPES
 from transforms.sinks.push.settings import PushSettings
 from transforms.storage.atomic import unwritable
@@ -67,17 +70,21 @@ _Entry = TypeVar("_Entry", Generation, PushedRun)
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """The runs that were pushed to one datasource of an appliance, and the run to be pushed."""
+    """The runs that were pushed to one datasource of an appliance, and the run to be pushed.
 
-    folder: Path
+    `names` are the folders of the appliance in `pushed`; `place` is the datasource in each of them.
+    """
+
+    pushed: Path
+    names: tuple[str, ...]
+    place: Path
     run: PushedRun
     root: Path
     target: str
 
     def check(self) -> None:
         """Raise ConfigError if a newer run was pushed, which this one would undo."""
-        pushed = [*_read_entries(self.path, PushedRun), *self._sent_runs()]
-        newer = [run for run in pushed if run.disturbs(self.run)]
+        newer = [run for run in (*self._entries(), *self._sent_runs()) if run.disturbs(self.run)]
         if newer:
             raise ConfigError(
                 f"{self.root}: generation {self.run.generation} of {self.run.job}; generation"
@@ -88,20 +95,24 @@ class Ledger:
 
     def add(self, disk: Disk) -> None:
         """Add the run, unless it is there; it is on the disk on return."""
-        if any(run.run == self.run.run for run in _read_entries(self.path, PushedRun)):
+        if any(run.run == self.run.run for run in self._entries()):
             return
-        _append(self.path, self.run, disk)
+        _append(self.folder / _LEDGER, self.run, disk)
         disk.sync_folder(self.folder)
         disk.sync_folder(self.folder.parent)
 
     @property
-    def path(self) -> Path:
-        return self.folder / _LEDGER
+    def folder(self) -> Path:
+        return self.pushed / self.names[0] / self.place
+
+    def _entries(self) -> Iterator[PushedRun]:
+        for name in self.names:
+            yield from _read_entries(self.pushed / name / self.place / _LEDGER, PushedRun)
 
     def _sent_runs(self) -> Iterator[PushedRun]:
         """Yield the runs of the job with receipts, which a ledger that was cut off may not have."""
         home = self.root.absolute().parent
-        for folder in home.glob(f"*/*/{self.folder.parent.parent.name}"):
+        for folder in chain.from_iterable(home.glob(f"*/*/{name}") for name in self.names):
             record = read_run(folder.parent.parent)
             if record is not None and record.generation and any(folder.glob("receipts-*.jsonl")):
                 yield replace(self.run, generation=record.generation, run=record.id)
@@ -110,13 +121,17 @@ class Ledger:
 def next_generation(runs: Path, record: RunRecord) -> RunRecord:
     """Return the record with the next generation of a folder of runs; no other run gets it.
 
-    It is greater than that of any pushed run, also if lines of `generations.jsonl` were lost.
+    It is greater than that of any pushed run, and of any run of the job that is still there, also
+    if lines of `generations.jsonl` or of ledgers were lost.
     """
     path = runs / GENERATIONS
     ledgers = runs.glob(f"{PUSHED}/*/*/*/{_LEDGER}")
     with waiting_lock(runs / f".{GENERATIONS}.lock"):
         known = [entry.generation for entry in _read_entries(path, Generation)]
         known += [run.generation for ledger in ledgers for run in _read_entries(ledger, PushedRun)]
+        records = (runs / str(record.job)).glob(f"*/{RUN_RECORD}")
+        earlier = (read_run(path.parent) for path in records)
+        known += [run.generation for run in earlier if run and run.generation]
         entry = Generation(generation=max(known, default=0) + 1, run=record.id, job=record.job)
         _append(path, entry, DISK)
     return replace(record, generation=entry.generation)
@@ -175,7 +190,9 @@ def _ledgers(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> Ite
         full[key] = full.get(key, False) or is_full
     for (format, datasource), is_full in sorted(full.items()):
         yield Ledger(
-            folder=home.parent / PUSHED / settings.appliance.name / format / datasource,
+            pushed=home.parent / PUSHED,
+            names=settings.appliance.names,
+            place=Path(format, datasource),
             run=PushedRun(
                 generation=record.generation,
                 job=record.job,

@@ -59,8 +59,8 @@ class Receipts:
         self._path = folder / "receipts-001.jsonl"
         identity = [(chunk.sha256, chunk.datasource, chunk.feedtype) for chunk in planned]
         run = hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:16]
-        target = settings.appliance.target
-        self._header = ReceiptsHeader(version=VERSION, target=target, run=run)
+        self._targets = settings.appliance.targets
+        self._header = ReceiptsHeader(version=VERSION, target=self._targets[0], run=run)
         self._lock = threading.Lock()
         self._opened = ExitStack()
         self._journal: Journal | None = None
@@ -134,7 +134,7 @@ class Receipts:
         header = _decode(lines[0].text, ReceiptsHeader, f"{path}:1")
         if header.version != VERSION:
             raise ConfigError(f"{path}:1: version {header.version}; expected {VERSION}")
-        if header != self._header:
+        if header.run != self._header.run or header.target not in self._targets:
             raise ConfigError(
                 f"{path}: receipts of {header}; expected those of {self._header}: push the files "
                 f"that they belong to, with the same --groups-mode, or remove {self._folder} to "

@@ -6,12 +6,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, FatalError
 from schemas.run_record import RunRecord
 from support.fake_appliance import GSA, SUCCESS, FakeClient, chunk_of
-from transforms.sinks.push.generations import claimed_datasources, next_generation
+from transforms.sinks.push.generations import (
+    check_generation,
+    claimed_datasources,
+    next_generation,
+)
 from transforms.sinks.push.outcome import PushAccount, PushProgress
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
@@ -171,6 +176,19 @@ def test_an_older_run_is_refused_by_the_receipts_of_a_newer_one_if_the_ledger_is
         runs.push("people", 1)
 
 
+def test_a_ledger_under_another_spelling_of_the_address_is_read(runs: Runs) -> None:
+    older, newer = runs.make("people", 1), runs.make("people", 2)
+    here = PushSettings(appliance=replace(GSA, url="http://localhost:19900"))
+    with claimed_datasources(*newer, here):
+        pass
+    pushed = runs.folder / "pushed"
+    (pushed / "127.0.0.1_19900").rename(pushed / "localhost_19900")  # of an earlier version
+    for url in ("http://localhost:19900", "http://127.0.0.1:19900"):
+        settings = PushSettings(appliance=replace(GSA, url=url))
+        with pytest.raises(ConfigError, match=f"2 of people was already pushed to {url}"):
+            check_generation(*older, settings)
+
+
 def test_each_run_in_a_folder_of_runs_gets_the_next_generation(tmp_path: Path) -> None:
     first = next_generation(tmp_path, RunRecord(id="first", job="people", started_at=NIGHT))
     with (tmp_path / "generations.jsonl").open("ab") as torn:
@@ -187,6 +205,15 @@ def test_generations_that_are_lost_are_not_given_again_to_what_was_pushed(runs: 
     runs.push("people", 7)
     (runs.folder / "generations.jsonl").unlink()
     record = next_generation(runs.folder, RunRecord(id="new", job="wiki", started_at=NIGHT))
+    assert record.generation == 8
+
+
+def test_generations_continue_from_the_runs_of_the_job_if_all_ledgers_are_lost(
+    runs: Runs,
+) -> None:
+    runs.make("people", 7)
+    (runs.folder / "generations.jsonl").unlink()
+    record = next_generation(runs.folder, RunRecord(id="new", job="people", started_at=NIGHT))
     assert record.generation == 8
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -13,6 +14,8 @@ from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.sinks.push.wire.body import RequestBody
 
 _NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")
+_LOOPBACK = ("127.0.0.1", "localhost")
+_PORTS = {"http": 80, "https": 443}
 
 
 class RequestForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,12 +94,47 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
     gzip: bool = False
 
     @property
-    def name(self) -> str:
-        """The name of its folder of receipts: letters, digits, `.`, `-` and `_`."""
-        address = "/".join(filter(None, (self.url.split("://")[-1], self.profile)))
-        return _NOT_IN_NAME.sub("_", address).strip("._")
+    def target(self) -> str:
+        """Its name in accounts and messages."""
+        return f"{self.url} {self.profile}".strip()
 
     @property
-    def target(self) -> str:
-        """Its name in receipts and accounts."""
-        return f"{self.url} {self.profile}".strip()
+    def targets(self) -> tuple[str, ...]:
+        """Its name in receipts, then its names by other spellings of the same address.
+
+        `localhost` is 127.0.0.1, not ::1, where another receiver may listen. The default port of
+        the scheme may be missing in the whole address of recvdata.xml.
+        """
+        parts = urlsplit(self.url)
+        host = parts.netloc.removesuffix(f":{parts.port}")
+        hosts = _LOOPBACK if host in _LOOPBACK else (host,)
+        default = _PORTS[parts.scheme]
+        ports = [f":{parts.port}"]
+        if parts.path and parts.port in (None, default):
+            ports = ["", f":{default}"]
+        return tuple(
+            f"{parts.scheme}://{host}{port}{parts.path} {self.profile}".strip()
+            for host in hosts
+            for port in ports
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its folders of receipts, for `targets`: letters, digits, `.`, `-` and `_`.
+
+        The first one is for new folders; earlier versions had one for each spelling.
+        """
+        return tuple(_folder_name(target) for target in self.targets)
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+    @property
+    def earlier_name(self) -> str:
+        """The name of its folder of receipts in earlier versions."""
+        return _folder_name(self.target)
+
+
+def _folder_name(target: str) -> str:
+    return _NOT_IN_NAME.sub("_", target.partition("://")[2]).strip("._")

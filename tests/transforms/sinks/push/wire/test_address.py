@@ -40,6 +40,28 @@ def test_a_gsa_is_named_by_host_and_port(given: str, url: str) -> None:
     assert parse_target(given) == Appliance(protocol=FEEDERGATE, url=url)
 
 
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ("http://127.0.0.1", "http://localhost:19900", "HTTP://LocalHost/xmlfeed"),
+        ("http://gsa.example.com", "http://GSA.example.com:19900/"),
+        (RECVDATA, "http://search.EXAMPLE.com:80/texis/dowalk/recvdata.xml"),
+        ("https://localhost/recvdata.xml", "https://127.0.0.1:443/recvdata.xml"),
+        ("http://[::1]",),
+        ("http://gsa.example.com:80",),
+    ],
+)
+def test_the_spellings_of_an_address_are_one_appliance_and_no_other(
+    spellings: tuple[str, ...],
+) -> None:
+    profile = "intranet" if "recvdata" in spellings[0] else None
+    appliances = [parse_target(url, profile=profile) for url in spellings]
+    assert len({appliance.name for appliance in appliances}) == 1
+    assert {appliance.earlier_name for appliance in appliances} <= {*appliances[0].names}
+    others = ("http://127.0.0.1:19901", "http://[::1]:19901", "http://localhost.example.com")
+    assert not {*appliances[0].names} & {parse_target(url).name for url in others}
+
+
 @pytest.mark.parametrize("url", [RECVDATA, "https://[::1]:8443/recvdata.xml"])
 @pytest.mark.parametrize("profile", ["intranet", "Büro 7"])
 def test_thunderstone_is_named_by_its_whole_address(url: str, profile: str) -> None:
@@ -135,9 +157,9 @@ def test_a_file_without_certificates_is_refused(
         ("http://gsa-1.example.com:19900", "", "gsa-1.example.com_19900"),
         ("http://[::1]:19900", "", "1__19900"),
         (
-            "https://www.example.com:443/texis/dowalk/recvdata.xml",
+            "https://www.example.com:8443/texis/dowalk/recvdata.xml",
             "in tranet/..",
-            "www.example.com_443_texis_dowalk_recvdata.xml_in_tranet",
+            "www.example.com_8443_texis_dowalk_recvdata.xml_in_tranet",
         ),
     ],
 )
