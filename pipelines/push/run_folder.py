@@ -44,10 +44,9 @@ def receipts_folder(root: Path, settings: PushSettings) -> Path:
 
     It may be that of another spelling of the address, which has been the name of a folder.
     """
-    names = (settings.appliance.earlier_name, *settings.appliance.names)
-    folders = [root / PUSHES / name for name in names]
+    folders = [root / PUSHES / name for name in settings.appliance.names]
     used = (folder for folder in folders if any(folder.glob("receipts-*.jsonl")))
-    return next(used, root / PUSHES / settings.appliance.name)
+    return next(used, folders[0])
 
 
 def read_manifest(root: Path) -> list[Chunk]:

@@ -124,17 +124,9 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
 
         The first one is for new folders; earlier versions had one for each spelling.
         """
-        return tuple(_folder_name(target) for target in self.targets)
+        addresses = (target.partition("://")[2] for target in self.targets)
+        return tuple(_NOT_IN_NAME.sub("_", address).strip("._") for address in addresses)
 
     @property
     def name(self) -> str:
         return self.names[0]
-
-    @property
-    def earlier_name(self) -> str:
-        """The name of its folder of receipts in earlier versions."""
-        return _folder_name(self.target)
-
-
-def _folder_name(target: str) -> str:
-    return _NOT_IN_NAME.sub("_", target.partition("://")[2]).strip("._")

@@ -57,7 +57,7 @@ def test_the_spellings_of_an_address_are_one_appliance_and_no_other(
     profile = "intranet" if "recvdata" in spellings[0] else None
     appliances = [parse_target(url, profile=profile) for url in spellings]
     assert len({appliance.name for appliance in appliances}) == 1
-    assert {appliance.earlier_name for appliance in appliances} <= {*appliances[0].names}
+    assert {appliance.target for appliance in appliances} <= {*appliances[0].targets}
     others = ("http://127.0.0.1:19901", "http://[::1]:19901", "http://localhost.example.com")
     assert not {*appliances[0].names} & {parse_target(url).name for url in others}
 
