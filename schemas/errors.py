@@ -6,6 +6,8 @@ resume (`FatalError`), start again later (`BusyError`), reject the record and co
 (`RecordError`). Other errors are defects of feedferry.
 """
 
+from collections.abc import Callable, Iterable
+
 
 class FeedferryError(Exception):
     """Base of all expected errors; the message is for the user."""
@@ -17,6 +19,18 @@ class ConfigError(FeedferryError):
     """An option or argument is wrong; raised before input is read or output is written."""
 
     exit_code = 2
+
+
+def raise_together(steps: Iterable[Callable[[], object]], messages: Iterable[str] = ()) -> None:
+    """Take all steps, then raise ConfigError with the messages and the errors of the steps."""
+    found = [*messages]
+    for step in steps:
+        try:
+            step()
+        except ConfigError as exc:
+            found.append(str(exc))
+    if found:
+        raise ConfigError("\n".join(found))
 
 
 class FileNameError(ConfigError):

@@ -1,14 +1,15 @@
 """The options of `convert`, parsed, and checked against each other. No check opens a file."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.flags import decode, flags_of
 from pipelines.cli.verb import Section
 from schemas.choices import CONTENT_ENCODINGS, DIALECT_5_0
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, raise_together
 from schemas.feed import FULL, METADATA_AND_URL, check_datasource
 from transforms.formats import Docids, all_formats, by_name, check_docids, find_format
 from transforms.sources import PROGRAMS, ROWS, SPOOLS, TREE, Source, find_source
@@ -18,11 +19,18 @@ _SECTIONS = {TREE.name: Section.TREE, SPOOLS.name: Section.SPOOL}
 """Flags that only one source has."""
 
 
-def parse(words: Mapping[str, object]) -> ConvertOptions:
+def parse(words: Mapping[str, object], *, verb: str = "convert") -> ConvertOptions:
     """Return the options whose texts `words` holds by field names; `None` means not given.
 
     Raises ConfigError for the first text that cannot be used, else for all combinations.
     """
+    options = parse_each(words, verb=verb)
+    check_together(options)
+    return options
+
+
+def parse_each(words: Mapping[str, object], *, verb: str = "convert") -> ConvertOptions:
+    """Return the options of a verb without a check of their combinations."""
     given = dict(words)
     if given.get("from_format") == ROWS.name and not given.get("inputs"):
         if given.get("mapping") is None:
@@ -32,18 +40,14 @@ def parse(words: Mapping[str, object]) -> ConvertOptions:
         raise ConfigError("INPUT: none given; expected files, folders, globs, URLs or -")
     for name, flag in (("output", "-o/--output"), ("to_format", "--to")):
         if given.get(name) is None:
-            raise ConfigError(f"{flag}: not given; see feedferry convert --help")
-    options = decode(ConvertOptions, given)
-    messages = [*_target_conflicts(options), *_input_conflicts(options)]
-    checks: tuple[Callable[[ConvertOptions], object], ...] = (_check_datasource, docids)
-    for check in checks:
-        try:
-            check(options)
-        except ConfigError as exc:
-            messages.append(str(exc))
-    if messages:
-        raise ConfigError("\n".join(messages))
-    return options
+            raise ConfigError(f"{flag}: not given; see feedferry {verb} --help")
+    return decode(ConvertOptions, given)
+
+
+def check_together(options: ConvertOptions) -> None:
+    """Raise ConfigError for all options that do not fit the source, the target or each other."""
+    conflicts = (*_target_conflicts(options), *_input_conflicts(options))
+    raise_together([partial(_check_datasource, options), partial(docids, options)], conflicts)
 
 
 def _check_datasource(options: ConvertOptions) -> None:

@@ -86,7 +86,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DisplayOptions(LogOptions, frozen=True, kw_only=True):
-    """How a verb shows its work."""
+    """How a verb shows its work; `reword` changes texts about flags, as a job does."""
 
     progress: Annotated[
         ProgressStyle, Flag("Progress on stderr.", Section.DISPLAY, affects_output=False)
@@ -100,6 +100,7 @@ class DisplayOptions(LogOptions, frozen=True, kw_only=True):
             affects_output=False,
         ),
     ] = ReportFormat.TEXT
+    reword: Callable[[str], str] = str
 
     @property
     def is_quiet(self) -> bool:

@@ -1,12 +1,19 @@
 """How a command ended: the message and the exit code of its exception."""
 
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from pipelines.cli.signals import DeadlinePassed, Terminated
 from schemas.errors import BusyError, FatalError, FeedferryError
+from transforms.sources.secrets import check_no_secret
 
 INTERRUPTED_EXIT = 130
 TERMINATED_EXIT = 143
+
+
+_BEGUN = "the run has begun; a start without --fresh goes on with it"
 
 
 class Ending(NamedTuple):
@@ -28,6 +35,27 @@ def ending_of(exc: BaseException) -> Ending:
     error = f"{type(exc).__name__}: {exc}"
     message = f"a defect of feedferry: {error}; -v shows where"
     return Ending(message, FeedferryError.exit_code)
+
+
+@contextmanager
+def begun() -> Iterator[None]:
+    """Note in the exceptions of the block that a run has begun, which --fresh would not resume."""
+    try:
+        yield
+    except BaseException as exc:
+        exc.add_note(_BEGUN)
+        raise
+
+
+def next_start(args: Sequence[str], exc: BaseException | None) -> str:
+    """Return the command that goes on after the command `args`, which ended, maybe with `exc`."""
+    is_begun = exc is None or _BEGUN in getattr(exc, "__notes__", ())
+    words = [arg for arg in args if not is_begun or arg != "--fresh"]
+    try:
+        check_no_secret(" ".join(words))
+    except ValueError:
+        return "the same command"
+    return shlex.join(["feedferry", *words])
 
 
 def _signal_ending(exc: BaseException | None) -> Ending | None:

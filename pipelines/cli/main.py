@@ -4,6 +4,7 @@ Everything but click is imported where it is used, so that `feedferry --help` an
 """
 
 import logging
+import sys
 from collections.abc import Sequence
 
 import click
@@ -15,16 +16,28 @@ from pipelines.cli.verb import BeamVerb, Verb
 _log = logging.getLogger(__name__)
 
 USAGE_EXIT = 2
+FAILED_EXIT = 4
 BUSY_EXIT = 75
+_NO_LIMIT = "A part of the records could replace all: use plan --sample N, or inspect --head N. "
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line `args`, or that of this process; return its exit code."""
+    """Run the command line `args`, or that of this process; return its exit code.
+
+    If it can be resumed, the last line on stderr is the command that does it.
+    """
+    error: BaseException | None = None
     try:
         with raised():
-            return int(feedferry.main(args, prog_name="feedferry", standalone_mode=False) or 0)
+            code = feedferry.main(args, prog_name="feedferry", standalone_mode=False) or 0
     except (Exception, KeyboardInterrupt, Terminated, DeadlinePassed) as exc:
-        return _explain(exc)
+        error, code = exc, _explain(exc)
+    if code in (FAILED_EXIT, BUSY_EXIT):
+        from pipelines.cli.endings import next_start
+
+        command = next_start(sys.argv[1:] if args is None else args, error)
+        click.echo(f"feedferry: start again: {command}", err=True)
+    return int(code)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -50,7 +63,13 @@ def _flags_of(verb: str) -> list[click.Parameter]:
     """Return the arguments and flags of a verb, in the order of its help."""
     from pipelines.cli.convert_options import ConvertOptions, HeadOptions, PlanOptions
     from pipelines.cli.flags import click_options
-    from pipelines.cli.push_options import FORWARD, PUSH_TO, ApplianceOptions, PushOptions
+    from pipelines.cli.push_options import (
+        DRY_RUN,
+        FORWARD,
+        PUSH_TO,
+        ApplianceOptions,
+        PushOptions,
+    )
 
     if verb == "serve":
         from pipelines.serve.settings import ServeSettings
@@ -73,7 +92,8 @@ def _flags_of(verb: str) -> list[click.Parameter]:
         options = click_options(ConvertOptions, only=(*shared, *more))
         return [inputs, *options, *click_options(HeadOptions)]
     appliance = click_options(ApplianceOptions, replace={"url": PUSH_TO})
-    return [inputs, *click_options(ConvertOptions), *appliance]
+    dry_run = click_options(PushOptions, only=("dry_run",), replace={"dry_run": DRY_RUN})
+    return [inputs, *click_options(ConvertOptions), *dry_run, *appliance]
 
 
 @feedferry.command(cls=BeamVerb, flags=_flags_of, short_help="Convert feeds, files or rows.")
@@ -107,6 +127,10 @@ def convert(**words: object) -> int:
       5   a defect of feedferry
       75  the appliance or another run is busy; start again later to resume
     """
+    if words["dry_run"]:
+        from pipelines.plan.run import run as show_plan
+
+        return show_plan(words)
     from contextlib import ExitStack
 
     from pipelines.cli.display import show_start
@@ -257,7 +281,8 @@ def _explain(exc: BaseException) -> int:
             return USAGE_EXIT
         case click.UsageError():
             verb = exc.ctx.command_path if exc.ctx else "feedferry"
-            return _end(f"{exc.format_message()} See {verb} --help.", USAGE_EXIT)
+            instead = _NO_LIMIT if getattr(exc, "option_name", "") == "--limit" else ""
+            return _end(f"{exc.format_message()} {instead}See {verb} --help.", USAGE_EXIT)
     ending = ending_of(exc)
     if ending.exit_code < BUSY_EXIT:  # neither a lock, a deadline nor a signal
         _log_traceback(exc)

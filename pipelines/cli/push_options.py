@@ -45,6 +45,11 @@ FORWARD = Flag(
 )
 """How `serve` names an appliance."""
 
+DRY_RUN = Flag(
+    "Show what would be done, as `feedferry plan`.", Section.RUN, names=("-n", "--dry-run")
+)
+"""What a dry run of `convert` and `run` is."""
+
 
 class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How an appliance is pushed to; durations are in seconds."""
@@ -232,9 +237,13 @@ def parse_push_to(words: Mapping[str, object], *, flag: str = "--push-to") -> Pu
     """Return how an appliance is pushed to; without `flag`, None, and no flag may be about it."""
     if words.get("url") is not None:
         return _push_settings(words)
-    for name, declared in flags_of(ApplianceOptions).items():
-        if words.get(name) is not None:
-            raise ConfigError(f"{declared.names[0]}: given without {flag} URL; expected both")
+    given = [
+        f"{declared.names[0]}: given without {flag} URL; expected both"
+        for name, declared in flags_of(ApplianceOptions).items()
+        if words.get(name) is not None
+    ]
+    if given:
+        raise ConfigError("\n".join(given))
     return None
 
 
@@ -243,6 +252,11 @@ def _push_settings(words: Mapping[str, object]) -> PushSettings:
     from transforms.sinks.push.wire.address import parse_target  # --help does not load the codecs
 
     options = decode(ApplianceOptions, words)
+    backlog = BacklogLimits(
+        ceiling=options.backlog_ceiling,
+        floor=options.backlog_floor,
+        interval_seconds=options.backlog_interval,
+    )
     target = parse_target(
         options.url, profile=options.profile, ca_file=options.ca_file, proxy=options.proxy
     )
@@ -258,11 +272,7 @@ def _push_settings(words: Mapping[str, object]) -> PushSettings:
     return PushSettings(
         appliance=appliance,
         on_refusal=options.on_refusal,
-        backlog=BacklogLimits(
-            ceiling=options.backlog_ceiling,
-            floor=options.backlog_floor,
-            interval_seconds=options.backlog_interval,
-        ),
+        backlog=backlog,
         retry=RetryPolicy(max_attempts=options.attempts),
         window=options.window,
         deadline=options.deadline,

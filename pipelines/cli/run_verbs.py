@@ -10,7 +10,7 @@ from pipelines.cli.verb import BeamVerb
 def _run_flags(_verb: str) -> list[click.Parameter]:
     from pipelines.cli.convert_options import ConvertOptions
     from pipelines.cli.flags import click_options
-    from pipelines.cli.push_options import PUSH_TO, ApplianceOptions
+    from pipelines.cli.push_options import DRY_RUN, PUSH_TO, ApplianceOptions, PushOptions
     from pipelines.job.job_options import JobOptions
     from pipelines.job.run_options import FRESH, RunOptions
 
@@ -21,6 +21,7 @@ def _run_flags(_verb: str) -> list[click.Parameter]:
         *click_options(ApplianceOptions, omit=("deadline",), replace={"url": PUSH_TO}),
         *click_options(JobOptions, omit=("job",)),
         *click_options(RunOptions),
+        *click_options(PushOptions, only=("dry_run",), replace={"dry_run": DRY_RUN}),
     ]
 
 
@@ -62,18 +63,22 @@ def run(job_file: str, **words: object) -> int:
         with show_start(words):
             from pipelines.cli.flags import decode
             from pipelines.convert.fork_server import early_fork_server
-            from pipelines.job.job_file import errors_in_keys, load_job
+            from pipelines.job.job_file import load_job
             from pipelines.job.run_options import RunOptions
 
             options = decode(RunOptions, words)
             if words.get("runs") is not None:
                 words["runs"] = str(Path(str(words["runs"])).absolute())
-            job = load_job(Path(job_file), {**words, "deadline": None}, os.environ)
+            words["deadline"] = None  # it is not that of a push
+            job = load_job(Path(job_file), words, os.environ)
+            if words["dry_run"]:
+                from pipelines.plan.run import run as show_plan
+
+                return show_plan({**words, "inputs": (job_file,)})
             servers.enter_context(early_fork_server(job.convert))
             from pipelines.job.run import run as run_job  # Beam takes a second to load
 
-        with errors_in_keys(job):
-            return run_job(job, options)
+        return run_job(job, options)
 
 
 _FORMAT = click.option(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from pipelines.cli.display import count_table
+from pipelines.cli.display import DisplayOptions, count_table
 
 LABEL_CHARS = 10
 
@@ -31,9 +31,15 @@ def summary_text(summary: Summary) -> str:
 
 
 def print_summary(
-    summary: Summary, *, time: str = "", next_commands: Sequence[str] = (), is_quiet: bool = False
+    summary: Summary,
+    display: DisplayOptions,
+    *,
+    time: str = "",
+    next_commands: Sequence[str] = (),
 ) -> None:
     """Print the summary on stdout. `-q` leaves out what is only for people."""
+    lines = tuple((label, display.reword(text)) for label, text in summary.lines)
+    summary, is_quiet = msgspec.structs.replace(summary, lines=lines), display.is_quiet
     if sys.stdout.isatty():
         people = [("time", time)] if time else []
         people += [("next", command) for command in next_commands]

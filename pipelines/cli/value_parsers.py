@@ -143,9 +143,10 @@ def parse_rejects(text: str) -> RejectLimit:
 
 def parse_sample(text: str) -> SampleSize:
     """Return the size of a sample that `1000` or `5%` states."""
-    if text.endswith("%"):
-        return SampleSize(percent=parse_percent(text))
-    return SampleSize(count=parse_count(text, unit="records or a percentage, as 1000 or 5%"))
+    if text.endswith("%") and (percent := parse_percent(text)):
+        return SampleSize(percent=percent)
+    unit = "records or a percentage, as 1000 or 5%"
+    return SampleSize(count=parse_count(text, unit=unit, minimum=1))
 
 
 def parse_charset(text: str) -> str:

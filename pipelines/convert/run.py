@@ -29,6 +29,7 @@ from pipelines.cli.display import (
     show_progress,
     show_status,
 )
+from pipelines.cli.endings import begun
 from pipelines.cli.flags import flags_of
 from pipelines.cli.locks import WORK, locked_output, locked_state
 from pipelines.cli.progress import Progress
@@ -111,6 +112,7 @@ def run(options: ConvertOptions, target: PushSettings | None = None) -> int:
         conversion = list_inputs(options)
         if options.state is not None:
             locks.enter_context(locked_state(Path(options.state)))
+        locks.enter_context(begun())
         exit_code = convert(conversion, is_pushed=target is not None)
         if target is not None:
             pushed = push(output, target, options)
@@ -175,9 +177,9 @@ def convert(conversion: Conversion, *, is_pushed: bool) -> int:
     if options.report_format is ReportFormat.TEXT:
         print_summary(
             summary_of(report),
+            options,
             time=f"{format_clock(progress.seconds)}, {progress.rate_text}",
             next_commands=next_commands(report, is_pushed=is_pushed),
-            is_quiet=options.is_quiet,
         )
     else:
         click.echo(as_json_text(report))

@@ -16,6 +16,7 @@ from schemas.check import CheckLine, fail, ok, warn
 from schemas.errors import ConfigError
 from schemas.run_record import Phase
 from transforms.sinks.push.settings import PushSettings
+from transforms.sinks.push.throttle.window import zone_text
 from transforms.sources.secrets import REFERENCE
 from transforms.storage.state import check_state
 
@@ -84,7 +85,7 @@ def check_secrets(job: Job) -> Iterator[CheckLine]:
 
 def check_schedule(push: PushSettings, now: datetime) -> Iterator[CheckLine]:
     """Check that chunks can be sent between now and the deadline."""
-    zone = f"this machine is in {now:%Z} (UTC{now.isoformat()[-6:]})"
+    zone = f"this machine is in {zone_text(now)}"
     if push.window is None:
         yield ok("schedule", f"feeds are sent at any time; {zone}")
         return

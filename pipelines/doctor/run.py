@@ -50,7 +50,9 @@ def run(job: Job, report_format: ReportFormat) -> int:
     """Print the lines of all checks as they end; return 4 if one of them failed."""
     lines = []
     is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    for line in chain([ok("job file", str(job.path))], check_job(job)):
+    reword = job.convert.reword
+    for checked in chain([ok("job file", str(job.path))], check_job(job)):
+        line = replace(checked, found=reword(checked.found), cure=reword(checked.cure))
         lines.append(line)
         if report_format is ReportFormat.TEXT:
             click.echo(as_text(line, is_coloured=is_coloured))

@@ -1,20 +1,38 @@
 """`feedferry config check`: a job file, and the files that it names."""
 
 import os
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
+from pipelines.cli.convert_options import ConvertOptions
 from pipelines.convert.settings import source_options
-from pipelines.job.job_file import errors_in_keys, load_job
+from pipelines.job.job import Job
+from pipelines.job.job_file import load_job
+from schemas.errors import raise_together
 from schemas.span import Span
+from transforms.sinks.push.throttle.window import zone_text
 from transforms.sources import SPOOLS, find_source
 
 
 def check_job(name: str) -> str:
-    """Return a line about a job file without errors; raise ConfigError with all errors."""
-    job = load_job(Path(name), {}, os.environ)
-    source = find_source(job.convert.from_format)
+    """Return lines about a job file without errors; raise ConfigError with all errors."""
+    job = load_job(Path(name), {}, os.environ, check=_load_sources)
+    return "\n".join([f"{name}: {len(job.settings)} keys, no errors", *_zones(job)])
+
+
+def _load_sources(options: ConvertOptions) -> None:
+    source, chosen = find_source(options.from_format), source_options(options)
     if source is not None and source is not SPOOLS:  # a spool has no settings in a file
-        for path in job.convert.inputs:
-            with errors_in_keys(job):
-                source.load(Span(source=path, path=path), source_options(job.convert))
-    return f"{name}: {len(job.settings)} keys, no errors"
+        spans = [Span(source=path, path=path) for path in options.inputs]
+        raise_together([partial(source.load, span, chosen) for span in spans])
+
+
+def _zones(job: Job) -> Iterator[str]:
+    """Yield a line for each time of day without a time zone."""
+    for key in ("schedule.window", "schedule.deadline"):
+        text = str(job.settings.get(key, ""))
+        if ":" in text and text.rsplit(maxsplit=1)[-1][0].isdigit():
+            zone = f"that of this machine, {zone_text(datetime.now().astimezone())}"
+            yield f"{job.origins[key]}: {key}: {text}: no time zone stated; it is {zone}"

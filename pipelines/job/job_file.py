@@ -10,20 +10,29 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from pipelines.cli.convert_checks import parse
+from pipelines.cli.convert_checks import check_together, parse_each
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.flags import decode, flags_of
+from pipelines.cli.flags import decode
 from pipelines.cli.push_options import ApplianceOptions, PushOptions, parse_push_to
 from pipelines.cli.value_parsers import DELIMITER, TEXT
 from pipelines.job.job import Job, Retention
-from pipelines.job.job_keys import FEEDS, SECTIONS, TYPES, VARIABLE, JobKey, job_keys, job_type
+from pipelines.job.job_keys import (
+    FEEDS,
+    OPTIONS,
+    SECTIONS,
+    VARIABLE,
+    JobKey,
+    job_keys,
+    job_type,
+)
 from pipelines.job.job_options import JobOptions
-from schemas.errors import ConfigError, StoppedError
+from schemas.errors import ConfigError, FeedferryError
 from schemas.feed import FULL
 from schemas.spelling import did_you_mean
 from transforms.sinks.push.settings import PushSettings
@@ -37,7 +46,10 @@ from transforms.sources.secrets import (
 from transforms.sources.yaml_structs import ValuePlace, decode_located, read_text
 
 _TOP_KEY = re.compile(r"^(version|job|source|target)[ \t]*:", re.MULTILINE)
-_FLAG = re.compile(r"(?<![\w-])(?:--?[a-z][a-z-]*|INPUT)(?![\w-])")
+_FLAG = re.compile(
+    r"(?<![\w-])(?<!\w \()(?<!\} \()(?P<name>--?[a-z][a-z-]*|INPUT)(?![\w-])"
+    r"(?: (?P<word>[\w%-]+(?:[.,][\w%-]+)*))?"
+)
 _HEAD_CHARS = 1 << 16
 _PYTHON_TYPES = {"string": str, "integer": int, "number": int | float}
 _Result = TypeVar("_Result")
@@ -59,23 +71,31 @@ def is_job_file(path: Path) -> bool:
         return len({*_TOP_KEY.findall(stream.read(_HEAD_CHARS))}) > 1
 
 
-def load_job(path: Path, words: Mapping[str, object], environment: Mapping[str, str]) -> Job:
-    """Return the job of a file; raise ConfigError with all its errors.
+def load_job(
+    path: Path,
+    words: Mapping[str, object],
+    environment: Mapping[str, str],
+    *,
+    check: Callable[[ConvertOptions], object] = id,
+) -> Job:
+    """Return the job of a file; raise ConfigError with all its errors, and those of `check`.
 
     `words` are the texts of flags by the names of their fields; `None` and `()` are not given. They
     have precedence over environment variables, and those over the file.
     """
-    settings = _read_settings(path, environment)
+    settings, errors = _read_settings(path, environment)
     for key in job_keys().values():
         word = None if key.options is PushOptions else words.get(key.declared.field)
         if word is not None and word != ():
             shown = word if isinstance(word, bool | tuple) else str(word)
             settings[key.path] = Setting(word=word, shown=shown, origin=f"flag {key.flag_name}")
-    return _make_job(path, settings, words)
+    return _make_job(path, settings, words, errors, check)
 
 
-def _read_settings(path: Path, environment: Mapping[str, str]) -> dict[str, Setting]:
-    """Return the settings of a file and of environment variables."""
+def _read_settings(
+    path: Path, environment: Mapping[str, str]
+) -> tuple[dict[str, Setting], list[str]]:
+    """Return the settings of a file and of environment variables, and the errors in them."""
     reader = _ValueReader(path.absolute().parent, environment)
     decoded = decode_located(read_text(path), job_type(reader.read), name=str(path))
     errors = [*decoded.errors]
@@ -83,20 +103,15 @@ def _read_settings(path: Path, environment: Mapping[str, str]) -> dict[str, Sett
         name: _located(setting, path, _place_of(name, decoded.places))
         for name, setting in reader.settings.items()
     }
-    for section in TYPES:
-        if (chosen := getattr(decoded.content, section, None)) is not None:
-            tag, name = chosen.__struct_config__.tag, f"{section}.type"
-            settings[name] = _located(Setting(word=tag, shown=tag), path, decoded.places[name])
+    for name, tag in decoded.tags.items():
+        settings[name] = _located(Setting(word=tag, shown=tag), path, decoded.places[name])
     for key in job_keys().values():
         if key.variable in environment:
             try:
                 settings[key.path] = _from_environment(key, environment[key.variable])
             except (ValueError, ConfigError) as exc:
                 errors.append(f"{key.variable}: {exc}")
-    errors += _unknown_variables(environment)
-    if errors:
-        raise ConfigError("\n".join(errors))
-    return settings
+    return settings, [*errors, *_unknown_variables(environment)]
 
 
 def _unknown_variables(environment: Iterable[str]) -> Iterator[str]:
@@ -239,10 +254,20 @@ def _from_environment(key: JobKey, text: str) -> Setting:
     return Setting(word=word, shown=word, origin=f"environment {key.variable}")
 
 
-def _make_job(path: Path, settings: Mapping[str, Setting], words: Mapping[str, object]) -> Job:
-    """Return the job; raise ConfigError with all conflicts of its settings."""
+def _make_job(
+    path: Path,
+    settings: Mapping[str, Setting],
+    words: Mapping[str, object],
+    errors: list[str],
+    check: Callable[[ConvertOptions], object],
+) -> Job:
+    """Return the job; raise ConfigError with the errors, and with all conflicts of its settings.
+
+    An error about a key that has an error already is not reported.
+    """
     origins = {key: settings[key].origin if key in settings else "default" for key in job_keys()}
-    own = decode(JobOptions, _words(settings, JobOptions))
+    wrong = {key for key in job_keys() if any(_is_about(key, error) for error in errors)}
+    own = decode(JobOptions, {"name": path.stem, **_words(settings, JobOptions)})
     runs = Path(own.runs) if "runs" in settings else path.parent / own.runs
     home = runs.absolute() / own.name
     given: dict[str, object] = {**words, **_words(settings, ConvertOptions), "output": str(home)}
@@ -250,24 +275,29 @@ def _make_job(path: Path, settings: Mapping[str, Setting], words: Mapping[str, o
         del given["from_format"]
     if has_state := _has_state(given, settings):
         given["state"] = str(home / "state")
-    errors: list[str] = []
 
     def attempt(options: type[msgspec.Struct], make: Callable[[], _Result]) -> _Result | None:
         try:
             return make()
         except ConfigError as exc:
-            errors.append(_in_keys(str(exc), path, origins, [options]))
+            lines = KeyWording(path, origins, (options,)).located(str(exc)).splitlines()
+            errors.extend(line for line in lines if not any(_is_about(key, line) for key in wrong))
             return None
 
-    convert = attempt(ConvertOptions, lambda: parse(given))
-    push = attempt(ApplianceOptions, lambda: _push_of(settings, words))
+    convert = attempt(ConvertOptions, lambda: parse_each(given))
+    if convert is not None:
+        attempt(ConvertOptions, partial(check_together, convert))
+        attempt(ConvertOptions, partial(check, convert))
+    push = None
+    if "target.url" not in wrong:
+        push = attempt(ApplianceOptions, lambda: _push_of(settings, words))
     if errors or convert is None:
         raise ConfigError("\n".join(errors))
     return Job(
         name=own.name,
         path=path,
         home=home,
-        convert=convert,
+        convert=msgspec.structs.replace(convert, reword=KeyWording(path, origins)),
         push=push,
         has_state=has_state,
         keep=Retention(runs=own.keep_runs, seconds=own.keep_seconds),
@@ -276,6 +306,12 @@ def _make_job(path: Path, settings: Mapping[str, Setting], words: Mapping[str, o
         origins=origins,
         settings={key: setting.shown for key, setting in settings.items()},
     )
+
+
+def _is_about(key: str, error: str) -> bool:
+    """Whether an error of a file, `PLACE: KEY: TEXT`, is about a key or a section of it."""
+    parts = key.split(".")
+    return any(f": {'.'.join(parts[:count])}: " in error for count in range(1, len(parts) + 1))
 
 
 def _deadline_of(settings: Mapping[str, Setting]) -> float | None:
@@ -320,38 +356,85 @@ def _push_of(settings: Mapping[str, Setting], words: Mapping[str, object]) -> Pu
 
 @contextmanager
 def errors_in_keys(job: Job) -> Iterator[None]:
-    """Raise the errors about settings and limits in the block in terms of the keys of a job."""
+    """Raise the errors in the block in terms of the keys of a job."""
     try:
         yield
-    except (ConfigError, StoppedError) as exc:
-        options = (ApplianceOptions, ConvertOptions)
-        raise type(exc)(_in_keys(str(exc), job.path, job.origins, options)) from exc
+    except FeedferryError as exc:
+        exc.args = (KeyWording(job.path, job.origins).located(str(exc)),)
+        raise
 
 
-def _in_keys(
-    message: str,
-    path: Path,
-    origins: Mapping[str, str],
-    options: Iterable[type[msgspec.Struct]],
-) -> str:
-    """Return a message about flags in terms of keys, with the place of the first key that has one.
+class KeyWording(msgspec.Struct, frozen=True):
+    """Texts about flags in terms of the keys of a job file, with each flag in parentheses.
 
     A flag that was given stays a flag.
     """
-    keys = {
-        name: declared.key
-        for struct in options
-        for declared in flags_of(struct).values()
-        for name in declared.names
-        if declared.key and not origins.get(declared.key, "").startswith("flag ")
-    }
-    keys["--state"] = "state"
-    lines = []
-    for line in message.splitlines():
-        found = [keys[name] for name in _FLAG.findall(line) if name in keys]
-        found += [f"{key.partition('.')[0]}.type" for key in found]
-        near = [origins.get(key, "") for key in found]
-        places = [origin for origin in near if origin.startswith(f"{path}:")]
-        text = _FLAG.sub(lambda match: keys.get(match[0], match[0]), line)
-        lines.append(f"{places[0] if places else path}: {text}" if found else line)
-    return "\n".join(lines)
+
+    path: Path
+    origins: Mapping[str, str]
+    options: tuple[type[msgspec.Struct], ...] = OPTIONS
+
+    def __call__(self, text: str) -> str:
+        return self._reworded(text)[0]
+
+    def located(self, message: str) -> str:
+        """Return a message, in each line with the place of the first key that has one."""
+        lines = []
+        for line in message.splitlines():
+            text, keys = self._reworded(line)
+            near = (*keys, *(f"{key.partition('.')[0]}.type" for key in keys))
+            origins = (self.origins.get(key, "") for key in near)
+            places = [origin for origin in origins if origin.startswith(f"{self.path}:")]
+            lines.append(f"{(*places, self.path)[0]}: {text}" if keys else line)
+        return "\n".join(lines)
+
+    def _reworded(self, line: str) -> tuple[str, list[str]]:
+        """Return a line with keys, and the keys."""
+        mentioned: list[str] = []
+
+        def reword(match: re.Match[str]) -> str:
+            name, word = match["name"], match["word"]
+            if name == "--state":
+                mentioned.append("state")
+                return match[0].removeprefix("--")
+            keys = [
+                key
+                for key in job_keys().values()
+                if name in key.declared.names
+                and key.options in self.options
+                and not self.origins.get(key.path, "").startswith("flag ")
+            ]
+            if not keys:
+                return match[0]
+            key = next((key for key in keys if _is_value(key, word)), keys[-1])
+            mentioned.append(key.path)
+            after = match[0].removeprefix(name)
+            if not match.start() or not key.flag_name:
+                return key.path + after
+            if _is_value(key, word):
+                return f"{_as_yaml(key, word)} ({key.flag_name} {word})"
+            is_off = key.declared.default is True
+            text = _as_yaml(key, str(not is_off).lower()) if key.declared.is_switch else key.path
+            return f"{text} ({key.flag_name}){after}"
+
+        return _FLAG.sub(reword, line), mentioned
+
+
+def _is_value(key: JobKey, word: str) -> bool:
+    """Whether the word after a flag is its value, and not the next word of the sentence."""
+    type_ = key.declared.value
+    if not word or key.declared.is_switch or type_.parse in (str, tuple) or word.isupper():
+        return bool(word) and word.isupper() and not key.declared.is_switch
+    with suppress(ConfigError):
+        type_.parse(word)
+        return True
+    return False
+
+
+def _as_yaml(key: JobKey, value: str) -> str:
+    """Return a key with its value as in a job file: `loss: {accept: [acl]}`."""
+    section, *names = key.path.split(".")
+    text = f"[{value}]" if key.is_list else value
+    for name in reversed(names):
+        text = f"{{{name}: {text}}}"
+    return f"{section}: {text}"

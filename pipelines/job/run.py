@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.display import format_size
-from pipelines.cli.endings import Ending, ending_of
+from pipelines.cli.endings import Ending, begun, ending_of
 from pipelines.cli.locks import LOCK, PUSHES, WORK, locked_output, locked_state
 from pipelines.cli.logs import log_to, tell
 from pipelines.cli.signals import DeadlinePassed, deadline_raised
@@ -35,6 +35,7 @@ from pipelines.convert.run_folder import close_run_folder, find_work
 from pipelines.convert.state_update import mark_unsure, remember
 from pipelines.job.folders import abandon, new_run_id, runs_of
 from pipelines.job.job import Job
+from pipelines.job.job_file import errors_in_keys
 from pipelines.job.job_text import render
 from pipelines.job.retention import remove_runs, runs_to_remove
 from pipelines.job.run_options import RunOptions
@@ -70,8 +71,9 @@ def run(job: Job, options: RunOptions) -> int:
     if options.only_resume and job.convert.fresh:
         raise ConfigError("--fresh and --only-resume: both given; expected at most one of them")
     job = replace(job, home=_shown(job.home))
+    options = replace(options, deadline=options.deadline or job.deadline)
     is_quiet = job.convert.is_quiet
-    with ExitStack() as locks:
+    with errors_in_keys(job), ExitStack() as locks:
         locks.enter_context(_locked_job(job.home))
         if job.convert.state is not None:
             locks.enter_context(locked_state(Path(job.convert.state)))
@@ -90,8 +92,7 @@ def run(job: Job, options: RunOptions) -> int:
         if options.only_resume and (is_resumed or not unfinished):
             tell(f"feedferry: {job.home}: no unfinished run is left", is_quiet=is_quiet)
             return exit_code
-        deadline = _deadline(job, options)
-        if is_resumed and deadline is not None and time.time() >= deadline:
+        if is_resumed and options.deadline is not None and time.time() >= options.deadline:
             raise DeadlinePassed
         with _begun(job, options) as running:
             if is_resumed:
@@ -131,7 +132,7 @@ class JobRun:
         """Do what is left of the run, and return its exit code."""
         message = None
         if self._conversion is not None and self.record.phase is Phase.CONVERT:
-            with deadline_raised(_deadline(self._job, self._options)):
+            with deadline_raised(self._options.deadline):
                 convert(self._conversion, is_pushed=True)
             self._save(phase=Phase.PUSH)
         exit_code = self._conversion_code()
@@ -154,7 +155,8 @@ class JobRun:
         with log_to(path, job=self._job.name, run=self.record.id, file=file, format=format):
             _log.info("attempt %d: begun; phase %s", self.record.attempts, self.record.phase.value)
             try:
-                yield
+                with errors_in_keys(self._job), begun():
+                    yield
             except BaseException as exc:
                 self._end(ending_of(exc))
                 self._write_pages()
@@ -187,13 +189,12 @@ class JobRun:
         """Push and verify; return the exit code, and why the push stopped if it did."""
         if self._job.push is None:
             return 0, None
-        allow_older = self._options.allow_older
-        deadline = _deadline(self._job, self._options)
-        settings = replace(self._job.push, deadline=deadline, allow_older=allow_older)
+        given = self._options
+        settings = replace(self._job.push, deadline=given.deadline, allow_older=given.allow_older)
         options = _options_for(self._job, self.folder)
         account = push(self.folder, settings, options)
         if account.stopped is not None:
-            return account.exit_code, account.stopped
+            return account.exit_code, options.reword(account.stopped)
         return verify(self.folder, settings, options) or account.exit_code, None
 
     def _remember(self) -> None:
@@ -290,10 +291,6 @@ def _locked_job(home: Path) -> Iterator[None]:
         raise ConfigError(f"{home}: {exc.strerror}; expected a folder for runs") from exc
     with lock:
         yield
-
-
-def _deadline(job: Job, options: RunOptions) -> float | None:
-    return options.deadline or (job.push.deadline if job.push is not None else None)
 
 
 def _options_for(job: Job, folder: Path) -> ConvertOptions:

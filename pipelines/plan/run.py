@@ -31,7 +31,7 @@ def run(words: Mapping[str, object]) -> int:
     """Print the plan of a run and return its exit code; raise the error that would stop it."""
     sample = decode(PlanOptions, words).sample
     job = _load_job(words)
-    options = parse({**words, "output": STDOUT}) if job is None else job.convert
+    options = parse({**words, "output": STDOUT}, verb="plan") if job is None else job.convert
     in_keys = nullcontext() if job is None else errors_in_keys(job)
     with in_keys, show_status("planning", options):
         plan = make_plan(options, sample)
@@ -47,12 +47,10 @@ def run(words: Mapping[str, object]) -> int:
         lines = (*summary.lines, *_lines(plan))
         is_next = job is not None and not plan.stops
         commands = [f"feedferry run {shlex.quote(_inputs(words)[0])}"] if is_next else []
-        print_summary(
-            replace(summary, lines=lines), next_commands=commands, is_quiet=options.is_quiet
-        )
+        print_summary(replace(summary, lines=lines), options, next_commands=commands)
     print_defects(plan.report.account.defects)
     if plan.stops:
-        raise StoppedError(f"the run would stop: {'; '.join(plan.stops)}")
+        raise StoppedError(options.reword(f"the run would stop: {'; '.join(plan.stops)}"))
     return plan.report.exit_code
 
 

@@ -4,7 +4,6 @@ import json
 import logging
 import shlex
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -93,7 +92,7 @@ def push_and_report(
 
     is_quiet = output.is_quiet
     stop = StopSignal()
-    progress = PushProgress(partial(tell, is_quiet=is_quiet))
+    progress = PushProgress(lambda text: tell(output.reword(text), is_quiet=is_quiet))
     folder = receipts_folder(root, settings)
     total = sum(chunk.bytes for chunk in chunks)
     display = show_progress(
@@ -131,12 +130,12 @@ def print_account(
         summary = summary_of(account, root=root, folder=folder)
         rejects = f"feedferry rejects list {shlex.quote(str(root))}"
         has_new = account.exit_code == HAS_REJECTS
-        print_summary(summary, next_commands=[rejects] if has_new else (), is_quiet=output.is_quiet)
+        print_summary(summary, output, next_commands=[rejects] if has_new else ())
     else:
         report = {**as_json(account), "folder": str(root), "receipts": str(folder)}
         click.echo(json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False))
     if account.stopped is not None:
-        tell(f"feedferry: {account.stopped}", level=logging.ERROR)
+        tell(f"feedferry: {output.reword(account.stopped)}", level=logging.ERROR)
 
 
 def _print_plan(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> None:

@@ -136,11 +136,15 @@ class ValuePlace(NamedTuple):
 
 
 class Decoded(NamedTuple, Generic[_Content]):
-    """What a document contains, None if it has errors, and where the value of each key is."""
+    """What a document contains, None if it has errors, and where the value of each key is.
+
+    `tags` are those of tagged structs, by their keys; of an unknown one, the most similar.
+    """
 
     content: _Content | None
     errors: Sequence[str]
     places: Mapping[str, ValuePlace]
+    tags: Mapping[str, str]
 
 
 def read_yaml(path: Path, type_: type[_T]) -> _T:
@@ -211,7 +215,7 @@ def _decode(
         raise ConfigError(f"{name}:{place.line}:{place.column}: {_explain(text, exc)}") from exc
     except RecursionError as exc:
         raise ConfigError(f"{name}: too many levels of brackets; expected at most 50") from exc
-    return Decoded(content, decoder.errors, decoder.places)
+    return Decoded(content, decoder.errors, decoder.places, decoder.tags)
 
 
 def _explain(text: str, exc: yaml.MarkedYAMLError) -> str:
@@ -240,6 +244,7 @@ class _Decoder:
         self._name = name
         self.errors: list[str] = []
         self.places: dict[str, ValuePlace] = {}
+        self.tags: dict[str, str] = {}
 
     def structs(self, node: yaml.Node | None, type_: type[_T]) -> tuple[_T, ...] | None:
         if not isinstance(node, yaml.SequenceNode):
@@ -276,6 +281,7 @@ class _Decoder:
                 self._fail(key_node, key, _unknown(name, names, type_, union))
             else:
                 self.places[place] = _place(value_node.start_mark)
+                self.tags[place] = str(type_.__struct_config__.tag)
             used.add(name)
         for field in fields.values():
             if field.required and field.encode_name not in used:

@@ -16,11 +16,14 @@ import pytest
 
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.display import ReportFormat
+from pipelines.cli.endings import begun
 from pipelines.cli.main import main
 from pipelines.cli.signals import Terminated
 from schemas.errors import (
     BalanceError,
+    BusyError,
     ConfigError,
+    FeedferryError,
     FormatError,
     LossRefusedError,
     TooManyRejectsError,
@@ -35,6 +38,7 @@ PATIENCE_SECONDS = 60
 MAIN = """\
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell script may have it ignored
+from pipelines.cli.endings import begun
 from pipelines.cli.main import main
 raise SystemExit(main())
 """
@@ -175,6 +179,45 @@ def test_an_error_has_its_exit_code_and_message_and_no_traceback(
     assert main(MINIMUM) == code
     assert capsys.readouterr().err.lstrip("\n").startswith(f"feedferry: {message}")
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("flags", "exc", "command"),
+    [
+        ((), FormatError("x"), "feedferry convert 'an input.xml' -o out --to avro"),
+        (("-q",), BusyError("x"), "feedferry convert 'an input.xml' -o out --to avro -q"),
+        (("--fresh",), BusyError("x"), "feedferry convert 'an input.xml' -o out --to avro --fresh"),
+        (("http://me:hunter2@h/a.xml",), FormatError("x"), "the same command"),
+        ((), ConfigError("x"), None),
+    ],
+)
+def test_a_command_that_can_be_resumed_ends_with_the_command_that_does_it(
+    install: Install,
+    capsys: pytest.CaptureFixture[str],
+    flags: tuple[str, ...],
+    exc: FeedferryError,
+    command: str | None,
+) -> None:
+    install(raising(exc))
+    words = ["convert", "an input.xml", *MINIMUM[2:], *flags]
+    assert main(words) == exc.exit_code
+    last = [] if command is None else [f"feedferry: start again: {command}"]
+    assert capsys.readouterr().err.splitlines() == ["feedferry: x", *last]
+
+
+def test_a_run_that_has_begun_is_resumed_without_fresh(
+    install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(options: ConvertOptions) -> int:
+        with begun():
+            raise FormatError("x")
+
+    for run in (fail, lambda options: 75):
+        install(run)
+        main([*MINIMUM, "--fresh"])
+        assert capsys.readouterr().err.endswith(
+            "start again: feedferry " + " ".join(MINIMUM) + "\n"
+        )
 
 
 def test_v_shows_the_traceback_of_a_defect(

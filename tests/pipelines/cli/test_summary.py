@@ -2,6 +2,7 @@
 
 import pytest
 
+from pipelines.cli.display import DisplayOptions
 from pipelines.cli.summary import Summary, print_summary, summary_text
 from pipelines.cli.summary_table import print_table
 
@@ -32,7 +33,9 @@ def test_plain_text_has_a_label_on_each_line() -> None:
 
 
 def test_without_a_terminal_only_the_text_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    print_summary(SUMMARY, time="0:02", next_commands=["feedferry push out --to URL"])
+    print_summary(
+        SUMMARY, DisplayOptions(), time="0:02", next_commands=["feedferry push out --to URL"]
+    )
     assert capsys.readouterr() == (summary_text(SUMMARY) + "\n", "")
 
 

@@ -1,5 +1,6 @@
 """Checks of a job file that need other files, and secrets in real runs."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def check(text: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
         (
             "{type: files, path: docs}",
             "jobs/job.yaml:3:16: source.base_url: not given; expected the URL of the folder, such"
-            " as https://docs.example.com/, or source.url_template, such as"
+            " as https://docs.example.com/, or source.url_template (--url-template), such as"
             " https://docs.example.com/{path}\n",
         ),
         (
@@ -66,6 +67,62 @@ def test_the_settings_of_a_source_are_checked(
     text = f"{HEAD}source: {source}\ntarget: {{type: jsonl}}\nkeep: 14 runs\n"
     expected = output.replace("{here}", str(here))
     assert check(text, capsys) == (0 if "no errors" in output else 2, expected)
+
+
+def test_the_errors_of_all_stages_are_reported_together(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """\
+version: 1
+source: {type: fils, path: docs, zone: Nowhere}
+target: {type: gsa-feed, datasource: a b, profile: x}
+push: {backlog: {ceiling: 5}, groups_mode: bad}
+loss: {accept: [acl], fail_on: [acl]}
+schedule: {window: "25:00-06:00"}
+"""
+    code, output = check(text, capsys)
+    assert code == 2
+    assert [line.split("; ")[0].removeprefix("jobs/job.yaml:") for line in output.splitlines()] == [
+        "2:16: source.type: 'fils'",
+        "2:40: source.zone: 'Nowhere'",
+        "4:44: push.groups_mode: 'bad'",
+        "6:20: schedule.window: '25:00-06:00': '25:00'",
+        "1:1: job: missing",
+        "5:16: loss.accept and loss.fail_on (--fail-on-loss): both name acl",
+        "3:38: target.datasource: 'a b'",
+        "2:16: source.base_url: not given",
+        "3:52: target.profile: given without target: {url: URL} (--push-to URL)",
+        "4:27: push.backlog.ceiling: given without target: {url: URL} (--push-to URL)",
+    ]
+
+
+def test_errors_in_a_mapping_and_in_the_job_are_reported_together(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(Path("jobs/people.yaml"), b"table: 7\n")
+    text = f"{HEAD}source: {{type: database, mapping: people.yaml}}\n"
+    code, output = check(f"{text}target: {{type: native, url: x}}\njobs: 0\n", capsys)
+    assert code == 2
+    for error in ("jobs: ", "people.yaml:1:8: table: 7", "target.url: 'x'"):
+        assert error in output
+
+
+def test_a_time_without_a_zone_is_in_that_of_the_machine(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Africa/Lagos")
+    time.tzset()
+    hours = 'schedule: {window: "Mon-Fri 22:00-06:00", deadline: 06:00 Etc/GMT+5}\n'
+    code, output = check(f"{TREE}target: {{type: gsa-feed, url: 'http://h'}}\n{hours}", capsys)
+    monkeypatch.undo()
+    time.tzset()
+    assert (code, output.splitlines()[1:]) == (
+        0,
+        [
+            "jobs/job.yaml:5:20: schedule.window: Mon-Fri 22:00-06:00: no time zone stated; it is"
+            " that of this machine, WAT (UTC+01:00)"
+        ],
+    )
 
 
 def test_a_variable_for_no_key_is_refused(

@@ -9,7 +9,14 @@ import pytest
 from pipelines.cli.value_parsers import RejectLimit
 from pipelines.job.job import Job, Retention
 from pipelines.job.job_file import errors_in_keys, is_job_file, load_job
-from schemas.errors import ConfigError, LossRefusedError
+from schemas.errors import (
+    BusyError,
+    ConfigError,
+    FatalError,
+    FeedferryError,
+    LossRefusedError,
+    UnreadableError,
+)
 from support.archives import put
 
 PUSHED = """\
@@ -159,18 +166,54 @@ push: {timeout: {connect: 10}}
 def test_conflicts_name_keys_and_places(tmp_path: Path) -> None:
     text = TREE.replace("pdfs}", 'my pdfs, dialect: "5.0", content_encoding: zlib, profile: x}')
     assert errors(tmp_path, text) == [
-        "job.yaml:4:81: target.content_encoding zlib: not for target.dialect 5.0, which has no"
-        " compression; expected auto or base64",
+        "job.yaml:4:81: target.content_encoding zlib: not for target: {dialect: 5.0} (--dialect"
+        " 5.0), which has no compression; expected auto or base64",
         "job.yaml:4:38: target.datasource: 'my pdfs'; expected a letter or _, then letters, digits,"
         " _ and -, at most 250",
-        "job.yaml:4:96: target.profile: given without target.url URL; expected both",
+        "job.yaml:4:96: target.profile: given without target: {url: URL} (--push-to URL); expected"
+        " both",
     ]
 
 
-def test_a_limit_that_stops_a_run_names_keys(tmp_path: Path) -> None:
-    job = load(tmp_path, f"{TREE}loss: {{fail_on: [metadata]}}\n")
-    with pytest.raises(LossRefusedError, match=r"loss\.accept acl goes on"), errors_in_keys(job):
-        raise LossRefusedError("acl: 2 principals; --accept-loss acl goes on without it")
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            LossRefusedError("acl: 2 principals; --accept-loss acl goes on without it"),
+            "acl: 2 principals; loss: {accept: [acl]} (--accept-loss acl) goes on without it",
+        ),
+        (
+            FatalError(
+                "a full feed has holes; --accept-holes goes on, --feedtype metadata-and-url"
+            ),
+            "a full feed has holes; safety: {accept_holes: true} (--accept-holes) goes on,"
+            " target: {feedtype: metadata-and-url} (--feedtype metadata-and-url)",
+        ),
+        (
+            BusyError("no reply; raise --reply-timeout, or check --to: --known-urls lists more"),
+            "no reply; raise push.timeout.read (--reply-timeout), or check target.url (--push-to):"
+            " target.known_urls (--known-urls) lists more",
+        ),
+        (
+            UnreadableError("a.xml", "encoding", "--encoding utf-8 reads it"),
+            "a.xml: source: {encoding: utf-8} (--encoding utf-8) reads it",
+        ),
+    ],
+)
+def test_an_error_of_a_job_names_keys_and_flags_once(
+    tmp_path: Path, error: FeedferryError, text: str
+) -> None:
+    job = load(tmp_path, TREE)
+    with pytest.raises(type(error)) as caught, errors_in_keys(job), errors_in_keys(job):
+        raise error
+    assert str(caught.value).removeprefix(f"{job.path}:").partition(" ")[2] == text
+
+
+def test_a_flag_that_was_given_stays_a_flag(tmp_path: Path) -> None:
+    job = load(tmp_path, TREE, {"max_rejects": "1"})
+    assert job.convert.reword("2 rejects; --max-rejects allows 1") == (
+        "2 rejects; --max-rejects allows 1"
+    )
 
 
 def test_a_job_has_not_the_name_of_the_folder_of_ledgers(tmp_path: Path) -> None:

@@ -164,7 +164,10 @@ def test_a_deadline_ends_the_conversion_and_the_next_start_goes_on(
     (here / "hang").touch()
     late = job.run("--deadline", "1s")
     assert late.returncode == 75
-    assert late.stderr.endswith("feedferry: the deadline has passed; start again to resume\n")
+    assert late.stderr.endswith(
+        "feedferry: the deadline has passed; start again to resume\n"
+        "feedferry: start again: feedferry run people.yaml --progress none --deadline 1s\n"
+    )
     assert ends(job) == [(Phase.CONVERT, False, 75)]
     log = (job.home / job.records()[0].id / "run.log").read_text()
     assert "exit code 75: the deadline has passed; start again to resume\n" in log

@@ -318,6 +318,39 @@ def test_a_plan_of_a_job_is_the_account_of_its_run(tree: Path, here: Path, comma
         put(tree / "d.txt", b"ribs")
 
 
+@pytest.mark.slow
+def test_a_dry_run_of_convert_and_of_run_is_a_plan(tree: Path, command: Run) -> None:
+    put(Path("job.yaml"), JOB)
+    planned = without_times(command("plan", *TREE).values)
+    files = left(Path())
+    assert without_times(command("convert", *TREE, "--dry-run", "-o", "out").values) == planned
+    assert (
+        command("run", "job.yaml", "-n", "--deadline", "6h").values["account"]
+        == (planned["account"])
+    )
+    assert left(Path()) == files
+
+
+def without_times(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != "seconds"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("plan", "docs"), "--to: not given; see feedferry plan --help"),
+        (("plan", *TREE, "--sample", "0"), "--sample: '0'; expected a number of records"),
+        (("plan", *TREE, "--sample", "0.0%"), "--sample: '0.0%'; expected a number of records"),
+        (("convert", *TREE, "--limit", "3"), "use plan --sample N, or inspect --head N. See"),
+    ],
+)
+def test_a_part_that_cannot_be_planned_is_refused(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    assert main(list(words)) == 2
+    assert message in capsys.readouterr().err
+
+
 # Samples
 
 

@@ -315,7 +315,7 @@ class SendGate:
         if self.max_wait_seconds is not None and waited + seconds > self.max_wait_seconds:
             raise BusyError(
                 f"{reason}, after {format_duration(waited)} of waiting for the appliance; expected"
-                f" at most {format_duration(self.max_wait_seconds)} (--max-wait); {_FIX}"
+                f" at most {format_duration(self.max_wait_seconds)}, as --max-wait states; {_FIX}"
             )
 
     @contextmanager

@@ -101,6 +101,11 @@ def parse_deadline(text: str, *, now: datetime) -> datetime:
     return now + timedelta(seconds=seconds)
 
 
+def zone_text(now: datetime) -> str:
+    """Return the time zone of a time: `CET (UTC+01:00)`."""
+    return f"{now:%Z} (UTC{now.isoformat()[-6:]})"
+
+
 def find_zone(name: str) -> ZoneInfo:
     """Return a time zone of the IANA database."""
     try:

@@ -395,14 +395,14 @@ def test_a_feed_waits_until_the_backlog_is_digested(
             [11, 9, 8, 7],
             150,
             "8 feeds waiting, 1 fewer than before, after 2 minutes of waiting for the appliance; "
-            f"expected at most 2.5 minutes (--max-wait){LATER}",
+            f"expected at most 2.5 minutes, as --max-wait states{LATER}",
             120,
         ),
         (
             ["HTTP 401"],
             0,
             "backlog unknown: HTTP 401, after 0 seconds of waiting for the appliance; expected at "
-            f"most 0 seconds (--max-wait){LATER}",
+            f"most 0 seconds, as --max-wait states{LATER}",
             0,
         ),
     ],
@@ -445,7 +445,7 @@ def test_pauses_count_as_waiting_for_the_appliance() -> None:
     assert (rig.waited, rig.gate.waited_seconds) == ([7], 7)
     assert rig.refusal(4) == (
         "a feed was not accepted, after 7 seconds of waiting for the appliance; expected at most "
-        f"10 seconds (--max-wait){LATER}"
+        f"10 seconds, as --max-wait states{LATER}"
     )
 
 
