@@ -22,15 +22,7 @@ from pipelines.cli.flags import decode
 from pipelines.cli.push_options import ApplianceOptions, PushOptions, parse_push_to
 from pipelines.cli.value_parsers import DELIMITER, TEXT
 from pipelines.job.job import Job, Retention
-from pipelines.job.job_keys import (
-    FEEDS,
-    OPTIONS,
-    SECTIONS,
-    VARIABLE,
-    JobKey,
-    job_keys,
-    job_type,
-)
+from pipelines.job.job_keys import FEEDS, SECTIONS, VARIABLE, JobKey, job_keys, job_type
 from pipelines.job.job_options import JobOptions
 from schemas.errors import ConfigError, FeedferryError
 from schemas.feed import FULL
@@ -76,7 +68,7 @@ def load_job(
     words: Mapping[str, object],
     environment: Mapping[str, str],
     *,
-    check: Callable[[ConvertOptions], object] = id,
+    check: Callable[[ConvertOptions], object] = lambda options: None,
 ) -> Job:
     """Return the job of a file; raise ConfigError with all its errors, and those of `check`.
 
@@ -280,7 +272,7 @@ def _make_job(
         try:
             return make()
         except ConfigError as exc:
-            lines = KeyWording(path, origins, (options,)).located(str(exc)).splitlines()
+            lines = KeyWording(path, origins, options).located(str(exc)).splitlines()
             errors.extend(line for line in lines if not any(_is_about(key, line) for key in wrong))
             return None
 
@@ -367,12 +359,12 @@ def errors_in_keys(job: Job) -> Iterator[None]:
 class KeyWording(msgspec.Struct, frozen=True):
     """Texts about flags in terms of the keys of a job file, with each flag in parentheses.
 
-    A flag that was given stays a flag.
+    A flag that was given stays a flag. The flags may be those of one struct only, `options`.
     """
 
     path: Path
     origins: Mapping[str, str]
-    options: tuple[type[msgspec.Struct], ...] = OPTIONS
+    options: type[msgspec.Struct] | None = None
 
     def __call__(self, text: str) -> str:
         return self._reworded(text)[0]
@@ -401,7 +393,7 @@ class KeyWording(msgspec.Struct, frozen=True):
                 key
                 for key in job_keys().values()
                 if name in key.declared.names
-                and key.options in self.options
+                and self.options in (None, key.options)
                 and not self.origins.get(key.path, "").startswith("flag ")
             ]
             if not keys:
@@ -422,12 +414,11 @@ class KeyWording(msgspec.Struct, frozen=True):
 
 def _is_value(key: JobKey, word: str) -> bool:
     """Whether the word after a flag is its value, and not the next word of the sentence."""
-    type_ = key.declared.value
-    if not word or key.declared.is_switch or type_.parse in (str, tuple) or word.isupper():
+    parse = key.declared.value.parse
+    if not word or key.declared.is_switch or parse is str:
         return bool(word) and word.isupper() and not key.declared.is_switch
     with suppress(ConfigError):
-        type_.parse(word)
-        return True
+        return parse(word) is not None
     return False
 
 

@@ -109,9 +109,8 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
         host = parts.netloc.removesuffix(f":{parts.port}")
         hosts = _LOOPBACK if host in _LOOPBACK else (host,)
         default = _PORTS[parts.scheme]
-        ports = [f":{parts.port}"]
-        if parts.path and parts.port in (None, default):
-            ports = ["", f":{default}"]
+        is_default = parts.path and parts.port in (None, default)
+        ports = ("", f":{default}") if is_default else (f":{parts.port}",)
         return tuple(
             f"{parts.scheme}://{host}{port}{parts.path} {self.profile}".strip()
             for host in hosts
