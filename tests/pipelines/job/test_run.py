@@ -119,8 +119,12 @@ def test_a_pushed_run_is_compared_with_its_receipts(
 
 
 def test_the_finished_runs_beyond_the_retention_are_removed(job: TreeJob) -> None:
+    begun = job.home / "20261123T020000Z-ab12"  # killed while it wrote its record
+    (begun / ".work").mkdir(parents=True)
+    (begun / "run.json.1a2b.partial").touch()
     assert [run("--keep-runs", "2") for _ in range(3)] == [0, 0, 0]
     assert [record.generation for record in job.records()] == [2, 3]
+    assert not begun.exists()
 
 
 def test_a_source_or_option_that_cannot_be_used_leaves_no_run(job: TreeJob) -> None:
