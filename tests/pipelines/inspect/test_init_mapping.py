@@ -71,7 +71,8 @@ def test_a_missing_database_is_an_error(here: Path, capsys: pytest.CaptureFixtur
     assert refusal(capsys, "sqlite:///none.db") == (
         4,
         f"feedferry: sqlite:///{here}/none.db, its tables: unable to open database file; expected"
-        " a database that answers, and a login that may read it\n",
+        " a database that answers, and a login that may read it\n"
+        "feedferry: start again: feedferry init sqlite:///none.db\n",
     )
 
 
