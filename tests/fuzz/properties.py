@@ -210,7 +210,7 @@ def _check_spans(
             raise Violation("span cannot be read", f"{span!r}: {part.error}")
         items += part.items
     restored = list(map(_without_span, items))
-    if _records(restored) != _records(whole.items) or _rejects(restored) != _rejects(whole.items):
+    if restored != whole.items:
         outcome = Outcome(restored, "")
         raise Violation("spans differ", f"{size}: {_difference(whole, outcome)}")
 
@@ -218,15 +218,6 @@ def _check_spans(
 def _are_notices(items: list[ReadResult]) -> bool:
     """Whether nothing but notices is left, which have no bytes of their own."""
     return all(isinstance(result, Notice) for result in items)
-
-
-def _records(items: list[ReadResult]) -> list[ReadResult]:
-    return [result for result in items if not isinstance(result, Reject)]
-
-
-def _rejects(items: list[ReadResult]) -> bool:
-    """Whether there are rejects: where records are passed without a look, one can become two."""
-    return any(isinstance(result, Reject) for result in items)
 
 
 def _without_span(result: ReadResult) -> ReadResult:

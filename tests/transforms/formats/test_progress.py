@@ -3,7 +3,6 @@
 import io
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -11,86 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import FormatError, ProgressError, UnavailableError
-from schemas.record import Action, Record
+from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
 from support.gsa_records import read_feed
+from support.hostile_streams import hostile
 from support.steps import within_lines
 from transforms.formats import FORMATS, Mode, ReadOptions, ReadResult, by_name
-from transforms.formats.canonical import avro
-from transforms.formats.canonical.avro import our_sync
 from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.scanner import RecordScanner
 
-GOLDEN = Path(__file__).parents[2] / "golden"
-BLANKS = (b" ", b"\t", b"\r", b"\n", b"\x0b", b"\x0c", b"\x1c", b"\x85", b"\xa0", b"\xc2\xa0")
-"""What Python, XML or Unicode takes as white space."""
-PIECES = (
-    *BLANKS,
-    *(bytes([byte]) for byte in b"\0\xff\x80<>&\"'/=,{}[]"),
-    *(b"<!--", b"-->", b"<![CDATA[", b"]]>", b"<?", b"?>", b"<!DOCTYPE ", b"<!DOCTYPE a ["),
-    *(b"<record", b"<record>", b"</record>", b"</Record>", b'<acl url="a">', b"<acl>", b"</acl>"),
-    *(b"<group>", b"</group>", b"<header>", b"</header>", b"<gsafeed>", b"</gsafeed>"),
-    *(b"<xmlgroups>", b"</xmlgroups>", b"<membership>", b"</membership>"),
-    *(b"<ThunderstoneReplication>", b"<Item>", b"</Item>", b"</ThunderstoneReplication>"),
-    *(b"id=a", b"id-list", b"\0\0", b"content", b"acl", b"group=a", b"authz-status=PERMIT"),
-    *(b"g,u,user\n", b'"g\n', b'a",""",\n', b'{"action":"ADD","url":"a"}\n', b'{"group":'),
-    *(b"\0\2" + our_sync("record"), b"\2\x80\x80\x80\x80\4", our_sync("record")),
-)
-"""What the formats give a meaning to."""
-HEADS = {
-    "gsa-feed": (b"", b"<gsafeed>", b"<gsafeed><group>", b"<gsafeed><group><record>"),
-    "thunderstone": (b"", b"<ThunderstoneReplication>", b"<ThunderstoneReplication><Item>"),
-    "gsa-groups": (b"", b"<xmlgroups>", b"<xmlgroups><membership>"),
-    "groups-csv": (b"", b"group,member,scope\n"),
-    "jsonl": (b"", b'{"action":"ADD","url":"a"}\n'),
-    "avro": (avro.AvroEncoder().prolog(),),
-    **{
-        name: tuple(b"GSA Adaptor Data Version 1 [%b]" % end for end in (b"\0", b"\n", b"**"))
-        for name in ("lister-stream", "retriever-stream", "authorizer-stream")
-    },
-}
-"""How a stream may begin, so that more of a reader runs than its check of the first bytes."""
 LINES_EACH = 500
 """More lines than a reader executes for any one byte."""
 LINES_AT_LEAST = 50_000
 """More lines than a reader executes for no byte."""
 One = TypeVar("One")
 VOCABULARY = ElementNames(root="feed", records=("record",))
-
-pieces = st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=30).map(b"".join)
-
-
-@st.composite
-def mutated(draw: st.DrawFn, format: str) -> bytes:
-    """A golden file of the format, or a whole stream, with some pieces put in or over others."""
-    text = draw(st.sampled_from(seeds(format)))
-    for _ in range(draw(st.integers(0, 3))):
-        at = draw(st.integers(0, len(text)))
-        behind = at + draw(st.integers(0, 20))
-        text = text[:at] + draw(st.sampled_from(PIECES)) + text[behind:]
-    return text
-
-
-def hostile(format: str) -> st.SearchStrategy[bytes]:
-    made = st.tuples(st.sampled_from(HEADS[format]), pieces).map(b"".join)
-    return made | mutated(format)
-
-
-def seeds(format: str) -> list[bytes]:
-    files = sorted((GOLDEN / format.replace("-", "_")).glob("*"))
-    inputs = [path.read_bytes() for path in files if path.suffix != ".jsonl"]
-    small = [text for text in inputs if len(text) < 2000]
-    return small or [made_stream(format)]
-
-
-def made_stream(format: str) -> bytes:
-    records = [Record(url=url, action=Action.ADD) for url in ("http://e.com/1", "http://e.com/2")]
-    if format == "avro":
-        encoder = avro.AvroEncoder()
-        frames = [encoder.frame([encoder.encode(record)]) for record in records]
-        return encoder.prolog() + b"".join(frames)
-    return b"".join(b'{"action":"ADD","url":"%b"}\n' % one.url.encode() for one in records)
 
 
 def read(format: str, text: bytes, mode: Mode = Mode.LENIENT) -> list[ReadResult]:

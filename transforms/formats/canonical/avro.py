@@ -176,7 +176,7 @@ class _BlockReader:
         self._span = span
         self._max_block_bytes = options.max_unit_bytes
         self._max_content_bytes = options.max_content_bytes
-        self._is_resolved = False
+        self._is_resolved = span.position is not None
         self._kind: type[RecordOrMembership] = Record
         if container.kind == MEMBERSHIP:
             self._kind = Membership
@@ -189,6 +189,7 @@ class _BlockReader:
                 yield self._skip_damage(exc)
             else:
                 yield from self._records(block)
+            self._is_resolved = True
 
     def _take_block(self, head: bytes) -> _Block:
         count, size, width = framing(head, max_bytes=self._max_block_bytes)
@@ -262,7 +263,7 @@ class _BlockReader:
             yield self._reject(RecordError("bad-block", reason), datums[at:], place)
 
     def _read_fields(self, stream: IO[bytes]) -> object:
-        """Read a datum. If the first one has another schema than ours, so have all."""
+        """Read a datum; if the first of the container has another schema than ours, so have all."""
         try:
             fields = avro.read_fields(stream, self._container.kind, written=self._container.written)
         except RecordError as exc:

@@ -197,6 +197,12 @@ class DocumentReader:
             raise command.error
         if name not in _KNOWN:
             self._take_unknown(name, argument)
+        elif name == "content" and self._is_listing and not self._is_strict:
+            reason = (
+                "content in a listing; expected ids to its end, as content is all that"
+                " follows; --from retriever-stream reads a document"
+            )
+            raise self.commands.error(reason, self._offset)
         elif document is None:
             raise RecordError("no-id", f"{name}; expected id or id-list before it")
         elif name == "id":
@@ -226,12 +232,6 @@ class DocumentReader:
             return True
         if self._is_strict or name == "delete":  # a deletion is never guessed
             return False
-        if name == "content":
-            reason = (
-                "content in a listing; expected ids to its end, as content is all that"
-                " follows; --from retriever-stream reads a document"
-            )
-            raise self.commands.error(reason, self._offset)
         self._note("foreign-command", f"{name} in a {self._name}'s stream; taken as it is")
         return True
 

@@ -5,7 +5,7 @@ The parser never sees a DOCTYPE, so there are no entities to expand, and it has 
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import IO, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -86,7 +86,7 @@ def cut_spans(
         names,
         span,
         max_unit_bytes=options.max_unit_bytes,
-        bulk=_pass_run,
+        bulk=partial(_pass_run, names),
         run_bytes=span_bytes,
     )
     is_after_fault = False  # how a bad range ends may depend on the markup after it
@@ -110,9 +110,12 @@ def cut_spans(
     yield span
 
 
-def _pass_run(_run: bytes, _offset: int, _line: int, _context: ElementContext) -> list[Record]:
-    """Pass elements without reading them."""
-    return []
+def _pass_run(
+    names: ElementNames, run: bytes, _offset: int, _line: int, _context: ElementContext
+) -> list[Record] | None:
+    """Pass elements without reading them; None if the last end tag is part of a bad range."""
+    begin = run.rfind(b"<%b" % names.records[0].encode())
+    return [] if begin > run.rfind(names.end_tag, 0, -1) else None
 
 
 def parse_markup(markup: bytes) -> etree._Element:
