@@ -54,3 +54,8 @@ class Acl(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fi
     inherit_fragment: str | None = None
     principals: tuple[Principal, ...] = ()
     alone: bool = False
+
+    @property
+    def permits_nobody(self) -> bool:
+        """Whether no principal is permitted, and there is no other ACL to inherit from."""
+        return self.inherit_from is None and all(p.access is Access.DENY for p in self.principals)

@@ -26,10 +26,12 @@ from schemas.account import (
     add_reject_sample,
 )
 from schemas.avro import carried_bytes
+from schemas.choices import STRICT_URLS
 from schemas.errors import (
     ConfigError,
     FatalError,
     FeedferryError,
+    RecordError,
     TooManyRejectsError,
 )
 from schemas.feed import (
@@ -69,6 +71,7 @@ from transforms.formats import (
     find_format,
 )
 from transforms.formats.adapt_rules import rejected
+from transforms.formats.base import Outcome
 from transforms.known_rejects import entry_of, load_known_rejects
 from transforms.normalize import normalize
 from transforms.sources import SourceConfig, SpanRequest, cut_file, read_span, source_of
@@ -81,6 +84,7 @@ from transforms.storage.atomic import (
     write_by_several,
 )
 from transforms.storage.attempts import Attempt
+from transforms.values import doubtful_url, is_unserved
 from transforms.values import notices as value_notices
 
 UNREADABLE_ACTION = "unreadable"
@@ -243,10 +247,15 @@ class SpanConversion:
             ):
                 self._enter_feed(result)
             try:
-                if result.crawl is not None or result.extras:
-                    for notice in value_notices(result):
-                        add_notice(self._account.notices, notice)
-                outcomes, losses = self._adapter(normalize(result))
+                record = normalize(result)
+                outcomes, losses = self._adapter(record)
+                if (
+                    is_unserved(record.url)
+                    or record.crawl is not None
+                    or record.extras
+                    or (record.acl is not None and record.acl.permits_nobody)
+                ):
+                    self._note_values(record, outcomes)
             except Exception as exc:
                 outcomes, losses = rejected(result, record_error(exc))
             for loss in losses:
@@ -258,6 +267,13 @@ class SpanConversion:
                     yield outcome
                 else:
                     self._set_aside(outcome, result)
+
+    def _note_values(self, record: Record, outcomes: Iterable[Outcome]) -> None:
+        doubt = doubtful_url(record) if self._settings.target.urls == STRICT_URLS else None
+        if doubt is not None:
+            raise RecordError("url-doubtful", doubt)
+        for notice in value_notices(record, outcomes):
+            add_notice(self._account.notices, notice)
 
     def _take_other(
         self, result: Membership | Reject | Filtered | Notice | FeedHeader

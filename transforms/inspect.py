@@ -12,7 +12,7 @@ from hashlib import blake2b
 import msgspec
 
 from schemas.account import REJECT_SAMPLES
-from schemas.acl import Access, Acl
+from schemas.acl import Acl
 from schemas.feed import FeedHeader
 from schemas.membership import Membership
 from schemas.notice import Notice
@@ -20,6 +20,7 @@ from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject, defect_type
 from transforms.formats import ReadResult
 from transforms.group_references import DEFAULT_NAMESPACE, GroupReferences, Groups
+from transforms.normalize import normalize
 from transforms.values import notices as value_notices
 
 MAX_NAMES = 1000
@@ -150,8 +151,9 @@ class _InputCounter:
 
     def add(self, result: ReadResult) -> None:
         if isinstance(result, Record):
-            self._add_record(result)
-            for notice in value_notices(result):
+            record = normalize(result)
+            self._add_record(result, record.acl)
+            for notice in value_notices(record):
                 _add_code(self._notices, notice)
         elif isinstance(result, Membership):
             self._count_in_feed(result)
@@ -187,7 +189,8 @@ class _InputCounter:
             duplicates=self._urls.duplicates,
         )
 
-    def _add_record(self, record: Record) -> None:
+    def _add_record(self, record: Record, acl: Acl | None) -> None:
+        """Count a record, with the ACL that targets take from it."""
         self._count_in_feed(record)
         if record.content is not None:
             self._content.add(len(record.content.data))
@@ -195,10 +198,10 @@ class _InputCounter:
             self._mimetypes.add(record.mimetype)
         if record.charset is not None:
             self._charsets.add(record.charset)
-        if record.acl is not None:
-            self._add_acl(record.acl)
+        if acl is not None:
+            self._add_acl(acl)
         if record.action is Action.ADD:
-            self._acls.without += record.acl is None
+            self._acls.without += acl is None
             self._urls.add(record.url)
 
     def _count_in_feed(self, record: Record | Membership) -> None:
@@ -219,14 +222,11 @@ class _InputCounter:
             self._acls.alone += 1
         else:
             self._acls.documents += 1
-        permits = False
+        self._acls.barred += acl.permits_nobody
         for principal in acl.principals:
-            permits |= principal.access is Access.PERMIT
             self._principals[f"{principal.access._value_} {principal.scope._value_}"] += 1
             self._namespaces.add(principal.namespace or DEFAULT_NAMESPACE)
             self._groups.name(principal)
-        if not permits and acl.inherit_from is None:
-            self._acls.barred += 1
 
 
 class _NameCounter:

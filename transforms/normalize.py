@@ -27,11 +27,11 @@ def normalize(record: Record) -> Record:
     """
     url = _url(record.url)
     mimetype = _mimetype(record.mimetype)
-    charset = _stated(record.charset)
+    charset = None if record.charset is None else _stated(record.charset)
     stated, metadata = record.acl, record.metadata
     if stated is None and metadata:
         stated, metadata = acl_of(metadata)
-    acl = _acl(stated)
+    acl = None if stated is None else _acl(stated)
     if (
         acl is record.acl
         and url == record.url
@@ -56,14 +56,12 @@ def _mimetype(stated: str | None) -> str | None:
     return _stated(kind.strip(_BLANKS).lower() + semicolon + parameters)
 
 
-def _stated(text: str | None) -> str | None:
+def _stated(text: str) -> str | None:
     """Strip a text; an empty attribute states nothing."""
-    return None if text is None else text.strip(_BLANKS) or None
+    return text.strip(_BLANKS) or None
 
 
-def _acl(acl: Acl | None) -> Acl | None:
-    if acl is None:
-        return None
+def _acl(acl: Acl) -> Acl:
     parent = acl.inherit_from and _url(acl.inherit_from)
     principals = tuple(
         _principal(principal) for principal in acl.principals if principal.name.strip(_BLANKS)

@@ -2,23 +2,30 @@
 
 A reader keeps the values that it finds: a number in its field, and a text that is no such value as
 an extra. `notices` reports both. The adapters drop them where a target refuses them, and count a
-loss under the name of the field.
+loss under the name of the field. `notices` also reports URLs that no appliance can serve, and ACLs
+that permit no user.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Defining the XML Record for a Document": pagerank
 68 to 100, feedrank 1 to 100. The DTDs in `schemas/` state the other values.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from schemas.notice import Notice
-from schemas.record import Extra, Record
+from schemas.record import Action, Extra, Record
 
 PAGERANKS = range(68, 101)
 FEEDRANKS = range(1, 101)
 
 _ABSOLUTE = re.compile(r"(?!https?:///)[A-Za-z][A-Za-z0-9+.-]*://\S", re.IGNORECASE)
+_UNSERVED = re.compile(
+    r"(?!https?://[a-z]+\.[a-z][!-~]*\Z)"  # most URLs, in less time
+    r"[Hh][Tt][Tt][Pp][Ss]?://(?:[0-9.]+(?:[:/?#]|\Z)"
+    r"|(?![^./?#\[ \t\r\n]+\.[^/?#: \t\r\n][!-\U0010ffff]*\Z))"
+)
+_DELETIONS = (Action.DELETE, Action.DELETE_PATTERN)
 _BOOLEAN = "true or false"
 _DATE = "a date"
 _INTEGER = "an integer"
@@ -76,6 +83,20 @@ def is_absolute(url: str) -> bool:
     return _ABSOLUTE.match(url) is not None
 
 
+is_unserved = _UNSERVED.match
+"""Match an HTTP URL whose host is an IP address or has no dot, or which contains a blank.
+
+Connectors serve the URLs of other schemes, such as googleconnector.
+"""
+
+
+def doubtful_url(record: Record) -> str | None:
+    """Return why no appliance can serve the URL; None for a deletion, which needs no document."""
+    if record.action in _DELETIONS or not is_unserved(record.url):
+        return None
+    return f"url={record.url!r}; expected a host name with a dot, not an IP address, and no blank"
+
+
 def doubtful_extra(record: Record, extra: Extra) -> DoubtfulValue | None:
     """Return the value of an extra that states an attribute which no reader understands."""
     value = _TEXTS.get(extra.place)
@@ -98,16 +119,41 @@ def doubtful_ranks(record: Record) -> Iterator[DoubtfulValue]:
             yield DoubtfulValue(name, name, str(rank), expected)
 
 
-def notices(record: Record) -> Iterator[Notice]:
-    """Yield a notice for each doubtful value; its code ends in `-value`, as in `pagerank-value`."""
-    origin = record.provenance
+def notices(record: Record, outcomes: Iterable[object] | None = None) -> Iterator[Notice]:
+    """Yield a notice for each doubtful value of a normalized record.
+
+    The code of a value ends in `-value`, as in `pagerank-value`. `outcomes` are those of the
+    record: a notice states whether the value is written. Without them, nothing is written.
+    """
+    written = [outcome for outcome in outcomes or () if isinstance(outcome, Record)]
+    kept = {value for outcome in written for value in _doubtful_values(outcome)}
+    for value in _doubtful_values(record):
+        result = "kept as it is" if value in kept else "not written"
+        detail = value.detail if outcomes is None else f"{value.detail}; {result}"
+        yield _notice(record, f"{value.loss}-value", detail)
+    if (doubt := doubtful_url(record)) is not None:
+        yield _notice(record, "url-doubtful", f"{doubt}: --urls strict rejects such URLs")
+    if record.acl is not None and record.acl.permits_nobody and record.action not in _DELETIONS:
+        detail = f"{record.url!r}: an ACL that permits no user; no user finds what it protects"
+        yield _notice(record, "acl-permits-nobody", detail)
+    for extra in record.extras:
+        if extra.place == "record/acl/@url":
+            detail = f"{extra.place}={extra.value!r}; the ACL is that of the record, {record.url!r}"
+            yield _notice(record, "acl-url", detail)
+
+
+def _doubtful_values(record: Record) -> Iterator[DoubtfulValue]:
+    yield from doubtful_ranks(record)
     extras = (doubtful_extra(record, extra) for extra in record.extras)
-    for value in (*doubtful_ranks(record), *extras):
-        if value is not None:
-            yield Notice(
-                code=f"{value.loss}-value",
-                detail=f"{value.detail}; kept as it is",
-                source=origin.source,
-                span=origin.span,
-                offset=origin.offset,
-            )
+    yield from (value for value in extras if value is not None)
+
+
+def _notice(record: Record, code: str, detail: str) -> Notice:
+    origin = record.provenance
+    return Notice(
+        code=code,
+        detail=detail,
+        source=origin.source,
+        span=origin.span,
+        offset=origin.offset,
+    )

@@ -36,6 +36,7 @@ from schemas.choices import (
     DIALECTS,
     EMPTY_METADATA,
     MAX_TOKEN_BYTES,
+    URL_CHECKS,
     NotFound,
     Oversize,
     SpoolHistory,
@@ -315,6 +316,14 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
             choice(*EMPTY_METADATA),
         ),
     ] = EMPTY_METADATA[0]
+    urls: Annotated[
+        str,
+        Flag(
+            "Accept any URL, or reject those with a blank, an IP address or a host without a dot.",
+            _WRITE,
+            choice(*URL_CHECKS),
+        ),
+    ] = URL_CHECKS[0]
     default_mimetype: Annotated[
         str | None, Flag("MIME type of documents that state none.", _WRITE, MIMETYPE)
     ] = None

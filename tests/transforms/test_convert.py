@@ -228,6 +228,23 @@ def test_a_loss_is_counted_and_sampled(work: Path) -> None:
     assert account.losses == {"acl": LossCount(1, (lost,))}
 
 
+@pytest.mark.parametrize(
+    ("urls", "rejected", "noted"), [("any", {}, {"url-doubtful": 3}), ("strict", {"ADD": 3}, {})]
+)
+def test_urls_that_no_appliance_can_serve_are_noted_or_rejected_and_deletions_are_written(
+    work: Path, urls: str, rejected: dict[str, int], noted: dict[str, int]
+) -> None:
+    alike = [document(number).replace(HOST, "http://intranet") for number in range(3)]
+    delete = '<record url="http://intranet/9.txt" action="delete"/>'
+    account = convert(
+        span_of(work, gsa_feed(*alike, document(4), delete)), settings(work, urls=urls)
+    )
+
+    assert account.rejected == rejected
+    assert {code: notice.count for code, notice in account.notices.items()} == noted
+    assert account.written == {"ADD": 4 - rejected.get("ADD", 0), "DELETE": 1}
+
+
 @pytest.mark.parametrize("has_default", [True, False])
 def test_a_refused_loss_stops_the_span_and_losses_of_acls_are_refused_by_default(
     work: Path, has_default: bool

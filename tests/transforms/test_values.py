@@ -14,22 +14,26 @@ from schemas.reject import Reject
 from schemas.span import Span
 from transforms.adapt import Target, adapt
 from transforms.formats import ReadOptions, WriteOptions, by_name
+from transforms.inspect import count
+from transforms.normalize import normalize
 from transforms.values import is_absolute, notices
 
+NOBODY = "acl-permits-nobody"
 URL = "http://www.example.com/a"
 CONTENT_FEED = Target(format="gsa-feed", datasource="wiki", feedtype="incremental")
 OLD_FEED = Target(format="gsa-feed", datasource="wiki", feedtype="incremental", dialect="5.0")
 WEB_FEED = Target(format="gsa-feed", datasource="web", feedtype="metadata-and-url")
 THUNDERSTONE = Target(format="thunderstone")
+ARCHIVE = Target(format="native")
 APPLIANCES = (CONTENT_FEED, OLD_FEED, WEB_FEED, THUNDERSTONE)
 
 
-def read_record(attributes: str) -> Record:
+def read_record(attributes: str, *, acl: str = "") -> Record:
     """Read a record with these attributes from a content feed."""
     text = (
         "<gsafeed><header><datasource>wiki</datasource><feedtype>incremental</feedtype></header>"
         f'<group><record url="{URL}" mimetype="text/plain" {attributes}>'
-        "<content>text</content></record></group></gsafeed>"
+        f"{acl}<content>text</content></record></group></gsafeed>"
     )
     stream = io.BytesIO(text.encode())
     [record] = by_name("gsa-feed").read(stream, span=Span(source="feed.xml"), options=ReadOptions())
@@ -66,9 +70,13 @@ def read_record(attributes: str) -> Record:
 def test_a_value_that_is_not_allowed_is_kept_and_noted(
     attributes: str, code: str, detail: str
 ) -> None:
-    [notice] = notices(read_record(attributes))
-    assert (notice.code, notice.detail) == (code, f"{detail}; kept as it is")
+    record = read_record(attributes)
+    [notice] = notices(record)
+    assert (notice.code, notice.detail) == (code, detail)
     assert notice.message.startswith("feed.xml (byte ")
+    for target, result in ((ARCHIVE, "kept as it is"), (CONTENT_FEED, "not written")):
+        [notice] = notices(record, adapt(record, target)[0])
+        assert notice.detail == f"{detail}; {result}"
 
 
 @pytest.mark.parametrize(
@@ -152,6 +160,63 @@ def test_no_appliance_is_sent_a_url_that_is_not_absolute(
 )
 def test_urls_of_any_scheme_are_absolute(url: str) -> None:
     assert is_absolute(url)
+
+
+DOUBTFUL_URLS = (
+    *("http://intranet/x", "HTTPS://intranet:8080/a.b", "http://intranet./", "http://localhost"),
+    *("http://10.0.0.1/x", "https://0.0.0.0:3000", "http://[::1]/a.b", "http://a b.example.com/"),
+    *("http://www.example.com/a b", "http://www.example.com/a\tb"),
+)
+
+
+@pytest.mark.parametrize("url", DOUBTFUL_URLS)
+def test_a_url_that_no_appliance_can_serve_is_noted_unless_it_is_deleted(url: str) -> None:
+    [notice] = notices(Record(url=url, action=Action.UPDATE))
+    assert (notice.code, notice.detail) == (
+        "url-doubtful",
+        f"url={url!r}; expected a host name with a dot, not an IP address, and no blank:"
+        " --urls strict rejects such URLs",
+    )
+    assert list(notices(Record(url=url, action=Action.DELETE))) == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://www.example.com", "HTTPS://365.Example.com:8080/a?b=http://intranet/"),
+        *(
+            "http://10.example.com/",
+            "https://tim@www.example.com/",
+            "http://b\u00fccher.example.com/\u00e9",
+        ),
+        *("googleconnector://wiki.localhost/doc?docid=a b", "smb://server/a b", "a document id"),
+    ],
+)
+def test_other_urls_and_those_of_other_schemes_are_not_noted(url: str) -> None:
+    assert list(notices(Record(url=url, action=Action.ADD))) == []
+
+
+@pytest.mark.parametrize(
+    ("acl", "codes"),
+    [
+        ('<acl><principal scope="user" access="permit"> </principal></acl>', [NOBODY]),
+        ('<acl><principal scope="user" access="deny">tim</principal></acl>', [NOBODY]),
+        ("<acl/>", [NOBODY]),
+        ('<acl inherit-from="http://www.example.com/"/>', []),
+        ('<acl><principal scope="group" access="permit">all</principal></acl>', []),
+        (
+            '<acl url="http://www.example.com/b">'
+            '<principal scope="user" access="permit">tim</principal></acl>',
+            ["acl-url"],
+        ),
+    ],
+)
+def test_an_acl_that_permits_no_user_or_is_of_another_url_is_noted(
+    acl: str, codes: list[str]
+) -> None:
+    record = normalize(read_record("", acl=acl))
+    assert [notice.code for notice in notices(record)] == codes
+    assert count([read_record("", acl=acl)]).acls.barred == codes.count(NOBODY)
 
 
 _RANKS = ("-1", "0", "1", "67", "68", "100", "101", "99999", "", " 70 ", "high")

@@ -7,7 +7,14 @@ from typing import IO, Any, Protocol
 
 import msgspec
 
-from schemas.choices import CONTENT_ENCODINGS, DIALECTS, EMPTY_METADATA, MAX_TOKEN_BYTES, NotFound
+from schemas.choices import (
+    CONTENT_ENCODINGS,
+    DIALECTS,
+    EMPTY_METADATA,
+    MAX_TOKEN_BYTES,
+    URL_CHECKS,
+    NotFound,
+)
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.delivery import Door
 from schemas.errors import ConfigError
@@ -107,7 +114,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     `named_fields` pairs a metadata name with the Thunderstone field of its values.
     `max_content_bytes` is the limit of a document that must be decoded. `content_encoding` is the
     encoding of contents where a target leaves the choice: `auto` keeps it, and text stays text;
-    `zlib`, in base64, is used where it is shorter.
+    `zlib`, in base64, is used where it is shorter. With `urls` strict, documents whose URL no
+    appliance can serve are rejected.
     """
 
     format: str
@@ -122,6 +130,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     named_fields: tuple[tuple[str, str], ...] = ()
     max_content_bytes: int = MAX_CONTENT_BYTES
     content_encoding: str = CONTENT_ENCODINGS[0]
+    urls: str = URL_CHECKS[0]
 
 
 class Reader(Protocol):

@@ -38,7 +38,7 @@ def check(text: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
         (
             "{type: files, path: docs, base_url: x}",
             "jobs/job.yaml:3:45: source.base_url: 'x'; expected a URL, percent-encoded, with a"
-            " fully qualified host, without a user and a fragment, without a query, and with a /"
+            " host, without a user and a fragment, without a query, and with a /"
             " at its end: https://docs.example.com/\n",
         ),
         (

@@ -139,8 +139,8 @@ transform: [{drop: {}}]
 push: {timeout: {connect: 10}}
 """
     target = (
-        "type, empty_metadata, default_mimetype, fields, known_urls, allow_wide_deletes, url,"
-        " profile, ca_file, proxy"
+        "type, empty_metadata, urls, default_mimetype, fields, known_urls, allow_wide_deletes,"
+        " url, profile, ca_file, proxy"
     )
     assert errors(tmp_path, text, FEEDFERRY_JOBS="x") == [
         "job.yaml:1:10: version: 2; expected 1",

@@ -15,7 +15,7 @@ from transforms.sources.tree.tree import Tree
 
 _SAFE = {"path": "/", "id": ""}
 _FIELD = re.compile(r"\{(path|id)\}")
-_HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[\w-]+(?:\.[\w-]+)+\.?)(?::[0-9]{1,5})?"
+_HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[\w-]+(?:\.[\w-]+)*\.?)(?::[0-9]{1,5})?"
 _CHARS = r"[A-Za-z0-9._~:/@!$&'()*+,;=\[\]-]|%[0-9A-Fa-f]{2}"
 _BASE = re.compile(rf"[a-z][a-z0-9+.-]*://{_HOST}/(?:{_CHARS})*(?<=/)", re.ASCII | re.IGNORECASE)
 _TEMPLATE = re.compile(
@@ -27,7 +27,7 @@ _DISPLAY = re.compile(
 )
 _EXAMPLE_BASE = "https://docs.example.com/"
 _EXAMPLE_TEMPLATE = "https://docs.example.com/{path}"
-_QUALIFIED = "percent-encoded, with a fully qualified host, without a user and a fragment"
+_FORM = "percent-encoded, with a host, without a user and a fragment"
 
 
 def check_urls(tree: Tree) -> Tree:
@@ -39,9 +39,9 @@ def check_urls(tree: Tree) -> Tree:
             f"--base-url: not given; expected the URL of the folder, such as {_EXAMPLE_BASE},"
             f" or --url-template, such as {_EXAMPLE_TEMPLATE}"
         )
-    base = f"a URL, {_QUALIFIED}, without a query, and with a / at its end: {_EXAMPLE_BASE}"
+    base = f"a URL, {_FORM}, without a query, and with a / at its end: {_EXAMPLE_BASE}"
     _check("--base-url", tree.base_url, _BASE, base)
-    template = f"a URL, {_QUALIFIED}, with {{path}} or {{id}} after the host: {_EXAMPLE_TEMPLATE}"
+    template = f"a URL, {_FORM}, with {{path}} or {{id}} after the host: {_EXAMPLE_TEMPLATE}"
     _check("--url-template", tree.url_template, _TEMPLATE, template)
     display = f"a URL, percent-encoded, with {{path}} or {{id}} if any: {_EXAMPLE_TEMPLATE}"
     _check("--display-url", tree.display_url, _DISPLAY, display)
