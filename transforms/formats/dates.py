@@ -34,12 +34,18 @@ _ZONE = (
     r"|(?:GMT|UTC?)?(?P<sign>[+-])(?P<hours>\d\d)(?::?(?P<minutes>\d\d))?))?"
     r"(?:\s*\([A-Za-z ]*\))?"  # a comment: `+0100 (CET)`
 )
+_WEEKDAY = r"(?:[A-Za-z]{3,9}\.?(?:,\s*|\s+))?"
+_MONTH = r"(?P<month>[A-Za-z]{3,9})\.?"
+_DAY = r"(?P<day>\d{1,2})"
 _FORMS = (
     re.compile(
-        r"(?:[A-Za-z]{3,9}\.?,?\s*)?(?P<day>\d{1,2})[\s-]+(?P<month>[A-Za-z]{3,9})\.?[\s-]+"
-        rf"(?P<year>\d{{4}}|\d\d)\s+{_TIME}{_ZONE}",
+        rf"{_WEEKDAY}{_DAY}[\s-]+{_MONTH}[\s-]+(?P<year>\d{{4}}|\d\d)(?:\s+{_TIME}{_ZONE})?",
         re.ASCII,
     ),
+    re.compile(
+        rf"{_WEEKDAY}{_MONTH}\s+{_DAY},?\s+(?P<year>\d{{4}})(?:,?\s+{_TIME}{_ZONE})?", re.ASCII
+    ),
+    re.compile(rf"{_WEEKDAY}{_MONTH}\s+{_DAY}\s+{_TIME}{_ZONE}\s+(?P<year>\d{{4}})", re.ASCII),
     re.compile(
         rf"(?P<year>\d{{4}})-(?P<month>\d\d)-(?P<day>\d\d)(?:(?:[Tt]|\s+){_TIME}{_ZONE})?", re.ASCII
     ),
@@ -52,9 +58,11 @@ _EPOCH_SECONDS = re.compile(r"[+-]?\d{9,12}", re.ASCII)
 def parse_date(text: str, *, zone: str = "UTC") -> datetime | None:
     """Return the moment of a date, aware and in UTC, or None if it is not understood.
 
-    Understands RFC 822 and 1123 with the liberties that feeds take, ISO 8601 with `T` or a space,
-    `YYYYMMDD HH:MM:SS`, `YYYY-MM-DD` and epoch seconds of nine digits and more. A date that
-    states no zone is in the IANA time zone `zone`; of an hour that occurs twice it is the first.
+    Understands RFC 822 and 1123 with the liberties that feeds take, `Nov 6, 2007`, the form of
+    Java's Date and C's ctime, ISO 8601 with `T` or a space, `YYYYMMDD HH:MM:SS`, and epoch seconds
+    of nine digits and more; all but ctime and the compact form also without a time of day. A date
+    that states no zone is in the IANA time zone `zone`; of an hour that occurs twice it is the
+    first.
     """
     if len(text) == 29 and text[:5] in _WEEKDAY_SET and text[25:] == " GMT":
         moment = _parse_rfc1123(text)

@@ -49,10 +49,10 @@ UNAUTHORIZED = "Error - Unauthorized Request"
 
 DATA_PATH = "/recvdata.xml"
 BACKLOG_PATH = "/getbacklogcount"
-DTD_PATH = "/getdtd"
+DTD_PATHS = ("/getdtd", "/gsafeed.dtd")
 MAX_PAGE = 1000
 _POST_PATHS = {"/xmlfeed": Door.FEED, "/xmlgroups": Door.GROUPS}
-_GET_PATHS = (BACKLOG_PATH, DTD_PATH, "/documents", "/set-aside", "/")
+_GET_PATHS = (BACKLOG_PATH, *DTD_PATHS, "/documents", "/set-aside", "/")
 _GROUPSOURCE_FIELDS = ("groupsource", CLEANUP, REPLACE)
 _FIELDS = {
     Door.FEED: ("datasource", "feedtype"),
@@ -172,7 +172,7 @@ class Endpoints:
     def _get(self, request: Request) -> Reply:
         path = request.path
         is_trusted = self._trust.allows(request.client)
-        if path in {BACKLOG_PATH, DTD_PATH}:
+        if path in {BACKLOG_PATH, *DTD_PATHS}:
             if not is_trusted:
                 return _text(UNAUTHORIZED)
             if path == BACKLOG_PATH:

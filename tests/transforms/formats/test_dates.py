@@ -51,6 +51,10 @@ DATE_LIKE = st.text(alphabet="0123456789 :-+.,TZGMTueNovESDFb\t\u0661\u00a0", ma
         "2007-11-06 12:45:26",
         "2007-11-06 07:45:26 EST",
         "20071106 12:45:26",
+        "Nov 6, 2007 12:45:26",
+        "November 06, 2007, 12:45:26 GMT",
+        "Tue Nov  6 12:45:26 2007",
+        "Tue Nov 06 13:45:26 CET 2007",
         "1194353126",
         " +1194353126 ",
     ],
@@ -64,6 +68,10 @@ def test_a_date_is_understood_in_any_of_its_forms(text: str) -> None:
     [
         ("6 Nov 2007 12:45 GMT", datetime(2007, 11, 6, 12, 45, tzinfo=UTC)),
         ("2007-11-06T12:45Z", datetime(2007, 11, 6, 12, 45, tzinfo=UTC)),
+        *(
+            (text, datetime(2007, 11, 6, tzinfo=UTC))
+            for text in ("Nov 6, 2007", "Tuesday, Nov. 06 2007", "6 Nov 2007", "06-Nov-07")
+        ),
         ("2007-11-06", datetime(2007, 11, 6, tzinfo=UTC)),
         ("01 Jan 49 00:00:00 GMT", datetime(2049, 1, 1, tzinfo=UTC)),
         ("01 Jan 50 00:00:00 GMT", datetime(1950, 1, 1, tzinfo=UTC)),
@@ -92,6 +100,8 @@ def test_what_a_date_does_not_state_is_zero(text: str, expected: datetime) -> No
         "Tue, 06 Nov 2007 12:45:26 +9900",
         "Tue, 06 Nov 2007 12:45:26 +0060",
         "Tue, 06 Nov 0000 12:45:26 GMT",
+        "Nov 6, 2007 12:45:26 PM",
+        "11/06/2007",
         "2007-13-06T12:45:26Z",
         "2007-02-30",
         "20071106",

@@ -205,6 +205,16 @@ def _refuse_for_content_feed(record: Record, target: Target) -> None:
 
 
 def _refuse_update(record: Record, target: Target) -> None:
+    held = (record.content, record.body, record.acl)
+    if not record.metadata and all(part is None for part in held):
+        expected = (
+            "expected content, metadata or an ACL, as a feed replaces each of them as a whole"
+        )
+        reason = f"an update of single fields; {expected}"
+        if not _states_fields(record):
+            cure = "--feedtype metadata-and-url makes a feed of URLs that the appliance crawls"
+            reason = f"a URL alone; {expected}; {cure}"
+        raise RecordError("partial-update", reason)
     if target.feedtype == FULL:
         raise RecordError(
             "update-in-full-feed",
@@ -217,20 +227,19 @@ def _refuse_update(record: Record, target: Target) -> None:
             "a partial update; expected a whole document, as an appliance of release 5.0 replaces"
             " all of a document; --dialect 7.x holds it",
         )
-    held = (record.content, record.body, record.acl)
-    if not record.metadata and all(part is None for part in held):
-        raise RecordError(
-            "partial-update",
-            "an update of single fields; expected content, metadata or an ACL, as a feed replaces"
-            " each of them as a whole",
-        )
+
+
+def _states_fields(record: Record) -> bool:
+    """Whether a record states more than a URL with a MIME type, a time and hints."""
+    texts = (record.title, record.description, record.keywords, record.categories, record.body)
+    return any((*texts, record.content, record.metadata, record.fields, record.extras))
 
 
 def _refuse_for_url_feed(record: Record, target: Target) -> None:
     if record.action is not _UPDATE:
         return
     metadata = () if target.datasource == "web" else record.metadata
-    if not metadata and record.acl is None:
+    if _states_fields(record) and not metadata and record.acl is None:
         raise RecordError(
             "partial-update",
             "an update of single fields; expected metadata of a metadata-and-url feed, or an ACL",

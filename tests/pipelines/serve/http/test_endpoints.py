@@ -71,6 +71,7 @@ def test_an_untrusted_client_gets_the_words_of_the_appliance(
         (post("/recvdata.xml", DATA, (LATER, "10.1.0.9"), client="10.1.0.1"), b"<Status>OK<"),
         (post("/xmlfeed", FEED, (LATER, "8.8.8.8"), client="10.1.0.1"), b"Success"),
         (get("/getdtd", client="10.1.0.1"), b"<!ELEMENT gsafeed (header, group+)>"),
+        (get("/gsafeed.dtd", client="10.1.0.1"), b"<!ELEMENT gsafeed (header, group+)>"),
     ],
 )
 def test_a_trusted_client_is_served(
@@ -87,8 +88,8 @@ def test_a_trusted_client_is_served(
             {},
             (
                 404,
-                "'/nowhere'; expected /xmlfeed, /xmlgroups, /getbacklogcount, /getdtd, /documents, "
-                "/set-aside, / or .../recvdata.xml",
+                "'/nowhere'; expected /xmlfeed, /xmlgroups, /getbacklogcount, /getdtd,"
+                " /gsafeed.dtd, /documents, /set-aside, / or .../recvdata.xml",
             ),
         ),
         (get("/", client="8.8.8.8"), {}, (403, "8.8.8.8; expected a trusted address")),

@@ -331,6 +331,9 @@ def test_a_default_mimetype_is_for_what_no_extension_tells(url: str) -> None:
 
 
 SINGLE_FIELDS = "an update of single fields; expected "
+URL_ALONE = "a URL alone; expected "
+AS_A_WHOLE = "content, metadata or an ACL, as a feed replaces each of them as a whole"
+CRAWLS = "; --feedtype metadata-and-url makes a feed of URLs that the appliance crawls"
 NO_CONTENT = (
     "without content; expected content, as the appliance does not crawl for a content feed;"
     " --feedtype metadata-and-url makes a feed that it crawls"
@@ -354,10 +357,18 @@ NO_CONTENT = (
                 INCREMENTAL,
                 update(**stated),
                 "partial-update",
-                SINGLE_FIELDS + "content, metadata or an ACL, as a feed replaces each of them as a"
-                " whole",
+                SINGLE_FIELDS + AS_A_WHOLE,
             )
-            for stated in ({"title": "Plan"}, {"fields": (Field("a", ("b",)),)}, {})
+            for stated in ({"title": "Plan"}, {"fields": (Field("a", ("b",)),)})
+        ),
+        *(
+            (
+                target,
+                update(mimetype="text/html"),
+                "partial-update",
+                URL_ALONE + AS_A_WHOLE + CRAWLS,
+            )
+            for target in (INCREMENTAL, FULL)
         ),
         *(
             (
@@ -398,6 +409,13 @@ def test_a_record_that_no_feed_can_hold_is_rejected(
     ((reject,), losses) = adapt(record, target)
     assert isinstance(reject, Reject)
     assert (reject.code, reject.reason, losses) == (code, reason, ())
+
+
+@pytest.mark.parametrize("target", [AND_URL, WEB])
+def test_a_url_alone_is_crawled_for_a_feed_of_urls(target: Target) -> None:
+    ((record,), losses) = adapt(update(mimetype="text/html"), target)
+    assert isinstance(record, Record)
+    assert (record.action, record.arrival, losses) == (Action.ADD, Arrival.CRAWLED, ())
 
 
 @pytest.mark.parametrize(
