@@ -17,6 +17,8 @@ from pipelines.cli.value_parsers import (
     FROM,
     MAPPINGS,
     MIMETYPE,
+    OUTPUT_FILE,
+    OUTPUT_FOLDER,
     PATH,
     PATHS,
     PERCENT,
@@ -218,7 +220,7 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
 
     state: Annotated[
         str | None,
-        Flag("Read only what changed since the last run with this file.", _STATE, metavar="FILE"),
+        Flag("Read only what changed since the last run with this file.", _STATE, OUTPUT_FILE),
     ] = None
     refresh: Annotated[bool, Flag("Read everything, and update the state.", _STATE)] = False
     min_records: Annotated[
@@ -255,8 +257,8 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
         Flag(
             "Folder of the run: chunks, rejects, report.",
             _WRITE,
+            OUTPUT_FOLDER,
             names=("-o", "--output"),
-            metavar="DIR",
             key=None,
             affects_output=False,
         ),

@@ -25,7 +25,7 @@ from pipelines.cli.progress import (
     Snapshot,
     TimelineWriter,
 )
-from pipelines.cli.value_parsers import PATH, choice_of
+from pipelines.cli.value_parsers import OUTPUT_FILE, choice_of
 from pipelines.cli.verb import Section
 from schemas.run_record import Phase
 from schemas.timeline import TIMELINE
@@ -77,7 +77,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
         Flag(
             "Append the log to this file.",
             Section.DISPLAY,
-            PATH,
+            OUTPUT_FILE,
             key="log.file",
             affects_output=False,
         ),

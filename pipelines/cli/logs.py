@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from pipelines.cli.value_parsers import parse_output
 from schemas.errors import ConfigError
 
 _OWN_LOGGERS = ("pipelines", "schemas", "transforms")
@@ -101,7 +102,7 @@ def start_logging(words: Mapping[str, object]) -> None:
     path, name, verbosity = (words.get(key) for key in ("log_file", "log_format", "verbosity"))
     settings = LogSettings(
         verbosity=verbosity if isinstance(verbosity, int) else 0,
-        files=() if path is None else (str(Path(str(path)).absolute()),),
+        files=() if path is None else (os.path.abspath(parse_output(str(path), "--log-file: ")),),
         format=next((one for one in LogFormat if one.value == name), None),
     )
     configure_logging(settings)

@@ -10,6 +10,7 @@ from pipelines.cli.flags import Flag, decode, flags_of
 from pipelines.cli.value_parsers import (
     DEADLINE,
     DURATION,
+    OUTPUT_FOLDER,
     PATH,
     TIMEOUT,
     WINDOW,
@@ -160,7 +161,10 @@ class PushOptions(DisplayOptions, frozen=True, kw_only=True):
     output: Annotated[
         str | None,
         Flag(
-            "Folder for the receipts of feed files.", _PUSH, names=("-o", "--output"), metavar="DIR"
+            "Folder for the receipts of feed files.",
+            _PUSH,
+            OUTPUT_FOLDER,
+            names=("-o", "--output"),
         ),
     ] = None
     datasource: Annotated[

@@ -115,10 +115,12 @@ def export_(run: str, output: str, **filters: Any) -> int:
       feedferry rejects export out -o corrections
       feedferry rejects export nightly.yaml --code bad-action -o corrections
     """
+    from pipelines.cli.value_parsers import parse_output
     from pipelines.rejects.export import export
     from pipelines.rejects.run_rejects import RejectFilter
     from schemas.units import counted
 
+    parse_output(output, "--output: ")
     found = _find(run)
     base = found.absolute().parents[2]  # the folder of the job file
     made = export(found, RejectFilter(**filters), Path(output), base=base)
@@ -137,6 +139,7 @@ def _replay_flags(_name: str) -> list[click.Parameter]:
     from pipelines.cli.convert_options import ConvertOptions
     from pipelines.cli.flags import Flag, click_options
     from pipelines.cli.push_options import PUSH_TO, ApplianceOptions
+    from pipelines.cli.value_parsers import OUTPUT_FOLDER
     from pipelines.cli.verb import Section
     from pipelines.job.run_options import RunOptions
 
@@ -145,8 +148,8 @@ def _replay_flags(_name: str) -> list[click.Parameter]:
     output = Flag(
         "Folder of the replay of a run that has no job.",
         Section.WRITE,
+        OUTPUT_FOLDER,
         names=("-o", "--output"),
-        metavar="DIR",
         default="RUN-replay-1 and so on",
     )
     return [
@@ -215,11 +218,11 @@ def accept(run: str, output: str | None, **filters: Any) -> int:
       feedferry rejects accept out -o known-rejects.txt
       feedferry rejects accept nightly.yaml --code content-too-large
     """
+    from pipelines.cli.value_parsers import parse_output
     from pipelines.rejects.run_rejects import RejectFilter, accept_rejects
 
-    path, count = accept_rejects(
-        _find(run), RejectFilter(**filters), Path(output) if output else None
-    )
+    known = None if output is None else Path(parse_output(output, "--output: "))
+    path, count = accept_rejects(_find(run), RejectFilter(**filters), known)
     shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     click.echo(f"{shown}: {count:,} added")
     return 0

@@ -67,10 +67,7 @@ def run(job_file: str, **words: object) -> int:
             from pipelines.job.run_options import RunOptions
 
             options = decode(RunOptions, words)
-            if words.get("runs") is not None:
-                words["runs"] = str(Path(str(words["runs"])).absolute())
-            words["deadline"] = None  # it is not that of a push
-            job = load_job(Path(job_file), words, os.environ)
+            job = load_job(Path(job_file), {**words, "deadline": None}, os.environ)
             if words["dry_run"]:
                 from pipelines.plan.run import run as show_plan
 

@@ -5,6 +5,7 @@ The codecs are imported where they are used, so that the help of a verb does not
 
 import codecs
 import enum
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -227,6 +228,16 @@ def parse_mappings(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple(fields.items())
 
 
+def parse_output(text: str, flag: str = "") -> str:
+    """Return the name of a folder or file to write; raise ConfigError for stdout and a URL."""
+    if text in ("", "-") or "://" in text:
+        raise ConfigError(
+            f"{flag}{text!r}; expected a folder or file of this machine: stdout cannot hold what is"
+            " written, and object storage is only read; copy the finished files there"
+        )
+    return text
+
+
 def parse_from(text: str) -> str:
     """Return the name of a source or a format, the present one for a former one."""
     from transforms.formats import find_format
@@ -304,6 +315,9 @@ TO = ValueType("FORMAT", parse_to, names=_target_names)
 TEXT = ValueType("TEXT", str)
 REPEATED_TEXT = ValueType("TEXT", tuple)
 PATH = ValueType("FILE", str, is_path=True)
+NO_OUTPUT = os.devnull  # of verbs that write no files
+OUTPUT_FOLDER = ValueType("DIR", parse_output)
+OUTPUT_FILE = ValueType("FILE", parse_output, is_path=True)
 ACL = ValueType("posix|posix-inherited|public|CSV", str, is_path=True)
 PATHS = ValueType("INPUT", tuple, is_path=True)
 SIZE = ValueType("SIZE", parse_size, size_text, _SIZE_SCHEMA)

@@ -18,6 +18,7 @@ import msgspec
 from pipelines.cli.convert_checks import docids, refuse_flags
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.locks import state_lock
+from pipelines.cli.value_parsers import NO_OUTPUT
 from schemas.account import Account, Chunk, check_balance
 from schemas.errors import (
     ConfigError,
@@ -33,9 +34,6 @@ from transforms.convert import Settings
 from transforms.formats import Mode, ReadOptions, WriteOptions, by_name
 from transforms.sources import SOURCES, SourceConfig, SourceOptions, SourceRun, source_of
 from transforms.storage.state import check_state
-
-STDOUT = "-"
-"""The output of verbs that write no files."""
 
 MAX_MEMBERS = 3_000_000
 MAX_BYTES = 1_000_000_000
@@ -221,7 +219,7 @@ def _check_limit(unit: str, count: int, limit: int) -> None:
 
 def source_options(options: ConvertOptions) -> SourceOptions:
     """Return the options of a conversion that concern its sources."""
-    written = [] if options.output == STDOUT else [("-o", f"{options.output}/")]
+    written = [] if options.output == NO_OUTPUT else [("-o", f"{options.output}/")]
     if options.state is not None:
         lock = str(state_lock(Path(options.state)))
         written += [("--state", options.state), ("--state", lock)]

@@ -9,6 +9,7 @@ import msgspec
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.display import ReportFormat
 from pipelines.cli.flags import decode
+from pipelines.cli.value_parsers import NO_OUTPUT
 from pipelines.doctor.table import aligned
 from schemas.errors import ConfigError
 from transforms.adapt import Target
@@ -30,7 +31,7 @@ def run(words: Mapping[str, object]) -> int:
     """Print the losses of a conversion as a table or as JSON."""
     if words.get("to_format") is None:
         raise ConfigError("--to: not given; see feedferry loss --help")
-    options = decode(ConvertOptions, {"inputs": ("-",), "output": "-", **words})
+    options = decode(ConvertOptions, {"inputs": ("-",), "output": NO_OUTPUT, **words})
     target = Target(
         format=options.to_format,
         feedtype=options.feedtype,

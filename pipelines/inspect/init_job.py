@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.value_parsers import parse_to
+from pipelines.cli.value_parsers import NO_OUTPUT, parse_output, parse_to
 from pipelines.convert.inputs import list_spans
 from pipelines.inspect.init_mapping import draft_for
 from pipelines.job.job_keys import FEEDS, job_keys
@@ -93,6 +93,7 @@ def write_job(
             check_no_secret(value)
         except ValueError as exc:
             raise ConfigError(f"{flag}: {exc}") from None
+    output = None if output == "-" else output and parse_output(output, "--output: ")
     if output and Path(output).exists():
         raise ConfigError(f"-o {output}: exists; expected the name of a new file")
     if _DATABASE_URL.fullmatch(str(source)):
@@ -138,7 +139,7 @@ def _look_at(name: str) -> InputSketch:
         described = PROGRAMS if is_programs else ROWS
         return InputSketch(type=described.name, path=name, note=f"{described.title}.".capitalize())
     with tempfile.TemporaryDirectory() as folder:
-        options = ConvertOptions(inputs=(name,), output="-", to_format=JSONL.name)
+        options = ConvertOptions(inputs=(name,), output=NO_OUTPUT, to_format=JSONL.name)
         spans = list_spans(options, stdin_copy=Path(folder, "stdin"))
         source = source_of(spans[0])
         if source in (TREE, SPOOLS):

@@ -15,6 +15,7 @@ from pipelines.cli import convert_checks
 from pipelines.cli.convert_options import ConvertOptions, HeadOptions
 from pipelines.cli.display import ReportFormat, count_table, print_defects
 from pipelines.cli.flags import decode
+from pipelines.cli.value_parsers import NO_OUTPUT
 from pipelines.convert.inputs import list_spans
 from pipelines.convert.settings import read_options
 from schemas.errors import ConfigError
@@ -63,7 +64,7 @@ def run(words: Mapping[str, object]) -> int:
 
 def parse(words: Mapping[str, object]) -> tuple[ConvertOptions, int | None]:
     """Return the options, and the number of records to show in place of counts."""
-    options = convert_checks.parse({**words, "output": "-", "to_format": JSONL.name})
+    options = convert_checks.parse({**words, "output": NO_OUTPUT, "to_format": JSONL.name})
     source = find_source(options.from_format)
     if source is not None and not source.is_inspected:
         raise ConfigError(

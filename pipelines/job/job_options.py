@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from pipelines.cli.flags import Flag
-from pipelines.cli.value_parsers import DURATION, PATH, ValueType, count_of
+from pipelines.cli.value_parsers import DURATION, OUTPUT_FILE, ValueType, count_of
 from pipelines.cli.verb import Section
 from schemas.errors import ConfigError
 from transforms.sinks.push.generations import PUSHED
@@ -68,7 +68,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
         Flag(
             "Folder for the runs of all jobs, below the folder of the job file.",
             _RUN,
-            PATH,
+            OUTPUT_FILE,
             key="runs",
         ),
     ] = "runs"
@@ -87,7 +87,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
         Flag(
             "Prometheus text file to write after each run.",
             _RUN,
-            PATH,
+            OUTPUT_FILE,
             key="metrics_file",
             default="none",
         ),

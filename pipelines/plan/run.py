@@ -15,9 +15,9 @@ from pipelines.cli.convert_options import PlanOptions
 from pipelines.cli.display import ReportFormat, format_clock, print_defects, show_status
 from pipelines.cli.flags import decode
 from pipelines.cli.summary import print_summary
+from pipelines.cli.value_parsers import NO_OUTPUT
 from pipelines.convert.report import as_json as report_as_json
 from pipelines.convert.report import summary_of
-from pipelines.convert.settings import STDOUT
 from pipelines.job.job import Job
 from pipelines.job.job_file import errors_in_keys, is_job_file, load_job
 from pipelines.plan.plan import Plan, make_plan
@@ -31,7 +31,7 @@ def run(words: Mapping[str, object]) -> int:
     """Print the plan of a run and return its exit code; raise the error that would stop it."""
     sample = decode(PlanOptions, words).sample
     job = _load_job(words)
-    options = parse({**words, "output": STDOUT}, verb="plan") if job is None else job.convert
+    options = parse({**words, "output": NO_OUTPUT}, verb="plan") if job is None else job.convert
     in_keys = nullcontext() if job is None else errors_in_keys(job)
     with in_keys, show_status("planning", options):
         plan = make_plan(options, sample)

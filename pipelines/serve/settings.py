@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pipelines.cli.display import LogOptions
 from pipelines.cli.flags import Flag
-from pipelines.cli.value_parsers import FIELDS, PORT, SIZE, TIMEOUT, count_of
+from pipelines.cli.value_parsers import FIELDS, OUTPUT_FOLDER, PORT, SIZE, TIMEOUT, count_of
 from pipelines.cli.verb import Section
 from pipelines.serve.worker_process import DEFAULT_LIMIT_SECONDS
 from schemas.content import MAX_CONTENT_BYTES
@@ -32,7 +32,7 @@ class ServeSettings(LogOptions, frozen=True, kw_only=True):
     `max_content_bytes` is refused when its feed is read, as it would take too much memory.
     """
 
-    spool: Annotated[str, Flag("Folder for received feeds.", _RECEIVER, metavar="DIR")]
+    spool: Annotated[str, Flag("Folder for received feeds.", _RECEIVER, OUTPUT_FOLDER)]
     host: Annotated[str, Flag("Address to listen on.", _RECEIVER, metavar="ADDRESS")] = "127.0.0.1"
     port: Annotated[int, Flag("Port to listen on; 0 is any free one.", _RECEIVER, PORT)] = (
         FEEDERGATE_PORT

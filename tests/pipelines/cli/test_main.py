@@ -333,6 +333,38 @@ def test_an_unknown_runner_is_refused_before_anything_is_written(
     )
 
 
+CONVERT = ["convert", "a.xml", "--to", "avro"]
+
+
+@pytest.mark.parametrize("output", ["-", "", "s3://bucket/feeds"])
+@pytest.mark.parametrize(
+    "args",
+    [
+        [*CONVERT, "-o"],
+        [*CONVERT, "-o", "out", "--state"],
+        [*CONVERT, "-o", "out", "--log-file"],
+        ["push", "a.xml", "--to", "http://127.0.0.1:9", "-o"],
+        ["serve", "--spool"],
+        ["rejects", "export", ".", "-o"],
+        ["rejects", "accept", ".", "-o"],
+        ["run", "job.yaml", "--runs"],
+        ["run", "job.yaml", "--metrics-file"],
+    ],
+)
+def test_what_is_written_is_written_to_this_machine_and_not_to_stdout(
+    args: list[str], output: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "a.xml").write_bytes(b"<gsafeed/>")
+    source = "source: {type: gsa-feed, path: [a.xml]}"
+    (here / "job.yaml").write_text(f"version: 1\njob: a\n{source}\ntarget: {{type: avro}}\n")
+    (here / "report.json").write_text("{}")
+    files = sorted(here.iterdir())
+
+    assert main([*args, output]) == 2
+    assert f"{output!r}; expected a folder or file of this machine" in capsys.readouterr().err
+    assert sorted(here.iterdir()) == files
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "absent"),

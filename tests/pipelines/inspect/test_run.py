@@ -10,6 +10,7 @@ import pytest
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.display import ReportFormat
 from pipelines.cli.main import main
+from pipelines.cli.value_parsers import NO_OUTPUT
 from pipelines.inspect import run
 from pipelines.inspect.run import as_text, parse
 from schemas.acl import Access, Acl, Principal, Scope
@@ -75,7 +76,7 @@ def test_the_flags_are_those_of_convert() -> None:
     }
     options = ConvertOptions(
         inputs=("a.txt", "-"),
-        output="-",
+        output=NO_OUTPUT,
         to_format="jsonl",
         from_format="lister-stream",
         report_format=ReportFormat.JSON,
