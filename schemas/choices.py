@@ -15,8 +15,7 @@ CONTENT_ENCODINGS = ("auto", "base64", "zlib")
 EMPTY_METADATA = ("drop", "placeholder")
 """What to do with metadata without a value; the first is the default."""
 
-STRICT_URLS = "strict"
-URL_CHECKS = ("any", STRICT_URLS)
+URL_CHECKS = ("any", "strict")
 """What to do with URLs that no appliance can serve; the first is the default."""
 
 MAX_TOKEN_BYTES = 16 << 20

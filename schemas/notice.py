@@ -2,6 +2,8 @@
 
 import msgspec
 
+from schemas.printable import printable
+
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """A repaired or unusual part of a stream, which costs no record.
@@ -19,7 +21,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def message(self) -> str:
         """The notice as one line: *where: finding; result*."""
-        return f"{self.source} (byte {self.offset}): {self.detail}"
+        return printable(f"{self.source} (byte {self.offset}): {self.detail}")
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):

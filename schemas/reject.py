@@ -20,6 +20,7 @@ from schemas.errors import (
     UnreadableError,
 )
 from schemas.membership import RecordOrMembership
+from schemas.printable import printable
 from schemas.span import Span, UnreadableFile
 
 DEFECT = "defect"
@@ -77,7 +78,7 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
 
 def message_of(source: str, line: int, offset: int, reason: str) -> str:
     """Return a reject as one line; not all formats have lines."""
-    return f"{source}{f':{line}' if line else ''} (byte {offset}): {reason}"
+    return printable(f"{source}{f':{line}' if line else ''} (byte {offset}): {reason}")
 
 
 class Filtered(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ from schemas.account import (
     add_reject_sample,
 )
 from schemas.avro import carried_bytes
-from schemas.choices import STRICT_URLS
+from schemas.choices import URL_CHECKS
 from schemas.errors import (
     ConfigError,
     FatalError,
@@ -269,8 +269,7 @@ class SpanConversion:
                     self._set_aside(outcome, result)
 
     def _note_values(self, record: Record, outcomes: Iterable[Outcome]) -> None:
-        doubt = doubtful_url(record) if self._settings.target.urls == STRICT_URLS else None
-        if doubt is not None:
+        if self._settings.target.urls != URL_CHECKS[0] and (doubt := doubtful_url(record)):
             raise RecordError("url-doubtful", doubt)
         for notice in value_notices(record, outcomes):
             add_notice(self._account.notices, notice)

@@ -20,11 +20,16 @@ PAGERANKS = range(68, 101)
 FEEDRANKS = range(1, 101)
 
 _ABSOLUTE = re.compile(r"(?!https?:///)[A-Za-z][A-Za-z0-9+.-]*://\S", re.IGNORECASE)
-_UNSERVED = re.compile(
+is_unserved = re.compile(
     r"(?!https?://[a-z]+\.[a-z][!-~]*\Z)"  # most URLs, in less time
     r"[Hh][Tt][Tt][Pp][Ss]?://(?:[0-9.]+(?:[:/?#]|\Z)"
     r"|(?![^./?#\[ \t\r\n]+\.[^/?#: \t\r\n][!-\U0010ffff]*\Z))"
-)
+).match
+"""Match an HTTP URL whose host is an IP address or has no dot, or which contains a blank.
+
+Connectors serve the URLs of other schemes, such as googleconnector.
+"""
+
 _DELETIONS = (Action.DELETE, Action.DELETE_PATTERN)
 _BOOLEAN = "true or false"
 _DATE = "a date"
@@ -81,13 +86,6 @@ def is_absolute(url: str) -> bool:
     (True, False, False)
     """
     return _ABSOLUTE.match(url) is not None
-
-
-is_unserved = _UNSERVED.match
-"""Match an HTTP URL whose host is an IP address or has no dot, or which contains a blank.
-
-Connectors serve the URLs of other schemes, such as googleconnector.
-"""
 
 
 def doubtful_url(record: Record) -> str | None:
@@ -149,11 +147,5 @@ def _doubtful_values(record: Record) -> Iterator[DoubtfulValue]:
 
 
 def _notice(record: Record, code: str, detail: str) -> Notice:
-    origin = record.provenance
-    return Notice(
-        code=code,
-        detail=detail,
-        source=origin.source,
-        span=origin.span,
-        offset=origin.offset,
-    )
+    at = record.provenance
+    return Notice(code=code, detail=detail, source=at.source, span=at.span, offset=at.offset)

@@ -320,11 +320,7 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
     ] = EMPTY_METADATA[0]
     urls: Annotated[
         str,
-        Flag(
-            "Accept any URL, or reject those with a blank, an IP address or a host without a dot.",
-            _WRITE,
-            choice(*URL_CHECKS),
-        ),
+        Flag("Accept or reject URLs that no appliance can serve.", _WRITE, choice(*URL_CHECKS)),
     ] = URL_CHECKS[0]
     default_mimetype: Annotated[
         str | None, Flag("MIME type of documents that state none.", _WRITE, MIMETYPE)

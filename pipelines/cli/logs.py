@@ -20,6 +20,7 @@ import msgspec
 
 from pipelines.cli.value_parsers import parse_output
 from schemas.errors import ConfigError
+from schemas.printable import printable
 
 _OWN_LOGGERS = ("pipelines", "schemas", "transforms")
 _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
@@ -137,7 +138,8 @@ def log_to(
 def tell(message: str, *, level: int = logging.INFO, is_quiet: bool = False) -> None:
     """Print a message on stderr, unless it is to be quiet, and log it to files only."""
     if not is_quiet:
-        sys.stderr.write(message + "\n")  # click would write below a display of progress
+        # click would write below a display of progress
+        sys.stderr.write(printable(f"{message}\n", kept="\n"))
         sys.stderr.flush()
     _log.log(level, "%s", message.removeprefix("feedferry: "), extra=_SHOWN)
 
@@ -156,7 +158,7 @@ class LineFormatter(logging.Formatter):
             "level": record.levelname,
             "job": self._settings.job,
             "run": self._settings.run,
-            "message": record.getMessage().encode("utf-8", "backslashreplace").decode(),
+            "message": record.getMessage(),
         }
         if record.exc_info:
             values["traceback"] = self.formatException(record.exc_info)
@@ -202,9 +204,13 @@ def _open(path: str) -> LogFile:
 def _threshold(
     own: int, others: int, service: str | None = None
 ) -> Callable[[logging.LogRecord], bool]:
-    """Return a filter of records by their level; progress of the package `service` passes it."""
+    """Return a filter of records by their level, which makes their messages printable.
+
+    Progress of the package `service` passes it.
+    """
 
     def is_logged(record: logging.LogRecord) -> bool:
+        record.msg, record.args = printable(record.getMessage(), kept="\n"), ()
         if service is not None and record.name.startswith(service):
             return record.levelno >= logging.INFO
         is_own = record.name.partition(".")[0] in _OWN_LOGGERS

@@ -294,7 +294,9 @@ def _log_traceback(exc: BaseException) -> None:
 
 
 def _end(message: str, exit_code: int) -> int:
-    click.echo(f"feedferry: {message}", err=True)
+    from schemas.printable import printable
+
+    click.echo("feedferry: " + printable(message, kept="\n"), err=True)
     if _log.hasHandlers():  # otherwise it would be printed again
         _log.error("exit code %s: %s", exit_code, message, extra={"is_shown": True})
     return exit_code

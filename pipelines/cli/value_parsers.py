@@ -231,10 +231,8 @@ def parse_mappings(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
 def parse_output(text: str, flag: str = "") -> str:
     """Return the name of a folder or file to write; raise ConfigError for stdout and a URL."""
     if text in ("", "-") or "://" in text:
-        raise ConfigError(
-            f"{flag}{text!r}; expected a folder or file of this machine: stdout cannot hold what is"
-            " written, and object storage is only read; copy the finished files there"
-        )
+        expected = "a folder or file of this machine; copy what is finished from there"
+        raise ConfigError(f"{flag}{text!r}; expected {expected}")
     return text
 
 

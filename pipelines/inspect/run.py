@@ -21,6 +21,7 @@ from pipelines.convert.settings import read_options
 from schemas.errors import ConfigError
 from schemas.feed import FULL
 from schemas.membership import Membership, MembershipAction
+from schemas.printable import printable
 from schemas.record import Action, Record
 from schemas.reject import Reject, defect_type, record_error, reject_record
 from schemas.span import Span
@@ -163,7 +164,7 @@ def _feed_name(feed: FeedCount) -> str:
     """Return `datasource/feedtype`, with - for a missing part."""
     if feed.datasource == OTHERS or feed.datasource is feed.feedtype:
         return feed.datasource or "-"
-    return f"{_printable(feed.datasource or '-')}/{_printable(feed.feedtype or '-')}"
+    return f"{printable(feed.datasource or '-')}/{printable(feed.feedtype or '-')}"
 
 
 def _codes(label: str, codes: dict[str, CodeCount]) -> list[str]:
@@ -178,7 +179,7 @@ def _names(label: str, counts: dict[str, int]) -> list[str]:
     """Return one line with the most frequent names, or none without counts."""
     if not counts:
         return []
-    names = [f"{_printable(name)} {number:,}" for name, number in [*counts.items()][:MAX_NAMES]]
+    names = [f"{printable(name)} {number:,}" for name, number in [*counts.items()][:MAX_NAMES]]
     others = len(counts) - len(names)
     if others:
         more = "more than " if OTHERS in counts else ""
@@ -229,8 +230,7 @@ def _groups(groups: Groups) -> list[str]:
 
 
 def _describe_group(group: GroupCount) -> str:
-    name = f"'{group.name}'" if group.name.isprintable() else repr(group.name)
-    return f"{name} in {_printable(group.namespace)}: {group.named:,}"
+    return f"'{printable(group.name)}' in {printable(group.namespace)}: {group.named:,}"
 
 
 def _duplicates(counts: InputCounts) -> list[str]:
@@ -247,8 +247,3 @@ def _duplicates(counts: InputCounts) -> list[str]:
 
 def _line(label: str, text: str) -> str:
     return f"{label:<{_LABEL_CHARS}}{text}"
-
-
-def _printable(text: str) -> str:
-    """Return the text, as a Python literal if a terminal would act on it."""
-    return text if text.isprintable() else repr(text)

@@ -1,6 +1,6 @@
 """The settings that only jobs have, each declared with its key and its flag of `run`."""
 
-from pathlib import PurePath
+import re
 from typing import Annotated
 
 import msgspec
@@ -9,19 +9,20 @@ from pipelines.cli.flags import Flag
 from pipelines.cli.value_parsers import DURATION, OUTPUT_FILE, ValueType, count_of
 from pipelines.cli.verb import Section
 from schemas.errors import ConfigError
-from transforms.sinks.push.generations import PUSHED
+from transforms.sinks.push.generations import GENERATIONS, PUSHED
 
+_NAME = re.compile(r"\w[\w.-]{0,99}")
 _RUN = Section.RUN
 
 
 def parse_job_name(text: str) -> str:
     """Return the name of a job, which is also the name of a folder."""
-    if not text or text.startswith((".", "-")) or PurePath(text).name != text or len(text) > 100:
+    if not _NAME.fullmatch(text):
         raise ConfigError(
-            f"{text!r}; expected the name of a folder: at most 100 characters, without / and"
+            f"{text!r}; expected the name of a folder: at most 100 letters, digits, -, _ and .,"
             " without . or - at its beginning"
         )
-    if text == PUSHED:
+    if text in (PUSHED, GENERATIONS):
         raise ConfigError(f"{text!r}; expected another name: the folder of runs has one of its own")
     return text
 

@@ -41,7 +41,7 @@ from transforms.sinks.push.push_plan import (
 )
 from transforms.sinks.push.settings import PushSettings, SeveralFull
 from transforms.sinks.push.wire.protocol import REQUEST_FORMS, RequestForm
-from transforms.sources import open_span
+from transforms.sources import check_input_name, open_span
 from transforms.storage.atomic import whole_file, write_json
 
 STAGING = ".staging"
@@ -106,6 +106,7 @@ def scan_files(options: PushOptions, settings: PushSettings, staging: Path) -> l
 def _paths(names: Sequence[str]) -> Iterator[Path]:
     """Yield files in the given order; those of a folder in the order of their names."""
     for name in names:
+        check_input_name(name)
         path = Path(name)
         files = (
             sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]

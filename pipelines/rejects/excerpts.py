@@ -14,11 +14,11 @@ import msgspec
 from lxml import etree
 
 from pipelines.rejects.run_rejects import RunReject
-from pipelines.rejects.tables import printable
 from schemas.avro import convert, read_fields
 from schemas.codes import find_code
 from schemas.errors import RecordError
 from schemas.membership import Membership, RecordOrMembership
+from schemas.printable import printable
 from schemas.record import Record
 from schemas.reject import Reject
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from pipelines.rejects.run_rejects import RunReject
+from schemas.printable import printable
 
 _COLUMNS = ("rejects", "new", "accepted", "replayed")
 _INDENT = "  "
@@ -34,13 +35,3 @@ def reject_table(rejects: Iterable[RunReject]) -> Iterator[str]:
         yield f"{_INDENT}{sample.number}: {printable(sample.reject.message)}"
     if len(counts) > 1:
         yield f"{'total':<{width}}" + "".join(f"{total[name]:>10,}" for name in _COLUMNS)
-
-
-def printable(text: str) -> str:
-    """Return text that a terminal shows as it is: control characters are escaped."""
-    if text.isprintable():
-        return text
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape", "replace").decode()
-        for letter in text
-    )

@@ -1,6 +1,4 @@
-"""Texts of pages: what comes from the input is shortened, with visible control characters."""
-
-import unicodedata
+"""Texts of pages: what comes from the input is shortened."""
 
 MAX_ROWS = 200
 """Most rows of a table."""
@@ -12,19 +10,6 @@ MAX_CHARS = 400
 """Most characters of a text that comes from the input."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-_KEPT = {"\n", "\t"}
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-
-
-def visible_text(text: str) -> str:
-    r"""Return a text whose control, format and unassigned characters are visible.
-
-    >>> visible_text("a\x00b\u202ec")
-    'a␀b\\u202ec'
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(map(_visible_character, text))
 
 
 def span_text(seconds: float) -> str:
@@ -53,12 +38,3 @@ def bytes_text(count: float) -> str:
 
 def short_text(text: str) -> str:
     return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]} …"
-
-
-def _visible_character(char: str) -> str:
-    if char in _KEPT or unicodedata.category(char) not in _HIDDEN:
-        return char
-    code = ord(char)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "␡" if code == 0x7F else f"\\u{code:04x}"

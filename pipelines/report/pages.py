@@ -20,9 +20,9 @@ from pipelines.report.page_text import (
     bytes_text,
     short_text,
     span_text,
-    visible_text,
 )
 from schemas.codes import find_code
+from schemas.printable import printable
 from transforms.storage.atomic import write_by_several
 
 
@@ -65,7 +65,7 @@ def _environment() -> Environment:
 
 def _finalize(value: object) -> object:
     """Make every text visible; text that a template marks as safe is left as it is."""
-    return visible_text(value) if type(value) is str else value
+    return printable(value, kept="\n\t") if type(value) is str else value
 
 
 def _prose(text: str) -> Markup:

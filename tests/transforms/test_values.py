@@ -24,7 +24,7 @@ CONTENT_FEED = Target(format="gsa-feed", datasource="wiki", feedtype="incrementa
 OLD_FEED = Target(format="gsa-feed", datasource="wiki", feedtype="incremental", dialect="5.0")
 WEB_FEED = Target(format="gsa-feed", datasource="web", feedtype="metadata-and-url")
 THUNDERSTONE = Target(format="thunderstone")
-ARCHIVE = Target(format="native")
+ARCHIVE = Target(format="jsonl")
 APPLIANCES = (CONTENT_FEED, OLD_FEED, WEB_FEED, THUNDERSTONE)
 
 

@@ -7,14 +7,7 @@ from typing import IO, Any, Protocol
 
 import msgspec
 
-from schemas.choices import (
-    CONTENT_ENCODINGS,
-    DIALECTS,
-    EMPTY_METADATA,
-    MAX_TOKEN_BYTES,
-    URL_CHECKS,
-    NotFound,
-)
+from schemas.choices import CONTENT_ENCODINGS, DIALECTS, EMPTY_METADATA, MAX_TOKEN_BYTES, NotFound
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.delivery import Door
 from schemas.errors import ConfigError
@@ -130,7 +123,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     named_fields: tuple[tuple[str, str], ...] = ()
     max_content_bytes: int = MAX_CONTENT_BYTES
     content_encoding: str = CONTENT_ENCODINGS[0]
-    urls: str = URL_CHECKS[0]
+    urls: str = "any"
 
 
 class Reader(Protocol):

@@ -12,7 +12,7 @@ import msgspec
 from schemas.account import Account
 from schemas.check import Check
 from schemas.choices import Oversize, SpoolHistory
-from schemas.errors import FileNameError
+from schemas.errors import ConfigError, FileNameError
 from schemas.sent_document import OnChange
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
@@ -235,8 +235,13 @@ class Source(Generic[Config]):
 
 
 def check_input_name(name: str) -> None:
-    """Raise FileNameError for a name that is not UTF-8: reports and rejects could not show it."""
+    """Raise ConfigError for a pipe or a device, which is read only once, and for another encoding.
+
+    The error is FileNameError for a name that is not UTF-8: reports and rejects could not show it.
+    """
     try:
         name.encode()
     except UnicodeEncodeError as exc:
         raise FileNameError(f"INPUT: {name!r}; expected a name in UTF-8") from exc
+    if (path := Path(name)).exists() and not (path.is_file() or path.is_dir()):
+        raise ConfigError(f"INPUT: {name!r}: a pipe or a device; expected a file, or - for stdin")

@@ -55,10 +55,20 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 _Content = TypeVar("_Content")
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NOT_UNICODE = "a lone surrogate; expected Unicode text"
+
+
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # it has no types
     """Reads the scalars of the core schema of YAML 1.2."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+
+    def compose_scalar_node(self, anchor: object) -> yaml.ScalarNode:
+        node = super().compose_scalar_node(anchor)
+        if _SURROGATE.search(node.value):
+            raise yaml.MarkedYAMLError(problem=_NOT_UNICODE, problem_mark=node.start_mark)
+        return node
 
 
 for _name, (_pattern, _first) in _RESOLVERS.items():
@@ -220,6 +230,8 @@ def _decode(
 
 def _explain(text: str, exc: yaml.MarkedYAMLError) -> str:
     """Return the likely cause of a syntax error, without the words of the library."""
+    if exc.problem == _NOT_UNICODE:
+        return _NOT_UNICODE
     mark = exc.problem_mark or exc.context_mark
     line = text.splitlines()[mark.line] if mark.line < len(text.splitlines()) else ""
     if line[mark.column : mark.column + 1] == "\t" or line[: mark.column].strip(" ") == "\t":

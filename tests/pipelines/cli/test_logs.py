@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from pipelines.cli.logs import (
-    LineFormatter,
     LogFormat,
     LogSettings,
     configure_logging,
@@ -21,6 +20,7 @@ from pipelines.cli.logs import (
     tell,
 )
 from pipelines.cli.main import main
+from schemas.printable import printable
 from support.archives import documents, gsa_feed, put
 from support.runs import ROOT, keep_levels
 
@@ -82,9 +82,19 @@ def test_a_line_in_json_has_all_fields_and_the_traceback_of_an_error(tmp_path: P
     assert second["traceback"].endswith("KeyError: 'x'")
 
 
-def test_a_name_that_is_not_utf8_can_be_logged() -> None:
-    record = logging.makeLogRecord({"msg": "\udcff.xml", "levelname": "INFO"})
-    assert LineFormatter(LogSettings()).format(record).endswith(" INFO - - \\udcff.xml")
+def test_a_terminal_does_not_act_on_the_name_of_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging(LogSettings(verbosity=2, files=(str(tmp_path / "log"),)))
+    name = "\x1b[2J\u202e\rä.xml"
+    shown = r"\x1b[2J\u202e\rä.xml"
+    _own.info("%s: opened", name)
+    tell(f"feedferry: {name}")
+
+    lines = [f"INFO - - {shown}: opened", f"INFO - - {shown}"]
+    assert without_times(tmp_path / "log") == lines
+    assert printable("\udcff") == r"\udcff"
+    assert capsys.readouterr().err.splitlines()[-1] == f"feedferry: {shown}"
 
 
 def test_what_is_printed_is_logged_in_files_only(

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -131,12 +132,15 @@ def test_a_format_is_recognised_unless_it_is_named(
         ("a.xml", "INPUT: 'a.xml' is not there; expected a file, folder, glob, uri or -"),
         ("empty", "INPUT: 'empty' holds no file; expected at least one"),
         ("*.xml", "INPUT: '*.xml' holds no file; expected at least one"),
+        ("pipe", "INPUT: 'pipe': a pipe or a device; expected a file, or - for stdin"),
+        ("/dev/zero", "INPUT: '/dev/zero': a pipe or a device; expected a file, or - for stdin"),
         ("nosuch://host/*.xml", "unknown scheme 'nosuch'; expected one of s3, "),
     ],
 )
 def test_an_argument_that_names_no_input_is_refused(name: str, message: str) -> None:
     put(Path("a.pdf"), b"%PDF-1.4")
     Path("empty").mkdir()
+    os.mkfifo("pipe")
     assert refusal(name).startswith(message)
 
 

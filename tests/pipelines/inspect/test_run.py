@@ -158,7 +158,7 @@ UNDEFINED = tuple(
                 " others"
             ],
         ),
-        ({"charsets": {"\x1b[2J": 1}}, [r"charset    '\x1b[2J' 1"]),
+        ({"charsets": {"\x1b[2J": 1}}, [r"charset    \x1b[2J 1"]),
         (
             {
                 "acls": AclCounts(

@@ -144,8 +144,8 @@ push: {timeout: {connect: 10}}
     )
     assert errors(tmp_path, text, FEEDFERRY_JOBS="x") == [
         "job.yaml:1:10: version: 2; expected 1",
-        "job.yaml:2:6: job: '../x'; expected the name of a folder: at most 100 characters, without"
-        " / and without . or - at its beginning",
+        "job.yaml:2:6: job: '../x'; expected the name of a folder: at most 100 letters, digits, -,"
+        " _ and ., without . or - at its beginning",
         "job.yaml:3:16: source.type: 'gsa-fed'; expected one of files, database, spool, adaptor,"
         " gsa-feed, thunderstone, lister-stream, retriever-stream, authorizer-stream, gsa-groups,"
         " groups-csv, avro, jsonl, feeds; did you mean 'gsa-feed'?",
@@ -216,9 +216,27 @@ def test_a_flag_that_was_given_stays_a_flag(tmp_path: Path) -> None:
     )
 
 
-def test_a_job_has_not_the_name_of_the_folder_of_ledgers(tmp_path: Path) -> None:
-    (error,) = errors(tmp_path, TREE.replace("job: pdfs", "job: pushed"))
-    assert error.startswith("job.yaml:2:6: job: 'pushed'; expected another name")
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *((name, "another name") for name in ("pushed", "generations.jsonl")),
+        *(
+            (name, "the name of")
+            for name in ("a b", "..", "-a", "a/b", "a\\x1b[2J", "a:b", "x" * 101)
+        ),
+    ],
+)
+def test_a_job_has_the_name_of_a_folder_of_its_own(
+    tmp_path: Path, name: str, expected: str
+) -> None:
+    (error,) = errors(tmp_path, TREE.replace("job: pdfs", f'job: "{name}"'))
+    assert error.startswith("job.yaml:2:6: job: ")
+    assert f"; expected {expected}" in error
+
+
+@pytest.mark.parametrize("name", ["a", "nächtlich-2.x_y"])
+def test_the_name_of_a_job_has_letters_digits_and_a_few_marks(tmp_path: Path, name: str) -> None:
+    assert load(tmp_path, TREE.replace("job: pdfs", f"job: {name}")).home.name == name
 
 
 def test_a_secret_is_looked_up_and_not_shown(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pipelines.report.page_text import span_text, visible_text
+from pipelines.report.page_text import span_text
 from pipelines.report.run_report import write_report
 from schemas.account import Account, RejectSample
+from schemas.printable import printable
 from schemas.run_record import RUN_RECORD, Phase, RunRecord
 from schemas.timeline import TIMELINE
 from support.run_folders import APPLIANCE, BEGIN, account, run_record, write_rejects, write_run
@@ -274,10 +275,10 @@ def test_a_duration_is_rounded(seconds: float, expected: str) -> None:
     ("text", "expected"),
     [
         ("Zürich/日本\n", "Zürich/日本\n"),
-        ("a\x00\x1b[31m\x7f", "a␀␛[31m␡"),
+        ("a\x00\x1b[31m\x7f", r"a\x00\x1b[31m\x7f"),
         ("a\u202egpj.exe", r"a\u202egpj.exe"),
-        ("\u200b\ufeff\u2066\u2028\x85", r"\u200b\ufeff\u2066\u2028\u0085"),
+        ("\u200b\ufeff\u2066\u2028\x85", r"\u200b\ufeff\u2066\u2028\x85"),
     ],
 )
 def test_characters_that_hide_are_made_visible(text: str, expected: str) -> None:
-    assert visible_text(text) == expected
+    assert printable(text, kept="\n\t") == expected

@@ -119,6 +119,8 @@ def test_a_key_that_is_only_a_field_is_unknown() -> None:
         ("host: [", "s.yaml:1:8: the YAML ends or breaks off here; expected KEY: VALUE, with the"),
         ("host:\n\ta: b", "s.yaml:2:1: a tab; expected spaces"),
         ("host: %a", "s.yaml:1:7: a value that begins with %; expected it in quotes"),
+        (r'host: "a\ud800"', "s.yaml:1:7: a lone surrogate; expected Unicode text"),
+        ("host: a\n" + r'"\udc80": b', "s.yaml:2:1: a lone surrogate; expected Unicode text"),
         ("host: \x01", "s.yaml:1: a control character; expected YAML"),
         ("[" * 2000, "s.yaml: too many levels of brackets; expected at most 50"),
     ],
