@@ -11,7 +11,7 @@ from schemas.notice import Loss
 from schemas.record import Record
 from schemas.reject import Filtered, Reject, reject_record
 from transforms.formats import all_formats, by_name
-from transforms.formats.adapt_rules import counted, encode_contents, filtered, hold_fields
+from transforms.formats.adapt_rules import counted, encode_contents, filtered, hold
 from transforms.formats.base import Adapted, Adapter, Target
 
 __all__ = [
@@ -32,19 +32,16 @@ LEFT_OUT = {
 }
 """Codes of what is filtered because the target takes only documents, or only groups."""
 
-_hold_content = hold_fields("content", "mimetype", "charset")
-
 
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to a target; it raises no FeedferryError.
 
-    A format that states neither an adapter nor `keeps_everything` is treated as one that holds only
-    contents. Raise ConfigError if there is no such format, or if it is only read.
+    Raise ConfigError if there is no such format, or if it is only read.
     """
     format_ = by_name(target.format)
     if format_.encoder is None:
         raise ConfigError(f"--to {format_.name}: only read; expected a format that is written")
-    adapt = _keep if format_.keeps_everything else (format_.adapter or _hold_content)(target)
+    adapt = _keep if format_.keeps_everything else (format_.adapter or hold(format_.holds))(target)
     return encode_contents(adapt, target) if format_.has_content_encodings else adapt
 
 
@@ -65,14 +62,14 @@ def adapt_membership(
 
     Groups of a source with documents and groups (`is_mixed`) are filtered, others rejected.
     """
-    if by_name(target.format).holds_memberships:
+    if by_name(target.format).holds.memberships:
         return membership
     if is_mixed:
         action = membership.action.value
         return Filtered(code="groups-left-out", url=membership.url, action=action)
     members = counted(len(membership.members), "member")
     with_groups = [
-        format_.name for format_ in all_formats() if format_.holds_memberships and format_.encoder
+        format_.name for format_ in all_formats() if format_.holds.memberships and format_.encoder
     ]
     reason = (
         f"a group with {members}; expected a document, as {target.format} has no groups;"

@@ -177,7 +177,7 @@ class SpanConversion:
         self._settings = settings
         self._attempt = attempt
         self._format = by_name(settings.target.format)
-        self._has_feeds = self._format.has_feedtypes and self._format.holds_documents
+        self._has_feeds = self._format.has_feedtypes and bool(self._format.holds.actions)
         source, folder = source_of(span), attempt.folder
         self._known_rejects = load_known_rejects(settings.accepted_rejects)
         self._new_rejects = 0

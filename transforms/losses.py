@@ -112,7 +112,7 @@ class _Source:
         if self._format is None:
             return [item]
         if self._format.encoder is None:
-            is_held = isinstance(item, Membership) is self._format.holds_memberships
+            is_held = isinstance(item, Membership) is self._format.holds.memberships
             return [item] if is_held else []
         options = WriteOptions(feed=self._feed, memberships=isinstance(item, Membership))
         outcomes, _ = self._adapt(item)

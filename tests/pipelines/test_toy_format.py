@@ -128,6 +128,19 @@ def test_an_acl_that_the_format_does_not_hold_stops_the_run(
     assert "acl: 1 principal; --accept-loss acl goes on without it" in capsys.readouterr().err
 
 
+def test_a_text_that_the_format_holds_as_content_is_kept(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.xml", tmp_path / "out"
+    source.write_bytes(
+        b"<ThunderstoneReplication><Item><Type>I</Type><Url>http://intranet.example.com/quay</Url>"
+        b"<Body>Ships call on Mondays.</Body></Item></ThunderstoneReplication>"
+    )
+
+    assert convert(str(source), "-o", str(out), *TO_TOY) == 0
+    assert chunks(out) == [
+        b"url: http://intranet.example.com/quay\ntext: Ships call on Mondays.\n\n"
+    ]
+
+
 def test_every_other_field_is_a_loss(tmp_path: Path) -> None:
     source, out = tmp_path / "in.xml", tmp_path / "out"
     source.write_bytes(FEED % ACL)

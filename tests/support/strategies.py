@@ -31,6 +31,8 @@ from schemas.record import (
     Record,
     Scoring,
 )
+from transforms.formats import Holds
+from transforms.formats.base import FIELDS
 
 _XML_AWKWARD = "&<>\"' \t\n\r\x7f\x85\xa0\u2028\ufeff\ufffd\U0001f600\U0010ffff]"
 _AWKWARD = _XML_AWKWARD + "\x00\x01\x0b\x0c\x1b\x1f\ufffe\uffff"
@@ -181,6 +183,18 @@ def fields(*, text: SearchStrategy[str] = TEXTS) -> SearchStrategy[Field]:
 def extras(*, text: SearchStrategy[str] = TEXTS) -> SearchStrategy[tuple[Extra, ...]]:
     """What no field holds, in no format's true form."""
     return _tuples(st.builds(Extra, st.sampled_from(_EXTRA_PLACES), text), max_size=2)
+
+
+def declarations() -> SearchStrategy[Holds]:
+    """What a format may hold: any fields and actions, encoded contents or not."""
+    return st.builds(
+        Holds,
+        fields=st.frozensets(st.sampled_from(sorted(FIELDS))),
+        extras=st.sampled_from(((), ("record/", "Item/"), ("",))),
+        encodings=st.booleans(),
+        actions=st.frozensets(st.sampled_from(Action)).map(frozenset({Action.ADD}).union),
+        acls_alone=st.booleans(),
+    )
 
 
 def provenances() -> SearchStrategy[Provenance]:

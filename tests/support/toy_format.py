@@ -22,8 +22,7 @@ from schemas.errors import RecordError
 from schemas.record import Action, Content, Provenance, Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
-from transforms.formats import Format, ReadOptions, ReadResult, WriteOptions
-from transforms.formats.adapt_rules import hold_fields
+from transforms.formats import Format, Holds, ReadOptions, ReadResult, WriteOptions
 
 
 def read(
@@ -97,7 +96,7 @@ TOY = Format(
     read=read,
     split=split,
     encoder=encoder,
-    adapter=hold_fields("title", "content", "mimetype"),
+    holds=Holds(fields={"title", "content", "mimetype"}, actions={Action.ADD, Action.DELETE}),
     door=Door.FEED,
     content_type="text/plain",
     has_feedtypes=True,

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from schemas.acl import Acl
 from schemas.errors import ConfigError
@@ -13,6 +13,7 @@ from schemas.reject import Filtered, Reject
 from support.strategies import records
 from transforms.adapt import Target, adapt, adapter
 from transforms.formats import FORMATS, by_name
+from transforms.formats.adapt_rules import is_alone
 
 TARGETS = [
     Target(format="avro"),
@@ -44,9 +45,21 @@ def test_outcomes_and_losses_of_any_record(record: Record, target: Target) -> No
     assert outcomes
     assert [adapt(outcome, target) for outcome in kept] == [((outcome,), ()) for outcome in kept]
     assert [loss for loss in losses if loss.url != record.url] == []
+    holds = by_name(target.format).holds
+    assert [name for outcome in kept for name in stated(outcome) if name not in holds.fields] == []
+    assert {outcome.action for outcome in kept} <= holds.actions
     assert [(r.source, r.span, r.line, r.offset, r.stage) for r in rejects] == [
         (place.source, place.span, place.line, place.offset, "adapt") for _ in rejects
     ]
+
+
+def stated(record: Record) -> set[str]:
+    """The fields and hints that a record states; an ACL alone is written without the others."""
+    if is_alone(record):
+        return {"acl"}
+    values = asdict(record) | asdict(record.crawl or Crawl())
+    names = {name for name, value in values.items() if value not in (None, ())}
+    return names - {"url", "action", "arrival", "provenance", "crawl", "extras"}
 
 
 @pytest.mark.slow

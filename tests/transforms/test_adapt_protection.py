@@ -18,13 +18,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from lxml import etree
+from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from schemas.feed import Feed
 from schemas.record import Action, Arrival, Authmethod, Content, Crawl, Extra, Meta, Record
+from support.strategies import declarations
+from support.toy_format import TOY
 from transforms.adapt import Target, adapter
-from transforms.formats import FORMATS, WriteOptions, by_name
+from transforms.formats import FORMATS, Holds, WriteOptions, by_name, registered
 from transforms.normalize import normalize
 
 _CONTROLS = "".join(map(chr, range(0x21)))
@@ -400,3 +403,14 @@ def test_every_format_that_is_written_is_checked() -> None:
 def test_a_protected_record_is_never_written_unprotected_without_a_loss(record: Record) -> None:
     for name in WAYS:
         check(record, name)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, suppress_health_check=[HealthCheck.too_slow])
+@given(records(), declarations())
+def test_a_declared_format_shows_no_more_without_a_loss(record: Record, holds: Holds) -> None:
+    with registered(replace(TOY, holds=holds)):
+        (outcome,), losses = adapter(Target(format="toy"))(normalize(record))
+    if isinstance(outcome, Record) and not any(loss.field == "acl" for loss in losses):
+        before = of_record(normalize(record))
+        assert of_record(outcome).shows_no_more_than(before), (holds, outcome)

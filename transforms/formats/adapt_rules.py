@@ -1,28 +1,31 @@
 """Rules that adapt a record to a target, as far as more than one target has them.
 
-A rule changes a `Draft` and reports each value that the target cannot hold as a loss. `hold_fields`
-is the adapter of a format that holds some fields and loses the others; `encode_contents` encodes
-contents as the user chose.
+A rule changes a `Draft` and reports each value that the target cannot hold as a loss. `hold` is the
+adapter of a format that declares what it holds; `encode_contents` encodes contents as the user
+chose.
 """
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from enum import Enum
+from functools import partial
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from schemas.content import compress, to_base64
+from schemas.content import compress, decode, to_base64
 from schemas.errors import RecordError
 from schemas.notice import Loss
 from schemas.record import Action, Authmethod, Content, Crawl, Encoding, Extra, Meta, Record
 from schemas.reject import Filtered, reject_record
-from transforms.formats.base import Adapted, Adapter, Outcome, Target
+from transforms.formats.base import FIELDS, HINTS, Adapted, Adapter, Holds, Outcome, Target
 from transforms.formats.gsa.acl import is_acl_name
 from transforms.values import doubtful_extra, doubtful_ranks, is_absolute
 
 PLAIN_TEXT = "text/plain"
-HINTS = Crawl.__struct_fields__
+_NOTHING = Record(url="", action=Action.ADD)
 _NO_HINTS = Crawl()
 _DEFAULT_HINTS = Crawl(
     lock=False,
@@ -38,14 +41,36 @@ _DEFAULT_HINTS = Crawl(
 _AUTHMETHOD_PLACE = "/@authmethod"
 _DEFAULT_FIELDS = {"overwrite_acls": True}
 # A look-up in the enum costs ten times as much.
-_DELETE = Action.DELETE
+_ADD, _DELETE = Action.ADD, Action.DELETE
 _UPDATE_INDEX, _DELETE_PATTERN = Action.UPDATE_INDEX, Action.DELETE_PATTERN
+_TYPES = ("mimetype", "charset")
+_TEXTS = ("title", "description", "keywords", "categories")
 _SINGLE_FIELDS = (
-    *("mimetype", "charset", "size", "title", "description", "keywords", "body"),
-    *("modified", "visited", "next_check", "overwrite_acls"),
+    *(*_TYPES, "size", "visited", "next_check", "overwrite_acls"),
+    *("title", "description", "keywords", "modified"),
 )
 _LISTS = ("categories", "metadata", "fields")
-_NOT_HELD = {Action.UPDATE: "partial-update", _DELETE_PATTERN: "delete-pattern"}
+_UNHELD = {
+    _DELETE: RecordError("deletion", "a deletion; expected a document: {format} has no deletions"),
+    Action.UPDATE: RecordError(
+        "partial-update",
+        "an update of some fields; expected a whole document, as {format} replaces all",
+    ),
+    _DELETE_PATTERN: RecordError(
+        "delete-pattern",
+        "a deletion by the pattern {url!r}; expected one of a URL, as {format} has no patterns",
+    ),
+}
+"""The error of an action that a format does not hold."""
+_NO_DOCUMENTS = "a document; expected a group with its members, as nothing else is in a groups feed"
+_WIDE_DELETE = (
+    "a deletion by the pattern {url!r}; expected a pattern that names part of a path, because this"
+    " one empties a host or more; --allow-wide-deletes allows it"
+)
+_CRAWLED = (
+    "a URL to be crawled; expected a document, as {format} has no such URLs; the crawler takes them"
+    " as a list"
+)
 
 
 class Draft(Struct):
@@ -113,21 +138,32 @@ def lose_hints(draft: Draft, names: tuple[str, ...]) -> None:
         draft.change(crawl=None if rest == _NO_HINTS else rest)
 
 
-def lose_protection(draft: Draft) -> None:
-    """Report the protection of a document other than its ACL, for a target without a place for it.
+def fit_protection(draft: Draft, held: AbstractSet[str]) -> None:
+    """State the protection of a document other than its ACL in the fields that a target holds.
 
-    It may be an authmethod, or metadata that an appliance may read as an ACL.
+    It may be an authmethod, `secure`, or metadata that an appliance may read as an ACL. Without a
+    place for it, it is a loss of `acl`, which a lost ACL reports as well.
     """
     record = draft.record
     crawl = record.crawl
-    if crawl is not None and record.acl is None:
-        if crawl.authmethod not in (None, Authmethod.NONE):
-            draft.lose("acl", f"none, but the authmethod {_format(crawl.authmethod)}")
-        elif crawl.secure:
-            draft.lose("acl", "none, but the document is secure")
-    for meta in record.metadata:
-        if is_acl_name(meta.name):
-            draft.lose("acl", f"metadata {meta.name!r}")
+    if crawl is not None:
+        method = crawl.authmethod or Authmethod.NONE
+        is_secure = crawl.secure or method is not Authmethod.NONE
+        if "authmethod" in held:
+            if crawl.secure is not None and "secure" not in held:
+                method = Authmethod.HTTPBASIC if is_secure and method is Authmethod.NONE else method
+                draft.change(crawl=replace(crawl, secure=None, authmethod=method))
+        elif "secure" in held:
+            if crawl.authmethod is not None:
+                draft.change(crawl=replace(crawl, secure=is_secure))
+        elif is_secure and (record.acl is None or "acl" in held):
+            names_method = method is not Authmethod.NONE
+            lost = f"the authmethod {method.value}" if names_method else "the document is secure"
+            draft.lose("acl", lost if record.acl else f"none, but {lost}")
+    if not held >= {"acl", "metadata"}:
+        for meta in record.metadata:
+            if is_acl_name(meta.name):
+                draft.lose("acl", f"metadata {meta.name!r}")
 
 
 def field_of(meta: Meta) -> str:
@@ -218,16 +254,17 @@ def left_out(draft: Draft) -> Adapted:
     return filtered(record, "acl-alone"), () if is_deletion(record) else tuple(draft.losses)
 
 
-def lose_content(draft: Draft) -> None:
+def lose_content(draft: Draft, *, keeps_body: bool = False) -> None:
     """Drop content and the text that was extracted from it."""
     record = draft.record
+    body = None if keeps_body else record.body
     if record.content is not None:
         size, encoding = len(record.content.data), record.content.encoding.value
         draft.lose("content", f"{counted(size, 'byte')}, {encoding}")
-    elif record.body is not None:
-        draft.lose("content", f"{counted(len(record.body), 'character')} of extracted text")
-    if record.content is not None or record.body is not None:
-        draft.change(content=None, body=None)
+    elif body is not None:
+        draft.lose("content", f"{counted(len(body), 'character')} of extracted text")
+    if record.content is not None or body is not None:
+        draft.change(content=None, body=record.body if keeps_body else None)
 
 
 def body_as_content(draft: Draft) -> None:
@@ -242,7 +279,7 @@ def body_as_content(draft: Draft) -> None:
     if record.mimetype not in (None, PLAIN_TEXT):
         draft.lose("mimetype", f"{record.mimetype!r}: only the text of it is there")
     content = Content(record.body.encode("utf-8", "surrogatepass"))
-    draft.change(body=None, content=content, mimetype=PLAIN_TEXT, charset=None)
+    draft.change(body=None, content=content, mimetype=PLAIN_TEXT, charset="UTF-8")
 
 
 def texts_as_metadata(draft: Draft) -> None:
@@ -279,44 +316,118 @@ def fields_as_metadata(draft: Draft) -> None:
     draft.change(fields=(), metadata=(*record.metadata, *metas))
 
 
-def hold_fields(*fields: str) -> Callable[[Target], Adapter]:
-    """Return the `Format.adapter` of a format that holds the URL, deletions and these fields.
+def lose_named(draft: Draft, field: str) -> None:
+    """Drop a list of texts, or of values with a name; the loss has the texts or the names."""
+    values = getattr(draft.record, field)
+    if values:
+        names = dict.fromkeys(getattr(value, "name", value) for value in values)
+        draft.lose(field, ", ".join(map(repr, names)))
+        draft.change(**{field: ()})
 
-    Every other field becomes a loss under its name. Partial updates and deletions by pattern are
-    rejected.
+
+def losing(holds: Holds) -> Callable[[Draft], None]:
+    """Return the rule that leaves of a record what a format holds; all else is a loss.
+
+    Three things move instead: a body to the content, texts and fields to the metadata, and the
+    protection of a document to the hint that the format has.
     """
-    lost = tuple(name for name in _SINGLE_FIELDS if name not in fields)
-    lost_lists = tuple(name for name in _LISTS if name not in fields)
+    held = holds.fields
+    moved = {*_TEXTS, "fields"} - held if "metadata" in held else frozenset[str]()
+    lost = tuple(name for name in _SINGLE_FIELDS if name not in held | moved)
+    hints = tuple(name for name in HINTS if name not in held)
+    rules: tuple[tuple[bool, Callable[[Draft], None]], ...] = (
+        (True, partial(fit_protection, held=held)),
+        ("acl" not in held, lose_acl),
+        ("content" not in held, partial(lose_content, keeps_body="body" in held)),
+        (bool(lost), partial(lose_fields, names=lost)),
+        (held >= {"content"} and "body" not in held, partial(_move_body, lost=lost)),
+        (bool(moved & {*_TEXTS}), partial(_move_texts, held=held)),
+        ("fields" in moved, fields_as_metadata),
+        *((name not in held | moved, partial(lose_named, field=name)) for name in _LISTS),
+        (bool(hints), partial(lose_hints, names=hints)),
+        ("history" not in held, lose_history),
+        (holds.extras != ("",), partial(lose_extras, held=holds.extras)),
+    )
+    needed = tuple(rule for is_needed, rule in rules if is_needed)
+    unheld = attrgetter("extras", *FIELDS.difference(held, HINTS, ("arrival", "provenance")))
+    unheld_hints = attrgetter("secure", "authmethod", *hints)
+    nothing, no_hints = unheld(_NOTHING), unheld_hints(_NO_HINTS)
 
-    def adapt(record: Record) -> Adapted:
-        if record.action is _UPDATE_INDEX:
-            return filtered(record, "update-index"), ()
-        if (code := _NOT_HELD.get(record.action)) is not None:
-            reason = f"{record.action.value}; expected a whole document or its deletion"
-            return rejected(record, RecordError(code, reason))
-        draft = Draft(record)
-        if "acl" not in fields:
-            if is_alone(record):
-                return left_out(draft)
-            lose_protection(draft)
-            lose_acl(draft)
-        if "content" not in fields:
-            lose_content(draft)
-        lose_fields(draft, lost)
-        for name in lost_lists:
-            values = getattr(draft.record, name)
-            if values:
-                draft.lose(name, str(len(values)))
-                draft.change(**{name: ()})
-        if "crawl" not in fields:
-            lose_hints(draft, HINTS)
-        if "history" not in fields:
-            lose_history(draft)
-        if "extras" not in fields:
-            lose_extras(draft, ())
-        return draft.finish()
+    def lose(draft: Draft) -> None:  # most records need no rule
+        record, crawl = draft.record, draft.record.crawl
+        if unheld(record) != nothing or (crawl is not None and unheld_hints(crawl) != no_hints):
+            for rule in needed:
+                rule(draft)
+        elif record.metadata:
+            fit_protection(draft, held)
 
-    return lambda _target: adapt
+    return lose
+
+
+def _move_body(draft: Draft, lost: tuple[str, ...]) -> None:
+    """Make a body the content; its type and charset are lost already if they are not held."""
+    if draft.record.body is not None:
+        body_as_content(draft)
+        draft.change(**{name: None for name in _TYPES if name in lost})
+
+
+def _move_texts(draft: Draft, held: AbstractSet[str]) -> None:
+    """Put the texts that a format does not hold before the metadata."""
+    texts = {name: getattr(draft.record, name) for name in _TEXTS if name in held}
+    draft.change(**{name: getattr(_NOTHING, name) for name in texts})
+    texts_as_metadata(draft)
+    draft.change(**texts)
+
+
+def hold(holds: Holds, fit: Callable[[Draft], None] | None = None) -> Callable[[Target], Adapter]:
+    """Return the `Format.adapter` of what a format holds, followed by a rule of its own."""
+    lose = losing(holds)
+    keeps_alone = holds.acls_alone and "acl" in holds.fields
+    needs_content = "content" in holds.fields and "arrival" not in holds.fields
+
+    def make(target: Target) -> Adapter:
+        def adapt(record: Record) -> Adapted:
+            draft = Draft(record)
+            try:
+                if not holds.actions:
+                    raise RecordError("no-membership", _NO_DOCUMENTS)
+                if record.action is _UPDATE_INDEX and record.action not in holds.actions:
+                    return filtered(record, "update-index"), ()
+                if is_alone(record) and not keeps_alone:
+                    return left_out(draft)
+                if record.action is not _ADD:
+                    _refuse_action(record, holds, target)
+                lose(draft)
+                if fit is not None:
+                    fit(draft)
+                if needs_content and record.is_to_be_crawled:
+                    raise RecordError("crawled", _CRAWLED.format(format=target.format))
+                if not holds.encodings:
+                    _decode_content(draft, target)
+            except RecordError as exc:
+                return rejected(record, exc)
+            return draft.finish()
+
+        return adapt
+
+    return make
+
+
+def _refuse_action(record: Record, holds: Holds, target: Target) -> None:
+    """Raise RecordError for an action that the format does not hold, and for a wide deletion."""
+    if record.action not in holds.actions:
+        error = _UNHELD[record.action]
+        reason = error.reason.format(url=record.url, format=target.format)
+        raise RecordError(error.code, reason)
+    if record.is_wide_deletion and not target.wide_deletes:
+        raise RecordError("wide-delete", _WIDE_DELETE.format(url=record.url))
+
+
+def _decode_content(draft: Draft, target: Target) -> None:
+    content = draft.record.content
+    if content is not None and content.encoding is not Encoding.NONE:
+        document = decode(content, max_bytes=target.max_content_bytes)
+        draft.change(content=Content(document))
 
 
 def encode_contents(adapt: Adapter, target: Target) -> Adapter:

@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from importlib import import_module
 from typing import IO, Any, Protocol
 
@@ -14,7 +15,7 @@ from schemas.errors import ConfigError
 from schemas.feed import Feed, FeedHeader, is_web
 from schemas.membership import RecordOrMembership
 from schemas.notice import Loss, Notice
-from schemas.record import Record
+from schemas.record import Action, Crawl, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from transforms.formats.xml.element_names import ElementNames
@@ -186,13 +187,58 @@ def _keep_whole(
     yield Span(source=source)
 
 
+HINTS = Crawl.__struct_fields__
+FIELDS = frozenset((*Record.__struct_fields__, *HINTS)) - {"url", "action", "crawl", "extras"}
+"""The names of fields that a format may hold: those of a record, and those of its hints."""
+
+
+class Holds(msgspec.Struct, frozen=True, kw_only=True):
+    """What a format holds of a record, next to its URL. What is not declared is lost.
+
+    The default is closed: URLs of documents. `adapt_rules.hold` applies the consequences: what is
+    a loss, what is rejected, and what moves to another field. A lost protection is a loss of `acl`.
+    """
+
+    fields: AbstractSet[str] = frozenset()
+    """Names of `FIELDS`; with `arrival`, a URL to be crawled remains one."""
+
+    extras: tuple[str, ...] = ()
+    """What the places of held extras begin with."""
+
+    encodings: bool = False
+    """Whether a content may be in base64 or zlib; otherwise, it is decoded."""
+
+    actions: AbstractSet[Action] = frozenset({Action.ADD})
+    """Empty for a format that holds no documents."""
+
+    acls_alone: bool = False
+    """Whether an ACL may be written without a document."""
+
+    memberships: bool = False
+
+    def __post_init__(self) -> None:
+        unknown = sorted(self.fields - FIELDS)
+        if unknown:
+            raise ValueError(f"{unknown[0]!r}; expected fields of {', '.join(sorted(FIELDS))}")
+        if self.actions and Action.ADD not in self.actions:
+            raise ValueError("actions without ADD; expected ADD, or no actions")
+
+
+EVERYTHING = Holds(
+    fields=FIELDS,
+    extras=("",),
+    encodings=True,
+    actions=frozenset(Action),
+    acls_alone=True,
+    memberships=True,
+)
+
+
 class Format(msgspec.Struct, frozen=True, kw_only=True):
     """A format of records: how it is recognised, read and written, and what it can hold.
 
     Each format has one object, in `FORMATS`. The rest of the program asks the object and never
-    compares names. The defaults are the safe ones: a format that is written without an `adapter`,
-    and does not state `keeps_everything`, loses every field but the URL and the content, so that a
-    run with ACLs stops.
+    compares names. The defaults are the safe ones.
     """
 
     name: str
@@ -212,8 +258,11 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     encoder: Callable[[WriteOptions], Encoder] | None = None
     """Without it, the format is only read."""
 
+    holds: Holds = Holds()
+    """What a record may have in the format."""
+
     adapter: Callable[[Target], Adapter] | None = None
-    """Returns the function that adapts records to the format."""
+    """Returns the function that adapts records to the format; without it, `holds` decides."""
 
     matches: Callable[[bytes], bool] = lambda _head: False
     """Whether the first bytes of a stream begin a stream of this format."""
@@ -227,12 +276,6 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
     is_common_text: bool = False
     """Whether documents that are no feeds often match: a folder of such files may be either."""
-
-    keeps_everything: bool = False
-    """Whether a record is written without losing a field; it is then not adapted."""
-
-    holds_documents: bool = True
-    holds_memberships: bool = False
 
     lists_urls: bool = False
     """Whether the format has URLs to be fetched, without contents."""
@@ -275,8 +318,13 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
         return self.element_names is not None
 
     @property
+    def keeps_everything(self) -> bool:
+        """Whether a record is written without losing a field; it is then not adapted."""
+        return self.holds == EVERYTHING
+
+    @property
     def holds_only_memberships(self) -> bool:
-        return self.holds_memberships and not self.holds_documents
+        return self.holds.memberships and not self.holds.actions
 
     @property
     def keeps_feedtypes(self) -> bool:

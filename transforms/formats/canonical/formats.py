@@ -1,6 +1,6 @@
 """Canonical records without loss: an Avro container, and JSON lines."""
 
-from transforms.formats.base import Format, deferred
+from transforms.formats.base import EVERYTHING, Format, deferred
 
 AVRO_MAGIC = b"Obj\x01"
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
@@ -21,8 +21,7 @@ AVRO = Format(
     read=deferred("canonical.avro:read"),
     split=deferred("canonical.avro:cut"),
     encoder=deferred("canonical.avro:AvroEncoder"),
-    keeps_everything=True,
-    holds_memberships=True,
+    holds=EVERYTHING,
     has_content_encodings=True,
     has_record_ends=True,
 )
@@ -36,8 +35,7 @@ JSONL = Format(
     read=deferred("canonical.jsonl:read"),
     split=deferred("canonical.jsonl:cut"),
     encoder=deferred("canonical.jsonl:JsonlEncoder"),
-    keeps_everything=True,
-    holds_memberships=True,
+    holds=EVERYTHING,
     has_content_encodings=True,
     has_record_ends=True,
 )

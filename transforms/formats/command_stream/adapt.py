@@ -10,36 +10,23 @@ arrives. Blanks around the name of a principal are no loss either: the deployed 
 
 import re
 from collections.abc import Callable
-from itertools import product
-from operator import attrgetter
 
 from msgspec.structs import replace
 
 from schemas.acl import Access, Principal
 from schemas.errors import RecordError
-from schemas.record import Action, Authmethod, Crawl, Extra, Meta, Record
+from schemas.record import Action, Extra, Meta, Record
 from transforms.formats.adapt_rules import (
-    HINTS,
     Draft,
-    body_as_content,
     counted,
     field_of,
-    fields_as_metadata,
-    filtered,
-    is_alone,
+    hold,
     is_deletion,
-    left_out,
-    lose_acl,
-    lose_content,
     lose_each_extra,
-    lose_fields,
-    lose_hints,
-    lose_history,
-    lose_protection,
     rejected,
-    texts_as_metadata,
 )
 from transforms.formats.base import Adapted, Adapter, Target
+from transforms.formats.command_stream.formats import ANSWER, DOCUMENT, LISTING
 from transforms.formats.command_stream.java_uri import is_uri
 from transforms.formats.command_stream.syntax import (
     GROUP,
@@ -51,151 +38,57 @@ from transforms.formats.command_stream.syntax import (
 )
 from transforms.formats.command_stream.writer import unknown_command
 
-_UNHELD_FIELDS = ("size", "visited", "next_check", "overwrite_acls")
-_TEXTS = ("title", "description", "keywords")
-_LISTED_FLAGS = ("lock", "crawl_immediately", "crawl_once")
-_LISTED_HINTS = frozenset(
-    Crawl(lock=lock, crawl_immediately=immediately, crawl_once=once)
-    for lock, immediately, once in product((None, True), repeat=3)
-)
-"""Hints that a listing has, except a display URL. Most records have these: a look-up is fast."""
-_UNLISTED_HINTS = tuple(name for name in HINTS if name not in (*_LISTED_FLAGS, "display_url"))
-_UNRETRIEVED_HINTS = ("crawl_immediately", "authmethod", "pagerank", "feedrank", "scoring")
-_document_fields = attrgetter(
-    *("content", "body", "mimetype", "charset", "acl", "history", "categories", "fields"),
-    *("metadata", *_UNHELD_FIELDS, *_TEXTS),
-)
-_NO_DOCUMENT = _document_fields(Record(url="", action=Action.ADD))
-_NO_PATTERNS = "command streams have no patterns"
 _CHARSET = re.compile(r""";\s*charset\s*=\s*"?([^\s;"]*)""", re.IGNORECASE)
+_OF_NO_DOCUMENT = (Action.UPDATE_INDEX, Action.DELETE_PATTERN)
 _PARAMETER = re.compile(r"[\w.:+-]+", re.ASCII)
 
 
-def _adapter(
-    refuse: Callable[[Record], None], fit: Callable[[Draft], None], *, has_acls: bool = True
-) -> Callable[[Target], Adapter]:
-    """Return the `Format.adapter` of a stream: a check that may reject a record, and its rules."""
-    update_index, delete_pattern = Action.UPDATE_INDEX, Action.DELETE_PATTERN
+def authorizer_adapter(target: Target) -> Adapter:
+    """Return the function that adapts answers and questions; all other documents are rejected."""
+    adapt = hold(ANSWER, _keep_answer)(target)
 
-    def adapt(record: Record) -> Adapted:
-        action = record.action
-        if action is update_index:
-            return filtered(record, "update-index"), ()
-        try:
-            if action is delete_pattern:
-                found = f"a deletion by the pattern {record.url!r}"
-                reason = f"{found}; expected a deletion of one URL, because {_NO_PATTERNS}"
-                raise RecordError("delete-pattern", reason)
-            draft = Draft(record)
-            if has_acls and is_alone(record):
-                return left_out(draft)
-            refuse(record)
-        except RecordError as exc:
-            return rejected(record, exc)
-        fit(draft)
-        return draft.finish()
-
-    return lambda _target: adapt
-
-
-def _refuse_update(record: Record) -> None:
-    if record.action is Action.UPDATE:
-        raise RecordError(
-            "partial-update",
-            "an update of some fields; expected a whole document, as a command stream replaces all",
+    def adapt_answer(record: Record) -> Adapted:
+        if record.action in _OF_NO_DOCUMENT or _is_answer(record):
+            return adapt(record)
+        reason = (
+            "a document; expected an answer of an authorizer or a question to it, with an extra at"
+            f" {STATUS} or {USERNAME}"
         )
+        return rejected(record, RecordError("no-authz-status", reason))
+
+    return adapt_answer
 
 
-def _refuse_without_content(record: Record) -> None:
-    _refuse_update(record)
-    if record.action is Action.ADD and record.content is None and record.body is None:
+def _is_answer(record: Record) -> bool:
+    """Whether a record is an answer or a question; an id alone is an answer without a status."""
+    bare = Record(url=record.url, action=Action.UPDATE, provenance=record.provenance)
+    is_answer = any(extra.place in (STATUS, USERNAME) for extra in record.extras)
+    return not is_deletion(record) and (is_answer or record == bare)
+
+
+def _fit_listing(draft: Draft) -> None:
+    _lose_bad_urls(draft)
+    _lose_other_extras(draft, keeps_params=False)
+
+
+def _fit_document(draft: Draft) -> None:
+    if draft.record.action is Action.ADD and draft.record.content is None:
         raise RecordError(
             "no-content",
             "a URL to be crawled, without content; expected content;"
             " --to lister-stream lists URLs to be crawled",
         )
-
-
-def _refuse_documents(record: Record) -> None:
-    """Refuse all but answers and questions; an id alone is an answer without a status."""
-    bare = Record(url=record.url, action=Action.UPDATE, provenance=record.provenance)
-    is_answer = any(extra.place in (STATUS, USERNAME) for extra in record.extras)
-    if is_deletion(record) or not (is_answer or record == bare):
-        raise RecordError(
-            "no-authz-status",
-            "a document; expected an answer of an authorizer or a question to it, with an extra at"
-            f" {STATUS} or {USERNAME}",
-        )
-
-
-def _fit_listing(draft: Draft) -> None:
-    record = draft.record
-    has_other_hints = record.crawl is not None and record.crawl not in _LISTED_HINTS
-    if record.metadata or has_other_hints:
-        lose_protection(draft)
-    if _document_fields(record) != _NO_DOCUMENT:
-        _lose_document(draft)
-    if has_other_hints:
-        lose_hints(draft, _UNLISTED_HINTS)
-        _lose_bad_urls(draft)
-    if record.extras:
-        _lose_other_extras(draft, keeps_params=False)
-
-
-def _fit_document(draft: Draft) -> None:
-    if draft.record.body is not None:
-        _body_as_utf8(draft)
-    lose_fields(draft, _UNHELD_FIELDS)
-    _authmethod_as_secure(draft)
-    lose_hints(draft, _UNRETRIEVED_HINTS)
-    lose_history(draft)
     _lose_bad_urls(draft)
     _lose_other_extras(draft, keeps_params=True)
-    texts_as_metadata(draft)
-    fields_as_metadata(draft)
     _fit_metadata(draft)
     _charset_in_mimetype(draft)
     _fit_acl(draft)
 
 
-def _fit_answer(draft: Draft) -> None:
-    lose_protection(draft)
-    _lose_document(draft)
-    lose_fields(draft, ("modified",))
-    lose_hints(draft, HINTS)
-    _keep_answer(draft)
-
-
-def _lose_document(draft: Draft) -> None:
-    """Drop the fields of a document that neither a listing nor an answer has."""
-    lose_acl(draft)
-    lose_content(draft)
-    lose_fields(draft, ("mimetype", "charset", *_UNHELD_FIELDS, *_TEXTS))
-    record = draft.record
-    _lose_named(draft, "categories", record.categories)
-    _lose_named(draft, "metadata", tuple(meta.name for meta in record.metadata))
-    _lose_named(draft, "fields", tuple(field.name for field in record.fields))
-    lose_history(draft)
-
-
-def _lose_named(draft: Draft, field: str, names: tuple[str, ...]) -> None:
-    if names:
-        draft.lose(field, ", ".join(map(repr, dict.fromkeys(names))))
-        draft.change(**{field: ()})
-
-
-def _authmethod_as_secure(draft: Draft) -> None:
-    """Express an authmethod as `secure`; if a record states both, the more secure one counts."""
-    crawl = draft.record.crawl
-    if crawl is not None and crawl.authmethod is not None:
-        is_secure = bool(crawl.secure) or crawl.authmethod is not Authmethod.NONE
-        draft.change(crawl=replace(crawl, secure=is_secure))
-
-
 def _lose_bad_urls(draft: Draft) -> None:
     """Drop URLs that Java refuses: the deployed parser stops at them."""
     crawl = draft.record.crawl
-    if crawl is None:
+    if crawl is None or not (crawl.display_url or crawl.anchors):
         return
     if crawl.display_url is not None and not is_uri(crawl.display_url):
         draft.lose("display-url", f"{crawl.display_url!r} is not a well-formed URL")
@@ -240,13 +133,6 @@ def _keep_answer(draft: Draft) -> None:
 
     _keep_extras(draft, is_kept)
     draft.change(action=Action.UPDATE)
-
-
-def _body_as_utf8(draft: Draft) -> None:
-    is_text = draft.record.body is not None and draft.record.content is None
-    body_as_content(draft)
-    if is_text:
-        draft.change(charset="UTF-8")
 
 
 def _charset_in_mimetype(draft: Draft) -> None:
@@ -321,6 +207,5 @@ def _unify_case(draft: Draft, principals: tuple[Principal, ...]) -> tuple[Princi
     return tuple(replace(principal, case_sensitive=is_sensitive) for principal in principals)
 
 
-lister_adapter = _adapter(_refuse_update, _fit_listing)
-retriever_adapter = _adapter(_refuse_without_content, _fit_document)
-authorizer_adapter = _adapter(_refuse_documents, _fit_answer, has_acls=False)
+lister_adapter = hold(LISTING, _fit_listing)
+retriever_adapter = hold(DOCUMENT, _fit_document)

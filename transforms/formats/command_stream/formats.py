@@ -2,7 +2,26 @@
 
 from functools import partial
 
-from transforms.formats.base import Format, deferred
+from schemas.record import Action
+from transforms.formats.base import FIELDS, Format, Holds, deferred
+
+LISTING = Holds(
+    fields={"arrival", "modified", "lock", "crawl_immediately", "crawl_once", "display_url"},
+    extras=("stream/",),
+    actions={Action.ADD, Action.DELETE},
+)
+_UNHELD = (
+    *("arrival", "size", "title", "description", "keywords", "body", "categories", "fields"),
+    *("visited", "next_check", "overwrite_acls", "history", "provenance"),
+    *("crawl_immediately", "authmethod", "pagerank", "feedrank", "scoring"),
+)
+DOCUMENT = Holds(
+    fields=FIELDS.difference(_UNHELD),
+    extras=("stream/",),
+    encodings=True,
+    actions={Action.ADD, Action.DELETE},
+)
+ANSWER = Holds(extras=("stream/",), actions={Action.ADD, Action.UPDATE})
 
 _MAGIC = b"GSA Adaptor"
 _MAGIC_BYTES = 1 << 13
@@ -21,6 +40,7 @@ LISTER_STREAM = Format(
     read=deferred("command_stream.lister:read"),
     split=deferred("command_stream.lister:cut"),
     encoder=deferred("command_stream.writer:ListerEncoder"),
+    holds=LISTING,
     adapter=deferred("command_stream.adapt:lister_adapter"),
     is_command_stream=True,
     lists_urls=True,
@@ -32,6 +52,7 @@ RETRIEVER_STREAM = Format(
     matches=partial(_is_stream, "retriever-stream"),
     read=deferred("command_stream.documents:read"),
     encoder=deferred("command_stream.writer:RetrieverEncoder"),
+    holds=DOCUMENT,
     adapter=deferred("command_stream.adapt:retriever_adapter"),
     is_command_stream=True,
     has_one_record=True,
@@ -43,6 +64,7 @@ AUTHORIZER_STREAM = Format(
     matches=partial(_is_stream, "authorizer-stream"),
     read=deferred("command_stream.authorizer:read"),
     encoder=deferred("command_stream.writer:AuthorizerEncoder"),
+    holds=ANSWER,
     adapter=deferred("command_stream.adapt:authorizer_adapter"),
     is_command_stream=True,
 )

@@ -28,6 +28,7 @@ from transforms.formats.adapt_rules import (
     field_of,
     fields_as_metadata,
     filtered,
+    fit_protection,
     is_deletion,
     lose_acl,
     lose_content,
@@ -42,6 +43,7 @@ from transforms.formats.adapt_rules import (
 )
 from transforms.formats.base import Adapted, Adapter, Outcome, Target
 from transforms.formats.gsa.acl import BLANKS, is_acl_name, join_parent, metadata_of, split_parent
+from transforms.formats.gsa.formats import FEED, UNHELD_HINTS
 from transforms.formats.xml.serializer import holds
 from transforms.mimetype_table import is_archive_type, type_of_name
 from transforms.values import FEEDRANKS, PAGERANKS
@@ -56,10 +58,8 @@ The adaptor library sends the same one.
 """
 
 _UNHELD_FIELDS = ("size", "visited", "next_check")
-_UNHELD_HINTS = ("no_index", "no_follow", "no_archive", "anchors")
-_unheld_hints = attrgetter("secure", *_UNHELD_HINTS)
+_unheld_hints = attrgetter(*UNHELD_HINTS)
 _NO_UNHELD_HINTS = _unheld_hints(Crawl())
-_HELD_PLACES = ("record/", "group/", "acl/")
 _UNHELD_HINTS_5_0 = ("crawl_immediately", "crawl_once", "feedrank", "scoring")
 _HELD_PLACES_5_0 = ("record/", "group/")
 _DEFAULT_NAMESPACES = (None, "Default")
@@ -98,12 +98,6 @@ def adapter(target: Target) -> Adapter:
     return adapt
 
 
-def refuse_documents(_target: Target) -> Adapter:
-    """Return the adapter to groups feeds, which rejects every document."""
-    reason = "a document; expected a group with its members, as nothing else is in a groups feed"
-    return lambda record: rejected(record, RecordError("no-membership", reason))
-
-
 # Rules, and the records that need them. Most records need none, and a call costs as much as five
 # comparisons.
 
@@ -119,7 +113,7 @@ def _fit_all(draft: Draft) -> None:
         lose_history(draft)
     if record.extras or (record.crawl is not None and _are_hints_unfit(record.crawl)):
         _fit_hints(draft)
-        lose_extras(draft, _HELD_PLACES)
+        lose_extras(draft, FEED.extras)
 
 
 def _fit_document(draft: Draft, target: Target, *, is_url_feed: bool) -> None:
@@ -131,7 +125,7 @@ def _fit_document(draft: Draft, target: Target, *, is_url_feed: bool) -> None:
             body_as_content(draft)
         if record.arrival is not _PUSHED and record.action is not _DELETE:
             draft.change(arrival=_PUSHED)
-    if record.charset is not None:
+    if draft.record.charset is not None:
         _drop_charset(draft)
     if target.dialect == DIALECT_5_0:
         _fit_for_5_0(draft, target)
@@ -284,18 +278,10 @@ def _are_hints_unfit(crawl: Crawl) -> bool:
 
 
 def _fit_hints(draft: Draft) -> None:
-    """Lose what no feed states; state that a document is secure as an authmethod.
-
-    The more secure of both wins.
-    """
-    lose_hints(draft, _UNHELD_HINTS)
+    """Lose what no feed states; state that a document is secure as an authmethod."""
+    fit_protection(draft, FEED.fields)
+    lose_hints(draft, UNHELD_HINTS)
     lose_doubtful_values(draft)
-    crawl = draft.record.crawl
-    if crawl is not None and crawl.secure is not None:
-        authmethod = crawl.authmethod or Authmethod.NONE
-        if crawl.secure and authmethod is Authmethod.NONE:
-            authmethod = Authmethod.HTTPBASIC
-        draft.change(crawl=replace(crawl, secure=None, authmethod=authmethod))
 
 
 def _drop_charset(draft: Draft) -> None:

@@ -4,11 +4,26 @@ import re
 from functools import partial
 
 from schemas.delivery import Door
-from transforms.formats.base import Format, deferred
+from schemas.record import Action
+from transforms.formats.base import FIELDS, Format, Holds, deferred
 from transforms.formats.xml.element_names import ElementNames
 
 FEED_NAMES = ElementNames(root="gsafeed", records=("record", "acl"), group="group", header="header")
 GROUPS_NAMES = ElementNames(root="xmlgroups", records=("membership",))
+
+_UNHELD_FIELDS = (
+    *("charset", "size", "title", "description", "keywords", "body", "categories", "fields"),
+    *("visited", "next_check", "history", "provenance"),
+)
+UNHELD_HINTS = ("secure", "no_index", "no_follow", "no_archive", "anchors")
+FEED = Holds(
+    fields=FIELDS.difference(_UNHELD_FIELDS, UNHELD_HINTS),
+    extras=("record/", "group/", "acl/"),
+    encodings=True,
+    actions=frozenset({Action.ADD, Action.UPDATE, Action.DELETE}),
+    acls_alone=True,
+)
+GROUPS = Holds(actions=frozenset(), memberships=True)
 
 GSA_FEED = Format(
     name="gsa-feed",
@@ -17,6 +32,7 @@ GSA_FEED = Format(
     read=deferred("gsa.feed:read"),
     split=partial(deferred("xml.elements:cut_spans"), FEED_NAMES),
     encoder=deferred("gsa.feed:GsaFeedEncoder"),
+    holds=FEED,
     adapter=deferred("gsa.adapt_feed:adapter"),
     door=Door.FEED,
     has_content_encodings=True,
@@ -35,10 +51,8 @@ GSA_GROUPS = Format(
     read=deferred("gsa.groups:read"),
     split=partial(deferred("xml.elements:cut_spans"), GROUPS_NAMES),
     encoder=lambda _options: _make_groups_encoder(),
-    adapter=deferred("gsa.adapt_feed:refuse_documents"),
     door=Door.GROUPS,
-    holds_documents=False,
-    holds_memberships=True,
+    holds=GROUPS,
     has_record_ends=True,
     has_feedtypes=True,
 )
@@ -56,6 +70,5 @@ GROUPS_CSV = Format(
     matches=_is_groups_csv,
     is_common_text=True,
     read=deferred("gsa.groups_csv:read"),
-    holds_documents=False,
-    holds_memberships=True,
+    holds=GROUPS,
 )

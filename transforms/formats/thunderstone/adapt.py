@@ -4,26 +4,18 @@
 """
 
 import re
+from functools import partial
 
-from schemas.errors import RecordError
-from schemas.record import Action, Arrival, Content, Encoding, Field, Meta, Record, is_wide
+from schemas.record import Action, Arrival, Content, Encoding, Field, Meta, Record
 from transforms.formats.adapt_rules import (
-    HINTS,
     Draft,
     counted,
-    filtered,
-    is_alone,
+    hold,
     is_deletion,
-    left_out,
-    lose_acl,
-    lose_extras,
-    lose_fields,
-    lose_hints,
-    lose_protection,
-    rejected,
     require_absolute_url,
 )
-from transforms.formats.base import Adapted, Adapter, Target
+from transforms.formats.base import Adapter, Target
+from transforms.formats.thunderstone.formats import HOLDS
 
 _SINGLE = ("title", "description", "keywords")
 _CATEGORY = "category"
@@ -35,32 +27,13 @@ _SEPARATOR = re.compile(": +")
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to Items."""
     named = {name.lower(): field for name, field in target.named_fields}
-
-    def adapt(record: Record) -> Adapted:
-        try:
-            _refuse(record, target)
-        except RecordError as exc:
-            return rejected(record, exc)
-        if record.action is Action.UPDATE_INDEX:
-            return filtered(record, "update-index"), ()
-        if is_alone(record):
-            return left_out(Draft(record))
-        draft = Draft(record)
-        _fit(draft, target, named=named)
-        return draft.finish()
-
-    return adapt
+    return hold(HOLDS, partial(_fit, target=target, named=named))(target)
 
 
 def _fit(draft: Draft, target: Target, *, named: dict[str, str]) -> None:
     record = draft.record
-    if record.crawl is not None or record.metadata:
-        lose_protection(draft)
-    lose_acl(draft)
-    lose_hints(draft, HINTS)
-    if record.overwrite_acls is not None:
-        lose_fields(draft, ("overwrite_acls",))
-    lose_extras(draft, ("Item/",))
+    if record.action is not Action.UPDATE_INDEX and record.action is not Action.DELETE_PATTERN:
+        require_absolute_url(record)
     arrival = None if is_deletion(record) else Arrival.PUSHED
     if record.arrival is not arrival:
         draft.change(arrival=arrival)
@@ -69,31 +42,6 @@ def _fit(draft: Draft, target: Target, *, named: dict[str, str]) -> None:
     if record.metadata:
         _metadata_as_fields(draft, named)
         _fit_metadata(draft)
-
-
-def _refuse(record: Record, target: Target) -> None:
-    if record.action is not Action.UPDATE_INDEX and record.action is not Action.DELETE_PATTERN:
-        require_absolute_url(record)
-    if record.action is Action.DELETE_PATTERN:
-        if not target.wide_deletes and is_wide(record.url):
-            raise RecordError(
-                "wide-delete",
-                f"a deletion by the pattern {record.url!r}; expected a pattern that names part"
-                " of a path, because this one empties a host or more; --allow-wide-deletes"
-                " allows it",
-            )
-    elif _is_to_be_crawled(record):
-        raise RecordError(
-            "crawled",
-            "a URL to be crawled; expected a document, because a dataload fetches none; the"
-            " crawler takes such URLs as a list",
-        )
-
-
-def _is_to_be_crawled(record: Record) -> bool:
-    is_crawled = record.arrival is Arrival.CRAWLED and record.action is Action.ADD
-    has_content = record.content is not None or record.body is not None
-    return is_crawled and not has_content and not is_alone(record)
 
 
 def _is_plain_text(record: Record) -> bool:

@@ -3,7 +3,8 @@
 from functools import partial
 
 from schemas.delivery import Door
-from transforms.formats.base import Format, deferred
+from schemas.record import Action
+from transforms.formats.base import FIELDS, HINTS, Format, Holds, deferred
 from transforms.formats.xml.element_names import ElementNames
 
 DATATYPES = "urn:schemas-microsoft-com:datatypes"
@@ -14,6 +15,13 @@ ELEMENT_NAMES = ElementNames(
     prefixes=(("dt", DATATYPES), ("u", PARAMETRIC)),
 )
 
+HOLDS = Holds(
+    fields=FIELDS - {"acl", "overwrite_acls", "arrival", "provenance", *HINTS},
+    extras=("Item/",),
+    encodings=True,
+    actions=frozenset(Action) - {Action.UPDATE_INDEX},
+)
+
 THUNDERSTONE = Format(
     name="thunderstone",
     title="Thunderstone Search Appliance dataload (XML)",
@@ -21,6 +29,7 @@ THUNDERSTONE = Format(
     read=deferred("thunderstone.dataload:read"),
     split=partial(deferred("xml.elements:cut_spans"), ELEMENT_NAMES),
     encoder=deferred("thunderstone.dataload:ThunderstoneEncoder"),
+    holds=HOLDS,
     adapter=deferred("thunderstone.adapt:adapter"),
     door=Door.DATA,
     has_record_ends=True,

@@ -147,11 +147,12 @@ def test_a_record_that_the_stream_holds_is_unchanged(
                 "categories: 'Roads', 'Plans'",
                 "metadata: 'colour', 'size'",
                 "fields: 'Size'",
-                "history: depth, errors",
                 "pagerank: 70",
                 "secure: true",
                 "anchors: 1",
-                "extras: record/@foo, stream/param/X-a",
+                "history: depth, errors",
+                "extras: record/@foo",
+                "extras: stream/param/X-a",
             ],
         ),
     ],
@@ -188,12 +189,10 @@ PATTERN = make(action=Action.DELETE_PATTERN, url="http://www.example.com/dir/*")
 UPDATE = make(action=Action.UPDATE, title="Plan")
 REFUSALS = {
     "delete-pattern": (
-        "a deletion by the pattern 'http://www.example.com/dir/*'; expected a deletion of one URL,"
-        " because command streams have no patterns"
+        "a deletion by the pattern 'http://www.example.com/dir/*'; expected one of a URL, as {} has"
+        " no patterns"
     ),
-    "partial-update": (
-        "an update of some fields; expected a whole document, as a command stream replaces all"
-    ),
+    "partial-update": ("an update of some fields; expected a whole document, as {} replaces all"),
     "no-content": (
         "a URL to be crawled, without content; expected content;"
         " --to lister-stream lists URLs to be crawled"
@@ -225,7 +224,8 @@ def test_a_record_that_no_command_expresses_is_rejected(
 ) -> None:
     [outcome], losses = adapt(record, target)
     assert isinstance(outcome, Reject)
-    assert (outcome.code, outcome.reason, losses) == (code, REFUSALS[code], ())
+    reason = REFUSALS[code].format(target.format)
+    assert (outcome.code, outcome.reason, losses) == (code, reason, ())
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,8 @@ def test_a_record_that_no_command_expresses_is_rejected(
                 "feedrank: 1",
                 "scoring: WEB",
                 "history: views",
-                "extras: Item/rid, stream/delete",
+                "extras: Item/rid",
+                "extras: stream/delete",
             ],
         ),
     ],
@@ -388,7 +389,8 @@ def test_an_acl_is_fitted_to_the_commands_of_a_retriever(
             for more, detail in (
                 ((Extra("stream/authz-status", "DENY"),), "stream/authz-status"),
                 ((Extra("stream/group", "eng"),), "stream/group"),
-                ((Extra("stream/foo", ""), Extra("record/@foo", "")), "stream/foo, record/@foo"),
+                ((Extra("stream/foo", ""),), "stream/foo"),
+                ((Extra("record/@foo", ""),), "record/@foo"),
             )
         ),
         (

@@ -261,8 +261,8 @@ def test_a_deletion_loses_nothing() -> None:
 
 def test_a_url_to_be_crawled_is_rejected() -> None:
     reason = (
-        "a URL to be crawled; expected a document, because a dataload fetches none; the crawler"
-        " takes such URLs as a list"
+        "a URL to be crawled; expected a document, as thunderstone has no such URLs; the crawler"
+        " takes them as a list"
     )
 
     assert adapt(make(arrival=Arrival.CRAWLED, title="Plan"), TARGET) == (
