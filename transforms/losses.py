@@ -112,7 +112,8 @@ class _Source:
         if self._format is None:
             return [item]
         if self._format.encoder is None:
-            is_held = isinstance(item, Membership) is self._format.holds.memberships
+            holds = self._format.holds
+            is_held = holds.memberships if isinstance(item, Membership) else bool(holds.actions)
             return [item] if is_held else []
         options = WriteOptions(feed=self._feed, memberships=isinstance(item, Membership))
         outcomes, _ = self._adapt(item)

@@ -4,13 +4,23 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from schemas.record import Action, Crawl, History, Record
 from support.runs import ROOT
+from support.toy_format import TOY
 from transforms.adapt import Target
-from transforms.formats import FORMATS
-from transforms.losses import EVERY_FIELD, Effect, LossRow, field_samples, loss_table, samples
+from transforms.formats import FORMATS, Holds, registered
+from transforms.losses import (
+    DOCUMENT,
+    EVERY_FIELD,
+    GROUP,
+    Effect,
+    LossRow,
+    field_samples,
+    loss_table,
+    samples,
+)
 
 PAGE = ROOT / "docs" / "losses.md"
 WRITTEN = [format_.name for format_ in FORMATS if format_.encoder]
@@ -154,6 +164,17 @@ def test_what_changes_the_default_is_named() -> None:
     assert found["URL to be crawled", "no-content"].change == (
         "--feedtype metadata-and-url makes a feed that it crawls"
     )
+
+
+@pytest.mark.parametrize("actions", [{Action.ADD}, set()])
+@pytest.mark.parametrize("memberships", [True, False])
+def test_a_format_that_is_only_read_has_the_kinds_that_it_holds(
+    actions: set[Action], memberships: bool
+) -> None:
+    holds = Holds(actions=actions, memberships=memberships)
+    with registered(replace(TOY, encoder=None, holds=holds)):
+        items = {row.item for row in loss_table("toy", Target(format="lister-stream"))}
+    assert (DOCUMENT in items, GROUP in items) == (bool(actions), memberships)
 
 
 @pytest.mark.parametrize("target", ["avro", "jsonl"])
