@@ -9,7 +9,9 @@ from transforms.sources.yaml_structs import quote_text
 _TITLES = ("title", "name", "subject", "headline")
 _DOCUMENTS = ("body", "content", "text", "document", "html", "article", "message")
 _LINKS = ("url", "uri", "link", "href")
+_DELETIONS = ("deleted_at", "deleted_on", "removed_at")
 _TIMES = ("updated_at", "modified_at", "modified", "updated", "last_modified", "changed_at")
+_TIME_TYPE = re.compile("DATE|TIMESTAMP|TEXT$", re.IGNORECASE)
 _DRAFT = """\
 # How rows become records: see docs/formats/database.md. Lines with a # are examples.
 
@@ -38,7 +40,7 @@ url: {url}
 metadata: all
 
 # Later runs read changes by a timestamp column, and find deletions by comparing all keys.
-# incremental: {{timestamp: {timestamp}, lag: 10m, deletes: compare}}
+{incremental}incremental: {{timestamp: {timestamp}, lag: 10m, deletes: compare}}
 
 # Columns of principals, or a query. Without this key, documents have no ACL: all users of the
 # appliance can see them.
@@ -46,7 +48,7 @@ metadata: all
 
 # The column that marks deleted rows: by a value, or by not being NULL.
 # action: {{column: op, delete: [delete]}}
-# deleted_at: deleted_at
+{deletion}deleted_at: {deleted_at}
 """
 
 
@@ -68,6 +70,9 @@ def draft_mapping(
 ) -> str:
     """Return the text of a mapping file, which can be loaded."""
     link, document = _find(columns, _LINKS), _find(columns, _DOCUMENTS)
+    times = [column for column in columns if _TIME_TYPE.match(column.type_name)]
+    timestamp = _find(times, _TIMES)
+    deleted_at = _find((column for column in times if column.is_nullable), _DELETIONS)
     key_note = "The columns that order the rows and are unique: the primary key."
     if not key:
         key = [columns[0].name]
@@ -93,7 +98,10 @@ def draft_mapping(
             for name in [_find(columns, names)]
         ),
         columns="\n".join(map(_describe, columns)),
-        timestamp=quote_text(_find(columns, _TIMES) or "updated_at"),
+        incremental="" if timestamp else "# ",
+        timestamp=quote_text(timestamp or "updated_at"),
+        deletion="" if deleted_at else "# ",
+        deleted_at=quote_text(deleted_at or "deleted_at"),
     )
 
 

@@ -188,8 +188,33 @@ def test_a_draft_describes_a_table_and_can_be_loaded(tmp_path: Path) -> None:
         title="name",
         modified="updated_at",
         metadata="all",
+        incremental=IncrementalReading(timestamp="updated_at", deletes="compare"),
         folder=str(tmp_path),
     )
+
+
+@pytest.mark.parametrize(
+    ("column", "is_used"),
+    [
+        (TableColumn("deleted_at", "DATETIME"), True),
+        (TableColumn("Deleted_At", "timestamp with time zone"), True),
+        (TableColumn("deleted_at", "TIMESTAMP", is_nullable=False), False),
+        (TableColumn("deleted_at", "BOOLEAN"), False),
+        (TableColumn("deleted", "TIMESTAMP"), False),
+    ],
+)
+def test_a_draft_uses_a_column_of_the_time_of_deletion(
+    tmp_path: Path, column: TableColumn, is_used: bool
+) -> None:
+    draft = draft_mapping((*PEOPLE, column), connection="sqlite://", table="t", key=["id"])
+    assert loaded(tmp_path, draft).deleted_at == (column.name if is_used else None)
+
+
+def test_a_draft_leaves_a_time_of_another_type_to_its_user(tmp_path: Path) -> None:
+    columns = (TableColumn("id", "INTEGER"), TableColumn("modified", "BOOLEAN"))
+    draft = draft_mapping(columns, connection="sqlite://", table="t", key=["id"])
+    assert loaded(tmp_path, draft).incremental is None
+    assert "\n# incremental: {timestamp: updated_at, lag: 10m, deletes: compare}\n" in draft
 
 
 def test_a_draft_of_any_names_can_be_loaded(tmp_path: Path) -> None:
