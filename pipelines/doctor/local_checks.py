@@ -5,6 +5,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from schemas.run_record import Phase
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.window import zone_text
 from transforms.sources.secrets import REFERENCE
+from transforms.sources.yaml_structs import is_placeholder, read_scalars
 from transforms.storage.state import check_state
 
 _GROWTH = 1.4
@@ -81,6 +83,19 @@ def check_secrets(job: Job) -> Iterator[CheckLine]:
         for kind, name in REFERENCE.findall(config.read_text("utf-8", "replace")):
             if kind == "file" and (path := config.parent / name).is_file():
                 yield _check_mode(path)
+
+
+def check_placeholders(mapping: str | None, job: Job | None) -> Iterator[CheckLine]:
+    """Warn about names that a draft of `init` leaves to its user, and that are still there."""
+    values = [] if job is None else [job.convert.base_url, job.convert.url_template]
+    if job is not None and job.push is not None:
+        values += [job.push.appliance.url, job.push.appliance.profile]
+    with suppress(ConfigError):  # the check of the source reports it
+        values += [read_scalars(Path(mapping)).get("url")] if mapping else []
+    for value in values:
+        if value and is_placeholder(value):
+            cure = "replace it by the real name before documents are sent"
+            yield warn("placeholder", f"{value}: the name of an example", cure)
 
 
 def check_schedule(push: PushSettings, now: datetime) -> Iterator[CheckLine]:

@@ -25,6 +25,7 @@ from pipelines.doctor.local_checks import (
     check_disk,
     check_folder,
     check_job_state,
+    check_placeholders,
     check_schedule,
     check_secrets,
     check_unfinished,
@@ -155,6 +156,7 @@ def _other_checks(job: Job) -> list[Check]:
         Check("folder of runs", lambda _seconds: check_folder(job)),
         Check("state", lambda _seconds: check_job_state(job)),
         Check("secret", lambda _seconds: check_secrets(job)),
+        Check("placeholder", lambda _seconds: check_placeholders(job.convert.mapping, job)),
         Check("unfinished run", lambda _seconds: check_unfinished(job)),
     ]
     if (push := job.push) is None:

@@ -32,7 +32,7 @@ from transforms.sources import (
     source_of,
 )
 from transforms.sources.secrets import check_no_secret
-from transforms.sources.yaml_structs import quote_text
+from transforms.sources.yaml_structs import PLACEHOLDER, quote_text
 from transforms.storage.atomic import whole_file
 
 _DATABASE_URL = re.compile(r"(?:sqlite|postgresql|mariadb|mysql|oracle|mssql)(?:\+\w+)?://.*")
@@ -177,7 +177,7 @@ def _source_lines(sketch: InputSketch, folder: Path) -> Iterator[str]:
     yield f"type: {sketch.type}"
     yield f"{'mapping' if sketch.type == ROWS.name else 'path'}: {quote_text(path)}"
     if job_keys()["source.base_url"].fits(sketch.type) and sketch.type != FEEDS:
-        yield "base_url: https://docs.example.com/  # replace: what URLs of documents begin with"
+        yield f"base_url: https://docs.{PLACEHOLDER}.com/  # replace: what URLs begin with"
     if sketch.type == TREE.name:
         yield "# include: ['*.pdf', '*.html']"
         yield "# acl: posix  # who may see a document: as the permissions of its file say"
@@ -192,7 +192,7 @@ def _target_lines(target: str, sketch: InputSketch) -> Iterator[str]:
     yield f"type: {type_}"
     yield f"url: {quote_text(target)}" if is_url else "# url: http://HOST:19900"
     if is_recvdata:
-        yield "profile: default  # replace: the profile that receives the documents"
+        yield f"profile: {PLACEHOLDER}  # replace: the profile that receives the documents"
     format_ = find_format(type_)
     if format_ is not None and format_.has_feedtypes:
         prefix = "# " if sketch.feed.datasource else ""  # a feed that has one keeps it

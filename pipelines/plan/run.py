@@ -18,6 +18,7 @@ from pipelines.cli.summary import print_summary
 from pipelines.cli.value_parsers import NO_OUTPUT
 from pipelines.convert.report import as_json as report_as_json
 from pipelines.convert.report import summary_of
+from pipelines.doctor.local_checks import check_placeholders
 from pipelines.job.job import Job
 from pipelines.job.job_file import errors_in_keys, is_job_file, load_job
 from pipelines.plan.plan import Plan, make_plan
@@ -49,6 +50,8 @@ def run(words: Mapping[str, object]) -> int:
         commands = [f"feedferry run {shlex.quote(_inputs(words)[0])}"] if is_next else []
         print_summary(replace(summary, lines=lines), options, next_commands=commands)
     print_defects(plan.report.account.defects)
+    for line in check_placeholders(options.mapping, job):
+        click.echo(f"feedferry: {line.found}; {line.cure}", err=True)
     if plan.stops:
         raise StoppedError(options.reword(f"the run would stop: {'; '.join(plan.stops)}"))
     return plan.report.exit_code

@@ -138,6 +138,16 @@ def quote_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+PLACEHOLDER = "example"
+"""Stands in the drafts of `init` for a name that only its user knows: of a host, or a profile."""
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a value is a placeholder, or a URL whose host has it, as `docs.example.com` has."""
+    host = text.partition("://")[2].partition("/")[0] or text
+    return PLACEHOLDER in re.split("[.:@]", host)
+
+
 class ValuePlace(NamedTuple):
     """A line and a column of a file, from 1."""
 

@@ -11,6 +11,7 @@ import pytest
 
 from pipelines.cli.main import main
 from pipelines.convert.run import run
+from pipelines.doctor.local_checks import check_placeholders
 from pipelines.job.job import Job
 from pipelines.job.job_file import load_job
 from schemas.delivery import JOURNAL
@@ -91,6 +92,36 @@ def test_a_draft_can_be_converted(inputs: Path, source: str, read: int) -> None:
     options = msgspec.structs.replace(job.convert, output="out", state=None)
     assert run(options) == 0
     assert sum(report("out")["account"]["read"].values()) == read
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "values"),
+    [
+        ("docs", "gsa-feed", {"https://docs.example.com/"}),
+        ("archive", RECVDATA, {RECVDATA, "example"}),
+        ("sqlite:///people.db", "gsa-feed", {"https://people.example.com/{id}"}),
+    ],
+)
+def test_names_that_are_left_in_a_draft_are_warnings_of_plan_and_doctor(
+    inputs: Path,
+    capsys: pytest.CaptureFixture[str],
+    source: str,
+    target: str,
+    values: set[str],
+) -> None:
+    job = init(source, target, "job.yaml")
+    lines = {line.found for line in check_placeholders(job.convert.mapping, job)}
+    assert lines == {f"{value}: the name of an example" for value in values}
+    if job.push is None:
+        assert main(["doctor", "job.yaml"]) == 0
+        assert "warn  placeholder" in capsys.readouterr().out
+    main(["plan", "job.yaml", "--accept-loss", "acl"])
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "of an example" in line]
+    assert warnings == [
+        f"feedferry: {value}: the name of an example; replace it by the real name before documents"
+        " are sent"
+        for value in sorted(values, reverse=True)
+    ]
 
 
 def test_a_draft_is_printed_without_output(

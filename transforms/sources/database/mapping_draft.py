@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from transforms.sources.yaml_structs import quote_text
+from transforms.sources.yaml_structs import PLACEHOLDER, quote_text
 
 _TITLES = ("title", "name", "subject", "headline")
 _DOCUMENTS = ("body", "content", "text", "document", "html", "article", "message")
@@ -78,7 +78,7 @@ def draft_mapping(
         key = [columns[0].name]
         key_note = "There is no primary key. Name the columns that order the rows and are unique."
     host = re.sub(r"[^a-z0-9]+", "-", table.lower()).strip("-") or "rows"
-    template = f"https://{host}.example.com/" + "/".join(f"{{{name}}}" for name in key)
+    template = f"https://{host}.{PLACEHOLDER}.com/" + "/".join(f"{{{name}}}" for name in key)
     return _DRAFT.format(
         connection=quote_text(connection),
         table=quote_text(table),
