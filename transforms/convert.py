@@ -100,7 +100,7 @@ PROGRESS = ".progress"
 """Suffix of the progress files in the folder of a run."""
 
 _UNLISTED_CODES = frozenset({UNCHANGED, UP_TO_DATE})  # there may be millions of these
-_DELETIONS = (Action.DELETE.value, Action.DELETE_PATTERN.value)
+DELETIONS = (Action.DELETE.value, Action.DELETE_PATTERN.value)
 _NO_PROVENANCE = Provenance(source="\0")  # no record has it
 _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
@@ -520,7 +520,7 @@ class FullFeedLog:
         source = "" if self._target.feedtype else reject.source
         datasource = (self._target.datasource or reject.datasource) if is_known else None
         hole = self.holes.get((source, datasource))
-        count = not (is_accepted or reject.action in _DELETIONS)
+        count = not (is_accepted or reject.action in DELETIONS)
         if hole is None or (count and not hole.count):
             name, first = self._span.name, reject.message
             hole = Hole(source=source, span=name, count=0, first=first, datasource=datasource)

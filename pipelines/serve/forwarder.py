@@ -23,7 +23,7 @@ from pipelines.serve.forward_journal import (
     ForwardState,
     run_folder,
 )
-from pipelines.serve.rehearsal.index import INDEX_FILE, TORN, open_index, write_deletions
+from pipelines.serve.rehearsal.index import INDEX_FILE, open_index, write_deletions
 from pipelines.serve.retry import name, set_aside_message
 from pipelines.serve.worker_process import ATTEMPTS, SetAsideError, WorkerProcess
 from schemas.account import Account, merge
@@ -33,7 +33,8 @@ from schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, check_datasource
 from schemas.receipt import ChunkState
 from schemas.reject import UNKNOWN_ENCODING, UNKNOWN_FORMAT, UNREADABLE
 from schemas.span import Span
-from transforms.convert import Settings, convert, cut
+from schemas.units import counted
+from transforms.convert import DELETIONS, Settings, convert, cut
 from transforms.formats import GSA_FEED, GSA_GROUPS, THUNDERSTONE, Format
 from transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
@@ -226,7 +227,7 @@ class Forwarder:
             output=str(output),
             to_format=to_format.name,
             allow_empty_full=True,  # the client requested it
-            accept_holes=True,  # a feed without its end is set aside, see `_check`
+            accept_holes=True,  # a full feed with rejects is set aside, see `_check`
         )
         if delivery.door is Door.DATA and to_format is GSA_FEED:
             try:
@@ -246,9 +247,13 @@ class Forwarder:
         for code in (UNKNOWN_ENCODING, UNKNOWN_FORMAT):
             for sample in account.reject_samples.get(code, ()):
                 raise SetAsideError(sample.message)
-        if is_whole(delivery) and account.reject_codes.get(TORN):
+        kinds = account.rejected.items()
+        missing = sum(count for action, count in kinds if action not in DELETIONS)
+        if is_whole(delivery) and missing:
+            (first, *_), *_ = account.reject_samples.values()
             raise SetAsideError(
-                "a full feed without its end; expected all of it, as it deletes other documents"
+                f"a full feed with {counted(missing, 'reject')}, as {first.message}; expected all"
+                " of it, as it deletes what it leaves out"
             )
 
     def _report(self, account: Account, delivery: Delivery, output: Path) -> None:

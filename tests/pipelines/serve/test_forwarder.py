@@ -190,16 +190,21 @@ def test_held_back_full_feed_deletes_nothing(spool: HandSpool, wired: Wired) -> 
     assert (b"<Type>D</Type>" in b"".join(wire.texts), run.remarks) == (False, [])
 
 
-def test_unreadable_full_feed_deletes_nothing(spool: HandSpool, wired: Wired) -> None:
+@pytest.mark.parametrize("others", [(), (page("a"),)], ids=["alone", "with-others"])
+def test_full_feed_with_a_reject_is_set_aside_and_deletes_nothing(
+    spool: HandSpool, wired: Wired, others: tuple[str, ...]
+) -> None:
     wire = wired(taking)
-    spool.feed(gsa_feed(page("a")), "crm", "full")
-    spool.feed(gsa_feed(BROKEN), "crm", "full")
+    spool.feed(gsa_feed(page("a"), page("b")), "crm", "full")
+    spool.feed(gsa_feed(*others, BROKEN), "crm", "full")
     run = GatewayRun(spool, appliance=THUNDERSTONE).to_the_end()
-    assert (items(wire), run.remarks) == ([[("I", "a")]], [])
-    assert run.said == [
-        f"delivery 2 of 'crm': 1 malformed rejected, in {run.spool}/forward/000000000002"
-        "/rejects/; no record is sent"
-    ]
+    assert (items(wire), run.remarks) == ([[("I", "a"), ("I", "b")]], [])
+    (line,) = run.said
+    assert line.startswith(f"delivery 2 of 'crm': a full feed with 1 reject, as {run.spool}#2:")
+    assert (
+        ": an & that is not escaped; expected &amp;; expected all of it, as it deletes what it"
+        " leaves out; set aside, its feed is feeds/000002.xml; later deliveries go on"
+    ) in line
 
 
 def test_removed_delivery_is_not_sent_for_its_successor(spool: HandSpool, wired: Wired) -> None:
@@ -240,7 +245,8 @@ def test_short_journal_of_the_spool_is_reported(spool: HandSpool, wired: Wired) 
         ),
         (
             gsa_feed(document(1), document(2))[:-12],
-            "a full feed without its end; expected all of it, as it deletes other documents",
+            "a full feed with 2 rejects, as {}#1:5 (byte 348): text between records; expected a"
+            " record; expected all of it, as it deletes what it leaves out",
         ),
     ],
     ids=["no-xml", "no-feed", "no-encoding", "torn"],
