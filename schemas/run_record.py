@@ -22,6 +22,14 @@ class Phase(enum.Enum):
     DONE = "done"
 
 
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """The export that a replay converts, and the run whose rejects it has, with its generation."""
+
+    run: str
+    generation: int | None
+    export: str
+
+
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a job, or a conversion without a job, whose `job` and `generation` are `None`.
 
@@ -29,6 +37,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     folder of runs, so that of two runs the later one has the larger number. `attempts` counts how
     often the run was started; `exit_code` and `message` are those of the last attempt that ended,
     `message` only if it did not end well. An abandoned run is not resumed: a later one replaced it.
+    A run that is no `replay` reads the source of the job.
     Times are UTC.
     """
 
@@ -43,6 +52,12 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     message: str | None = None
     is_abandoned: bool = False
+    replay: Replay | None = None
+
+    @property
+    def age(self) -> int | None:
+        """The generation of the run that has read the documents from the source."""
+        return self.replay.generation if self.replay is not None else self.generation
 
     @property
     def is_over(self) -> bool:

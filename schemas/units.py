@@ -1,6 +1,7 @@
 """Sizes, durations and counts as text: one grammar for flags, YAML files and messages."""
 
 import re
+from collections.abc import Sequence
 
 from schemas.errors import ConfigError
 
@@ -96,3 +97,13 @@ def _format_count(number: float, unit: str) -> str:
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is 1."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def names_text(names: Sequence[str]) -> str:
+    """Return names for a message; after ten, the others are counted.
+
+    >>> names_text(["a.xml", "b.xml"])
+    'a.xml, b.xml'
+    """
+    more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
+    return ", ".join(names[:10]) + more

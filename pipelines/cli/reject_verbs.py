@@ -25,7 +25,7 @@ def _filtered(command: Callable[..., int]) -> Callable[..., int]:
 def rejects() -> None:
     """List, show, correct, replay and accept the records that were set aside.
 
-    RUN is the folder of a run, or a job, of which it is the newest run.
+    RUN is the folder of a run, or a job, of which it is the newest run that is no replay.
     """
 
 
@@ -109,6 +109,7 @@ def export_(run: str, output: str, **filters: Any) -> int:
 
     Records of feeds become one feed for each header, with the reason of each in a comment. Damaged
     bytes are written as they are, in raw/: correct them there. A full feed becomes incremental.
+    Rejects without bytes are not exported; their cure is printed.
 
     \b
     Examples:
@@ -116,22 +117,18 @@ def export_(run: str, output: str, **filters: Any) -> int:
       feedferry rejects export nightly.yaml --code bad-action -o corrections
     """
     from pipelines.cli.value_parsers import parse_output
-    from pipelines.rejects.export import export
+    from pipelines.rejects.export import cures_without_bytes, export
     from pipelines.rejects.run_rejects import RejectFilter
     from schemas.units import counted
 
     parse_output(output, "--output: ")
     found = _find(run)
     base = found.absolute().parents[2]  # the folder of the job file
-    made = export(found, RejectFilter(**filters), Path(output), base=base)
+    made = export(found, chosen := RejectFilter(**filters), Path(output), base=base)
     for file in made.files:
         click.echo(f"{output}/{file.path}: {counted(len(file.numbers), 'reject')}")
-    if made.without_bytes:
-        click.echo(
-            f"feedferry: {made.without_bytes:,} rejects have no bytes, as files of a tree: correct"
-            " these, and run the job again",
-            err=True,
-        )
+    for line in cures_without_bytes(found, chosen):
+        click.echo(f"feedferry: {line}", err=True)
     return 0
 
 
@@ -170,8 +167,9 @@ def replay_(
     """Convert rejects again, and push them if the job does.
 
     FOLDER is an export whose files were corrected. Without it, all new rejects are converted again,
-    which is of use after a flag, the job file or feedferry has changed. The replay is a new run of
-    the job, or of the settings of RUN, and never full. What it converts is marked as replayed.
+    which is of use after a flag, the job file or feedferry has changed. With a job, FOLDER decides
+    which of its runs is replayed. The replay is a new run of the job, or of the settings of RUN,
+    and never full. What it converts is marked as replayed, and is not sent again.
 
     \b
     Examples:
@@ -180,7 +178,7 @@ def replay_(
 
     \b
     Exit codes:
-      0   all are converted
+      0   all are converted, now or by an earlier replay
       1   records were rejected again, or files are still damaged
       2   nothing can be replayed, or a newer run might be undone
       3   stopped at a limit for losses
@@ -192,8 +190,11 @@ def replay_(
     job = Path(job_file or run)
     is_job = job.is_file() and job.suffix in (".yaml", ".yml")
     found = _find(run)
-    from pipelines.rejects.replay import replay  # Beam takes a second to load
+    from pipelines.rejects.replay import exported_run, replay  # Beam takes a second to load
     from pipelines.rejects.run_rejects import RejectFilter
+
+    if folder and found.absolute() != Path(run).absolute():  # the newest run of a job
+        found = exported_run(Path(folder), found.parent)
 
     return replay(
         found,
@@ -219,12 +220,12 @@ def accept(run: str, output: str | None, **filters: Any) -> int:
       feedferry rejects accept nightly.yaml --code content-too-large
     """
     from pipelines.cli.value_parsers import parse_output
+    from pipelines.job.folders import shown_path
     from pipelines.rejects.run_rejects import RejectFilter, accept_rejects
 
     known = None if output is None else Path(parse_output(output, "--output: "))
     path, count = accept_rejects(_find(run), RejectFilter(**filters), known)
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    click.echo(f"{shown}: {count:,} added")
+    click.echo(f"{shown_path(path)}: {count:,} added")
     return 0
 
 

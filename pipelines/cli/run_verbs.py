@@ -119,7 +119,7 @@ def list_(job: str | None, *, as_json: bool) -> None:
 def show(run: str, *, as_json: bool) -> None:
     """Show one run: its phase, its account, its pushes, and why it ended.
 
-    RUN is the folder of a run, or a job, of which it is the newest run.
+    RUN is the folder of a run, or a job, of which it is the newest run that is no replay.
 
     \b
     Examples:

@@ -63,14 +63,14 @@ def abandon(folder: Path, record: RunRecord, reason: str) -> None:
 def find_run(text: str) -> Path:
     """Return the folder of a run: `text` is that folder, or a job, of which it is the newest run.
 
-    The output folder of a conversion without a job is the folder of a run as well. Raises
-    ConfigError if there is none.
+    A replay is not the newest run of a job. The output folder of a conversion without a job is the
+    folder of a run as well. Raises ConfigError if there is none.
     """
     folder = Path(text)
     if any((folder / name).is_file() for name in _RUN_FILES):
         return folder
     home = find_home(text)
-    if not (records := runs_of(home)):
+    if not (records := [record for record in runs_of(home) if record.replay is None]):
         raise ConfigError(f"{text}: {home} has no runs; expected a job that has run")
     return home / records[-1].id
 
@@ -94,6 +94,11 @@ def find_home(text: str) -> Path:
             f" name of a job in {RUNS}/{known}"
         )
     return home
+
+
+def shown_path(path: Path) -> Path:
+    """Return a path below the working folder without that folder."""
+    return Path(os.path.relpath(path)) if path.absolute().is_relative_to(Path.cwd()) else path
 
 
 def _home_of(path: Path) -> Path:

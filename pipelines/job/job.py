@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from pipelines.cli.convert_options import ConvertOptions
+from schemas.run_record import Replay
 from transforms.sinks.push.settings import PushSettings
 
 
@@ -24,7 +25,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     `convert.output` is the folder of the next run only after the run has chosen it; `push` is
     `None` if the target has no URL. `home` is the folder of the runs of this job, `RUNS/JOB`.
-    `has_state` says whether the runs of the job share a state in `home`. `deadline` is in seconds
+    `has_state` says whether the runs of the job share a state in `home`. `replay` is that of a run
+    which does not read the source. `deadline` is in seconds
     since the epoch. `origins` tells for each key where its value came from: `flag --NAME`,
     `environment NAME`, `FILE:LINE:COLUMN` or `default`. `settings` has the values that are not
     defaults, with references in place of secrets.
@@ -36,6 +38,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     convert: ConvertOptions
     push: PushSettings | None = None
     has_state: bool = False
+    replay: Replay | None = None
     keep: Retention = Retention()
     metrics_file: Path | None = None
     deadline: float | None = None

@@ -21,14 +21,18 @@ _REMOVED = ".removed-"
 def runs_to_remove(records: Sequence[RunRecord], keep: Retention, now: datetime) -> list[RunRecord]:
     """Return the runs, of all in order, that are over and beyond the retention of a job.
 
-    The newest run is always kept. Abandoned runs are over too; their number counts.
+    The newest run is always kept. Abandoned runs are over too; their number counts. A replay stays
+    as long as the run whose rejects it has.
     """
-    over = [record for record in records if record.is_over]
+    over = [record for record in records if record.is_over and record.replay is None]
     kept = over[-keep.runs :] if keep.runs is not None else over
     if keep.seconds is not None:
         since = now - timedelta(seconds=keep.seconds)
         kept = [record for record in kept if (record.ended_at or record.started_at) >= since]
-    return [record for record in over[:-1] if record not in kept]
+    removed = [record for record in over[:-1] if record not in kept]
+    stays = {record.id for record in records} - {record.id for record in removed}
+    replays = [record for record in records if record.is_over and record.replay is not None]
+    return removed + [run for run in replays if run.replay and run.replay.run not in stays]
 
 
 def remove_runs(home: Path, records: Sequence[RunRecord]) -> list[Path]:

@@ -12,10 +12,10 @@ earlier runs are over, so that runs are pushed in their order and read the state
 """
 
 import logging
-import os
+import shlex
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,7 +33,7 @@ from pipelines.convert.inputs import size_of
 from pipelines.convert.run import Conversion, convert, list_inputs, push
 from pipelines.convert.run_folder import close_run_folder, find_work
 from pipelines.convert.state_update import mark_unsure, remember
-from pipelines.job.folders import abandon, new_run_id, runs_of
+from pipelines.job.folders import abandon, new_run_id, runs_of, shown_path
 from pipelines.job.job import Job
 from pipelines.job.job_file import errors_in_keys
 from pipelines.job.job_text import render
@@ -44,7 +44,7 @@ from pipelines.report.job_index import write_index
 from pipelines.report.metrics import write_metrics
 from pipelines.report.run_report import write_report
 from schemas.errors import ConfigError, FatalError, StoppedError
-from schemas.run_record import Phase, RunRecord
+from schemas.run_record import Phase, Replay, RunRecord
 from transforms.sinks.push.generations import next_generation
 from transforms.storage.atomic import whole_file
 from transforms.storage.lock import Lock
@@ -70,14 +70,18 @@ def run(job: Job, options: RunOptions) -> int:
     """
     if options.only_resume and job.convert.fresh:
         raise ConfigError("--fresh and --only-resume: both given; expected at most one of them")
-    job = replace(job, home=_shown(job.home))
+    job = replace(job, home=shown_path(job.home))
     options = replace(options, deadline=options.deadline or job.deadline)
     is_quiet = job.convert.is_quiet
     with errors_in_keys(job), ExitStack() as locks:
         locks.enter_context(_locked_job(job.home))
         if job.convert.state is not None:
             locks.enter_context(locked_state(Path(job.convert.state)))
-        unfinished = [record for record in runs_of(job.home) if not record.is_over]
+        records = runs_of(job.home)
+        unfinished = [record for record in records if not record.is_over]
+        if job.replay is not None:
+            _check_replay(job, job.replay, records, allow_older=options.allow_older)
+            options = replace(options, only_resume=bool(unfinished))  # and not replay again
         is_resumed, exit_code = False, 0
         for record in unfinished:
             with _resumed(job, options, record) as running:
@@ -123,7 +127,7 @@ class JobRun:
         job = self._job
         with self._recorded():
             exit_code = self._execute()
-        if self.record.is_over:
+        if self.record.is_over and job.replay is None:
             remove_runs(job.home, runs_to_remove(runs_of(job.home), job.keep, datetime.now(UTC)))
         self._write_pages()
         return exit_code
@@ -214,6 +218,22 @@ class JobRun:
         self.record = write_run(self.folder, replace(self.record, **changes))
 
 
+def _check_replay(
+    job: Job, replay: Replay, records: Sequence[RunRecord], *, allow_older: bool
+) -> None:
+    """Raise ConfigError if another run is unfinished, or if the replay could undo a newer run."""
+    for record in records:
+        if not record.is_over and record.replay != replay:
+            command = f"feedferry run {shlex.quote(str(job.path))} --only-resume"
+            raise ConfigError(f"{job.home / record.id}: an unfinished run; finish it: {command}")
+    newer = [record.id for record in records if (record.age or 0) > (replay.generation or 0)]
+    if newer and not allow_older:
+        raise ConfigError(
+            f"{job.home / replay.run}: older than {newer[-1]}, which may have sent newer documents;"
+            " --allow-older replays it nevertheless"
+        )
+
+
 @contextmanager
 def _begun(job: Job, options: RunOptions) -> Iterator[JobRun]:
     """Yield a new run."""
@@ -221,7 +241,8 @@ def _begun(job: Job, options: RunOptions) -> Iterator[JobRun]:
     with locked_output(folder):
         conversion = list_inputs(_options_for(job, folder))
         _check_disk(conversion)
-        record = RunRecord(id=folder.name, job=job.name, started_at=datetime.now(UTC))
+        now = datetime.now(UTC)
+        record = RunRecord(id=folder.name, job=job.name, started_at=now, replay=job.replay)
         record = write_run(folder, next_generation(job.home.parent, record))
         with whole_file(folder / CONFIG) as stream:
             stream.write(render(job).encode())
@@ -307,8 +328,3 @@ def _check_disk(conversion: Conversion) -> None:
             f"{conversion.output}: {format_size(free)} free; expected {format_size(needed)} at"
             " least, half the size of the inputs: free some space, or give another folder by --runs"
         )
-
-
-def _shown(path: Path) -> Path:
-    """Return a path below the working folder without that folder."""
-    return Path(os.path.relpath(path)) if path.absolute().is_relative_to(Path.cwd()) else path

@@ -13,6 +13,7 @@ The feeds are read again, because a record depends on the header and the group a
 that was full is exported as incremental: a few records as a full feed would delete all others.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -24,10 +25,12 @@ from msgspec.structs import replace
 
 from pipelines.rejects.excerpts import record_of
 from pipelines.rejects.run_rejects import RejectFilter, RunReject, rejects_of
+from schemas.codes import find_code
 from schemas.errors import ConfigError, FeedferryError
 from schemas.feed import FULL, INCREMENTAL
 from schemas.reject import Reject
 from schemas.span import Span
+from schemas.units import counted, names_text
 from transforms.feed_elements import DECLARATION, FeedElement, FeedMarkup, find_elements
 from transforms.formats import JSONL, Format, WriteOptions, find_format
 from transforms.sources import open_span, sniff_format
@@ -46,9 +49,13 @@ _NOT_IN_COMMENTS = re.compile(r"[^\x20-\x7e]|[<>]")
 
 
 class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file with rejects; damaged bytes need the texts `head` and `tail` to be a feed."""
+    """A file with rejects; damaged bytes need the texts `head` and `tail` to be a feed.
+
+    `sha256` is that of the file as it was exported.
+    """
 
     path: str
+    sha256: str = ""
     numbers: list[int] = []
     is_raw: bool = False
     head: str = ""
@@ -56,19 +63,15 @@ class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
-    """The files of an export; paths are relative to its folder.
-
-    `without_bytes` counts rejects that are in no file, such as files of a tree.
-    """
+    """The files of an export of one run; their paths are relative to its folder."""
 
     version: int = 1
     run: str
     files: list[ExportedFile] = []
-    without_bytes: int = 0
 
 
 def export(run: Path, chosen: RejectFilter, folder: Path, *, base: Path) -> Export:
-    """Write the rejects that are neither accepted nor replayed to a new folder.
+    """Write the rejects that are neither accepted nor replayed, and have bytes, to a new folder.
 
     Names of sources are relative to the working folder, or to `base`. Raises ConfigError if the
     folder exists, or if there are no such rejects.
@@ -83,7 +86,9 @@ def export(run: Path, chosen: RejectFilter, folder: Path, *, base: Path) -> Expo
         places = sources.setdefault(key, {})
         places.setdefault(reject.offset, []).append(found._replace(reject=light))
     if not sources:
-        raise ConfigError(f"{run}: no rejects to export; feedferry rejects list shows their state")
+        cures = [*cures_without_bytes(run, chosen)]
+        lines = [f"{run}: no rejects to export; feedferry rejects list shows their state", *cures]
+        raise ConfigError("\n".join(lines))
     with ExitStack() as streams:
         writer = _ExportWriter(folder, streams)
         for (parent, source), places in sources.items():
@@ -93,9 +98,29 @@ def export(run: Path, chosen: RejectFilter, folder: Path, *, base: Path) -> Expo
         for found in _open_rejects(run, chosen):
             if found.number not in writer.numbers:
                 writer.add_other(found)
-    made = Export(run=str(run), files=writer.files, without_bytes=writer.without_bytes)
+    files = [replace(file, sha256=digest_of(folder / file.path)) for file in writer.files]
+    made = Export(run=str(run.absolute()), files=files)
     write_json(folder / INDEX, msgspec.to_builtins(made))
     return made
+
+
+def cures_without_bytes(run: Path, chosen: RejectFilter) -> Iterator[str]:
+    """Yield a line for each code with the new rejects that have no bytes to be corrected."""
+    numbers: dict[str, list[int]] = {}
+    for found in rejects_of(run, chosen):
+        if found.is_new and not found.reject.data:
+            numbers.setdefault(found.reject.code, []).append(found.number)
+    for name, of_code in sorted(numbers.items()):
+        code = find_code("reject", name)
+        cure = code.cure if code else "Correct the source."
+        shown = names_text([*map(str, of_code)])
+        rejects = counted(len(of_code), "reject")
+        yield f"{name}: {rejects} without bytes, not exported: {shown}. {cure} Then run again."
+
+
+def digest_of(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 _Places = dict[int, list[RunReject]]
@@ -114,7 +139,6 @@ class _ExportWriter:
         self.line_heads: dict[str, tuple[Format, bytes]] = {}
         self.files: list[ExportedFile] = []
         self.numbers: set[int] = set()
-        self.without_bytes = 0
         (folder / RAW).mkdir(parents=True)
 
     def add_element(self, format_: Format, element: FeedElement, rejects: list[RunReject]) -> None:
@@ -145,8 +169,6 @@ class _ExportWriter:
                 record = replace(record, provenance=replace(provenance, feedtype=INCREMENTAL))
             data = self._jsonl.frame([self._jsonl.encode(record)])
             self._append("records.jsonl", b"", data, found.number)
-        elif not reject.data:
-            self.without_bytes += 1
         elif reject.source in self.line_heads and not reject.truncated:
             format_, head = self.line_heads[reject.source]
             self._append(f"{format_.name}{suffix}", head, reject.data, found.number)
@@ -189,11 +211,11 @@ class _FeedFile:
             self._write_line(self._markup.group_end.encode())
             self._write_line(markup.group)
             self._markup = markup
-        for found in rejects:
-            self._numbers.append(found.number)
-            words = _NOT_IN_COMMENTS.sub(" ", f"{found.reject.code}: {found.reject.reason}")
-            words = words.replace("--", "- -")
-            self._write_line(f"<!-- {found.number}: {words} -->".encode())
+        numbers = [found.number for found in rejects]
+        self._numbers += numbers
+        reasons = "; ".join(f"{found.reject.code}: {found.reject.reason}" for found in rejects)
+        words = _NOT_IN_COMMENTS.sub(" ", reasons).replace("--", "- -")
+        self._write_line(f"<!-- {', '.join(map(str, numbers))}: {words} -->".encode())
         self._write_line(text.strip())
 
     def close(self) -> None:
@@ -205,7 +227,7 @@ class _FeedFile:
 
 
 def _open_rejects(run: Path, chosen: RejectFilter) -> Iterator[RunReject]:
-    return (found for found in rejects_of(run, chosen) if found.is_new)
+    return (found for found in rejects_of(run, chosen) if found.is_new and found.reject.data)
 
 
 def _export_source(writer: _ExportWriter, span: Span, places: _Places) -> None:

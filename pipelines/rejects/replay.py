@@ -1,58 +1,54 @@
 """Convert rejects again, corrected or with other settings, as a new run of the same job.
 
 A replay converts the files of an export. It is never full, keeps the state of the job, and has no
-limit for rejects unless one is given. Rejects that it converts are marked in their own run.
+limit for rejects unless one is given. Rejects that it converts are marked in their own run, when it
+has ended or when the next replay of this export begins. They are not converted again.
 """
 
 import json
-import re
 import shlex
-from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import click
 import msgspec
 from msgspec.structs import replace
 
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.flags import decode, flags_of
 from pipelines.cli.locks import WORK
+from pipelines.cli.logs import tell
 from pipelines.cli.push_options import parse_push_to
 from pipelines.cli.verb import Section
 from pipelines.convert.run import run as run_conversion
-from pipelines.job.folders import read_run, runs_of
+from pipelines.convert.settings import read_options
+from pipelines.job.folders import read_run, runs_of, shown_path
 from pipelines.job.job import Job
 from pipelines.job.job_file import load_job
 from pipelines.job.run import run as run_job
 from pipelines.job.run_options import RunOptions
+from pipelines.rejects.corrections import converted_numbers, files_as_exported, read_corrections
 from pipelines.rejects.export import INDEX, Export, export
 from pipelines.rejects.run_rejects import (
-    EVERY_REJECT,
     REJECTS,
     RejectFilter,
     job_file_of,
     mark_replayed,
-    rejects_of,
+    read_replayed,
 )
 from schemas.errors import ConfigError
 from schemas.feed import FULL, INCREMENTAL
 from schemas.notice import REFUSED
-from schemas.reject import Reject
-from schemas.units import counted
-from transforms.feed_elements import is_well_formed
-from transforms.storage.atomic import whole_file
-
-CORRECTED = "corrected"
-"""Folder of damaged records that were corrected, in an export."""
+from schemas.run_record import Replay
+from schemas.units import counted, names_text
 
 _RUN = "run"
-"""File of an export with the run that last replayed it."""
+"""File of an export with the run that last replayed it, if that has no job."""
 
 _REPLAY = "replay"
 _HAS_REJECTS = 1
-_COMMENT = re.compile(rb"<!-- ([0-9]+): ")
 _SOURCE_SECTIONS = (Section.TREE, Section.SPOOL, Section.STATE)
 
 
@@ -71,28 +67,16 @@ def replay(
     """
     job_file = job_file or job_file_of(run)
     job = None if job_file is None else load_job(job_file, words, environment)
-    folder = source if isinstance(source, Path) else _unfinished(run, job)
-    if folder is None:
-        folder = _new_name(run / REJECTS, _REPLAY)
-        chosen = source if isinstance(source, RejectFilter) else EVERY_REJECT
-        export(run, chosen, folder, base=Path() if job is None else job.path.parent)
-    index = read_export(folder)
-    inputs, left = _inputs_of(folder, index)
-    if not inputs:
-        raise ConfigError(
-            f"{folder}: {left} damaged files, and no other; expected one that is corrected"
-        )
-    if job is None:
-        exit_code, made = _convert(run, folder, [*inputs], words)
-    else:
-        exit_code, made = _run_job(job, run, folder, [*inputs], words)
-    if exit_code in (0, _HAS_REJECTS):
-        count = _mark(run, made, inputs)
-        if words.get("verbosity") != -1:
-            click.echo(f"feedferry: {made}: {counted(count, 'reject')} of {run} replayed", err=True)
-    if left:
-        click.echo(f"feedferry: {folder}: still damaged: {counted(left, 'file')}", err=True)
-    return exit_code or (_HAS_REJECTS if left else 0)
+    if isinstance(source, Path):
+        return _ExportReplay(run, source, job, words).replay(is_edited=True)
+    for folder in (run / REJECTS).glob(f"{_REPLAY}-*"):
+        started = _ExportReplay(run, folder, job, words)
+        last = started.mark_last()
+        if last is not None and not last.is_over:
+            return started.replay()
+    folder = _new_name(run / REJECTS, _REPLAY)
+    export(run, source, folder, base=Path() if job is None else job.path.parent)
+    return _ExportReplay(run, folder, job, words).replay()
 
 
 def read_export(folder: Path) -> Export:
@@ -104,94 +88,154 @@ def read_export(folder: Path) -> Export:
         ) from exc
 
 
-def _inputs_of(folder: Path, index: Export) -> tuple[dict[str, list[int]], int]:
-    """Return the files to convert with the numbers of their rejects, and how many are left.
-
-    Damaged bytes that are well-formed now are completed to a feed.
-    """
-    inputs: dict[str, list[int]] = {}
-    left = 0
-    for file in index.files:
-        path = (folder / file.path).absolute()
-        if not path.exists():
-            continue
-        if file.is_raw:
-            text = file.head.encode() + path.read_bytes() + file.tail.encode()
-            if not file.head or not is_well_formed(text):
-                left += 1
-                continue
-            path = folder.absolute() / CORRECTED / path.name
-            path.parent.mkdir(exist_ok=True)
-            with whole_file(path) as stream:
-                stream.write(text)
-        inputs[str(path)] = file.numbers
-    return inputs, left
+def exported_run(folder: Path, home: Path) -> Path:
+    """Return the run whose rejects an export has; `home` has the runs of its job."""
+    return home / Path(read_export(folder).run).name
 
 
-def _convert(
-    run: Path, folder: Path, inputs: list[str], words: Mapping[str, object]
-) -> tuple[int, Path]:
-    """Convert with the settings of a conversion that has no job."""
-    marker = folder / _RUN
-    made = Path(str(words.get("output") or _new_name(run.parent, f"{run.name}-{_REPLAY}")))
-    if marker.exists() and Path(marker.read_text("utf-8"), WORK).is_dir():
-        made = Path(marker.read_text("utf-8"))  # it was interrupted
-    marker.write_text(str(made), "utf-8")
-    stated = {**_settings_of(run, folder), **_given(ConvertOptions, words)}
-    values = {**stated, "inputs": tuple(inputs), "output": str(made)}
-    options = msgspec.convert(values, ConvertOptions, strict=False, from_attributes=True)
-    options = _for_replay(options, inputs, words)
-    return run_conversion(options, parse_push_to(words)), made
+class _LastReplay(NamedTuple):
+    """The last replay of an export, and when it began."""
+
+    run: Path
+    began: float
+    is_over: bool
 
 
-def _run_job(
-    job: Job, run: Path, folder: Path, inputs: list[str], words: Mapping[str, object]
-) -> tuple[int, Path]:
-    options = decode(RunOptions, words)
-    marker = folder / _RUN
-    resumed = marker.read_text("utf-8") if marker.exists() else ""
-    records = runs_of(job.home)
-    command = f"feedferry run {shlex.quote(str(job.path))}"
-    unfinished = [record.id for record in records if not record.is_over]
-    if unfinished and unfinished != [resumed]:
-        raise ConfigError(f"{job.home / unfinished[-1]}: an unfinished run; finish it: {command}")
-    names = [record.id for record in records]
-    first_later = names.index(run.name) + 1 if run.name in names else 0
-    later = [name for name in names[first_later:] if name != resumed]
-    if later and not options.allow_older:
-        raise ConfigError(
-            f"{run}: older than {later[-1]}, which may have sent newer documents; --allow-older"
-            " replays it nevertheless"
+@dataclass(eq=False)
+class _ExportReplay:
+    """Replays an export of a run; `words` are the flags."""
+
+    run: Path
+    folder: Path
+    job: Job | None
+    words: Mapping[str, object]
+
+    @cached_property
+    def index(self) -> Export:
+        return read_export(self.folder)
+
+    def replay(self, *, is_edited: bool = False) -> int:
+        """Replay what is not replayed yet; return the exit code."""
+        self._check_run()
+        self.mark_last()
+        replayed, options = read_replayed(self.run), self._options()
+        corrections = read_corrections(self.folder, self.index, replayed, read_options(options))
+        same = files_as_exported(self.folder, self.index, replayed) if is_edited else []
+        left = [path for path in corrections.left if path not in same]
+        done = sorted(
+            {number for file in self.index.files for number in file.numbers} & {*replayed}
         )
-    try:
-        convert = _for_replay(job.convert, inputs, words)
-        options = replace(options, only_resume=bool(unfinished))  # and not replay again after it
-        exit_code = run_job(replace(job, convert=convert, has_state=False), options)
-    finally:
-        if records := runs_of(job.home):
-            marker.write_text(records[-1].id, "utf-8")
-    made = job.home / records[-1].id
-    return exit_code, made.relative_to(Path.cwd()) if made.is_relative_to(Path.cwd()) else made
+        self._tell("already replayed", "reject", [*map(str, done)])
+        self._tell("still as exported", "file", same)
+        self._tell("still damaged", "file", left)
+        if not corrections.inputs and not done:
+            raise ConfigError(f"{self.folder}: nothing to replay; expected corrected files")
+        exit_code = 0
+        if corrections.inputs:
+            exit_code = self._start(replace(options, inputs=tuple(corrections.inputs)))
+        if corrections.inputs and exit_code in (0, _HAS_REJECTS) and (last := self.mark_last()):
+            count = counted(len(read_replayed(self.run)) - len(replayed), "reject")
+            text = f"feedferry: {last.run}: {count} of {self.run} replayed"
+            tell(text, is_quiet=self.words.get("verbosity") == -1)
+            edited = self._files_edited_since(last.began)
+            self._tell("edited since this replay began, so replay again", "file", edited)
+            exit_code = _HAS_REJECTS if edited else exit_code
+        return exit_code or (_HAS_REJECTS if corrections.left else 0)
 
+    def mark_last(self) -> _LastReplay | None:
+        """Mark the rejects that the last replay has converted, if it is over; return it.
 
-def _for_replay(
-    options: ConvertOptions, inputs: list[str], words: Mapping[str, object]
-) -> ConvertOptions:
-    """Return the options for files of an export: no source but those, and never full."""
-    defaults: dict[str, Any] = {  # of any type
-        name: declared.default
-        for name, declared in flags_of(ConvertOptions).items()
-        if declared.flag.section in _SOURCE_SECTIONS
-    }
-    return replace(
-        options,
-        **defaults,
-        inputs=tuple(inputs),
-        from_format=None,
-        mapping=None,
-        feedtype=INCREMENTAL if options.feedtype == FULL else options.feedtype,
-        max_rejects=options.max_rejects if words.get("max_rejects") is not None else None,
-    )
+        Nothing is marked if files were edited since: what they were then is not known.
+        """
+        last = self._last_of_files() if self.job is None else self._last_of_job(self.job)
+        if last is not None and last.is_over and not self._files_edited_since(last.began):
+            replayed, reading = read_replayed(self.run), read_options(self._options())
+            corrections = read_corrections(self.folder, self.index, replayed, reading)
+            mark_replayed(self.run, converted_numbers(last.run, corrections), str(last.run))
+        return last
+
+    def _files_edited_since(self, began: float) -> list[str]:
+        paths = {file.path: self.folder / file.path for file in self.index.files}
+        return [
+            name for name, path in paths.items() if path.exists() and path.stat().st_ctime > began
+        ]
+
+    def _last_of_files(self) -> _LastReplay | None:
+        marker = self.folder / _RUN
+        if not marker.exists():
+            return None
+        run = Path(marker.read_text("utf-8"))
+        is_open = (run / WORK).is_dir()
+        is_begun = is_open or (run / "report.json").exists()
+        return _LastReplay(run, marker.stat().st_mtime, not is_open) if is_begun else None
+
+    def _last_of_job(self, job: Job) -> _LastReplay | None:
+        for record in reversed(runs_of(job.home)):
+            if record.replay is not None and record.replay.export == str(self.folder.absolute()):
+                run, began = shown_path(job.home / record.id), record.started_at.timestamp()
+                return None if record.is_abandoned else _LastReplay(run, began, record.is_over)
+        return None
+
+    def _check_run(self) -> None:
+        """Raise ConfigError unless the export is of this run."""
+        run, origin = self.run.absolute(), Path(self.index.run).absolute()
+        if run.name != origin.name or (self.job is None and run != origin):
+            named = self.index.run if self.job is None else str(shown_path(self.job.path))
+            command = shlex.join(["feedferry", "rejects", "replay", named, str(self.folder)])
+            raise ConfigError(f"{self.folder}: an export of another run than {run.name}: {command}")
+        if not run.is_dir():
+            raise ConfigError(f"{self.folder}: an export of {run}; expected this run to be there")
+
+    def _options(self) -> ConvertOptions:
+        """Return the options for files of an export: no other source, and never full."""
+        options = self._options_of_run() if self.job is None else self.job.convert
+        defaults: dict[str, Any] = {  # of any type
+            name: declared.default
+            for name, declared in flags_of(ConvertOptions).items()
+            if declared.flag.section in _SOURCE_SECTIONS
+        }
+        return replace(
+            options,
+            **defaults,
+            from_format=None,
+            mapping=None,
+            feedtype=INCREMENTAL if options.feedtype == FULL else options.feedtype,
+            max_rejects=options.max_rejects if self.words.get("max_rejects") is not None else None,
+        )
+
+    def _options_of_run(self) -> ConvertOptions:
+        """Return the options of a conversion, with the flags that are given now."""
+        last = self._last_of_files()
+        output = self.words.get("output") or _new_name(
+            self.run.parent, f"{self.run.name}-{_REPLAY}"
+        )
+        if last is not None and not last.is_over:
+            output = last.run
+        values = {
+            **_settings_of(self.run, self.folder),
+            **_given(ConvertOptions, self.words),
+            "inputs": (),
+            "output": str(output),
+        }
+        return msgspec.convert(values, ConvertOptions, strict=False, from_attributes=True)
+
+    def _start(self, options: ConvertOptions) -> int:
+        """Convert and push by a new run, or by the last one if it is unfinished."""
+        if self.job is None:
+            (self.folder / _RUN).write_text(options.output, "utf-8")
+            return run_conversion(options, parse_push_to(self.words))
+        record = read_run(self.run)
+        generation = None if record is None else record.generation
+        export = str(self.folder.absolute())
+        replay = Replay(run=self.run.name, generation=generation, export=export)
+        job = replace(self.job, convert=options, has_state=False, replay=replay)
+        return run_job(job, decode(RunOptions, self.words))
+
+    def _tell(self, what: str, noun: str, names: Sequence[str]) -> None:
+        if names:
+            text = f"feedferry: {self.folder}: {what}: {counted(len(names), noun)}"
+            is_quiet = self.words.get("verbosity") == -1
+            tell(f"{text}: {names_text(names)}", is_quiet=is_quiet)
 
 
 def _settings_of(run: Path, folder: Path) -> dict[str, Any]:
@@ -229,63 +273,6 @@ def _given(options: type[msgspec.Struct], words: Mapping[str, object]) -> dict[s
         for name, declared in flags_of(options).items()
         if words.get(name) not in (None, ())
     }
-
-
-def _mark(run: Path, made: Path, index: dict[str, list[int]]) -> int:
-    """Mark the rejects that were not rejected again; return their number.
-
-    `index` has the numbers of the rejects in each file. The comment before a record says which
-    reject it is; without comments, its URL does.
-    """
-    urls = {found.number: found.reject.url for found in rejects_of(run)}
-    rejected: dict[str, list[Reject]] = {path: [] for path in index}
-    refused: set[str | None] = set()
-    for found in rejects_of(made):
-        if found.reject.source in rejected:
-            rejected[found.reject.source].append(found.reject)
-        else:  # by the appliance
-            refused.add(found.reject.url)
-    numbers = [
-        number
-        for path, of_file in index.items()
-        for number in _converted(Path(path), of_file, rejected[path], urls)
-        if urls.get(number) is None or urls[number] not in refused
-    ]
-    mark_replayed(run, numbers, str(made))
-    return len(numbers)
-
-
-def _converted(
-    path: Path, numbers: list[int], rejected: list[Reject], urls: Mapping[int, str | None]
-) -> list[int]:
-    """Return the numbers of the rejects that a file had and of which none is in `rejected`."""
-    if not rejected:
-        return numbers
-    comments = [(match.start(), int(match[1])) for match in _COMMENT.finditer(path.read_bytes())]
-    again_urls = {reject.url for reject in rejected}
-    if not comments and None in again_urls:
-        return []
-    positions = [bisect_right(comments, (reject.offset, 0)) - 1 for reject in rejected]
-    again = {comments[position][1] for position in positions if position >= 0}
-    known = {number for _, number in comments}
-    return [
-        number
-        for number in numbers
-        if number not in again
-        and (number in known or (urls.get(number) and urls[number] not in again_urls))
-    ]
-
-
-def _unfinished(run: Path, job: Job | None) -> Path | None:
-    """Return the export of a replay that was interrupted."""
-    for folder in (run / REJECTS).glob(f"{_REPLAY}-*"):
-        if (folder / _RUN).exists():
-            made = (folder / _RUN).read_text("utf-8")
-            record = read_run(Path(made) if job is None else job.home / made)
-            is_open = Path(made, WORK).is_dir() if record is None else not record.is_over
-            if is_open:
-                return folder
-    return None
 
 
 def _new_name(folder: Path, name: str) -> Path:

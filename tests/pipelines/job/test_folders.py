@@ -14,7 +14,7 @@ from pipelines.job.folders import (
     runs_of,
 )
 from schemas.errors import ConfigError, FatalError
-from schemas.run_record import Phase, RunRecord
+from schemas.run_record import Phase, Replay, RunRecord
 from transforms.storage.run_record import read_run, write_run
 
 NIGHT = datetime(2026, 11, 22, 2, tzinfo=UTC)
@@ -58,9 +58,15 @@ def test_runs_of_a_job_are_its_folders_with_a_record(tmp_path: Path) -> None:
     assert [record.id for record in runs_of(tmp_path)] == [FIRST, SECOND]
 
 
-def test_the_newest_run_is_found_by_job_file_folder_or_name(here: Path) -> None:
+def test_the_newest_run_that_is_no_replay_is_found_by_job_file_folder_or_name(here: Path) -> None:
     make_runs(Path("runs/people"))
     Path("nightly.yaml").write_text("version: 1\njob: people\nsource: {type: database}\n")
+    replay = Replay(run=SECOND, generation=2, export="fixed")
+    later = datetime(2026, 11, 30, tzinfo=UTC)
+    name = "20261130T020000Z-0003"
+    Path("runs/people", name).mkdir()
+    record = RunRecord(id=name, job="people", started_at=later, replay=replay)
+    write_run(Path("runs/people", name), record)
     texts = ("nightly.yaml", "runs/people", "people", f"runs/people/{SECOND}")
     assert {str(find_run(text)) for text in texts} == {f"runs/people/{SECOND}"}
 

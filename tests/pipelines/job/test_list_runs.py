@@ -5,11 +5,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pipelines.cli.main import main
 from pipelines.job.job import Retention
 from pipelines.job.retention import runs_to_remove
-from schemas.run_record import Phase, RunRecord
+from schemas.run_record import Phase, Replay, RunRecord
 from transforms.storage.lock import Lock
 from transforms.storage.run_record import write_run
 
@@ -62,6 +63,15 @@ def test_runs_beyond_the_retention_go_but_not_the_newest_nor_an_unfinished_one()
     assert removed(Retention(seconds=3 * 86400)) == [1]
     assert removed(Retention(seconds=1)) == [1, 2]
     assert removed(Retention(runs=3, seconds=2.5 * 86400)) == [1, 2]
+
+
+def test_a_replay_is_no_run_to_be_counted_and_goes_with_its_run() -> None:
+    replays = [
+        replace(record(day), replay=Replay(run=of.id, generation=1, export="a"))
+        for day, of in ((4, NIGHTS[0]), (5, NIGHTS[2]))
+    ]
+    gone = runs_to_remove([*NIGHTS, *replays], Retention(runs=1), NIGHT)
+    assert [run.generation for run in gone] == [1, 2, 5]
 
 
 @pytest.mark.usefixtures("runs")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pipelines.rejects.export import Export, export
+from pipelines.rejects.export import Export, cures_without_bytes, export
 from pipelines.rejects.run_rejects import EVERY_REJECT, RejectFilter, mark_replayed
 from schemas.avro import carried_bytes
 from schemas.errors import ConfigError
@@ -159,12 +159,38 @@ def test_lines_of_tables_and_streams_are_below_their_first_line(tmp_path: Path) 
 
 
 def test_only_chosen_rejects_that_are_new_are_exported_once(tmp_path: Path) -> None:
-    run = run_with(tmp_path, ACTION, TORN, Reject(code="no-acl", reason="", stage="read"))
+    run = run_with(tmp_path, ACTION, TORN, Reject(code="stray", reason="", stage="read", data=b"x"))
     mark_replayed(run, [1], "out-replay-1")
 
-    made = exported(tmp_path, run, RejectFilter(codes=("bad-action", "malformed", "no-acl")))
-    assert (numbers(made), made.without_bytes) == ({"raw/000002.xml": [2]}, 1)
+    made = exported(tmp_path, run, RejectFilter(codes=("bad-action", "malformed")))
+    assert numbers(made) == {"raw/000002.xml": [2]}
     with pytest.raises(ConfigError, match=r"corrections: exists; expected a new folder$"):
         exported(tmp_path, run)
     with pytest.raises(ConfigError, match=r"out: no rejects to export; "):
-        export(run, RejectFilter(codes=("stray",)), tmp_path / "none", base=tmp_path)
+        export(run, RejectFilter(codes=("entity",)), tmp_path / "none", base=tmp_path)
+
+
+def test_rejects_without_bytes_are_not_exported_and_their_cure_is_shown(tmp_path: Path) -> None:
+    put(tmp_path / "feed.xml", FEED)  # what cannot be read begins where a record does
+    torn = replace(TORN, code="torn-compression", data=b"")
+    other = replace(torn, code="file-name", source="docs")
+    run = run_with(tmp_path, ACTION, torn, other, torn)
+
+    assert numbers(exported(tmp_path, run)) == {"001-gsa-feed.xml": [1]}
+    cures = [
+        "file-name: 1 reject without bytes, not exported: 3. Rename the file. Then run again.",
+        "torn-compression: 2 rejects without bytes, not exported: 2, 4. Copy the file again. Then"
+        " run again.",
+    ]
+    assert [*cures_without_bytes(run, EVERY_REJECT)] == cures
+    with pytest.raises(ConfigError, match="no rejects to export") as caught:
+        export(run, RejectFilter(codes=("torn-compression",)), tmp_path / "none", base=tmp_path)
+    assert str(caught.value).splitlines()[1:] == cures[1:]
+    assert not (tmp_path / "none").exists()
+
+
+def test_several_rejects_of_a_record_have_one_comment(tmp_path: Path) -> None:
+    put(tmp_path / "feed.xml", FEED)
+    exported(tmp_path, run_with(tmp_path, ACTION, replace(ACTION, code="stray")))
+    text = (tmp_path / "corrections/001-gsa-feed.xml").read_text("utf-8")
+    assert "<!-- 1, 2: bad-action: action='ad'; expected  add , not - -; stray: action" in text

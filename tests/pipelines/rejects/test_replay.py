@@ -60,9 +60,9 @@ def test_corrected_records_are_converted_with_the_settings_of_the_run_and_never_
     edit("fixed/001-gsa-feed.xml", ('action="ad"', 'action="add"'))
 
     assert main(["rejects", "replay", "out", "fixed", *QUIET]) == 1
-    assert capsys.readouterr().err.endswith(
+    assert capsys.readouterr().err == (
+        "feedferry: fixed: still as exported: 1 file: raw/000001.xml\n"
         "feedferry: out-replay-1: 1 reject of out replayed\n"
-        "feedferry: fixed: still damaged: 1 file\n"
     )
     assert urls("out-replay-1") == [f"{HOST}/act"]
     assert [(line["datasource"], line["feedtype"]) for line in manifest("out-replay-1")] == [
@@ -74,8 +74,9 @@ def test_corrected_records_are_converted_with_the_settings_of_the_run_and_never_
     edit("fixed/raw/000001.xml", ("&", "&amp;"))
     flags = ("--default-mimetype", "text/html", "-o", "again")
     assert main(["rejects", "replay", "out", "fixed", *flags, *QUIET]) == 0
-    assert sorted(urls("again")) == [f"{HOST}/{name}" for name in ("act", "amp", "new", "type")]
-    assert read_replayed(Path("out")) == dict.fromkeys((1, 2, 3, 4), "again")
+    assert sorted(urls("again")) == [f"{HOST}/{name}" for name in ("amp", "new", "type")]
+    replayed_in = {1: "again", 2: "out-replay-1", 3: "again", 4: "again"}
+    assert read_replayed(Path("out")) == replayed_in
     assert main(["rejects", "replay", "out", *QUIET]) == 2
 
 
@@ -175,6 +176,70 @@ def test_an_older_run_is_not_replayed_over_a_newer_one(
     flags = ("--allow-older", "--default-mimetype", "text/html", *QUIET)
     assert main(["rejects", "replay", f"runs/wiki/{older}", *flags]) == 1
     assert read_replayed(Path(f"runs/wiki/{older}")).keys() == {4}
+
+
+JOB = (
+    "version: 1\njob: wiki\nsource: {type: gsa-feed, path: feed.xml}\nkeep: {runs: 1}\n"
+    "target: {type: gsa-feed, url: URL}\nchunk: {max_records: 1}\npush: {attempts: 1}\n"
+)
+
+
+def bad(name: str, night: int) -> str:
+    return ACTION.replace("/act", f"/{name}").replace(">a<", f">{night}<")
+
+
+def run_night(number: int, *names: str) -> Path:
+    """Run the job on a feed of these rejected records; export and correct them in `nightN`."""
+    put(Path("feed.xml"), gsa_feed(document(number), *(bad(name, number) for name in names)))
+    assert main(["run", "wiki.yaml", *QUIET]) == 1
+    assert main(["rejects", "export", "wiki.yaml", "-o", f"night{number}"]) == 0
+    edit(f"night{number}/001-gsa-feed.xml", ('"ad"', '"add"'))
+    return Path("runs/wiki", runs_of(Path("runs/wiki"))[-1].id)
+
+
+def replay(folder: str, *flags: str) -> int:
+    return main(["rejects", "replay", "wiki.yaml", folder, *flags, *QUIET])
+
+
+def test_an_export_belongs_to_its_run_whatever_was_run_or_replayed_since(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served.serving(here / "spool") as appliance:
+        Path("wiki.yaml").write_text(JOB.replace("URL", repr(appliance.url)).replace("1}", "9}", 1))
+        first, second = run_night(1, "a", "b"), run_night(2, "a", "c")
+
+        assert [replay("night1"), replay("night2")] == [2, 0]
+        assert (read_replayed(first), {*read_replayed(second)}) == ({}, {1, 2})
+        assert [replay("night1"), replay("night1", "--allow-older")] == [2, 0]
+        assert {*read_replayed(first)} == {1, 2}
+        capsys.readouterr()
+        assert [replay("night1"), replay("night2"), replay("night1")] == [0, 0, 0]
+        assert capsys.readouterr() == (
+            "",
+            "feedferry: night1: already replayed: 2 rejects: 1, 2\n"
+            "feedferry: night2: already replayed: 2 rejects: 1, 2\n"
+            "feedferry: night1: already replayed: 2 rejects: 1, 2\n",
+        )
+        assert main(["rejects", "replay", str(second), "night1"]) == 2
+        assert "feedferry rejects replay wiki.yaml night1" in capsys.readouterr().err
+        assert main(["rejects", "list", "wiki.yaml"]) == 0
+        assert "bad-action         2         0         0         2" in capsys.readouterr().out
+        assert sum(appliance.arrivals().values()) == 2 + 4
+
+
+def test_a_replay_that_is_finished_by_another_start_is_not_sent_again(here: Path) -> None:
+    failing = [{"door": "xmlfeed", "requests": "3-4", "status": 500}]
+    Path("fail.yaml").write_text(json.dumps(failing), "utf-8")
+    with served.serving(here / "spool", "--scenario", "fail.yaml") as appliance:
+        Path("wiki.yaml").write_text(JOB.replace("URL", repr(appliance.url)))
+        run = run_night(1, "a", "b")
+        assert replay("night1") == 4
+        assert read_replayed(run) == {}
+        assert main(["run", "wiki.yaml", "--only-resume", *QUIET]) == 4
+        assert main(["run", "wiki.yaml", "--only-resume", *QUIET]) == 0
+        assert replay("night1") == 0
+        assert (run.exists(), {*read_replayed(run)}) == (True, {1, 2})
+        assert sum(appliance.arrivals().values()) == 3
 
 
 def document_url(number: int) -> str:

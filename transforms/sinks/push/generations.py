@@ -10,7 +10,7 @@ APPLIANCE is the canonical spelling of its address; earlier versions had a folde
 which is read too. The generation counts the runs of all jobs in one folder of runs, so that two
 jobs that feed one datasource can be ordered too. Their runs disturb each other only if one of them
 is full, which deletes what the other has sent. A run without a generation, made by `convert -o`, is
-not looked at.
+not looked at. A replay counts as the run whose rejects it sends.
 """
 
 from collections.abc import Iterator, Sequence
@@ -114,8 +114,8 @@ class Ledger:
         home = self.root.absolute().parent
         for folder in chain.from_iterable(home.glob(f"*/*/{name}") for name in self.names):
             record = read_run(folder.parent.parent)
-            if record is not None and record.generation and any(folder.glob("receipts-*.jsonl")):
-                yield replace(self.run, generation=record.generation, run=record.id)
+            if record is not None and record.age and any(folder.glob("receipts-*.jsonl")):
+                yield replace(self.run, generation=record.age, run=record.id)
 
 
 def next_generation(runs: Path, record: RunRecord) -> RunRecord:
@@ -168,7 +168,7 @@ def claimed_datasources(
 def _ledgers(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> Iterator[Ledger]:
     """Yield a ledger for each datasource, always in the same order; none without a generation."""
     record = read_run(root)
-    if record is None or record.generation is None or record.job is None:
+    if record is None or record.generation is None or record.age is None or record.job is None:
         return
     home = root.absolute().parent
     if (root.absolute().name, home.name) != (record.id, record.job):
@@ -194,7 +194,7 @@ def _ledgers(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> Ite
             names=settings.appliance.names,
             place=Path(format, datasource),
             run=PushedRun(
-                generation=record.generation,
+                generation=record.age,
                 job=record.job,
                 run=record.id,
                 is_full=is_full,

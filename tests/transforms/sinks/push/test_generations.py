@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, FatalError
-from schemas.run_record import RunRecord
+from schemas.run_record import Replay, RunRecord
 from support.fake_appliance import GSA, SUCCESS, FakeClient, chunk_of
 from transforms.sinks.push.generations import (
     check_generation,
@@ -110,6 +110,20 @@ def test_two_jobs_on_one_datasource_disturb_each_other_if_one_is_full(
             runs.push("people", 1, feedtype=older)
     else:
         assert runs.push("people", 1, feedtype=older).exit_code == 0
+
+
+def test_a_replay_is_as_old_as_the_run_whose_rejects_it_sends(runs: Runs) -> None:
+    runs.push("wiki", 2, feedtype="full")
+    root, chunks = runs.make("people", 3)
+    replay = Replay(run="1", generation=1, export="fixed")
+    record = RunRecord(id="3", job="people", generation=3, started_at=NIGHT, replay=replay)
+    write_run(root, record)
+    settings = PushSettings(appliance=GSA)
+    with pytest.raises(ConfigError, match="generation 1 of people; generation 2 of wiki was"):
+        check_generation(root, chunks, settings)
+    with claimed_datasources(root, chunks, replace(settings, allow_older=True)):
+        pass
+    assert runs.push("people", 2).exit_code == 0  # newer than the documents of the replay
 
 
 def test_a_run_without_a_generation_is_pushed_at_any_time(runs: Runs) -> None:
