@@ -129,14 +129,15 @@ class ProgressLine:
         if now.share is not None:
             parts.append(_Part(0, f"{now.share:4.0%}"))
         size, records = format_size(now.bytes), f"{now.records:,}"
-        if now.total and now.counts_records:
-            records += f" of {now.total:,}"
-        elif now.total:
-            size += f" of {format_size(now.total)}"
+        if now.whole and now.counts_records:
+            records += f" of {now.whole:,}"
+        elif now.whole:
+            size += f" of {format_size(now.whole)}"
         parts.append(_Part(3, f"{records} records"))
         if now.bytes:
             parts.append(_Part(6, size))
-        parts.append(_Part(5, f"{progress.records_per_second:,.0f}/s"))
+        if progress.rate_text:
+            parts.append(_Part(5, f"{progress.records_per_second:,.0f}/s"))
         rejects = counted(now.rejects, "reject")
         parts.append(_Part(2, rejects, "yellow") if now.rejects else _Part(7, rejects))
         if now.backlog is not None:

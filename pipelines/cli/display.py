@@ -193,13 +193,14 @@ def progress_text(progress: Progress) -> str:
     share = "" if now.share is None else f" ({now.share:.0%})"
     records = f"{now.records:,} records"
     size = format_size(now.bytes)
-    if now.total and now.counts_records:
-        records = f"{now.records:,} of {now.total:,} records{share}"
-    elif now.total:
-        size += f" of {format_size(now.total)}{share}"
+    if now.whole and now.counts_records:
+        records = f"{now.records:,} of {now.whole:,} records{share}"
+    elif now.whole:
+        size += f" of {format_size(now.whole)}{share}"
     backlog = [] if now.backlog is None else [f"backlog {now.backlog:,}"]
     rejects = counted(now.rejects, "reject")
-    return ", ".join([size, records, progress.rate_text, rejects, *backlog, time_text(progress)])
+    parts = [size, records, progress.rate_text, rejects, *backlog, time_text(progress)]
+    return ", ".join(filter(None, parts))
 
 
 def time_text(progress: Progress) -> str:

@@ -34,8 +34,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def share(self) -> float | None:
-        """Return the share that is done, at most 1 because a file may grow while it is read."""
-        return min(self.done / self.total, 1.0) if self.total else None
+        """Return the share that is done, at most 1."""
+        return self.done / self.whole if self.whole else None
+
+    @property
+    def whole(self) -> int | None:
+        """The total, and at least what is done: a file may grow while it is read."""
+        return max(self.total, self.done) if self.total else None
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +62,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rate_text(self) -> str:
-        return f"{self.records_per_second:,.0f} records/s"
+        """The rate, empty without records."""
+        return f"{self.records_per_second:,.0f} records/s" if self.records_per_second else ""
 
     @property
     def seconds_left(self) -> float | None:

@@ -178,7 +178,7 @@ def convert(conversion: Conversion, *, is_pushed: bool) -> int:
         print_summary(
             summary_of(report),
             options,
-            time=f"{format_clock(progress.seconds)}, {progress.rate_text}",
+            time=", ".join(filter(None, (format_clock(progress.seconds), progress.rate_text))),
             next_commands=next_commands(report, is_pushed=is_pushed),
         )
     else:

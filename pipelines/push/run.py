@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import click
 from msgspec.structs import replace
 
-from pipelines.cli.display import DisplayOptions, ReportFormat, show_progress
+from pipelines.cli.display import DisplayOptions, ProgressStyle, ReportFormat, show_progress
 from pipelines.cli.locks import WORK
 from pipelines.cli.logs import tell
 from pipelines.cli.progress import Snapshot
@@ -33,7 +33,13 @@ from schemas.account import Chunk
 from schemas.errors import ConfigError
 from schemas.run_record import Phase
 from transforms.sinks.push.generations import check_generation
-from transforms.sinks.push.outcome import HAS_REJECTS, PushAccount, PushProgress, outcomes_of
+from transforms.sinks.push.outcome import (
+    HAS_REJECTS,
+    ChunkOutcome,
+    PushAccount,
+    PushProgress,
+    outcomes_of,
+)
 from transforms.sinks.push.push_plan import check_several_full, plan_chunks
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import PushSettings, SeveralFull
@@ -94,6 +100,10 @@ def push_and_report(
     stop = StopSignal()
     progress = PushProgress(lambda text: tell(output.reword(text), is_quiet=is_quiet))
     folder = receipts_folder(root, settings)
+    earlier = _read_outcomes(root, chunks, settings)
+    progress.add_earlier(earlier)  # the rate of this push does not count them
+    progress.has_earlier = True
+    is_settled = all(outcome.allows_next for outcome in earlier)
     total = sum(chunk.bytes for chunk in chunks)
     display = show_progress(
         Phase.PUSH,
@@ -104,15 +114,15 @@ def push_and_report(
             total=total,
             backlog=progress.backlog,
         ),
-        output,
-        folder=root if (root / REPORT).exists() else None,
+        replace(output, progress=ProgressStyle.NONE) if is_settled else output,
+        folder=root if (root / REPORT).exists() and not is_settled else None,
     )
-    with draining(stop.stop, message=None if is_quiet else DRAINING) as received, display:
-        folder.mkdir(parents=True, exist_ok=True)
-        with Pusher(settings, stop=stop, progress=progress) as pusher:
+    with draining(stop.stop, message=None if is_quiet else DRAINING) as received:
+        with display, Pusher(settings, stop=stop, progress=progress) as pusher:
+            folder.mkdir(parents=True, exist_ok=True)
             account = pusher.push(chunks, root=root, folder=folder)
         account = record_push(root, account, settings)
-        write_report(root)
+        write_report(root)  # with the last point of the timeline
     if account.stopped is not None:
         account = replace(account, exit_code=received.exit_code(account.exit_code))
     print_account(root, account, settings, output=output)
@@ -140,12 +150,19 @@ def print_account(
 
 def _print_plan(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> None:
     """Print what a push would send now; make no file."""
-    folder = receipts_folder(root, settings)
-    planned = plan_chunks(chunks, settings)
-    outcomes = outcomes_of(planned, Receipts(folder, planned, settings).read())
+    outcomes = _read_outcomes(root, chunks, settings)
     remaining = [outcome.chunk for outcome in outcomes if not outcome.allows_next]
     check_generation(root, remaining, settings)
     click.echo(plan_text(remaining, settings))
+
+
+def _read_outcomes(
+    root: Path, chunks: Sequence[Chunk], settings: PushSettings
+) -> tuple[ChunkOutcome, ...]:
+    """Return the outcomes of earlier pushes; make no file."""
+    planned = plan_chunks(chunks, settings)
+    receipts = Receipts(receipts_folder(root, settings), planned, settings)
+    return outcomes_of(planned, receipts.read())
 
 
 def _run_folders(options: PushOptions) -> list[Path]:

@@ -3,8 +3,9 @@
 A push writes `report.json` next to its receipts, and `rejects/`; it updates the manifest.
 """
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from pipelines.cli.summary import Summary
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FatalError
 from schemas.receipt import ChunkState
+from schemas.units import counted
 from transforms.known_rejects import load_known_rejects
 from transforms.sinks.push.model import count_records
 from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, write_rejects
@@ -31,6 +33,9 @@ MAX_SAMPLES = 5
 EXPECTED_INPUT = (
     "expected the folder of a finished run (the -o of convert), or feed files with -o DIR"
 )
+
+_RESULT = ("accepted_rejects", "chunks", "records", "stopped")
+"""The part of a report that only another push changes."""
 
 _STATES = {
     "accepted": (ChunkState.ACCEPTED, ChunkState.PARTLY_ACCEPTED),
@@ -75,13 +80,16 @@ def write_manifest(root: Path, chunks: Iterable[Chunk]) -> None:
 def record_push(root: Path, account: PushAccount, settings: PushSettings) -> PushAccount:
     """Write report, manifest and rejects of a push; remove accepted chunks if that is asked for.
 
-    Return the account with the samples of the rejects, and those that are accepted.
+    Return the account with the samples of the rejects, and those that are accepted. If nothing was
+    left to send, the report of the push that has sent the last chunk stays.
     """
     folder = receipts_folder(root, settings)
     path = root / "rejects" / f"push-{folder.name}.avro"
     known = load_known_rejects(settings.accepted_rejects)
     account = write_rejects(account, root=root, path=path, known=known)
-    write_json(folder / REPORT, as_json(account))
+    report = as_json(account)
+    if not (account.is_settled_before and _has_result(folder / REPORT, report)):
+        write_json(folder / REPORT, report)
     chunks = {chunk.ordinal: chunk for chunk in read_manifest(root)}
     for outcome in account.outcomes:  # an update of indexes that is not pushed stays as it is
         chunks[outcome.chunk.ordinal] = replace(
@@ -96,6 +104,15 @@ def record_push(root: Path, account: PushAccount, settings: PushSettings) -> Pus
             if outcome.state is ChunkState.ACCEPTED:
                 (root / outcome.chunk.path).unlink(missing_ok=True)
     return account
+
+
+def _has_result(path: Path, report: Mapping[str, object]) -> bool:
+    """Whether the report of an earlier push states the same result."""
+    try:
+        earlier = json.loads(path.read_bytes())
+    except (OSError, ValueError):  # it was killed before it wrote its report
+        return False
+    return all(earlier.get(name) == report[name] for name in _RESULT)
 
 
 def unfinished_message(path: Path) -> str:
@@ -123,11 +140,9 @@ def summary_of(account: PushAccount, *, root: Path, folder: Path) -> Summary:
 def _lines(account: PushAccount, root: Path, folder: Path) -> Iterator[tuple[str, str]]:
     outcomes = account.outcomes
     earlier, total = account.earlier_chunks, len(outcomes)
-    if earlier and earlier == total:
-        yield (
-            "sent",
-            f"nothing: an earlier push has settled all {total:,} chunks; --replay sends them again",
-        )
+    if account.is_settled_before:
+        chunks = f"an earlier push has settled {counted(total, 'chunk')}"
+        yield "push", f"nothing to send: {chunks}; --replay sends them again"
     elif earlier:
         yield "sent", f"an earlier push has settled {earlier:,} of the {total:,} chunks"
     yield from (("refused", line) for line in _refusals(outcomes)[:MAX_SAMPLES])
@@ -139,8 +154,8 @@ def _lines(account: PushAccount, root: Path, folder: Path) -> Iterator[tuple[str
         yield "rejects", f"{refused:,}{known}, in {root}/rejects/"
     time, waited = format_clock(account.seconds), account.waited_seconds
     waiting = f", {format_clock(waited)} waiting" if waited >= 1 else ""
-    sent = f"{account.sent_bytes:,} bytes on the wire in {time}{waiting}"
-    yield "target", f"{account.target}, {sent}"
+    sent = f", {account.sent_bytes:,} bytes on the wire in {time}{waiting}"
+    yield "target", account.target + ("" if account.is_settled_before else sent)
     yield "receipts", f"{folder}/"
     yield "report", f"{root}/report.html"
 

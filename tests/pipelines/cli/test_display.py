@@ -56,7 +56,7 @@ def progress(now: Snapshot, seconds: float, *, is_last: bool = False) -> Progres
         ),
         (
             progress(replace(NOTHING, total=2_097_152), 0.0),
-            "0 B of 2.0 MiB (0%), 0 records, 0 records/s, 0 rejects, 0:00",
+            "0 B of 2.0 MiB (0%), 0 records, 0 rejects, 0:00",
         ),
         (
             progress(replace(HALF, total=80_000, counts_records=True), 10.0),
@@ -64,7 +64,7 @@ def progress(now: Snapshot, seconds: float, *, is_last: bool = False) -> Progres
         ),
         (
             progress(replace(HALF, total=10), 1.0, is_last=True),
-            "1.0 MiB of 10 B (100%), 41,200 records, 41,200 records/s, 3 rejects, in 0:01",
+            "1.0 MiB of 1.0 MiB (100%), 41,200 records, 41,200 records/s, 3 rejects, in 0:01",
         ),
     ],
     ids=["half", "total unknown", "start", "documents", "file has grown"],

@@ -73,6 +73,11 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
     @property
+    def is_settled_before(self) -> bool:
+        """Whether earlier pushes have settled all chunks."""
+        return self.stopped is None and 0 < len(self.outcomes) == self.earlier_chunks
+
+    @property
     def sent_bytes(self) -> int:
         """The bytes of the accepted requests of this push."""
         return sum(outcome.bytes for outcome in self.outcomes) - self.earlier_bytes
@@ -81,7 +86,8 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
 class PushProgress:
     """Counts settled bytes and records, and passes messages for the operator to `notify`.
 
-    `backlog` is the last answer of the appliance. A display in another thread may read it.
+    `has_earlier` says that what earlier pushes settled is counted before the push begins. `backlog`
+    is the last answer of the appliance. A display in another thread may read it.
     """
 
     def __init__(self, notify: Callable[[str], None]) -> None:
@@ -89,10 +95,11 @@ class PushProgress:
         self._lock = threading.Lock()
         self.bytes = self.records = self.rejects = self.accepted_rejects = 0
         self.backlog: int | None = None
+        self.has_earlier = False
 
     def add_earlier(self, outcomes: Iterable[ChunkOutcome]) -> None:
-        """Count what earlier pushes settled."""
-        for outcome in outcomes:
+        """Count what earlier pushes settled, unless it is counted."""
+        for outcome in () if self.has_earlier else outcomes:
             chunk, settled = outcome.chunk, outcome.accepted + outcome.refused
             self.add(
                 size=int(chunk.bytes * settled / (count_records(chunk) or 1)),
