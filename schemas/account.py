@@ -89,6 +89,7 @@ class RejectSample(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     line: int = 0
     offset: int = 0
+    key: str | None = None
     url: str | None = None
     reason: str = ""
     is_accepted: bool = False
@@ -96,7 +97,7 @@ class RejectSample(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def message(self) -> str:
         """The reject as one line: *where: finding; expected …*."""
-        return message_of(self.source, self.line, self.offset, self.reason)
+        return message_of(self.source, self.line, self.offset, self.key, self.reason)
 
 
 class AccountTotals(msgspec.Struct, kw_only=True):
@@ -201,6 +202,7 @@ def add_reject_sample(
         source=reject.source,
         line=reject.line,
         offset=reject.offset,
+        key=reject.key,
         url=reject.url,
         reason=reject.reason,
         is_accepted=is_accepted,

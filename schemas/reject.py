@@ -53,6 +53,8 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
     `data` has its original bytes, so that it can be corrected and read again; `truncated` is true
     if `data` is not complete. `reason` has the form *finding; expected …*. Without an `action`, it
     may be any number of records. `datasource` and `feedtype` are those of a record that was read.
+    `key` is the place in a source that is not read by bytes: the path of a file in a tree, or the
+    key of a row.
     """
 
     code: str
@@ -63,6 +65,7 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
     line: int = 0
     offset: int = 0
     length: int = 0
+    key: str | None = None
     url: str | None = None
     action: str | None = None
     datasource: str | None = None
@@ -73,12 +76,13 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def message(self) -> str:
         """The reject as one line: *where: finding; expected …*."""
-        return message_of(self.source, self.line, self.offset, self.reason)
+        return message_of(self.source, self.line, self.offset, self.key, self.reason)
 
 
-def message_of(source: str, line: int, offset: int, reason: str) -> str:
-    """Return a reject as one line; not all formats have lines."""
-    return printable(f"{source}{f':{line}' if line else ''} (byte {offset}): {reason}")
+def message_of(source: str, line: int, offset: int, key: str | None, reason: str) -> str:
+    """Return a reject as one line; not all formats have lines, and some sources have keys."""
+    place = f"{f':{line}' if line else ''} (byte {offset})" if key is None else f": {key}"
+    return printable(f"{source}{place}: {reason}")
 
 
 class Filtered(msgspec.Struct, frozen=True, kw_only=True):

@@ -179,6 +179,7 @@ class SpanConversion:
         self._format = by_name(settings.target.format)
         self._has_feeds = self._format.has_feedtypes and bool(self._format.holds.actions)
         source, folder = source_of(span), attempt.folder
+        self._has_keys = source.has_state
         self._known_rejects = load_known_rejects(settings.accepted_rejects)
         self._new_rejects = 0
         self._rejects = RejectFile(folder / f"{span.name}{REJECTS}")
@@ -334,6 +335,8 @@ class SpanConversion:
             self._filtered.write(msgspec.json.encode(filtered) + b"\n")
 
     def _reject(self, reject: Reject) -> None:
+        if self._has_keys and reject.key is None:
+            reject = replace(reject, key=reject.url)
         self._rejects.add(reject)
         self._counts["rejected"][reject.action or UNREADABLE_ACTION] += 1
         self._counts["reject_codes"][reject.code] += 1

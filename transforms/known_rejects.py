@@ -9,7 +9,8 @@
     torn-end archive/2019.xml@18273
 
 The lines are sorted. A comment belongs to the line after it. A place that would not fit on a line
-is a JSON string. PLACE is the byte at which the record begins, or the key of a row.
+is a JSON string. PLACE is the byte at which the record begins, the key of a row, or a path
+in a tree.
 """
 
 import json
@@ -40,9 +41,7 @@ def entry_of(reject: Reject) -> str:
     """
     place = reject.url
     if not place:
-        is_row = reject.length > 0 and not reject.line and not reject.offset
-        at = reject.reason.partition(": ")[0] if is_row else reject.offset
-        place = f"{reject.source}@{at}"
+        place = f"{reject.source}@{reject.offset if reject.key is None else reject.key}"
     return f"{reject.code} {place if _PLAIN.fullmatch(place) else json.dumps(place)}"
 
 

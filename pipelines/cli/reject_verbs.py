@@ -29,7 +29,7 @@ def rejects() -> None:
     """
 
 
-@rejects.command("list", short_help="Count the rejects of runs by code.")
+@rejects.command("list", short_help="Count the rejects of runs by code, or list some.")
 @click.argument("runs", type=click.Path(), metavar="RUN...", nargs=-1, required=True)
 @_filtered
 @click.option("--run", "run_id", metavar="ID", help="A run of the job, by the name of its folder.")
@@ -50,15 +50,16 @@ def list_(
 ) -> int:
     """Count the rejects of runs by code: new, accepted and replayed ones, with a sample of each.
 
-    With --format json, each reject is one line of JSON, without its bytes.
+    With --code, --url or --source, list all these rejects in order, each with the number that show
+    takes. With --format json, each reject is one line of JSON, without its bytes.
 
     \b
     Examples:
       feedferry rejects list out
-      feedferry rejects list nightly.yaml --code malformed --format json
+      feedferry rejects list nightly.yaml --code malformed
     """
     from pipelines.rejects.run_rejects import RejectFilter, as_json_line, rejects_of
-    from pipelines.rejects.tables import reject_table
+    from pipelines.rejects.tables import reject_lines, reject_table
 
     known = Path(accepted_rejects) if accepted_rejects else None
     for run in runs:
@@ -70,7 +71,8 @@ def list_(
         for run in runs
         for reject in rejects_of(_find(run, run_id), RejectFilter(**filters), known_path=known)
     )
-    for line in map(as_json_line, found) if report_format == "json" else reject_table(found):
+    text_lines = reject_lines if any(filters.values()) else reject_table
+    for line in map(as_json_line, found) if report_format == "json" else text_lines(found):
         click.echo(line)
     return 0
 
@@ -187,8 +189,6 @@ def replay_(
     """
     import os
 
-    job = Path(job_file or run)
-    is_job = job.is_file() and job.suffix in (".yaml", ".yml")
     found = _find(run)
     from pipelines.rejects.replay import exported_run, replay  # Beam takes a second to load
     from pipelines.rejects.run_rejects import RejectFilter
@@ -200,7 +200,7 @@ def replay_(
         found,
         Path(folder) if folder else RejectFilter(codes),
         words,
-        job_file=job if is_job else None,
+        job_file=_job_file(job_file or run),
         environment=os.environ,
     )
 
@@ -208,11 +208,12 @@ def replay_(
 @rejects.command(short_help="Add rejects to the list of known ones.")
 @click.argument("run", type=click.Path())
 @_filtered
-@click.option("-o", "--output", metavar="FILE", help="The list.  [default: that of the run]")
+@click.option("-o", "--output", metavar="FILE", help="The list.  [default: that of the job or run]")
 def accept(run: str, output: str | None, **filters: Any) -> int:
     """Add the rejects of a run to the list of known rejects, which do not count as new.
 
-    The list is that of the run: --accepted-rejects, or the key rejects.accepted of its job.
+    The list is the key rejects.accepted of the job file as it is now, or the --accepted-rejects of
+    a run without a job.
 
     \b
     Examples:
@@ -224,9 +225,15 @@ def accept(run: str, output: str | None, **filters: Any) -> int:
     from pipelines.rejects.run_rejects import RejectFilter, accept_rejects
 
     known = None if output is None else Path(parse_output(output, "--output: "))
-    path, count = accept_rejects(_find(run), RejectFilter(**filters), known)
+    chosen, job_file = RejectFilter(**filters), _job_file(run)
+    path, count = accept_rejects(_find(run), chosen, known, job_file=job_file)
     click.echo(f"{shown_path(path)}: {count:,} added")
     return 0
+
+
+def _job_file(text: str) -> Path | None:
+    path = Path(text)
+    return path if path.is_file() and path.suffix in (".yaml", ".yml") else None
 
 
 def _find(run: str, run_id: str | None = None) -> Path:

@@ -134,7 +134,9 @@ def _shortened(path: Path, file: ExportedFile, replayed: Collection[int], run: s
         if len(lines) == heads + len({*file.numbers} - {*replayed}):
             return text
         if len(lines) != heads + len(file.numbers):
-            command = shlex.join(["feedferry", "rejects", "export", run, "-o", f"{path}-others"])
+            command = (
+                f"feedferry rejects export {shlex.quote(run)} -o {shlex.quote(f'{path}-others')}"
+            )
             raise ConfigError(
                 f"{path}: a part of its rejects is replayed, and its lines are not those of the"
                 f" export; expected a file of the others: {command}"

@@ -41,12 +41,13 @@ def show(found: RunReject) -> Iterator[str]:
     reject, code = found.reject, find_code("reject", found.reject.code)
     finding, separator, expected = reject.reason.rpartition("; expected ")
     line = f", line {reject.line:,}" if reject.line else ""
+    place = f"{line}, byte {reject.offset:,}" if reject.key is None else f": {reject.key}"
     size = f", {reject.length:,} bytes" if reject.length else ""
     state = f", replayed in {found.replayed_in}" if found.replayed_in else ""
     state = ", accepted" if found.is_accepted else state
     yield f"reject    {found.number} of {found.run}{state}"
     yield f"code      {reject.code}" + (f": {code.meaning}" if code else "")
-    yield f"place     {printable(reject.source)}{line}, byte {reject.offset:,}{size}"
+    yield f"place     {printable(reject.source + place)}{size}"
     if reject.url:
         yield f"url       {printable(reject.url)}"
     yield f"stage     {reject.stage}" + (f", action {reject.action}" if reject.action else "")

@@ -36,8 +36,12 @@ class RunReject(NamedTuple):
     replayed_in: str | None = None
 
     @property
+    def state(self) -> str:
+        return "replayed" if self.replayed_in else "accepted" if self.is_accepted else "new"
+
+    @property
     def is_new(self) -> bool:
-        return not self.is_accepted and self.replayed_in is None
+        return self.state == "new"
 
 
 class RejectFilter(NamedTuple):
@@ -135,12 +139,19 @@ def find_reject(run: Path, *, number: int | None = None, url: str | None = None)
     )
 
 
-def accept_rejects(run: Path, chosen: RejectFilter, path: Path | None) -> tuple[Path, int]:
-    """Add rejects of a run to a list; return its path and how many were new to it."""
-    path = path or known_path_of(run)
+def accept_rejects(
+    run: Path, chosen: RejectFilter, path: Path | None, *, job_file: Path | None = None
+) -> tuple[Path, int]:
+    """Add rejects of a run to a list; return its path and how many were new to it.
+
+    The list is that of the job as it is now, or of a run without a job, unless there is a `path`.
+    """
+    if path is None:
+        job_file = job_file or job_file_of(run)
+        path = known_path_of(run) if job_file is None else _known_path_of_job(job_file)
     if path is None:
         raise ConfigError(
-            f"{run}: the run had no list of known rejects; expected -o FILE, and then"
+            f"{job_file or run}: no list of known rejects; expected -o FILE, and then"
             " --accepted-rejects FILE or the key rejects.accepted of the job"
         )
     rejects = rejects_of(run, chosen, known_path=path)

@@ -1,4 +1,4 @@
-"""The table of `rejects list`."""
+"""The output of `rejects list`: a table of all codes, or a line for each chosen reject."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -8,6 +8,7 @@ from schemas.printable import printable
 
 _COLUMNS = ("rejects", "new", "accepted", "replayed")
 _INDENT = "  "
+_NONE = "no rejects"
 
 
 def reject_table(rejects: Iterable[RunReject]) -> Iterator[str]:
@@ -18,12 +19,11 @@ def reject_table(rejects: Iterable[RunReject]) -> Iterator[str]:
         code = found.reject.code
         count = counts.setdefault(code, Counter())
         count["rejects"] += 1
-        state = "replayed" if found.replayed_in else "accepted" if found.is_accepted else "new"
-        count[state] += 1
+        count[found.state] += 1
         if code not in samples or (found.is_new and not samples[code].is_new):
             samples[code] = found
     if not counts:
-        yield "no rejects"
+        yield _NONE
         return
     width = max(len(code) for code in (*counts, "total"))
     yield f"{'code':<{width}}" + "".join(f"{name:>10}" for name in _COLUMNS)
@@ -35,3 +35,17 @@ def reject_table(rejects: Iterable[RunReject]) -> Iterator[str]:
         yield f"{_INDENT}{sample.number}: {printable(sample.reject.message)}"
     if len(counts) > 1:
         yield f"{'total':<{width}}" + "".join(f"{total[name]:>10,}" for name in _COLUMNS)
+
+
+def reject_lines(rejects: Iterable[RunReject]) -> Iterator[str]:
+    """Yield a line for each reject, with its number first; the run stands before its first one."""
+    run = None
+    for found in rejects:
+        if found.run != run:
+            run = found.run
+            yield f"{run}:"
+        reject = found.reject
+        state = "" if found.is_new else f", {found.state}"
+        yield f"{_INDENT}{found.number}: {reject.code}{state}: {printable(reject.message)}"
+    if run is None:
+        yield _NONE

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from lxml import etree
+from msgspec.structs import replace
 
 from schemas import avro
 from schemas.acl import Scope
@@ -25,13 +26,14 @@ def reject_of(exc: Exception) -> Reject:
     return Reject(code=error.code, reason=error.reason, stage="read")
 
 
-def test_messages_have_the_line_if_the_format_has_lines_and_the_byte() -> None:
+def test_messages_have_the_line_and_the_byte_or_the_key_of_what_has_no_bytes() -> None:
     with_line = Reject(code="a", reason="found; expected", stage="read", source="f.xml", line=3)
     without = Reject(code="a", reason="found; expected", stage="read", source="ids", offset=9)
     notice = Notice(code="date", detail="a date; read as one", source="ids.txt", offset=12)
 
     assert with_line.message == "f.xml:3 (byte 0): found; expected"
     assert without.message == "ids (byte 9): found; expected"
+    assert replace(without, key="sub/a.txt").message == "ids: sub/a.txt: found; expected"
     assert notice.message == "ids.txt (byte 12): a date; read as one"
 
 

@@ -21,7 +21,7 @@ HEAD = """\
     [
         (replace(REJECT, url="http://h/a b", offset=7), "torn-end http://h/a b"),
         (replace(REJECT, offset=7), "torn-end a b.xml@7"),
-        (replace(REJECT, length=20), "torn-end a b.xml@id='4'"),
+        (replace(REJECT, key="id='4'"), "torn-end a b.xml@id='4'"),
         (replace(REJECT, url='"\n'), r'torn-end "\"\n"'),
         (replace(REJECT, url=" http://h/"), 'torn-end " http://h/"'),
     ],

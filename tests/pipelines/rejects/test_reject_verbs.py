@@ -55,13 +55,21 @@ def test_rejects_are_counted_by_code_and_filtered(
     assert [(line["number"], line["code"]) for line in lines] == [*enumerate(CODES, start=1)]
     assert (lines[0]["url"], "data" in lines[0]) == (f"{HOST}/amp", False)
 
-    main(["rejects", "list", run, "--url", f"{HOST}/*", "--code", "entity", "--code", "stray"])
+    main(["rejects", "accept", run, "--code", "stray", "-o", "known.txt"])
+    capsys.readouterr()
+    words = ("--url", "*", "--code", "entity", "--code", "stray", "--code", "bad-action")
+    main(["rejects", "list", run, *words, "--accepted-rejects", "known.txt"])
+    names = ((2, "bad-action"), (5, "entity"), (6, "stray, accepted"))
     assert capsys.readouterr().out.splitlines() == [
-        "code     rejects       new  accepted  replayed",
-        "entity         1         1         0         0",
-        f"  5: {lines[4]['source']}:{lines[4]['line']} (byte {lines[4]['offset']}):"
-        f" {lines[4]['reason']}",
+        "out:",
+        *(
+            f"  {number}: {name}: feed.xml:{line['line']} (byte {line['offset']}): {line['reason']}"
+            for number, name in names
+            for line in (lines[number - 1],)
+        ),
     ]
+    main(["rejects", "list", run, "--code", "no-such"])
+    assert capsys.readouterr().out == "no rejects\n"
 
 
 @pytest.mark.slow
@@ -117,3 +125,21 @@ def test_a_reject_is_shown_by_its_number_or_its_url(
     ):
         assert main(["rejects", "show", *words]) == 2
         assert capsys.readouterr().err.startswith(message)
+
+
+@pytest.mark.slow
+def test_accept_takes_the_list_that_the_job_file_names_now(
+    run: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = "version: 1\njob: wiki\nsource: {type: gsa-feed, path: feed.xml}\n"
+    job += "target: {type: gsa-feed}\nrejects: {accepted: LIST}\n"
+    Path("wiki.yaml").write_text(job.replace("LIST", "old.txt"))
+    assert main(["run", "wiki.yaml", "--progress", "none"]) == 1
+    Path("jobs").mkdir()
+    Path("jobs/moved.yaml").write_text(job.replace("LIST", "new.txt") + "runs: ../runs\n")
+    Path("wiki.yaml").write_text(job.replace("LIST", "newer.txt"))
+    for name in ("jobs/moved.yaml", "wiki.yaml", "runs/wiki"):
+        capsys.readouterr()
+        assert main(["rejects", "accept", name]) == 0
+    assert Path("jobs/new.txt").read_text() == Path("newer.txt").read_text()
+    assert not Path("old.txt").exists()

@@ -126,6 +126,7 @@ def test_rejects_can_be_read_with_their_bytes(tmp_path: Path) -> None:
         "span": 2,
         "line": 6,
         "offset": 97,
+        "key": None,
         "length": 9,
         "url": "http://www.example.com/a",
         "action": None,

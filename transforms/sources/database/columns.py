@@ -99,11 +99,12 @@ class ColumnIndex:
         data = row_json({name: row[at] for at, name in enumerate(self.names) if at not in without})
         return Reject(
             code=error.code,
-            reason=f"{key}: {error.reason}",
+            reason=error.reason,
             stage="read",
             source=span.source,
             span=span.ordinal,
             length=len(data),
+            key=key,
             data=data[:_MAX_DATA_BYTES],
             truncated=len(data) > _MAX_DATA_BYTES,
             url=url,

@@ -1,8 +1,7 @@
 """Make records of rows, as a mapping describes them.
 
 Columns are looked up once, so that a row costs a few calls and no dict. A row without a valid
-record becomes a Reject: its reason begins with the key of the row, and it keeps the row as JSON,
-without the document.
+record becomes a Reject, which has the key of the row, and the row as JSON without the document.
 
 **Keeps:** metadata in the order of the list, with all values. NULL is no metadata; an empty text
 is.

@@ -61,6 +61,7 @@ class TreeRecords:
             source=self._span.source,
             span=self._span.ordinal,
             offset=self.offset,
+            key=listed.key or ".",
             url=listed.url or None,
             action=_ADD,
         )

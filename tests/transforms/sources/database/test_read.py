@@ -556,7 +556,8 @@ def test_a_row_with_null_in_its_key_is_rejected(server: AnyServer) -> None:
     assert read(mapping, KeyRange(has_null_keys=True)) == [
         Reject(
             code="null-key",
-            reason="id=NULL: NULL in the key; expected a value in each key column",
+            key="id=NULL",
+            reason="NULL in the key; expected a value in each key column",
             stage="read",
             source="people",
             span=4,
@@ -573,7 +574,8 @@ def test_a_row_that_cannot_be_read_is_rejected(postgresql_server: Server) -> Non
         ONE,
         Reject(
             code="unreadable",
-            reason="id=2: division by zero; expected values that can be read",
+            key="id=2",
+            reason="division by zero; expected values that can be read",
             stage="read",
             source="people",
             span=4,
@@ -601,7 +603,8 @@ def test_a_document_that_is_too_large_is_rejected(server: AnyServer) -> None:
     assert read(large(server), max_content_bytes=99_999) == [
         Reject(
             code="content-too-large",
-            reason="id=1: body has more than 99999 bytes; expected at most that; raise "
+            key="id=1",
+            reason="body has more than 99999 bytes; expected at most that; raise "
             "--max-content-bytes to read it",
             stage="read",
             source="people",

@@ -181,7 +181,8 @@ def test_a_deletion_has_its_url_only() -> None:
 def test_a_row_without_a_url_is_a_reject_that_shows_its_key() -> None:
     assert reject(changed(name=None), url="http://x.example.com/{name}") == Reject(
         code="null-url",
-        reason="id=7: name is NULL or empty; expected a value for url",
+        key="id=7",
+        reason="name is NULL or empty; expected a value for url",
         stage="read",
         source="people.yaml",
         span=3,
@@ -196,7 +197,7 @@ def test_a_row_without_a_url_is_a_reject_that_shows_its_key() -> None:
 
 def test_a_row_without_content_is_a_reject_with_its_url() -> None:
     outcome = reject(changed(body=None))
-    expected = "id=7: body is NULL; expected a document, or a query that leaves such rows out"
+    expected = "body is NULL; expected a document, or a query that leaves such rows out"
     assert (outcome.code, outcome.url, outcome.action, outcome.reason) == (
         "null-content",
         "http://x.example.com/7",
@@ -259,7 +260,7 @@ def test_an_exception_while_a_record_is_made_costs_that_row() -> None:
         "http://x.example.com/7",
         "ADD",
     )
-    assert outcome.reason.startswith("id=7: a defect of feedferry: KeyError in ")
+    assert outcome.reason.startswith("a defect of feedferry: KeyError in ")
     assert json.loads(outcome.data)["name"] == "Anna"
 
 

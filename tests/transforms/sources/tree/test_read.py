@@ -353,6 +353,7 @@ def test_a_file_that_cannot_be_read_is_rejected(files: Files, error: OSError, ca
         stage="read",
         source="docs",
         span=3,
+        key="a.txt",
         url=BASE + "a.txt",
         action="ADD",
     )
@@ -398,6 +399,7 @@ def test_files_that_were_left_out_or_rejected_are_reported(files: Files) -> None
             source="docs",
             span=3,
             offset=len(encode(hidden)) + len(encode(replace(hidden, url=""))) + 2,
+            key="a",
             url=BASE + "a",
             action="ADD",
         ),
@@ -572,6 +574,7 @@ def test_a_damaged_archive_costs_itself(files: Files) -> None:
         stage="read",
         source="docs",
         span=3,
+        key="a.zip",
         url=BASE + "a.zip",
         action="ADD",
     )
