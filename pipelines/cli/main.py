@@ -29,15 +29,15 @@ def main(args: Sequence[str] | None = None) -> int:
     error: BaseException | None = None
     try:
         with raised():
-            code = feedferry.main(args, prog_name="feedferry", standalone_mode=False) or 0
+            status = feedferry.main(args, prog_name="feedferry", standalone_mode=False) or 0
     except (Exception, KeyboardInterrupt, Terminated, DeadlinePassed) as exc:
-        error, code = exc, _explain(exc)
-    if code in (FAILED_EXIT, BUSY_EXIT):
+        error, status = exc, _explain(exc)
+    if status in (FAILED_EXIT, BUSY_EXIT):
         from pipelines.cli.endings import next_start
 
         command = next_start(sys.argv[1:] if args is None else args, error)
         click.echo(f"feedferry: start again: {command}", err=True)
-    return int(code)
+    return int(status)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

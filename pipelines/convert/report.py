@@ -76,10 +76,17 @@ def next_commands(report: Report, *, is_pushed: bool) -> list[str]:
     folder, account = shlex.quote(str(report.folder)), report.account
     commands = []
     if account.new_rejects:
-        commands += [f"feedferry rejects list {folder}", f"feedferry rejects show {folder} 1"]
+        commands += reject_commands(report, folder)
     if report.chunks and not is_pushed:
         commands.append(f"feedferry push {folder} --to URL")
     return commands
+
+
+def reject_commands(report: Report, run: str) -> list[str]:
+    """Return the commands for the rejects of a run; `run` is its folder or job file, quoted."""
+    has_list = report.settings.get("accepted_rejects")
+    verb = f"accept {run}" if has_list else f"show {run} 1"
+    return [f"feedferry rejects list {run}", f"feedferry rejects {verb}"]
 
 
 def _lines(report: Report) -> Iterator[tuple[str, str]]:

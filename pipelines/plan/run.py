@@ -17,7 +17,7 @@ from pipelines.cli.flags import decode
 from pipelines.cli.summary import print_summary
 from pipelines.cli.value_parsers import NO_OUTPUT
 from pipelines.convert.report import as_json as report_as_json
-from pipelines.convert.report import summary_of
+from pipelines.convert.report import reject_commands, summary_of
 from pipelines.doctor.local_checks import check_placeholders
 from pipelines.job.job import Job
 from pipelines.job.job_file import errors_in_keys, is_job_file, load_job
@@ -47,7 +47,10 @@ def run(words: Mapping[str, object]) -> int:
         summary = summary_of(plan.report)
         lines = (*summary.lines, *_lines(plan))
         is_next = job is not None and not plan.stops
-        commands = [f"feedferry run {shlex.quote(_inputs(words)[0])}"] if is_next else []
+        job_file = shlex.quote(_inputs(words)[0])
+        commands = [f"feedferry run {job_file}"] if is_next else []
+        if is_next and plan.report.account.new_rejects:
+            commands += reject_commands(plan.report, job_file)
         print_summary(replace(summary, lines=lines), options, next_commands=commands)
     print_defects(plan.report.account.defects)
     for line in check_placeholders(options.mapping, job):

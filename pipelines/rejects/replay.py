@@ -32,12 +32,12 @@ from pipelines.job.run_options import RunOptions
 from pipelines.rejects.corrections import converted_numbers, files_as_exported, read_corrections
 from pipelines.rejects.export import INDEX, Export, export
 from pipelines.rejects.run_rejects import (
-    REJECTS,
     RejectFilter,
     job_file_of,
     mark_replayed,
     read_replayed,
 )
+from pipelines.report.run_data import REJECTS
 from schemas.errors import ConfigError
 from schemas.feed import FULL, INCREMENTAL
 from schemas.notice import REFUSED

@@ -4,23 +4,18 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from pipelines.cli.locks import WORK
 from pipelines.job.folders import read_run
 from pipelines.job.job_file import load_job
+from pipelines.report.run_data import REJECTS, numbered_rejects
 from schemas.errors import ConfigError, FatalError
 from schemas.reject import Reject
-from transforms.convert import REJECTS as SPAN_REJECTS
 from transforms.known_rejects import add_known_rejects, entry_of, load_known_rejects
-from transforms.storage.atomic import read_rejects, write_json
-
-REJECTS = "rejects"
-"""Folder of a run with its rejects."""
+from transforms.storage.atomic import write_json
 
 _REPORT = "report.json"
 _REPLAYED = "replayed.json"
@@ -75,19 +70,14 @@ class _SettingsOfReport(msgspec.Struct, frozen=True):
 def rejects_of(
     run: Path, chosen: RejectFilter = EVERY_REJECT, *, known_path: Path | None = None
 ) -> Iterator[RunReject]:
-    """Yield the rejects of a run: those of the conversion, then those of its pushes.
+    """Yield the rejects of a run in the order of their numbers.
 
-    A run that stopped at a limit has published nothing; its rejects are those of its parts that
-    were converted to their end. The list of known rejects is that of the run, or `known_path`.
+    The list of known rejects is that of the run, or `known_path`.
     """
     path = known_path or known_path_of(run)
     known = load_known_rejects(None if path is None else str(path))
     replayed = read_replayed(run)
-    files = sorted((run / REJECTS).glob("*.avro"))
-    if not (run / _REPORT).exists():
-        paths = sorted(run.glob(f"{WORK}/*/*/*/*{SPAN_REJECTS}"))
-        files = list({path.name: path for path in paths}.values())  # of one attempt for each span
-    for number, reject in enumerate(chain.from_iterable(map(read_rejects, files)), start=1):
+    for number, reject in numbered_rejects(run):
         if chosen.takes(reject):
             is_accepted = bool(known) and entry_of(reject) in known
             yield RunReject(run, number, reject, is_accepted, replayed.get(number))

@@ -31,6 +31,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     began: datetime | None
     outcome: Outcome
     seconds: float | None
+    replay_of: str | None = None
     read: int | None = None
     written: int | None = None
     rejected: int | None = None
@@ -66,6 +67,7 @@ def row_of(run: RunData) -> RunRow:
         began=begin_of(run),
         outcome=outcome_of(run),
         seconds=seconds_of(run),
+        replay_of=run.record.replay.run if run.record and run.record.replay else None,
         read=sum(account.read.values()) if account is not None else None,
         written=sum(account.written.values()) if account is not None else None,
         rejected=sum(account.rejected.values()) if account is not None else None,

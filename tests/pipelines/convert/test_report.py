@@ -3,9 +3,10 @@
 import json
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
-from pipelines.convert.report import Report, as_json_text, as_text
+from pipelines.convert.report import Report, as_json_text, as_text, next_commands
 from schemas.account import Account, Chunk, LossCount, NoticeCount, RejectSample
 from schemas.notice import Loss, Notice
 
@@ -89,3 +90,25 @@ def test_a_report_is_a_document_with_sorted_keys_and_without_the_manifest() -> N
     ]
     assert ("chunks" in values["account"], values["chunks"], values["version"]) == (False, 3, 1)
     assert '    "Zürich.xml"' in text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("settings", "verb"),
+    [({}, "show 'out dir' 1"), ({"accepted_rejects": "known.txt"}, "accept 'out dir'")],
+)
+def test_a_run_with_rejects_suggests_commands_that_can_be_pasted(
+    settings: dict[str, object], verb: str
+) -> None:
+    total = Account(rejected={"ADD": 1}, reject_codes={"malformed": 1})
+    made = Report(
+        account=total,
+        folder="out dir",
+        chunks=1,
+        chunk_bytes=9,
+        exit_code=1,
+        settings=settings,
+        sources=(),
+    )
+    lists = ["feedferry rejects list 'out dir'", f"feedferry rejects {verb}"]
+    assert next_commands(made, is_pushed=True) == lists
+    assert next_commands(made, is_pushed=False) == [*lists, "feedferry push 'out dir' --to URL"]

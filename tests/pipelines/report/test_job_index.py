@@ -9,6 +9,7 @@ import pytest
 from pipelines.report.job_index import write_index
 from pipelines.report.run_report import write_report
 from schemas.account import Account
+from schemas.run_record import Replay
 from support.run_folders import BEGIN, run_record, write_run
 from support.runs import ROOT
 from support.served import run, serving
@@ -72,6 +73,18 @@ def test_a_small_run_is_seen_next_to_a_large_one_with_its_time_and_its_message(
         ("partly", "3.0", "1 Jul 12:00: 26. Stopped at a limit"),
     ]
     assert "26 records; expected at least 1,000" in page
+
+
+def test_a_replay_has_a_badge_with_its_run(tmp_path: Path) -> None:
+    home = tmp_path / "intranet"
+    replay = Replay(run="20260701T020000Z-4f1c", generation=1, export="corrections")
+    for number, of in enumerate((None, replay)):
+        record = run_record(id=f"2026070{number + 1}T020000Z-0000", replay=of)
+        write_run(home / record.id, record=record)
+    badge = '<span class="badge">replay of 20260701T020000Z-4f1c</span>'
+    assert write_index(home).read_text("utf-8").count(badge) == 1
+    pages = [write_report(path).read_text("utf-8") for path in sorted(home.glob("2*/"))]
+    assert [badge in page for page in pages] == [False, True]
 
 
 def test_a_job_with_no_run_or_one_run_has_a_page_without_charts(tmp_path: Path) -> None:
