@@ -93,7 +93,8 @@ def run(job: Job, options: RunOptions) -> int:
                 if exit_code:
                     text = f"done with exit code {exit_code}; feedferry runs show {running.folder}"
                     tell(f"feedferry: {running.folder}: {text}", is_quiet=is_quiet)
-        if options.only_resume and (is_resumed or not unfinished):
+        is_abandoned = any(record.replay == job.replay for record in unfinished)
+        if options.only_resume and (is_resumed or not is_abandoned):
             tell(f"feedferry: {job.home}: no unfinished run is left", is_quiet=is_quiet)
             return exit_code
         if is_resumed and options.deadline is not None and time.time() >= options.deadline:

@@ -242,6 +242,17 @@ def test_a_replay_that_is_finished_by_another_start_is_not_sent_again(here: Path
         assert sum(appliance.arrivals().values()) == 3
 
 
+def test_a_replay_of_which_nothing_was_sent_is_not_replaced_by_a_new_run(here: Path) -> None:
+    with served.serving(here / "spool") as appliance:
+        Path("wiki.yaml").write_text(JOB.replace("URL", repr(appliance.url)))
+        run = run_night(1, "a")
+        assert replay("night1", "--push-to", "http://127.0.0.1:9") == 4
+        assert main(["run", "wiki.yaml", "--only-resume", *QUIET]) == 0
+        assert [record.is_abandoned for record in runs_of(run.parent)] == [False, True]
+        assert replay("night1") == 0
+        assert {*read_replayed(run)} == {1}
+
+
 def document_url(number: int) -> str:
     found = re.search('url="([^"]+)"', document(number))
     assert found is not None
