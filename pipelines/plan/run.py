@@ -47,7 +47,7 @@ def run(words: Mapping[str, object]) -> int:
         summary = summary_of(plan.report)
         lines = (*summary.lines, *_lines(plan))
         is_next = job is not None and not plan.stops
-        job_file = shlex.quote(_inputs(words)[0])
+        job_file = shlex.quote(_inputs(words)[0]) if is_next else ""
         commands = [f"feedferry run {job_file}"] if is_next else []
         if is_next and plan.report.account.new_rejects:
             commands += reject_commands(plan.report, job_file)
