@@ -88,7 +88,7 @@ def test_a_migration_that_is_killed_twice_brings_each_document_once(tmp_path: Pa
         with thunderstone.up("--scenario", str(scenario)) as served:
             first = operator.run_killed(Phase.CONVERT, has_spans(3))
             second = operator.run_killed(Phase.PUSH, has_receipts(4))
-            finished = operator.run()
+            finished = operator.run("--only-resume")
             held = contents(served)
             deliveries = served.arrivals()
 

@@ -275,10 +275,10 @@ def test_a_full_feed_whose_records_are_all_rejected_never_becomes_an_empty_one(
         (BROKEN, {"malformed": 1}),
         ("<p>\0\0\0", {"stray": 1}),
         (document(1).removesuffix("</record>"), {"torn-record": 1}),
-        (UPDATE, {"update-in-full-feed": 1}),
+        (UPDATE, {"partial-update": 1}),
         (document(1, text="x" * 3000), {"content-too-large": 1}),
         (document(1, text="x" * 7_000_000), {"record-too-large": 1}),
-        (BROKEN + UPDATE, {"malformed": 1, "update-in-full-feed": 1}),
+        (BROKEN + UPDATE, {"malformed": 1, "partial-update": 1}),
     ],
     ids=lambda value: "" if isinstance(value, str) else " ".join(value),
 )

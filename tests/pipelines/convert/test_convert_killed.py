@@ -25,6 +25,7 @@ KILLS_OF_A_RUN = 3
 MAIN = "import sys; from pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
 ARGS = (
     *("convert", "a.xml", "b.xml", "-o", "out", "--to", "gsa-feed", "--jobs", "2", "-q"),
+    "--accept-holes",
     *("--span-bytes", "48KiB", "--max-chunk-bytes", "64KiB"),
 )
 STAGES = ("manifest.jsonl", "chunks/000001.xml", "report.json")

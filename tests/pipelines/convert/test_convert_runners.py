@@ -24,7 +24,7 @@ PAGE = "plan " * 6_000
 PROTECTED = [document(number, text=PAGE, inside=ACL) for number in range(40, 50)]
 SPANS = ("--span-bytes", "100KB")
 """A size that splits the archive into about ten spans."""
-TO_GSA_FEED = ("--to", "gsa-feed", *SPANS)
+TO_GSA_FEED = ("--to", "gsa-feed", "--accept-holes", *SPANS)
 TO_THUNDERSTONE = ("--to", "thunderstone", "--accept-loss", "acl", *SPANS)
 
 ENVIRONMENT = {

@@ -50,7 +50,9 @@ def check(text: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
     assert "hunter2" not in err
     assert "Traceback" not in err
     lines = err.removeprefix("feedferry: ").splitlines()
-    assert all(line.startswith("job.yaml:") and "; expected " in line for line in lines), err
+    assert all("; expected " in line for line in lines), err
+    missing = [line for line in lines if not line.startswith("job.yaml:")]
+    assert all(": No such file or directory; expected a file" in line for line in missing), err
     return lines
 
 

@@ -408,8 +408,8 @@ def test_a_full_feed_with_rejects_is_sent_when_these_are_accepted(
     assert (run(), appliance.urls()) == (3, [])
     message = capsys.readouterr().err
     assert "a full feed of 'intranet' without 1 document or part of the input, as " in message
-    assert "safety.accept_holes goes on without them" in message
-    assert "rejects.accepted go on without these only" in message
+    assert "safety: {accept_holes: true} (--accept-holes) goes on without them" in message
+    assert "rejects.accepted (--accepted-rejects) go on without these only" in message
     assert main(["rejects", "accept", "people.yaml"]) == 0
     assert (run(), len(appliance.urls())) == (0, 2)
     put(here / "feed.xml", gsa_feed(*documents(1, 1), BROKEN, UNREADABLE, feedtype="full"))
