@@ -5,6 +5,7 @@ The parser never sees a DOCTYPE, so there are no entities to expand, and it has 
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache, lru_cache, partial
 from typing import IO, Generic, NamedTuple, TypeVar
 
@@ -204,7 +205,7 @@ class ElementReader(Generic[Built]):
 
     def _read_element(self, raw: RawElement) -> Built | Reject:
         try:
-            built = self._grammar.quick(raw) if self._grammar.quick else None
+            built = self._read_quickly(raw)
             if built is None:
                 built = self._grammar.build(ParsedElement(self._parse(raw), raw))
         except Exception as exc:
@@ -212,6 +213,12 @@ class ElementReader(Generic[Built]):
             return self._reject(raw, error)
         self._note(raw.context)
         return built
+
+    def _read_quickly(self, raw: RawElement) -> Built | None:
+        """Return what `quick` makes of an element; the parser finds out why it is refused."""
+        with suppress(RecordError):
+            return self._grammar.quick(raw) if self._grammar.quick else None
+        return None
 
     def _note(self, context: ElementContext) -> None:
         if context is not self._noted:
