@@ -7,8 +7,8 @@ the content of one gets the URL and the ACL of another. The bytes do not show wh
 meant, so the whole range becomes one Reject:
 
 - A section in a record that holds more ends of records than starts, and after them the start of a
-  record with a URL. It does not matter what closes it. A document that quotes whole records is not
-  meant: these begin before they end.
+  record, with a URL if that is an attribute. It does not matter what closes it. A document that
+  quotes whole records is not meant: these begin before they end.
 - A comment or processing instruction between records that holds whole records and ends inside
   another one, and an instruction that holds whole records and another `<?` after them.
 
@@ -52,6 +52,7 @@ class AmbiguityRule:
     def __init__(self, names: ElementNames) -> None:
         self._in_record = names.in_record
         any_record, main = "|".join(names.records), names.records[0]
+        self._has_urls = len(names.records) > 1  # standalone elements need an attribute for it
         self._any_record = re.compile(rf"<(?P<record>{any_record}){AFTER_NAME}".encode())
         self._tags = {
             name: re.compile(
@@ -72,7 +73,8 @@ class AmbiguityRule:
             if not tag["start"]:
                 depth = max(depth - 1, ENDED)
             elif depth == ENDED:
-                return CROSSES if URL.search(data, tag.start(), close) else ENDED
+                has_url = not self._has_urls or URL.search(data, tag.start(), close)
+                return CROSSES if has_url else ENDED
             elif not _is_empty(data, tag, close):
                 depth += 1
         return depth

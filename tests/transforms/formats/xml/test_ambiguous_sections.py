@@ -36,6 +36,12 @@ def test_a_section_that_holds_an_end_and_then_a_start_crosses_records(
     assert RULE.depth_after("record", text, 0, len(text)) == depth
 
 
+def test_a_start_without_an_attribute_for_its_url_is_a_start() -> None:
+    rule = AmbiguityRule(ElementNames(root="feed", records=("item",)))
+    text = b"</item><item><url><![CDATA[a"
+    assert rule.depth_after("item", text, 0, len(text)) == CROSSES
+
+
 def test_sections_without_markup_between_them_are_one_text() -> None:
     quoted, more = NEXT + b"text", b"</record>" + NEXT
     opened = RULE.depth_after("record", quoted, 0, len(quoted))
