@@ -389,6 +389,8 @@ class RecordScanner:
 
     def _after_simple_cdata(self, name: str, token: re.Match[bytes]) -> re.Match[bytes] | None:
         """Return the token after a CDATA section that ends in the buffer, and holds no end tag."""
+        if name != self._names.records[0]:
+            return None  # it may run from one standalone element into another
         no_closer_before = self._pos + self._no_closer_before["cdata"] - self._consumed
         close = _CDATA_END.search(self._data, max(token.end(), no_closer_before))
         if not close or self._names.end_begin.search(self._data, token.end(), close.start()):

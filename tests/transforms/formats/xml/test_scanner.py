@@ -201,6 +201,13 @@ def test_a_section_from_one_record_into_another_is_set_aside_with_both(
         assert texts(between(stretch)) == [A, (code, stretch), B]
 
 
+def test_a_section_from_one_acl_into_another_is_set_aside_with_both() -> None:
+    stretch = b"<acl url='c'><![CDATA[</acl><acl url='d'>]]></acl>"
+    found = between(stretch)
+    assert [item.code for item in found if isinstance(item, Reject)] == ["ambiguous-cdata"]
+    assert texts(found)[0] == A
+
+
 def test_a_section_that_is_closed_in_another_section_is_set_aside_with_that_section() -> None:
     stretch = (
         b'<record url="c"><!-- todo</record><record url="d"><![CDATA[-->'
