@@ -46,12 +46,25 @@ from schemas.feed import (
     check_header,
 )
 from schemas.membership import Membership, RecordOrMembership
-from schemas.notice import REFUSED, Loss, Notice
+from schemas.notice import Loss, Notice
 from schemas.record import Action, Arrival, Provenance, Record
 from schemas.reject import UNREADABLE, Filtered, Reject, defect_type, record_error, reject_record
 from schemas.sent_document import UNCHANGED
 from schemas.span import Span
-from transforms.adapt import (
+from transforms.chunk import ChunkWriter
+from transforms.conversion_settings import UP_TO_DATE, Settings, make_encoder
+from transforms.formats import (
+    Encoder,
+    ReadOptions,
+    ReadResult,
+    by_name,
+    find_format,
+)
+from transforms.formats.adapt_rules import rejected
+from transforms.formats.base import Outcome
+from transforms.formats.values import doubtful_url, is_unserved
+from transforms.formats.values import notices as value_notices
+from transforms.rules.adapt import (
     LEFT_OUT,
     Adapted,
     Adapter,
@@ -61,20 +74,9 @@ from transforms.adapt import (
     check_loss,
     leave_out_documents,
 )
-from transforms.chunk import ChunkWriter
-from transforms.formats import (
-    Encoder,
-    ReadOptions,
-    ReadResult,
-    WriteOptions,
-    by_name,
-    find_format,
-)
-from transforms.formats.adapt_rules import rejected
-from transforms.formats.base import Outcome
-from transforms.known_rejects import entry_of, load_known_rejects
-from transforms.normalize import normalize
-from transforms.sources import SourceConfig, SpanRequest, cut_file, read_span, source_of
+from transforms.rules.known_rejects import entry_of, load_known_rejects
+from transforms.rules.normalize import normalize
+from transforms.sources import SpanRequest, cut_file, read_span, source_of
 from transforms.sources.state_changes import SEEN, StateChangeFile
 from transforms.storage.atomic import (
     AtomicFile,
@@ -84,14 +86,9 @@ from transforms.storage.atomic import (
     write_by_several,
 )
 from transforms.storage.attempts import Attempt
-from transforms.values import doubtful_url, is_unserved
-from transforms.values import notices as value_notices
 
 UNREADABLE_ACTION = "unreadable"
 """The action of a reject whose action could not be read."""
-
-UP_TO_DATE = "up-to-date"
-"""The code of a document that a program did not give, because it has not changed."""
 
 REJECTS = ".rejects.avro"
 """Suffix of the rejects of a span in the folder of a run."""
@@ -106,35 +103,6 @@ _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
 _log = logging.getLogger(__name__)
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a run, for each of its spans.
-
-    `folder` holds the files of an unfinished run. `sources` are the configurations of the sources
-    that have one, by the names of their spans. `state` is the path of the state of earlier runs.
-    A datasource or feedtype of the `target` replaces that of the source. The loss of a field in
-    `refused` stops the run. A full feed deletes everything that it leaves out, so an empty full
-    feed, and one with documents known to be missing, stop the run unless they are allowed. With
-    `verify`, the files of earlier attempts are hashed again; otherwise only their sizes count.
-    `accepted_rejects` is the path of a list of known rejects.
-    """
-
-    folder: str
-    target: Target
-    reading: ReadOptions
-    writing: WriteOptions
-    max_chunk_bytes: int
-    max_chunk_records: int | None = None
-    refused: frozenset[str] = REFUSED
-    max_rejects: int | None = None
-    sources: dict[str, SourceConfig] = {}
-    state: str | None = None
-    has_progress: bool = False
-    allow_empty_full: bool = False
-    accept_holes: bool = False
-    verify: bool = True
-    accepted_rejects: str | None = None
 
 
 def cut(whole: Span, *, span_bytes: int, options: ReadOptions) -> list[Span]:
@@ -567,11 +535,3 @@ def _adapt_in_feed(target: Target, adapt: Adapter, record: Record) -> Adapted:
 
 def _feed_key(provenance: Provenance) -> tuple[str | None, ...]:
     return provenance.source, provenance.datasource, provenance.feedtype
-
-
-def make_encoder(settings: Settings, feed: Feed | None, *, memberships: bool) -> Encoder:
-    """Return the encoder of a chunk of a feed."""
-    writing = replace(settings.writing, memberships=memberships)
-    if feed is not None:
-        writing = replace(writing, feed=feed)
-    return by_name(settings.target.format).make_encoder(writing)

@@ -19,9 +19,9 @@ from schemas.notice import Notice
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject, defect_type
 from transforms.formats import ReadResult
-from transforms.group_references import DEFAULT_NAMESPACE, GroupReferences, Groups
-from transforms.normalize import normalize
-from transforms.values import notices as value_notices
+from transforms.formats.values import notices as value_notices
+from transforms.rules.group_references import DEFAULT_NAMESPACE, GroupReferences, Groups
+from transforms.rules.normalize import normalize
 
 MAX_NAMES = 1000
 """The most names of a kind that are counted one by one."""

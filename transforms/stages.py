@@ -23,11 +23,12 @@ from schemas.record import Record
 from schemas.reject import Reject, record_error
 from schemas.span import Span
 from transforms import convert as _convert
-from transforms.adapt import Adapter, Target, adapt_membership, adapter, check_loss
+from transforms.conversion_settings import Settings
 from transforms.formats import ReadOptions, ReadResult
 from transforms.formats.adapt_rules import rejected
 from transforms.formats.base import Outcome
-from transforms.normalize import normalize
+from transforms.rules.adapt import Adapter, Target, adapt_membership, adapter, check_loss
+from transforms.rules.normalize import normalize
 from transforms.sinks.push.outcome import PushProgress
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
@@ -62,7 +63,7 @@ class Convert(beam.PTransform):
     A span may be converted more than once; later attempts use the files of the first.
     """
 
-    settings: _convert.Settings
+    settings: Settings
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
         convert = beam.Map(_convert_span, self.settings).with_output_types(bytes)
@@ -161,7 +162,7 @@ def _cut(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]
     yield from map(msgspec.json.encode, spans)
 
 
-def _convert_span(span: bytes, settings: _convert.Settings) -> bytes:
+def _convert_span(span: bytes, settings: Settings) -> bytes:
     return msgspec.json.encode(_convert.convert(_spans.decode(span), settings))
 
 

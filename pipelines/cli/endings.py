@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pipelines.cli.signals import DeadlinePassed, Terminated
 from schemas.errors import BusyError, FatalError, FeedferryError
-from transforms.sources.secrets import check_no_secret
+from transforms.config.secrets import check_no_secret
 
 INTERRUPTED_EXIT = 130
 TERMINATED_EXIT = 143

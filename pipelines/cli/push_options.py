@@ -21,7 +21,7 @@ from pipelines.cli.value_parsers import (
 from pipelines.cli.verb import Section
 from schemas.errors import ConfigError
 from schemas.feed import CLEANUP, FEEDTYPES, REPLACE, check_datasource
-from transforms.retry import RetryPolicy
+from transforms.net.retry import RetryPolicy
 from transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
 from transforms.sinks.push.throttle.gate import BacklogLimits
 from transforms.sinks.push.throttle.window import SendWindow

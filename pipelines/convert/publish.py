@@ -19,9 +19,10 @@ from schemas.account import Account, Chunk
 from schemas.errors import FatalError
 from schemas.feed import FULL, INCREMENTAL, Feed
 from schemas.span import Span
-from transforms.convert import REJECTS, Settings
+from transforms.conversion_settings import Settings
+from transforms.convert import REJECTS
 from transforms.formats import by_name
-from transforms.full_feeds import settle_full_feeds
+from transforms.rules.full_feeds import settle_full_feeds
 from transforms.sinks.push.push_plan import write_update
 from transforms.storage.atomic import HashedFile, whole_file, write_json
 from transforms.storage.attempts import is_untouched, is_whole

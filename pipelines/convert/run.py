@@ -63,8 +63,8 @@ from schemas.account import Account
 from schemas.errors import ConfigError
 from schemas.run_record import Phase
 from schemas.span import Span
-from transforms.convert import Settings
-from transforms.known_rejects import load_known_rejects
+from transforms.conversion_settings import Settings
+from transforms.rules.known_rejects import load_known_rejects
 from transforms.sinks.push.generations import check_generation
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.settings import PushSettings

@@ -29,9 +29,9 @@ from schemas.errors import (
 )
 from schemas.notice import REFUSED
 from schemas.span import Span
-from transforms.adapt import Target
-from transforms.convert import Settings
+from transforms.conversion_settings import Settings
 from transforms.formats import Mode, ReadOptions, WriteOptions, by_name
+from transforms.rules.adapt import Target
 from transforms.sources import SOURCES, SourceConfig, SourceOptions, SourceRun, source_of
 from transforms.storage.state import check_state
 

@@ -16,7 +16,7 @@ from pipelines.convert.run_folder import is_sealed
 from schemas.account import Account, SpanFile
 from schemas.errors import FatalError
 from schemas.span import Span
-from transforms.convert import Settings
+from transforms.conversion_settings import Settings
 from transforms.formats import ReadOptions
 from transforms.sources import SourceOptions, SourceRun, source_of, unsure_changes
 from transforms.storage.atomic import whole_file

@@ -16,10 +16,10 @@ from pipelines.push.run_folder import read_manifest
 from schemas.check import CheckLine, fail, ok, warn
 from schemas.errors import ConfigError
 from schemas.run_record import Phase
+from transforms.config.secrets import REFERENCE
+from transforms.config.yaml_structs import is_placeholder, read_scalars
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.window import zone_text
-from transforms.sources.secrets import REFERENCE
-from transforms.sources.yaml_structs import is_placeholder, read_scalars
 from transforms.storage.state import check_state
 
 _GROWTH = 1.4

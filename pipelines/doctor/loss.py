@@ -12,8 +12,8 @@ from pipelines.cli.flags import decode
 from pipelines.cli.value_parsers import NO_OUTPUT
 from pipelines.doctor.table import aligned
 from schemas.errors import ConfigError
-from transforms.adapt import Target
-from transforms.losses import LossRow, loss_table
+from transforms.rules.adapt import Target
+from transforms.rules.losses import LossRow, loss_table
 
 FLAGS = (
     *("from_format", "to_format", "feedtype", "datasource", "dialect", "empty_metadata"),

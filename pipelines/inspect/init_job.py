@@ -20,6 +20,8 @@ from schemas.errors import ConfigError, FeedferryError
 from schemas.feed import FeedHeader
 from schemas.record import Record
 from schemas.span import Span
+from transforms.config.secrets import check_no_secret
+from transforms.config.yaml_structs import PLACEHOLDER, quote_text
 from transforms.formats import JSONL, ReadOptions, all_formats, find_format
 from transforms.sinks.push.wire.address import RECVDATA_PATH
 from transforms.sources import (
@@ -31,8 +33,6 @@ from transforms.sources import (
     read_span,
     source_of,
 )
-from transforms.sources.secrets import check_no_secret
-from transforms.sources.yaml_structs import PLACEHOLDER, quote_text
 from transforms.storage.atomic import whole_file
 
 _DATABASE_URL = re.compile(r"(?:sqlite|postgresql|mariadb|mysql|oracle|mssql)(?:\+\w+)?://.*")

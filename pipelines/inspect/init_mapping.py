@@ -6,7 +6,8 @@ import click
 import sqlalchemy as sa
 
 from schemas.errors import ConfigError
-from transforms.sources.database.connection import Session, check_connection
+from transforms.sources.database.connection import Session
+from transforms.sources.database.connection_url import check_connection
 from transforms.sources.database.mapping import DATABASE, RowMapping
 from transforms.sources.database.mapping_draft import TableColumn, draft_mapping
 

@@ -26,8 +26,8 @@ from schemas.record import Action, Record
 from schemas.reject import Reject, defect_type, record_error, reject_record
 from schemas.span import Span
 from transforms.formats import JSONL, ReadOptions, ReadResult, WriteOptions
-from transforms.group_references import GroupCount, Groups
 from transforms.inspect import OTHERS, CodeCount, FeedCount, InputCounts, count
+from transforms.rules.group_references import GroupCount, Groups
 from transforms.sources import SpanRequest, find_source, read_span
 
 VERSION = 1

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from schemas.errors import ConfigError
 from schemas.run_record import RUN_RECORD, RunRecord
-from transforms.sources.secrets import resolve
-from transforms.sources.yaml_structs import read_scalars
+from transforms.config.secrets import resolve
+from transforms.config.yaml_structs import read_scalars
 from transforms.storage.run_record import read_run, write_run
 
 __all__ = ["find_home", "find_run", "read_run", "runs_of"]  # the functions that others use

@@ -27,15 +27,15 @@ from pipelines.job.job_options import JobOptions
 from schemas.errors import ConfigError, FeedferryError
 from schemas.feed import FULL
 from schemas.spelling import did_you_mean
-from transforms.sinks.push.settings import PushSettings
-from transforms.sources import find_source
-from transforms.sources.secrets import (
+from transforms.config.secrets import (
     REFERENCE,
     check_no_secret,
     check_references,
     resolve,
 )
-from transforms.sources.yaml_structs import ValuePlace, decode_located, read_text
+from transforms.config.yaml_structs import ValuePlace, decode_located, read_text
+from transforms.sinks.push.settings import PushSettings
+from transforms.sources import find_source
 
 _TOP_KEY = re.compile(r"^(version|job|source|target)[ \t]*:", re.MULTILINE)
 _FLAG = re.compile(

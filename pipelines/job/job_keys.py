@@ -16,9 +16,9 @@ from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.flags import FieldFlag, flags_of
 from pipelines.cli.push_options import PUSH_TO, ApplianceOptions, PushOptions
 from pipelines.job.job_options import JobOptions
+from transforms.config.yaml_structs import Value
 from transforms.formats import all_formats
 from transforms.sources import SOURCES
-from transforms.sources.yaml_structs import Value
 
 VERSION = 1
 FEEDS = "feeds"

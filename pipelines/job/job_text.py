@@ -8,7 +8,7 @@ import msgspec
 from pipelines.cli.push_options import ApplianceOptions
 from pipelines.job.job import Job
 from pipelines.job.job_keys import FEEDS, SECTIONS, TYPES, VERSION, JobKey, job_keys, job_type
-from transforms.sources.yaml_structs import Value, former_tags, quote_text
+from transforms.config.yaml_structs import Value, former_tags, quote_text
 
 _COMMENT_COLUMN = 48
 Schema = dict[str, object]

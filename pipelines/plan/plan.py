@@ -33,10 +33,11 @@ from pipelines.plan.sampling import PART_BYTES, convert_sample, count_spans, est
 from schemas.account import Account, Chunk, merge
 from schemas.errors import StoppedError
 from schemas.span import Span
-from transforms.adapt import check_loss
-from transforms.convert import Settings, convert, cut
-from transforms.full_feeds import settle_full_feeds
-from transforms.known_rejects import load_known_rejects
+from transforms.conversion_settings import Settings
+from transforms.convert import convert, cut
+from transforms.rules.adapt import check_loss
+from transforms.rules.full_feeds import settle_full_feeds
+from transforms.rules.known_rejects import load_known_rejects
 from transforms.storage.attempts import DryAttempt
 
 MAX_URLS = 5

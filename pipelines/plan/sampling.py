@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from pipelines.cli.value_parsers import SampleSize
 from schemas.account import COUNTERS, Account, LossCount, NoticeCount, merge
 from schemas.span import Span
-from transforms.convert import Settings, convert
+from transforms.conversion_settings import Settings
+from transforms.convert import convert
 from transforms.formats import by_name
 from transforms.sources import source_of
 from transforms.storage.attempts import DryAttempt

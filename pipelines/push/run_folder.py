@@ -18,7 +18,7 @@ from schemas.account import Chunk
 from schemas.errors import ConfigError, FatalError
 from schemas.receipt import ChunkState
 from schemas.units import counted
-from transforms.known_rejects import load_known_rejects
+from transforms.rules.known_rejects import load_known_rejects
 from transforms.sinks.push.model import count_records
 from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, write_rejects
 from transforms.sinks.push.push_plan import is_added_update

@@ -23,8 +23,8 @@ from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from transforms.feed_elements import find_elements, is_well_formed
 from transforms.formats import ReadOptions, by_name
+from transforms.rules.feed_elements import find_elements, is_well_formed
 from transforms.sources import SpanRequest, open_span, read_span, sniff_format
 from transforms.storage.atomic import whole_file
 from transforms.storage.journal import read_journal

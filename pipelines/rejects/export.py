@@ -31,8 +31,8 @@ from schemas.feed import FULL, INCREMENTAL
 from schemas.reject import Reject
 from schemas.span import Span
 from schemas.units import counted, names_text
-from transforms.feed_elements import DECLARATION, FeedElement, FeedMarkup, find_elements
 from transforms.formats import JSONL, Format, WriteOptions, find_format
+from transforms.rules.feed_elements import DECLARATION, FeedElement, FeedMarkup, find_elements
 from transforms.sources import open_span, sniff_format
 from transforms.storage.atomic import write_json
 

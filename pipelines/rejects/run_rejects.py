@@ -14,7 +14,7 @@ from pipelines.job.job_file import load_job
 from pipelines.report.run_data import REJECTS, numbered_rejects
 from schemas.errors import ConfigError, FatalError
 from schemas.reject import Reject
-from transforms.known_rejects import add_known_rejects, entry_of, load_known_rejects
+from transforms.rules.known_rejects import add_known_rejects, entry_of, load_known_rejects
 from transforms.storage.atomic import write_json
 
 _REPORT = "report.json"

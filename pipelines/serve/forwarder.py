@@ -34,7 +34,8 @@ from schemas.receipt import ChunkState
 from schemas.reject import UNKNOWN_ENCODING, UNKNOWN_FORMAT, UNREADABLE
 from schemas.span import Span
 from schemas.units import counted
-from transforms.convert import DELETIONS, Settings, convert, cut
+from transforms.conversion_settings import Settings
+from transforms.convert import DELETIONS, convert, cut
 from transforms.formats import GSA_FEED, GSA_GROUPS, THUNDERSTONE, Format
 from transforms.sinks.push.model import (
     ERASING_FEEDTYPES,

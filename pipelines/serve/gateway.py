@@ -23,7 +23,7 @@ from pipelines.serve.rehearsal.index import SetAsideDelivery
 from pipelines.serve.retry import describe, name
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FeedferryError, StoppedError
-from transforms.retry import RetryPolicy
+from transforms.net.retry import RetryPolicy
 from transforms.sinks.push.outcome import PushProgress
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.throttle.gate import StopSignal

@@ -22,11 +22,11 @@ from schemas.notice import Notice
 from schemas.record import Authmethod, Crawl, Provenance, Record
 from schemas.reject import DEFECT, Filtered, Reject
 from schemas.span import Span
-from transforms import adapt
-from transforms.adapt import adapter
 from transforms.formats import ReadOptions, ReadResult, WriteOptions, by_name
 from transforms.formats.base import Encoder
-from transforms.normalize import normalize
+from transforms.rules import adapt
+from transforms.rules.adapt import adapter
+from transforms.rules.normalize import normalize
 from transforms.sources.files import ByteRangeStream, SpanStream
 
 SOURCE = "f"

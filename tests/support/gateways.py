@@ -16,7 +16,7 @@ from support.fake_appliance import GSA, SUCCESS, Sent
 from support.rehearsal import InlineWorker, digest_missing
 from support.served import wait_until
 from support.spools import HandSpool
-from transforms.retry import RetryPolicy
+from transforms.net.retry import RetryPolicy
 from transforms.sinks.push.model import ApplianceResponse
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.wire.protocol import Appliance

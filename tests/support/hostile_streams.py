@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from schemas.membership import Membership
 from schemas.record import Record
-from transforms.adapt import Target, adapter
 from transforms.formats import WriteOptions, by_name
 from transforms.formats.canonical import avro
 from transforms.formats.canonical.avro import our_sync
-from transforms.losses import samples
-from transforms.normalize import normalize
+from transforms.rules.adapt import Target, adapter
+from transforms.rules.losses import samples
+from transforms.rules.normalize import normalize
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 BLANKS = (b" ", b"\t", b"\r", b"\n", b"\x0b", b"\x0c", b"\x1c", b"\x85", b"\xa0", b"\xc2\xa0")

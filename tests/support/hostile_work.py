@@ -17,7 +17,7 @@ from pipelines.serve.rehearsal.index import digest_delivery
 from schemas.account import Account
 from schemas.delivery import Delivery
 from schemas.span import Span
-from transforms.convert import Settings
+from transforms.conversion_settings import Settings
 from transforms.formats.base import ReadOptions
 
 SLOW = re.compile(r"(a+)+$")

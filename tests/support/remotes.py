@@ -22,9 +22,9 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.server import ThreadedMotoServer
 from s3fs import S3FileSystem
 
-from transforms.sources.tree.remote import open_remote
-from transforms.sources.tree.sftp import PASSWORD as PASSWORD_VARIABLE
-from transforms.sources.tree.sftp import StrictSftp
+from transforms.sources.remote import open_remote
+from transforms.sources.sftp import PASSWORD as PASSWORD_VARIABLE
+from transforms.sources.sftp import StrictSftp
 
 USER = "feeder"
 PASSWORD = "s3same/0pen@up"

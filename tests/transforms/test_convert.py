@@ -30,11 +30,12 @@ from support.archives import (
     put,
     thunderstone,
 )
-from transforms.adapt import Target
-from transforms.convert import Settings, convert
+from transforms.conversion_settings import Settings
+from transforms.convert import convert
 from transforms.formats import ReadOptions, WriteOptions, by_name
 from transforms.formats.canonical.jsonl import read as read_native
-from transforms.known_rejects import add_known_rejects
+from transforms.rules.adapt import Target
+from transforms.rules.known_rejects import add_known_rejects
 
 MIXED = gsa_feed(*documents(1, 2), BROKEN, DELETED)
 PROTECTED = document(9, inside=ACL)

@@ -21,8 +21,9 @@ CONVERT = """
 import sys
 import msgspec
 from schemas.span import Span
-from transforms.adapt import Target
-from transforms.convert import Settings, convert
+from transforms.rules.adapt import Target
+from transforms.conversion_settings import Settings
+from transforms.convert import convert
 from transforms.formats import ReadOptions, WriteOptions
 
 span = Span(source=sys.argv[1], format="gsa-feed")

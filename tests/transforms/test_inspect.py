@@ -12,7 +12,6 @@ from schemas.notice import Notice
 from schemas.record import Action, Content, Encoding, Provenance, Record
 from schemas.reject import Filtered, Reject
 from transforms.formats import ReadResult
-from transforms.group_references import GroupCount, Groups
 from transforms.inspect import (
     OTHERS,
     AclCounts,
@@ -24,6 +23,7 @@ from transforms.inspect import (
     count,
     has_digest,
 )
+from transforms.rules.group_references import GroupCount, Groups
 
 URL = "http://www.example.com/a"
 WIKI = Provenance(datasource="wiki", feedtype="incremental")

@@ -21,9 +21,9 @@ from schemas.span import Span
 from support.archives import BROKEN, HOST, documents, gsa_feed, jsonl, put
 from support.fake_appliance import GSA, SUCCESS, Sent, chunk_of, replace_client
 from support.listings import stream
-from transforms.adapt import Target
-from transforms.convert import Settings
+from transforms.conversion_settings import Settings
 from transforms.formats import ReadOptions, WriteOptions
+from transforms.rules.adapt import Target
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.settings import PushSettings
 from transforms.sources.files import sign_path

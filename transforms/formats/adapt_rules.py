@@ -20,9 +20,9 @@ from schemas.errors import RecordError
 from schemas.notice import Loss
 from schemas.record import Action, Authmethod, Content, Crawl, Encoding, Extra, Meta, Record
 from schemas.reject import Filtered, reject_record
+from transforms.formats.acl_metadata import is_acl_name
 from transforms.formats.base import FIELDS, HINTS, Adapted, Adapter, Holds, Outcome, Target
-from transforms.formats.gsa.acl import is_acl_name
-from transforms.values import doubtful_extra, doubtful_ranks, is_absolute
+from transforms.formats.values import doubtful_extra, doubtful_ranks, is_absolute
 
 PLAIN_TEXT = "text/plain"
 _NOTHING = Record(url="", action=Action.ADD)

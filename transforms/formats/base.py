@@ -18,7 +18,7 @@ from schemas.notice import Loss, Notice
 from schemas.record import Action, Crawl, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.element_names import ElementNames
 
 MORE_BYTES = 4 << 20
 """The most bytes of a record besides its content."""

@@ -36,7 +36,7 @@ from schemas.reject import TORN_COMPRESSION, UNREADABLE
 from schemas.span import FileSignature, Span
 from transforms.formats import all_formats, find_format, look_of, sniff
 from transforms.formats.base import ReadOptions
-from transforms.sources.tree.remote import (
+from transforms.sources.remote import (
     connect,
     error_text,
     open_remote,

@@ -20,7 +20,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 import msgspec
 
 from schemas.delivery import Door
-from transforms.sources.yaml_structs import Duration, Natural, Positive, Value, read_yaml_list
+from transforms.config.yaml_structs import Duration, Natural, Positive, Value, read_yaml_list
 
 BACKLOG_DOOR = "getbacklogcount"
 DoorName = Literal["xmlfeed", "xmlgroups", "recvdata", "getbacklogcount"]

@@ -13,9 +13,9 @@ from schemas.errors import FatalError
 from schemas.span import Span
 from support.archives import put
 from support.runs import chunks, column, left, manifest, report
-from transforms.adapt import Target
-from transforms.convert import Settings
+from transforms.conversion_settings import Settings
 from transforms.formats import ReadOptions, WriteOptions
+from transforms.rules.adapt import Target
 
 SPANS = [Span(source="b.xml"), Span(source="a.xml", source_ordinal=1)]
 HEAD = (

@@ -25,7 +25,7 @@ from support.archives import (
     thunderstone,
 )
 from support.runs import AVRO_RUN, chunks, column, convert, keep_levels, left, report
-from transforms.known_rejects import add_known_rejects
+from transforms.rules.known_rejects import add_known_rejects
 
 LONG = "plan " * 200
 PROTECTED = document(9, inside=ACL)

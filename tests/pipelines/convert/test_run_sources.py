@@ -18,7 +18,8 @@ from schemas.errors import ConfigError, FatalError, StoppedError
 from schemas.sent_document import SentDocument, StateChange
 from schemas.span import Span
 from support.archives import gsa_feed, put
-from transforms.convert import Settings, convert
+from transforms.conversion_settings import Settings
+from transforms.convert import convert
 from transforms.sources import SourceRun
 from transforms.storage.state import StateHead, open_state, update_state
 

@@ -21,7 +21,6 @@ from support.archives import document, gsa_feed
 from support.runs import ROOT
 from support.spools import HandSpool
 from transforms.formats.canonical import jsonl
-from transforms.group_references import GroupCount, Groups
 from transforms.inspect import (
     OTHERS,
     AclCounts,
@@ -31,6 +30,7 @@ from transforms.inspect import (
     FeedCount,
     InputCounts,
 )
+from transforms.rules.group_references import GroupCount, Groups
 
 RECORD = Record(url="http://www.example.com/a", action=Action.ADD)
 STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.PERMIT)

@@ -30,10 +30,10 @@ from schemas.record import (
 from schemas.reject import Filtered, Reject
 from support.strategies import declarations, records
 from support.toy_format import TOY
-from transforms.adapt import Target, adapt, adapt_membership
 from transforms.formats import Holds, registered
 from transforms.formats.adapt_rules import is_alone
 from transforms.formats.base import Adapted
+from transforms.rules.adapt import Target, adapt, adapt_membership
 
 JOE = Acl(principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),))
 FULL = Record(

@@ -12,7 +12,7 @@ from schemas.reject import DEFECT, Reject, defect_type
 from schemas.span import ElementContext, Span
 from support.defects import FAULTS, MARK, break_at, put_in
 from transforms.formats import FORMATS, Docids, Mode, ReadOptions, ReadResult, by_name
-from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
 from transforms.formats.xml.scanner import RawElement
 

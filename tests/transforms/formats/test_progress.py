@@ -17,7 +17,7 @@ from support.gsa_records import read_feed
 from support.hostile_streams import hostile
 from support.steps import within_lines
 from transforms.formats import FORMATS, Mode, ReadOptions, ReadResult, by_name
-from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.scanner import RecordScanner
 
 LINES_EACH = 500

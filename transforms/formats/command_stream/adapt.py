@@ -27,7 +27,6 @@ from transforms.formats.adapt_rules import (
 )
 from transforms.formats.base import Adapted, Adapter, Target
 from transforms.formats.command_stream.formats import ANSWER, DOCUMENT, LISTING
-from transforms.formats.command_stream.java_uri import is_uri
 from transforms.formats.command_stream.syntax import (
     GROUP,
     PARAM,
@@ -37,6 +36,7 @@ from transforms.formats.command_stream.syntax import (
     USERNAME,
 )
 from transforms.formats.command_stream.writer import unknown_command
+from transforms.formats.java_uri import is_uri
 
 _CHARSET = re.compile(r""";\s*charset\s*=\s*"?([^\s;"]*)""", re.IGNORECASE)
 _OF_NO_DOCUMENT = (Action.UPDATE_INDEX, Action.DELETE_PATTERN)

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 from schemas.errors import ConfigError, RecordError
 from transforms.formats.base import Docids
-from transforms.formats.command_stream.java_uri import OTHER, PATH, is_uri
+from transforms.formats.java_uri import OTHER, PATH, is_uri
 
 _MARK = "{id}"
 _BASE = re.compile(

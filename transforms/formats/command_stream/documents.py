@@ -39,7 +39,6 @@ from schemas.reject import DEFECT, Filtered, Place, Reject, record_error, reject
 from schemas.span import Span
 from transforms.formats.base import Mode, ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import url_maker
-from transforms.formats.command_stream.java_uri import is_uri
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
     INHERITANCES,
@@ -56,6 +55,7 @@ from transforms.formats.command_stream.syntax import (
     require_argument,
 )
 from transforms.formats.dates import parse_date
+from transforms.formats.java_uri import is_uri
 
 LISTER = frozenset(
     {"result-link", "last-modified", "crawl-immediately", "crawl-once", "lock", "delete"}

@@ -21,7 +21,15 @@ from schemas.content import decode
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
 from schemas.record import Action, Arrival, Authmethod, Content, Crawl, Encoding, Meta, Record
-from transforms import charset
+from transforms.content_types import charset
+from transforms.content_types.mimetype_table import is_archive_type, type_of_name
+from transforms.formats.acl_metadata import (
+    BLANKS,
+    is_acl_name,
+    join_parent,
+    metadata_of,
+    split_parent,
+)
 from transforms.formats.adapt_rules import (
     Draft,
     body_as_content,
@@ -42,11 +50,9 @@ from transforms.formats.adapt_rules import (
     texts_as_metadata,
 )
 from transforms.formats.base import Adapted, Adapter, Outcome, Target
-from transforms.formats.gsa.acl import BLANKS, is_acl_name, join_parent, metadata_of, split_parent
 from transforms.formats.gsa.formats import FEED, UNHELD_HINTS
+from transforms.formats.values import FEEDRANKS, PAGERANKS
 from transforms.formats.xml.serializer import holds
-from transforms.mimetype_table import is_archive_type, type_of_name
-from transforms.values import FEEDRANKS, PAGERANKS
 
 IGNORED_MIMETYPE = "text/plain"
 """The DTD requires a mimetype where the appliance ignores it; deployed connectors write this."""

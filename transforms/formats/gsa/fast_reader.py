@@ -20,7 +20,8 @@ from lxml import etree
 from schemas.acl import Acl, Principal
 from schemas.errors import RecordError
 from schemas.record import Meta
-from transforms.formats.gsa.acl import BLANKS, Extras, read_acl
+from transforms.formats.acl_metadata import BLANKS
+from transforms.formats.gsa.acl import Extras, read_acl
 from transforms.formats.xml.elements import parse_markup
 from transforms.formats.xml.scanner import RawElement
 from transforms.formats.xml.serializer import holds_bytes, may_be_attribute

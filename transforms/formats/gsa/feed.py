@@ -16,7 +16,7 @@ without a mimetype; dates in other forms than RFC 822; several feeds one after a
 
 **Drops:** comments, processing instructions, the boundaries between groups and between the metadata
 elements of a record, the order of a record's children, fractions of seconds; on writing, the losses
-that `transforms.adapt` reports.
+that `transforms.rules.adapt` reports.
 """
 
 import enum
@@ -31,9 +31,9 @@ from schemas.content import CHECKED, decode
 from schemas.errors import RecordError
 from schemas.record import Action, Content, Crawl, Encoding, Meta, Record
 from schemas.span import Span
+from transforms.formats.acl_metadata import join_parent, metadata_of
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import rfc1123
-from transforms.formats.gsa.acl import join_parent, metadata_of
 from transforms.formats.gsa.formats import FEED_NAMES
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.xml.elements import ElementReader, Grammar

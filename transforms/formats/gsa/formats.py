@@ -6,7 +6,7 @@ from functools import partial
 from schemas.delivery import Door
 from schemas.record import Action
 from transforms.formats.base import FIELDS, Format, Holds, deferred
-from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.element_names import ElementNames
 
 FEED_NAMES = ElementNames(root="gsafeed", records=("record", "acl"), group="group", header="header")
 GROUPS_NAMES = ElementNames(root="xmlgroups", records=("membership",))

@@ -33,8 +33,9 @@ from schemas.feed import FeedHeader
 from schemas.membership import Member, Membership
 from schemas.record import Extra, Provenance, Record
 from schemas.span import ElementContext, Span
+from transforms.formats.acl_metadata import BLANKS
 from transforms.formats.base import Encoder, ReadOptions, ReadResult
-from transforms.formats.gsa.acl import BLANKS, require_no_text, tag_of
+from transforms.formats.gsa.acl import require_no_text, tag_of
 from transforms.formats.gsa.formats import GROUPS_NAMES
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement, parse_markup
 from transforms.formats.xml.serializer import (

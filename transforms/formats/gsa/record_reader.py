@@ -32,12 +32,12 @@ from schemas.record import (
 )
 from schemas.reject import record_error
 from schemas.span import ElementContext, Span
+from transforms.formats.acl_metadata import acl_of
 from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
 from transforms.formats.gsa.acl import (
     Attributes,
     Extras,
-    acl_of,
     bad_acl,
     read_acl,
     require_no_text,

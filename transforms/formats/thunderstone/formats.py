@@ -5,7 +5,7 @@ from functools import partial
 from schemas.delivery import Door
 from schemas.record import Action
 from transforms.formats.base import FIELDS, HINTS, Format, Holds, deferred
-from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.element_names import ElementNames
 
 DATATYPES = "urn:schemas-microsoft-com:datatypes"
 PARAMETRIC = "http://www.thunderstone.com/ParametricSearch/1.0/"

@@ -33,7 +33,7 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from transforms.charset import NO_CHARSETS
+from transforms.content_types.charset import NO_CHARSETS
 from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
 from transforms.formats.thunderstone.formats import DATATYPES, PARAMETRIC

@@ -17,7 +17,7 @@ docs/decisions/ambiguous-sections.md has the reasons and the cost.
 
 import re
 
-from transforms.formats.xml.element_names import (
+from transforms.formats.element_names import (
     AFTER_NAME,
     BLANKS,
     INSTRUCTION,

@@ -20,7 +20,7 @@ from schemas.record import Record
 from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import ElementContext, Span
 from transforms.formats.base import ReadOptions
-from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.scanner import (
     HEADER_DAMAGED,
     Bulk,

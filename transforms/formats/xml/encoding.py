@@ -10,7 +10,7 @@ import re
 from typing import IO
 
 from schemas.errors import EncodingError
-from transforms.charset import NO_CHARSETS
+from transforms.content_types.charset import NO_CHARSETS
 
 HEAD_BYTES = 4096
 """How many bytes of a stream are needed to find its encoding."""

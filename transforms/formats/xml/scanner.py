@@ -41,9 +41,7 @@ from schemas.errors import FormatError, ProgressError, RecordError
 from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import ElementContext, Span
-from transforms.formats.streams import read_block
-from transforms.formats.xml.ambiguous_sections import CROSSES, URL, AmbiguityRule
-from transforms.formats.xml.element_names import (
+from transforms.formats.element_names import (
     CDATA,
     COMMENT,
     INSTRUCTION,
@@ -52,6 +50,8 @@ from transforms.formats.xml.element_names import (
     TAG,
     ElementNames,
 )
+from transforms.formats.streams import read_block
+from transforms.formats.xml.ambiguous_sections import CROSSES, URL, AmbiguityRule
 from transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect
 
 HEADER_DAMAGED = "header-damaged"

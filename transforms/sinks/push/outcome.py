@@ -12,7 +12,7 @@ from schemas.account import Chunk, RejectSample, add_reject_sample
 from schemas.errors import RecordError
 from schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
 from schemas.reject import Reject
-from transforms.known_rejects import entry_of
+from transforms.rules.known_rejects import entry_of
 from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from transforms.sinks.push.push_plan import is_added_update
 from transforms.sinks.push.throttle.gate import BacklogCount

@@ -30,8 +30,8 @@ from schemas.account import Chunk
 from schemas.errors import FatalError, FeedferryError, RecordError, TargetError, TooManyRejectsError
 from schemas.feed import INCREMENTAL
 from schemas.receipt import ChunkState, Receipt
-from transforms.known_rejects import entry_of, load_known_rejects
-from transforms.retry import RetryPauses
+from transforms.net.retry import RetryPauses
+from transforms.rules.known_rejects import entry_of, load_known_rejects
 from transforms.sinks.push.chunk_parts import ChunkSplitter, whole_chunk
 from transforms.sinks.push.generations import claimed_datasources
 from transforms.sinks.push.model import (

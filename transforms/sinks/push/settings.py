@@ -4,7 +4,7 @@ import enum
 
 import msgspec
 
-from transforms.retry import RetryPolicy
+from transforms.net.retry import RetryPolicy
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.sinks.push.throttle.gate import BacklogLimits
 from transforms.sinks.push.throttle.window import SendWindow

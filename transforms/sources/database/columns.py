@@ -17,8 +17,8 @@ from schemas.errors import ConfigError, RecordError
 from schemas.reject import Reject
 from schemas.span import Span
 from schemas.spelling import did_you_mean
+from transforms.config.yaml_structs import Value, parse_text
 from transforms.sources.database.values import row_json, text_of
-from transforms.sources.yaml_structs import Value, parse_text
 
 Row = Sequence[Any]  # Any: the value types of a driver
 Key = tuple[Any, ...]

@@ -17,24 +17,17 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from schemas.errors import ConfigError, FeedferryError, SourceError
-from transforms.retry import RetryPolicy, retry
-from transforms.sources.database.dialects import Dialect, ResultColumn, dialect_of
-from transforms.sources.database.mapping import RowMapping
-from transforms.sources.programs.redact import Mask
-from transforms.sources.secrets import (
-    PLAIN_SECRET,
+from transforms.config.secrets import (
     REFERENCE,
-    SECRET_NAME,
-    check_references,
     resolve,
     secrets_in,
 )
+from transforms.net.redaction import Mask
+from transforms.net.retry import RetryPolicy, retry
+from transforms.sources.database.connection_url import parse_url, secrets_of
+from transforms.sources.database.dialects import Dialect, ResultColumn, dialect_of
+from transforms.sources.database.mapping import RowMapping
 
-_PLACEHOLDER = "90071992547409910"
-"""Replaces a reference while a URL is parsed: digits, since it can be the port."""
-_EXAMPLE = (
-    "such as sqlite:///people.db or postgresql://reader:${env:PASSWORD}@db.example.com/people"
-)
 RETRIES = RetryPolicy(max_attempts=6)
 _ONCE = RetryPolicy(max_attempts=1)
 _STREAMED_ROWS = 10_000
@@ -59,20 +52,6 @@ class DatabaseFault(enum.Enum):
     VALUE = "value"
     SQL = "sql"
     FATAL = "fatal"
-
-
-def check_connection(value: str) -> str:
-    """Return the URL of a database; raise ValueError, which does not show it, for a secret in it.
-
-    The whole URL can be one reference.
-    """
-    if REFERENCE.fullmatch(value):
-        return value
-    check_references(value)
-    url = _parse_url(REFERENCE.sub(_PLACEHOLDER, value))
-    if any(secret.replace(_PLACEHOLDER, "") for secret in _secrets(url)):
-        raise ValueError(PLAIN_SECRET)
-    return value
 
 
 def connect(mapping: RowMapping) -> sa.Engine:
@@ -104,19 +83,6 @@ def connect(mapping: RowMapping) -> sa.Engine:
     return engine
 
 
-def _parse_url(text: str) -> sa.URL:
-    try:
-        return sa.make_url(text)
-    except (sa.exc.ArgumentError, ValueError):
-        raise ValueError(f"not the URL of a database; expected one {_EXAMPLE}") from None
-
-
-def _secrets(url: sa.URL) -> list[str]:
-    """Return the password and the secret options of a URL."""
-    options = [str(value) for name, value in url.query.items() if SECRET_NAME.search(name)]
-    return [str(url.password or ""), *options]
-
-
 def _resolve_url(mapping: RowMapping) -> sa.URL:
     """Return the URL with its secrets.
 
@@ -130,7 +96,7 @@ def _resolve_url(mapping: RowMapping) -> sa.URL:
         login, at, place = address.rpartition("@")
         text = _resolve_quoted(login) + at + resolve(place) + question + _resolve_quoted(options)
     try:
-        url = _parse_url(text)
+        url = parse_url(text)
     except ValueError as exc:
         raise ConfigError(f"connection: {exc}") from None
     if "+" not in url.drivername:
@@ -250,7 +216,7 @@ class Session:
         is_repeated = fault is DatabaseFault.RETRY and attempts > 1
         times = f" ({attempts} times)" if is_repeated else ""
         url = _resolve_url(self._mapping)
-        mask = Mask((*secrets_in([self._mapping.connection]), *_secrets(url)))
+        mask = Mask((*secrets_in([self._mapping.connection]), *secrets_of(url)))
         text = mask.text(f"{_describe_url(url)}, {where}: {reason}{times}; expected ")
         if fault is DatabaseFault.SQL:
             return ConfigError(f"{text}SQL that this database understands")

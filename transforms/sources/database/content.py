@@ -38,13 +38,13 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from schemas.errors import ConfigError, RecordError
 from schemas.record import Content
-from transforms.charset import UTF_8, find_charset
+from transforms.content_types.charset import UTF_8, find_charset
+from transforms.content_types.detection import UNKNOWN, detect
 from transforms.formats.xml.serializer import element, escape_bytes
-from transforms.response_deadline import ResponseDeadline
+from transforms.net.response_deadline import ResponseDeadline
 from transforms.sources.database.columns import ColumnIndex, ColumnReference, Row
 from transforms.sources.database.mapping import RowMapping
 from transforms.sources.database.values import values_of
-from transforms.sources.tree.mimetype import UNKNOWN, detect
 
 MAX_REDIRECTS = 5
 

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from transforms.sources.database.columns import ColumnReference, parse_template
-from transforms.sources.yaml_structs import (
+from transforms.config.yaml_structs import (
     Duration,
     Positive,
     PositiveDuration,
@@ -18,6 +17,7 @@ from transforms.sources.yaml_structs import (
     Value,
     parse_text,
 )
+from transforms.sources.database.columns import ColumnReference, parse_template
 
 DATABASE = "database"
 """The format of spans that are key ranges of a database."""
@@ -31,7 +31,7 @@ ESCAPE = "\\"
 
 def _parse_connection(value: object) -> str:
     # SQLAlchemy loads slowly
-    from transforms.sources.database.connection import check_connection  # noqa: PLC0415
+    from transforms.sources.database.connection_url import check_connection  # noqa: PLC0415
 
     return check_connection(parse_text(value))
 

@@ -26,13 +26,13 @@ from schemas.notice import Notice
 from schemas.record import Action, Record
 from schemas.reject import Reject, record_error
 from schemas.span import Span
+from transforms.config.secrets import resolve
 from transforms.formats import AUTHORIZER_STREAM
 from transforms.formats.base import ReadResult
 from transforms.formats.command_stream.syntax import STATUS, USERNAME
 from transforms.formats.command_stream.writer import request
 from transforms.sources.programs.calls import ProgramCalls, map_ordered, reject_document
 from transforms.sources.programs.config import User
-from transforms.sources.secrets import resolve
 
 STAGE = "authorize"
 MAX_BATCH_BYTES = 64 << 20

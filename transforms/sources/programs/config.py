@@ -9,8 +9,8 @@ from typing import Annotated
 
 import msgspec
 
-from transforms.sources.secrets import PLAIN_SECRET, REFERENCE, SECRET_NAME, secrets_in
-from transforms.sources.yaml_structs import (
+from transforms.config.secrets import PLAIN_SECRET, REFERENCE, SECRET_NAME, secrets_in
+from transforms.config.yaml_structs import (
     Natural,
     Positive,
     PositiveDuration,

@@ -20,11 +20,11 @@ from schemas.record import Action, Record
 from schemas.span import Span
 from transforms.formats import LISTER_STREAM
 from transforms.formats.base import ReadOptions, ReadResult
+from transforms.net.redaction import Mask
 from transforms.sources.programs.authorizer import authorize
 from transforms.sources.programs.calls import ProgramCalls, map_ordered
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.process import run as run_program
-from transforms.sources.programs.redact import Mask
 from transforms.sources.programs.retriever import retrieve
 from transforms.sources.programs.transformer import transform
 

@@ -19,9 +19,9 @@ from threading import Event
 from typing import IO, NamedTuple
 
 from schemas.errors import ProgramError, SourceError
+from transforms.config.secrets import resolve
+from transforms.net.redaction import Mask
 from transforms.sources.programs.config import Programs
-from transforms.sources.programs.redact import Mask
-from transforms.sources.secrets import resolve
 
 TAIL_CHARS = 4 << 10
 """Most characters of standard error in a message."""

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from schemas.check import Check, CheckLine, fail, ok
 from schemas.span import Span
 from schemas.units import counted
+from transforms.config.secrets import resolve
 from transforms.formats import LISTER_STREAM
 from transforms.formats.base import ReadResult
 from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest
@@ -22,7 +23,6 @@ from transforms.sources.feed_files import read_file
 from transforms.sources.files import cut_file, sign_path
 from transforms.sources.programs import config
 from transforms.sources.programs.config import Programs
-from transforms.sources.secrets import resolve
 
 ADAPTOR = "adaptor"
 

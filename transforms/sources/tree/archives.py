@@ -30,9 +30,17 @@ import msgspec
 
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.errors import RecordError
-from transforms.mimetype_table import BZIP2, GZIP, TAR, XZ, ZIP, is_archive_type, type_of_name
+from transforms.content_types.mimetype_table import (
+    BZIP2,
+    GZIP,
+    TAR,
+    XZ,
+    ZIP,
+    is_archive_type,
+    type_of_name,
+)
 from transforms.sources.files import decompress
-from transforms.sources.tree.remote import error_text
+from transforms.sources.remote import error_text
 
 _NO_FILE = "no-file"
 _TOO_LARGE = "archive-too-large"

@@ -27,15 +27,15 @@ from transforms.sources.listing import (
     left_out,
     rejected,
 )
-from transforms.sources.tree.patterns import SIDECARS
-from transforms.sources.tree.posix_acl import read_acl
-from transforms.sources.tree.remote import (
+from transforms.sources.remote import (
     check_remote,
     connect,
     error_text,
     read_info,
     scheme_of,
 )
+from transforms.sources.tree.patterns import SIDECARS
+from transforms.sources.tree.posix_acl import read_acl
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import is_unicode
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from schemas.errors import ConfigError
-from transforms.mimetype_table import is_archive_type, type_of_name
+from transforms.content_types.mimetype_table import is_archive_type, type_of_name
 from transforms.sources.tree.tree import Tree
 
 SIDECARS = (".meta.json", ".meta.yaml", ".meta.yml", ".metadata.xml")

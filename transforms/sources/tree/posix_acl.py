@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
-from transforms.sources.tree.remote import error_text
+from transforms.sources.remote import error_text
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import folder_url_of
 

@@ -19,6 +19,7 @@ from schemas.errors import RecordError
 from schemas.reject import Reject, record_error
 from schemas.sent_document import OnChange, SentDocument
 from schemas.span import Span
+from transforms.content_types.detection import FileType, detect
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.listing import (
     EntryKind,
@@ -28,6 +29,7 @@ from transforms.sources.listing import (
     read_listing,
     rejected,
 )
+from transforms.sources.remote import open_remote, scheme_of
 from transforms.sources.tree.archives import (
     ArchiveLimits,
     ArchiveMember,
@@ -45,9 +47,7 @@ from transforms.sources.tree.file_content import (
     read_content,
     translate_errors,
 )
-from transforms.sources.tree.mimetype import FileType, detect
 from transforms.sources.tree.records import ARCHIVE, TreeRecords
-from transforms.sources.tree.remote import open_remote, scheme_of
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.walk import line_maker
 

@@ -13,13 +13,13 @@ from schemas.record import Action, Arrival, Content, Crawl, Provenance, Record
 from schemas.reject import Filtered, Reject, record_error
 from schemas.sent_document import UNCHANGED, OnChange, SentDocument, StateChange
 from schemas.span import Span
+from transforms.content_types.detection import FileType
+from transforms.content_types.mimetype_table import type_of_name
 from transforms.formats.base import ReadResult
-from transforms.mimetype_table import type_of_name
 from transforms.sources.listing import ListingEntry, is_folder
 from transforms.sources.tree.acl_table import load_acl_table
 from transforms.sources.tree.file_content import OpenFile
 from transforms.sources.tree.folders import NOT_PUBLIC
-from transforms.sources.tree.mimetype import FileType
 from transforms.sources.tree.posix_acl import PosixAcls
 from transforms.sources.tree.sidecars import read_sidecars
 from transforms.sources.tree.tree import Tree, TreeAcl

@@ -19,14 +19,15 @@ from schemas.acl import Acl
 from schemas.errors import RecordError, SourceError
 from schemas.record import Meta
 from schemas.span import ElementContext, Span
+from transforms.formats.acl_metadata import acl_of
 from transforms.formats.base import ReadOptions
-from transforms.formats.gsa.acl import acl_of, tag_of
+from transforms.formats.gsa.acl import tag_of
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.xml.elements import ParsedElement
 from transforms.formats.xml.scanner import RawElement
 from transforms.formats.xml.serializer import shut_parser
+from transforms.sources.remote import error_text
 from transforms.sources.tree.file_content import read_bytes
-from transforms.sources.tree.remote import error_text
 from transforms.sources.tree.urls import is_unicode
 
 MAX_BYTES = 1 << 20

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from schemas.errors import FatalError, SourceError
 from transforms.sources.listing import EntryKind, ListingEntry, is_folder, left_out, rejected
+from transforms.sources.remote import error_text, translate_errors
 from transforms.sources.tree.folders import LISTABLE, ListFolder, folder_lister
 from transforms.sources.tree.patterns import SIDECAR, described_by, judge
-from transforms.sources.tree.remote import error_text, translate_errors
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import folder_url_of, is_unicode, url_of
 

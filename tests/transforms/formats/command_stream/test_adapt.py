@@ -32,9 +32,9 @@ from schemas.record import (
 from schemas.reject import Filtered, Reject
 from support.strategies import records, texts
 from support.stream_strategies import answers, documents, listings, questions
-from transforms.adapt import Target, adapt
 from transforms.formats import AUTHORIZER_STREAM, LISTER_STREAM, RETRIEVER_STREAM, by_name
 from transforms.formats.base import Mode, ReadOptions, WriteOptions, write_all
+from transforms.rules.adapt import Target, adapt
 
 URL = "http://www.example.com/plan.html"
 LISTER = Target(format="lister-stream")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.record import Meta
 from support.strategies import texts, urls
-from transforms.formats.gsa.acl import acl_of, join_parent, metadata_of, split_parent
+from transforms.formats.acl_metadata import acl_of, join_parent, metadata_of, split_parent
 
 JOE = Principal(name="joe", scope=Scope.USER, access=Access.PERMIT)
 ENG = Principal(name="eng", scope=Scope.GROUP, access=Access.PERMIT)

@@ -26,7 +26,7 @@ from schemas.record import (
     Scoring,
 )
 from schemas.reject import Filtered, Reject
-from transforms.adapt import Adapted, Target, adapt
+from transforms.rules.adapt import Adapted, Target, adapt
 
 URL = "http://www.example.com/plan.html"
 INCREMENTAL = Target(format="gsa-feed", datasource="docs", feedtype="incremental")

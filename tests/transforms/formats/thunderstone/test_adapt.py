@@ -22,7 +22,7 @@ from schemas.record import (
     Scoring,
 )
 from schemas.reject import Filtered, Reject
-from transforms.adapt import Target, adapt
+from transforms.rules.adapt import Target, adapt
 
 URL = "http://www.example.com/plan.html"
 TARGET = Target(format="thunderstone")

@@ -2,8 +2,8 @@
 
 import pytest
 
+from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.ambiguous_sections import CROSSES, ENDED, AmbiguityRule
-from transforms.formats.xml.element_names import ElementNames
 
 FEED = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")
 RULE = AmbiguityRule(FEED)

@@ -15,7 +15,7 @@ from support.damage import damaged, feeds, torn
 from support.gsa_records import read_feed, read_feed_in_spans
 from support.streams import read_both_ways
 from transforms.formats.base import ReadOptions
-from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.elements import (
     ElementReader,
     Grammar,

@@ -14,7 +14,7 @@ from schemas.span import ElementContext, Span
 from support.damage import damaged, feeds, torn
 from support.gsa_records import read_feed
 from support.streams import read_both_ways, slow
-from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.scanner import UNKNOWN, RawElement, RecordScanner, find_url
 
 VOCABULARY = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")

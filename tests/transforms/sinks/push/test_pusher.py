@@ -22,8 +22,8 @@ from support.fake_appliance import (
     chunk_of,
     items_of,
 )
-from transforms.known_rejects import add_known_rejects, load_known_rejects
-from transforms.retry import RetryPolicy
+from transforms.net.retry import RetryPolicy
+from transforms.rules.known_rejects import add_known_rejects, load_known_rejects
 from transforms.sinks.push.chunk_parts import ChunkSplitter
 from transforms.sinks.push.model import ApplianceResponse
 from transforms.sinks.push.outcome import PushAccount, PushProgress, write_rejects

@@ -3,7 +3,8 @@
 import pytest
 
 from schemas.errors import ConfigError
-from transforms.sources.database.connection import check_connection, connect
+from transforms.sources.database.connection import connect
+from transforms.sources.database.connection_url import check_connection
 from transforms.sources.database.mapping import RowMapping
 
 PLAIN = "a password in plain text; expected ${env:NAME} or ${file:PATH} instead"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import ConfigError
+from transforms.config.secrets import resolve, secrets_in
 from transforms.sources.programs.config import Programs, User, load
-from transforms.sources.secrets import resolve, secrets_in
 
 
 def loaded(folder: Path, text: str) -> Programs:

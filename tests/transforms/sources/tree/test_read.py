@@ -25,8 +25,8 @@ from schemas.sent_document import SentDocument, StateChange
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.listing import EntryKind, ListingEntry
+from transforms.sources.remote import open_remote
 from transforms.sources.tree.read import opener_of, read_tree
-from transforms.sources.tree.remote import open_remote
 from transforms.sources.tree.tree import Tree, TreeAcl
 
 BASE = "https://docs.example.com/"

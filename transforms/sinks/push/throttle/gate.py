@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from schemas.errors import BusyError, ConfigError
 from schemas.units import format_duration
-from transforms.retry import RetryPolicy
+from transforms.net.retry import RetryPolicy
 from transforms.sinks.push.throttle.window import SendWindow
 
 BacklogCount = int | None | str

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from schemas.delivery import Door
 from schemas.errors import SourceError
 from schemas.feed import CLEANUP
-from transforms.response_deadline import ResponseDeadline
+from transforms.net.response_deadline import ResponseDeadline
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
 from transforms.sinks.push.wire.address import trusted_certificates
 from transforms.sinks.push.wire.body import RequestBody, compressed, multipart

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import BusyError, ConfigError
-from transforms.retry import RetryPolicy
+from transforms.net.retry import RetryPolicy
 from transforms.sinks.push.throttle.gate import (
     BacklogCount,
     BacklogLimits,

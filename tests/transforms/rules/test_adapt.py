@@ -1,0 +1,174 @@
+"""Rules that hold for every target."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import asdict, replace
+
+from schemas.acl import Acl
+from schemas.errors import ConfigError
+from schemas.notice import REFUSED
+from schemas.record import Action, Arrival, Authmethod, Content, Crawl, History, Record
+from schemas.reject import Filtered, Reject
+from support.strategies import records
+from transforms.formats import FORMATS, by_name
+from transforms.formats.adapt_rules import is_alone
+from transforms.rules.adapt import Target, adapt, adapter
+
+TARGETS = [
+    Target(format="avro"),
+    Target(format="jsonl"),
+    Target(format="thunderstone"),
+    Target(format="thunderstone", wide_deletes=True, named_fields=(("author", "Author"),)),
+    Target(format="gsa-feed", datasource="docs", feedtype="incremental"),
+    Target(format="gsa-feed", datasource="docs", feedtype="full", default_mimetype="text/html"),
+    Target(format="gsa-feed", datasource="docs", feedtype="metadata-and-url"),
+    Target(format="gsa-feed", datasource="web", feedtype="incremental"),
+    Target(format="gsa-feed", datasource="docs", feedtype="incremental", dialect="5.0"),
+    Target(format="gsa-feed", datasource="web", feedtype="incremental", dialect="5.0"),
+    Target(format="lister-stream"),
+    Target(format="retriever-stream"),
+    Target(format="authorizer-stream"),
+    Target(format="gsa-feed", empty_metadata="placeholder", known_urls=("http://a.example.com/",)),
+]
+targets = st.sampled_from(TARGETS)
+
+
+@pytest.mark.slow
+@given(records(), targets)
+def test_outcomes_and_losses_of_any_record(record: Record, target: Target) -> None:
+    outcomes, losses = adapt(record, target)
+    kept = [outcome for outcome in outcomes if isinstance(outcome, Record)]
+    rejects = [outcome for outcome in outcomes if isinstance(outcome, Reject)]
+    place = record.provenance
+
+    assert outcomes
+    assert [adapt(outcome, target) for outcome in kept] == [((outcome,), ()) for outcome in kept]
+    assert [loss for loss in losses if loss.url != record.url] == []
+    holds = by_name(target.format).holds
+    assert [name for outcome in kept for name in stated(outcome) if name not in holds.fields] == []
+    assert {outcome.action for outcome in kept} <= holds.actions
+    assert [(r.source, r.span, r.line, r.offset, r.stage) for r in rejects] == [
+        (place.source, place.span, place.line, place.offset, "adapt") for _ in rejects
+    ]
+
+
+def stated(record: Record) -> set[str]:
+    """The fields and hints that a record states; an ACL alone is written without the others."""
+    if is_alone(record):
+        return {"acl"}
+    values = asdict(record) | asdict(record.crawl or Crawl())
+    names = {name for name, value in values.items() if value not in (None, ())}
+    return names - {"url", "action", "arrival", "provenance", "crawl", "extras"}
+
+
+@pytest.mark.slow
+@given(records(action=st.just(Action.DELETE)), targets)
+def test_a_deletion_of_a_document_has_no_refused_loss(record: Record, target: Target) -> None:
+    assert [loss for loss in adapt(record, target)[1] if loss.field in REFUSED] == []
+
+
+@pytest.mark.parametrize("name", sorted({target.format for target in TARGETS}))
+def test_an_update_of_indexes_is_filtered_unless_the_format_keeps_everything(name: str) -> None:
+    record = Record(url="", action=Action.UPDATE_INDEX)
+    filtered = Filtered(code="update-index", url="", action="UPDATE_INDEX")
+    expected = record if by_name(name).keeps_everything else filtered
+
+    assert adapt(record, Target(format=name)) == ((expected,), ())
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        adapter(Target(format="csv"))
+
+    assert str(caught.value) == (
+        "'csv'; expected one of gsa-feed, thunderstone, lister-stream, retriever-stream,"
+        " authorizer-stream, gsa-groups, groups-csv, avro, jsonl"
+    )
+
+
+# Values that state the default
+
+CONTENT_FEED = Target(format="gsa-feed", datasource="docs", feedtype="incremental")
+OF_CONTENT = [
+    CONTENT_FEED,
+    Target(format="gsa-feed", datasource="docs", feedtype="incremental", dialect="5.0"),
+    Target(format="retriever-stream"),
+    Target(format="thunderstone"),
+]
+OF_URLS = [
+    Target(format="gsa-feed", datasource="docs", feedtype="metadata-and-url"),
+    Target(format="gsa-feed", datasource="web", feedtype="incremental"),
+    Target(format="lister-stream"),
+]
+FLAGS = ("lock", "crawl_immediately", "crawl_once", "secure", "no_index", "no_follow", "no_archive")
+DEFAULTS = [
+    *(replace(Crawl(), **{flag: False}) for flag in FLAGS),
+    Crawl(authmethod=Authmethod.NONE),
+    Crawl(display_url=""),
+    replace(Crawl(authmethod=Authmethod.NONE, display_url=""), **dict.fromkeys(FLAGS, False)),
+]
+
+
+def document(**stated: object) -> Record:
+    fields = {
+        "url": "http://www.example.com/plan.html",
+        "action": Action.ADD,
+        "arrival": Arrival.PUSHED,
+        "content": Content(b"<p>Plan</p>"),
+        "mimetype": "text/html",
+    }
+    return Record(**(fields | stated))  # type: ignore[arg-type] # of many types
+
+
+def name(value: object) -> str:
+    if isinstance(value, Target):
+        return " ".join(filter(None, (value.format, value.datasource, value.dialect)))
+    return repr(value)
+
+
+@pytest.mark.parametrize("target", [*OF_CONTENT, *OF_URLS], ids=name)
+@pytest.mark.parametrize("crawl", DEFAULTS, ids=name)
+def test_a_hint_that_states_its_default_is_no_loss(crawl: Crawl, target: Target) -> None:
+    record = document(crawl=crawl)
+    if target in OF_URLS:
+        record = document(crawl=crawl, content=None, arrival=Arrival.CRAWLED, mimetype=None)
+
+    assert adapt(record, target)[1] == ()
+
+
+def test_every_format_of_documents_has_a_target_here() -> None:
+    tested = {target.format for target in (*OF_CONTENT, *OF_URLS)}
+    written = {format_.name for format_ in FORMATS if format_.encoder}
+    assert written - tested == {"avro", "jsonl", "gsa-groups", "authorizer-stream"}
+
+
+@pytest.mark.parametrize("target", OF_CONTENT, ids=name)
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"title": "", "description": "", "keywords": "", "categories": ("",)},
+        {"body": ""},
+        {"history": History(references=(), errors=())},
+        {"overwrite_acls": True},
+    ],
+    ids=repr,
+)
+def test_an_empty_value_is_no_loss(stated: dict[str, object], target: Target) -> None:
+    assert adapt(document(**stated), target)[1] == ()
+
+
+@pytest.mark.parametrize("stated", [{"title": ""}, {"keywords": ""}, {"overwrite_acls": True}])
+def test_an_empty_value_is_no_loss_in_a_listing(stated: dict[str, object]) -> None:
+    record = document(content=None, arrival=Arrival.CRAWLED, mimetype=None, **stated)
+    assert adapt(record, Target(format="lister-stream"))[1] == ()
+
+
+def test_an_authmethod_of_none_is_no_loss_next_to_an_acl() -> None:
+    record = document(acl=Acl(), crawl=Crawl(authmethod=Authmethod.NONE))
+    assert adapt(record, Target(format="retriever-stream"))[1] == ()
+
+
+def test_a_hint_that_is_not_the_default_is_a_loss() -> None:
+    record = document(crawl=Crawl(no_index=True, no_follow=False))
+    assert [loss.field for loss in adapt(record, CONTENT_FEED)[1]] == ["no-index"]

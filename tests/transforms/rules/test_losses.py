@@ -1,0 +1,199 @@
+"""The losses of a conversion are those of its adapters, for each field that a record can have."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import asdict, replace
+
+from schemas.record import Action, Crawl, History, Record
+from support.runs import ROOT
+from support.toy_format import TOY
+from transforms.formats import FORMATS, Holds, registered
+from transforms.rules.adapt import Target
+from transforms.rules.losses import (
+    DOCUMENT,
+    EVERY_FIELD,
+    GROUP,
+    Effect,
+    LossRow,
+    field_samples,
+    loss_table,
+    samples,
+)
+
+PAGE = ROOT / "docs" / "losses.md"
+WRITTEN = [format_.name for format_ in FORMATS if format_.encoder]
+TARGETS = {
+    "gsa-feed": Target(format="gsa-feed", feedtype="incremental"),
+    "gsa-feed, feedtype metadata-and-url": Target(format="gsa-feed", feedtype="metadata-and-url"),
+    "gsa-feed, datasource web": Target(
+        format="gsa-feed", feedtype="metadata-and-url", datasource="web"
+    ),
+    "gsa-feed, dialect 5.0": Target(format="gsa-feed", feedtype="incremental", dialect="5.0"),
+} | {name: Target(format=name) for name in WRITTEN if name != "gsa-feed"}
+
+MARK = "<!-- pytest tests/transforms/rules/test_losses.py --accept writes everything below -->\n"
+PageRow = tuple[LossRow, tuple[str, ...]]
+"""A row, and the formats whose files can hold it."""
+
+BASE = "gsa-feed"
+"""The target with whose rows the other kinds of GSA feeds are compared."""
+
+
+def rows(source: str | None, target: str) -> dict[tuple[str, str], LossRow]:
+    table = loss_table(source, TARGETS[target])
+    return {(row.item, row.name): row for row in table}
+
+
+def names(source: str | None, target: str, effect: Effect) -> set[str]:
+    return {row.name for row in rows(source, target).values() if row.effect is effect}
+
+
+def reference() -> str:
+    """Return the part of the page that lists the losses of all targets."""
+    tables: dict[str, list[PageRow]] = {}
+    for name, target in TARGETS.items():
+        sources = {
+            source.name: rows(source.name, name)
+            for source in FORMATS
+            if not source.keeps_everything
+        }
+        tables[name] = [
+            (row, tuple(key for key in sources if (row.item, row.name) in sources[key]))
+            for row in loss_table(None, target)
+        ]
+    documents = [table for table in tables.values() if len(table) > 1]
+    shared = [entry for entry in documents[0] if all(entry in table for table in documents)]
+    lines = ["", "## All formats but avro, jsonl and those of groups", "", *_table(shared)]
+    for name, table in tables.items():
+        if table:
+            lines += _section(name, tables, shared)
+    return "\n".join(lines) + "\n"
+
+
+def _section(name: str, tables: dict[str, list[PageRow]], shared: list[PageRow]) -> Iterator[str]:
+    yield from ("", f"## {name}", "")
+    like = tables[BASE] if name.startswith(f"{BASE}, ") else []
+    if like:
+        named = [_label(row) for row, _ in tables[name]]
+        kept = [label for row, _ in like if (label := _label(row)) not in named]
+        but = f", but not {', '.join(kept)}" if kept else ""
+        yield from (f"As for [{BASE}](#{BASE}){but}, and:", "")
+    yield from _table([entry for entry in tables[name] if entry not in [*like, *shared]])
+
+
+def _table(table: list[PageRow]) -> Iterator[str]:
+    yield from ("| what | by default | in files of |", "|---|---|---|")
+    groups: dict[tuple[Effect, str, tuple[str, ...]], list[LossRow]] = {}
+    for row, sources in table:
+        groups.setdefault((row.effect, _group_of(row), sources), []).append(row)
+    effects = [*Effect]
+    for key, group in sorted(groups.items(), key=lambda entry: effects.index(entry[0][0])):
+        effect, _, sources = key
+        is_lost = effect is Effect.LOST
+        what = ", ".join(_label(row) if is_lost else row.item for row in group[:-1])
+        what = ", ".join(filter(None, (what, _label(group[-1]))))
+        example = "" if is_lost else _example(group[0])
+        yield f"| {what}{example and ': '}{example} | {effect.value} | {', '.join(sources)} |"
+
+
+def _group_of(row: LossRow) -> str:
+    """Return what the rows have in common that are a single row of the page."""
+    return {Effect.LOST: "", Effect.STOPS: row.item}.get(row.effect, row.name)
+
+
+def _label(row: LossRow) -> str:
+    return row.item if row.name == row.item else f"{row.item} (`{row.name}`)"
+
+
+def _example(row: LossRow) -> str:
+    if row.effect is Effect.STOPS:
+        return row.detail
+    return re.sub(r"^--[a-z-]+", r"`\g<0>`", row.change)
+
+
+def test_the_sample_states_every_field_of_a_record() -> None:
+    full = samples()[EVERY_FIELD]
+    assert isinstance(full, Record)
+    parts = (full, full.crawl or Crawl(), full.history or History())
+    missing = [
+        name
+        for part in parts
+        for name, value in asdict(part).items()
+        if value in (None, ()) and name != "provenance"
+    ]
+    assert missing == []
+    sampled = {name for name, _ in field_samples(full)}
+    assert {name.replace("-", "_") for name in sampled} == {
+        *Record.__struct_fields__,
+        *Crawl.__struct_fields__,
+    } - {"url", "action", "arrival", "content", "mimetype", "crawl", "provenance"}
+
+
+def test_there_is_a_sample_of_each_action() -> None:
+    assert {str(record.action.value) for record in samples().values()} == {
+        *(action.value for action in Action),
+        "MEMBERSHIP",
+    }
+
+
+def test_a_gsa_feed_loses_protection_and_hints_at_thunderstone() -> None:
+    assert names("gsa-feed", "thunderstone", Effect.STOPS) == {"acl"}
+    assert names("gsa-feed", "thunderstone", Effect.LOST) == {
+        *("overwrite-acls", "lock", "crawl-immediately", "crawl-once", "authmethod", "pagerank"),
+        *("feedrank", "scoring", "display-url", "extras", "metadata"),
+    }
+    assert names("gsa-feed", "thunderstone", Effect.REJECTED) == {"crawled"}
+
+
+def test_a_dataload_loses_what_only_an_appliance_of_its_kind_has() -> None:
+    assert names("thunderstone", "gsa-feed", Effect.LOST) == {
+        *("size", "visited", "next-check", "history", "charset", "body", "fields", "extras"),
+        *("metadata", "mimetype"),
+    }
+    assert names("thunderstone", "gsa-feed", Effect.REJECTED) == {
+        *("delete-pattern", "partial-update", "mimetype-missing"),
+    }
+
+
+def test_what_changes_the_default_is_named() -> None:
+    found = rows(None, "gsa-feed") | rows(None, "lister-stream")
+    assert found["size", "size"].change == "--fail-on-loss size"
+    assert found["document with content", "content"].change == "--accept-loss content"
+    assert found["URL to be crawled", "no-content"].change == (
+        "--feedtype metadata-and-url makes a feed that it crawls"
+    )
+
+
+@pytest.mark.parametrize("actions", [{Action.ADD}, set()])
+@pytest.mark.parametrize("memberships", [True, False])
+def test_a_format_that_is_only_read_has_the_kinds_that_it_holds(
+    actions: set[Action], memberships: bool
+) -> None:
+    holds = Holds(actions=actions, memberships=memberships)
+    with registered(replace(TOY, encoder=None, holds=holds)):
+        items = {row.item for row in loss_table("toy", Target(format="lister-stream"))}
+    assert (DOCUMENT in items, GROUP in items) == (bool(actions), memberships)
+
+
+@pytest.mark.parametrize("target", ["avro", "jsonl"])
+def test_canonical_formats_lose_nothing(target: str) -> None:
+    assert rows(None, target) == {}
+
+
+@pytest.mark.parametrize("name", [*WRITTEN, "groups-csv"])
+def test_a_format_loses_nothing_to_itself(name: str) -> None:
+    """A content feed has no URLs to be crawled; the deletion of a whole host needs a flag."""
+    target = "jsonl" if name == "groups-csv" else name
+    lost = {
+        row.name for row in loss_table(name, TARGETS[target]) if row.effect is not Effect.FILTERED
+    }
+    assert lost == {"gsa-feed": {"no-content"}, "thunderstone": {"wide-delete"}}.get(name, set())
+
+
+def test_the_page_of_losses_matches_the_adapters(pytestconfig: pytest.Config) -> None:
+    written = PAGE.read_text("utf-8").partition(MARK)[0].rstrip("\n") + "\n\n"
+    if pytestconfig.getoption("--accept"):
+        PAGE.write_text(written + MARK + reference(), "utf-8")
+    assert PAGE.read_text("utf-8") == written + MARK + reference()

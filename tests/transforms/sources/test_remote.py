@@ -1,0 +1,169 @@
+"""URIs of remote files and trees: which are accepted, and what a refusal shows."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from schemas.errors import ConfigError
+from transforms.sources import remote
+from transforms.sources.remote import (
+    check_remote,
+    open_remote,
+    read_info,
+    scheme_of,
+    translate_errors,
+)
+
+SECRET = "s3same"
+HIDDEN = ": not shown, because it may contain a secret; expected "
+CREDENTIALS = ", and credentials as in docs/formats/files.md, Remote trees"
+
+
+def refusal(call: Callable[[str], object], uri: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        call(uri)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "scheme"),
+    [
+        ("s3://bucket/a", "s3"),
+        ("SFTP://host/a", "sftp"),
+        ("/srv/a", ""),
+        ("C:/a", ""),
+        ("s3://bucket/a\nb", "s3"),
+    ],
+)
+def test_a_uri_has_a_scheme(uri: str, scheme: str) -> None:
+    assert scheme_of(uri) == scheme
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        "s3://bucket",
+        "s3://bucket/mail@example.com/a:b?c#d",
+        "sftp://user@host/a@b:c",
+        "sftp://user@host:2222/~/a?b#c",
+        "sftp://[::1]:22/a",
+    ],
+)
+def test_a_uri_without_a_secret_is_accepted(root: str) -> None:
+    check_remote(root)
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        (f"s3://key:{SECRET}@bucket/a", "s3://BUCKET/PREFIX"),
+        (f"s3://key:{SECRET}/more@bucket/a", "s3://BUCKET/PREFIX"),
+        (f"sftp://user:{SECRET}@host/a", "sftp://USER@HOST:PORT/PATH"),
+        (f"sftp://user:{SECRET}/more@host/a", "sftp://USER@HOST:PORT/PATH"),
+        (f"sftp://user:{SECRET}@more@host/a", "sftp://USER@HOST:PORT/PATH"),
+        (f"ssh://user:{SECRET}@host/a", "ssh://USER@HOST:PORT/PATH"),
+        (f"https://{SECRET}@host/a", "https://HOST:PORT/PATH"),
+        ("s3:///a", "s3://BUCKET/PREFIX"),
+    ],
+)
+@pytest.mark.parametrize("call", [check_remote, open_remote])
+def test_a_uri_with_a_secret_is_refused_and_not_shown(
+    call: Callable[[str], object], uri: str, expected: str
+) -> None:
+    scheme = uri.partition(":")[0]
+    assert refusal(call, uri) == f"{scheme}://…{HIDDEN}{expected}{CREDENTIALS}"
+
+
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    [
+        (
+            "gopher://host/a",
+            "unknown scheme 'gopher'; expected one of s3, gs, az, sftp, ssh, http, https",
+        ),
+        (
+            f"http://host/a?token={SECRET}",
+            "http: folders of web servers are not listed; expected a local copy, as by"
+            " wget --mirror, or a feed of URLs that the appliance crawls",
+        ),
+    ],
+)
+def test_a_root_that_cannot_be_listed_is_refused(root: str, expected: str) -> None:
+    assert refusal(check_remote, root) == expected
+
+
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    [
+        ("gs://bucket/a", "gs: gcsfs is not installed; expected it: pip install 'feedferry[gcs]'"),
+        ("az://box/a", "az: adlfs is not installed; expected it: pip install 'feedferry[azure]'"),
+        ("s3://bucket/a", "s3: s3fs is not installed; expected it: pip install 'feedferry[s3]'"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(
+    root: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "find_spec", lambda _: None)
+    assert refusal(check_remote, root) == expected
+
+
+class LibraryError(Exception):
+    """An error of a library that is no OSError."""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (LibraryError("no credentials"), OSError, "no credentials"),
+        (TimeoutError(), OSError, "TimeoutError"),
+        (OSError(28, "disk full"), OSError, "disk full"),
+        (PermissionError("Access Denied"), PermissionError, "Access Denied"),
+        (FileNotFoundError("az://a"), FileNotFoundError, "No such file or directory"),
+    ],
+)
+def test_every_error_of_a_library_becomes_an_oserror(
+    error: Exception, kind: type[OSError], text: str
+) -> None:
+    with pytest.raises(kind, match=text) as caught, translate_errors("az://a"):
+        raise error
+    assert (type(caught.value), caught.value.filename) == (kind, "az://a")
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        (
+            {"Size": 0, "LastModified": datetime(2026, 1, 2, tzinfo=UTC), "ETag": '"e1"'},
+            (0, 1_767_312_000_000_000_000, "e1"),
+        ),
+        (
+            {"size": 7, "last_modified": datetime(2026, 1, 2, 0, 0, 0, 5), "etag": "e2"},
+            (7, 1_767_312_000_000_005_000, "e2"),
+        ),
+        (
+            {"Last-Modified": "Fri, 02 Jan 2026 00:00:00 GMT", "generation": 17},
+            (None, 1_767_312_000_000_000_000, "17"),
+        ),
+        ({"size": None, "Last-Modified": "yesterday"}, (None, None, "")),
+        ({}, (None, None, "")),
+    ],
+)
+def test_every_file_system_names_size_time_and_version_in_its_own_way(
+    info: dict[str, object], expected: tuple[int | None, int | None, str]
+) -> None:
+    assert read_info(info) == expected
+
+
+@pytest.mark.slow
+def test_libraries_are_loaded_at_the_first_uri_of_their_scheme() -> None:
+    names = ("aiohttp", "boto3", "fsspec", "paramiko", "s3fs", "smart_open")
+    code = (
+        "import sys, transforms.sources.files, transforms.sources.tree.read, "
+        "transforms.sources.tree.walk; "
+        f"print([name for name in {names} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,50 @@
+"""The settings with which a run converts each of its spans."""
+
+import msgspec
+from msgspec.structs import replace
+
+from schemas.feed import Feed
+from schemas.notice import REFUSED
+from transforms.formats import Encoder, ReadOptions, WriteOptions, by_name
+from transforms.formats.base import Target
+from transforms.sources import SourceConfig
+
+UP_TO_DATE = "up-to-date"
+"""The code of a document that a program did not give, because it has not changed."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a run, for each of its spans.
+
+    `folder` holds the files of an unfinished run. `sources` are the configurations of the sources
+    that have one, by the names of their spans. `state` is the path of the state of earlier runs.
+    A datasource or feedtype of the `target` replaces that of the source. The loss of a field in
+    `refused` stops the run. A full feed deletes everything that it leaves out, so an empty full
+    feed, and one with documents known to be missing, stop the run unless they are allowed. With
+    `verify`, the files of earlier attempts are hashed again; otherwise only their sizes count.
+    `accepted_rejects` is the path of a list of known rejects.
+    """
+
+    folder: str
+    target: Target
+    reading: ReadOptions
+    writing: WriteOptions
+    max_chunk_bytes: int
+    max_chunk_records: int | None = None
+    refused: frozenset[str] = REFUSED
+    max_rejects: int | None = None
+    sources: dict[str, SourceConfig] = {}
+    state: str | None = None
+    has_progress: bool = False
+    allow_empty_full: bool = False
+    accept_holes: bool = False
+    verify: bool = True
+    accepted_rejects: str | None = None
+
+
+def make_encoder(settings: Settings, feed: Feed | None, *, memberships: bool) -> Encoder:
+    """Return the encoder of a chunk of a feed."""
+    writing = replace(settings.writing, memberships=memberships)
+    if feed is not None:
+        writing = replace(writing, feed=feed)
+    return by_name(settings.target.format).make_encoder(writing)
