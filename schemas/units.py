@@ -23,6 +23,7 @@ DURATION_PATTERN = "^([0-9]{1,9}([.][0-9]{1,6})? ?(d|h|m|s|ms) ?)+$"
 _SIZE = re.compile(r"([0-9]{1,18}) ?([kmgt]i?b|b)?", re.ASCII | re.IGNORECASE)
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,6})?"
 _DURATION = re.compile("".join(rf"(?:({_NUMBER}) ?{unit} ?)?" for unit in SECONDS), re.ASCII)
+_BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _UNIT_NAMES = ("TiB", "TB", "GiB", "GB", "MiB", "MB", "KiB", "kB")
 
 
@@ -107,3 +108,24 @@ def names_text(names: Sequence[str]) -> str:
     """
     more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
     return ", ".join(names[:10]) + more
+
+
+def format_size(count: int) -> str:
+    """Return a rounded number of bytes.
+
+    >>> format_size(943718400)
+    '900.0 MiB'
+    """
+    power = min(max(count.bit_length() - 1, 0) // 10, len(_BINARY_UNITS) - 1)
+    return f"{count} B" if power == 0 else f"{count / 1024**power:.1f} {_BINARY_UNITS[power]}"
+
+
+def format_clock(seconds: float) -> str:
+    """Return a duration as hours, minutes and seconds.
+
+    >>> format_clock(3725)
+    '1:02:05'
+    """
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -6,11 +6,13 @@ from pipelines.cli.verb import Verb
 
 
 def _loss_flags(_name: str) -> list[click.Parameter]:
-    from pipelines.cli.convert_options import ConvertOptions
-    from pipelines.cli.flags import click_options
+    from pipelines.cli.click_flags import click_options
     from pipelines.doctor.loss import FLAGS
+    from pipelines.options.convert_options import ConvertOptions
+    from pipelines.options.display_options import DisplayOptions
 
-    return click_options(ConvertOptions, only=FLAGS)
+    formats = click_options(DisplayOptions, only=("report_format",))
+    return [*click_options(ConvertOptions, only=FLAGS), *formats]
 
 
 @click.command(cls=Verb, flags=_loss_flags, short_help="Show what a conversion cannot carry.")
@@ -31,17 +33,17 @@ def loss(**words: object) -> int:
       0  the table is printed, also if it is empty
       2  an option cannot be used
     """
-    from pipelines.doctor.loss import run
+    from pipelines.cli.check_results import print_losses
 
-    return run(words)
+    return print_losses(words)
 
 
 def _doctor_flags(_name: str) -> list[click.Parameter]:
-    from pipelines.cli.convert_options import ConvertOptions
-    from pipelines.cli.flags import click_options
+    from pipelines.cli.click_flags import click_options
+    from pipelines.options.display_options import DisplayOptions
 
     argument = click.Argument(["job"], metavar="JOB", type=click.Path())
-    return [argument, *click_options(ConvertOptions, only=("report_format",))]
+    return [argument, *click_options(DisplayOptions, only=("report_format",))]
 
 
 @click.command(cls=Verb, flags=_doctor_flags, short_help="Open everything that a job uses.")
@@ -66,13 +68,13 @@ def doctor(job: str, **words: object) -> int:
     import os
     from pathlib import Path
 
-    from pipelines.cli.display import DisplayOptions
-    from pipelines.cli.flags import decode
-    from pipelines.doctor.run import run
+    from pipelines.cli.check_results import print_checks
     from pipelines.job.job_file import load_job
+    from pipelines.options.display_options import DisplayOptions
+    from pipelines.options.flags import decode
 
     options = decode(DisplayOptions, words)
-    return run(load_job(Path(job), {}, os.environ), options.report_format)
+    return print_checks(load_job(Path(job), {}, os.environ), options.report_format)
 
 
 COMMANDS: tuple[click.Command, ...] = (doctor, loss)

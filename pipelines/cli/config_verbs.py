@@ -38,7 +38,7 @@ def schema() -> int:
 
 
 def _flags_of_render(_: str) -> list[click.Parameter]:
-    from pipelines.job.job_keys import job_flags
+    from pipelines.cli.click_flags import job_flags
 
     origins = click.Option(["--origins"], is_flag=True, help="Show where each value came from.")
     return [click.Argument(["job"], type=click.Path(), metavar="JOB"), origins, *job_flags()]
@@ -86,13 +86,21 @@ def init(
       feedferry init --source sqlite:///people.db --target gsa-feed -o job.yaml
       feedferry init --from database sqlite:///people.db > people.yaml
     """
-    if connection is not None:
-        from pipelines.inspect.init_mapping import run
+    table, schema = words["table"], words["schema"]
+    if connection is None:
+        from pipelines.job.init_job import write_job
 
-        return run(connection, **words)
-    from pipelines.inspect.init_job import write_job
+        text = write_job(source, target, output, table=table, schema=schema)
+    else:
+        from pipelines.job.init_mapping import draft_for
+        from schemas.errors import ConfigError
+        from transforms.sources import ROWS
 
-    return write_job(source, target, output, table=words["table"], schema=words["schema"])
+        if (from_format := words["from_format"]) not in (None, ROWS.name):
+            raise ConfigError(f"--from {from_format}: not for init; expected {ROWS.name}")
+        text = draft_for(connection, table=table, schema=schema)[1]
+    click.echo(text, nl=False)
+    return 0
 
 
 COMMANDS: tuple[click.Command, ...] = (config, init)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import click
 
 from pipelines.cli import check_verbs, config_verbs, reject_verbs, run_verbs
-from pipelines.cli.signals import DeadlinePassed, Terminated, raised
 from pipelines.cli.verb import BeamVerb, Verb
+from pipelines.observer.signals import DeadlinePassed, Terminated, raised
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt, Terminated, DeadlinePassed) as exc:
         error, status = exc, _explain(exc)
     if status in (FAILED_EXIT, BUSY_EXIT):
-        from pipelines.cli.endings import next_start
+        from pipelines.observer.endings import next_start
 
         command = next_start(sys.argv[1:] if args is None else args, error)
         click.echo(f"feedferry: start again: {command}", err=True)
@@ -61,9 +61,10 @@ def formats() -> None:
 
 def _flags_of(verb: str) -> list[click.Parameter]:
     """Return the arguments and flags of a verb, in the order of its help."""
-    from pipelines.cli.convert_options import ConvertOptions, HeadOptions, PlanOptions
-    from pipelines.cli.flags import click_options
-    from pipelines.cli.push_options import (
+    from pipelines.cli.click_flags import click_options
+    from pipelines.options.convert_options import ConvertOptions, HeadOptions, PlanOptions
+    from pipelines.options.display_options import DisplayOptions
+    from pipelines.options.push_options import (
         DRY_RUN,
         FORWARD,
         PUSH_TO,
@@ -80,20 +81,22 @@ def _flags_of(verb: str) -> list[click.Parameter]:
     metavar = "DIR|FILE..." if verb == "push" else "INPUT..."
     paths = click.Path(allow_dash=True)  # for the completion of shells
     inputs = click.Argument(["inputs"], type=paths, nargs=-1, metavar=metavar)
+    display = click_options(DisplayOptions)
     if verb == "push":
-        return [inputs, *click_options(PushOptions), *click_options(ApplianceOptions)]
-    if verb == "plan":
+        own = [*click_options(PushOptions), *click_options(ApplianceOptions)]
+    elif verb == "plan":
         unused = ("output", "fresh", "verify", "runner")
-        options = click_options(ConvertOptions, omit=unused)
-        return [inputs, *click_options(PlanOptions), *options]
-    if verb == "inspect":
+        own = [*click_options(PlanOptions), *click_options(ConvertOptions, omit=unused)]
+    elif verb == "inspect":
         shared = ("from_format", "encoding", "base_url", "url_template", "zone", "strict")
-        more = ("max_token_bytes", "report_format")
-        options = click_options(ConvertOptions, only=(*shared, *more))
-        return [inputs, *options, *click_options(HeadOptions)]
-    appliance = click_options(ApplianceOptions, replace={"url": PUSH_TO})
-    dry_run = click_options(PushOptions, only=("dry_run",), replace={"dry_run": DRY_RUN})
-    return [inputs, *click_options(ConvertOptions), *dry_run, *appliance]
+        options = click_options(ConvertOptions, only=(*shared, "max_token_bytes"))
+        display = click_options(DisplayOptions, only=("report_format",))
+        own = [*options, *click_options(HeadOptions)]
+    else:
+        appliance = click_options(ApplianceOptions, replace={"url": PUSH_TO})
+        dry_run = click_options(PushOptions, only=("dry_run",), replace={"dry_run": DRY_RUN})
+        own = [*click_options(ConvertOptions), *dry_run, *appliance]
+    return [inputs, *own, *display]
 
 
 @feedferry.command(cls=BeamVerb, flags=_flags_of, short_help="Convert feeds, files or rows.")
@@ -128,24 +131,26 @@ def convert(**words: object) -> int:
       75  the appliance or another run is busy; start again later to resume
     """
     if words["dry_run"]:
-        from pipelines.plan.run import run as show_plan
+        from pipelines.cli.plan_results import print_plan
 
-        return show_plan(words)
+        return print_plan(words)
     from contextlib import ExitStack
 
-    from pipelines.cli.display import show_start
+    from pipelines.terminal.display import show_start
 
     with ExitStack() as servers:
         with show_start(words):
-            from pipelines.cli.convert_checks import parse
-            from pipelines.cli.push_options import parse_push_to
             from pipelines.convert.fork_server import early_fork_server
+            from pipelines.job.flag_job import job_of_flags
+            from pipelines.options.display_options import DisplayOptions
+            from pipelines.options.flags import decode
 
-            options, target = parse(words), parse_push_to(words)
-            servers.enter_context(early_fork_server(options))
-            from pipelines.convert.run import run  # Beam takes a second to load
+            job, display = job_of_flags(words), decode(DisplayOptions, words)
+            servers.enter_context(early_fork_server(job.convert))
+            from pipelines.cli.terminal_results import observer_of
+            from pipelines.job.engine import convert as convert_job  # Beam takes a second to load
 
-        return run(options, target)
+        return convert_job(job, observer_of(display)).exit_code
 
 
 @feedferry.command(cls=Verb, flags=_flags_of, short_help="Push chunks to an appliance.")
@@ -179,14 +184,24 @@ def push(**words: object) -> int:
       75  the appliance or another push is busy, or the deadline has passed;
           push again later to resume
     """
-    from pipelines.cli.display import show_start
+    from pipelines.terminal.display import show_start
 
     with show_start(words):
-        from pipelines.cli.push_options import parse_push
-        from pipelines.push.run import run
+        from pipelines.cli.terminal_results import observer_of
+        from pipelines.options.display_options import DisplayOptions
+        from pipelines.options.flags import decode
+        from pipelines.options.push_options import parse_push
+        from pipelines.push.engine import plan_push
+        from pipelines.push.engine import push as push_runs
+        from pipelines.report.push_report import plan_text
 
         options, target = parse_push(words)
-    return run(options, target)
+        observer = observer_of(decode(DisplayOptions, words))
+    if options.dry_run:
+        for plan in plan_push(options, target):
+            click.echo(plan_text(plan.chunks, plan.settings))
+        return 0
+    return max(result.exit_code for result in push_runs(options, target, observer))
 
 
 @feedferry.command(cls=Verb, flags=_flags_of, short_help="Receive feeds as an appliance does.")
@@ -204,7 +219,7 @@ def serve(**words: object) -> int:
       feedferry serve --spool rehearsal --port 0 --scenario disk-full.yaml
       feedferry serve --spool spool --forward http://new.example.com:19900
     """
-    from pipelines.serve.run import run
+    from pipelines.serve.service import run
 
     return run(words)
 
@@ -235,9 +250,9 @@ def plan(**words: object) -> int:
       4  an input cannot be read
       5  a defect of feedferry
     """
-    from pipelines.plan.run import run
+    from pipelines.cli.plan_results import print_plan
 
-    return run(words)
+    return print_plan(words)
 
 
 @feedferry.command(cls=Verb, flags=_flags_of, short_help="Count the records in files.")
@@ -261,9 +276,9 @@ def inspect(**words: object) -> int:
       4  an input cannot be read
       5  a defect of feedferry
     """
-    from pipelines.inspect.run import run
+    from pipelines.cli.inspect_results import print_counts
 
-    return run(words)
+    return print_counts(words)
 
 
 for _module in (config_verbs, run_verbs, reject_verbs, check_verbs):
@@ -273,7 +288,7 @@ for _module in (config_verbs, run_verbs, reject_verbs, check_verbs):
 
 def _explain(exc: BaseException) -> int:
     """Print the error on stderr; return the exit code of its kind."""
-    from pipelines.cli.endings import ending_of
+    from pipelines.observer.endings import ending_of
 
     match exc:
         case click.exceptions.NoArgsIsHelpError():

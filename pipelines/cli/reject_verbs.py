@@ -118,7 +118,7 @@ def export_(run: str, output: str, **filters: Any) -> int:
       feedferry rejects export out -o corrections
       feedferry rejects export nightly.yaml --code bad-action -o corrections
     """
-    from pipelines.cli.value_parsers import parse_output
+    from pipelines.options.value_parsers import parse_output
     from pipelines.rejects.export import cures_without_bytes, export
     from pipelines.rejects.run_rejects import RejectFilter
     from schemas.units import counted
@@ -135,12 +135,13 @@ def export_(run: str, output: str, **filters: Any) -> int:
 
 
 def _replay_flags(_name: str) -> list[click.Parameter]:
-    from pipelines.cli.convert_options import ConvertOptions
-    from pipelines.cli.flags import Flag, click_options
-    from pipelines.cli.push_options import PUSH_TO, ApplianceOptions
-    from pipelines.cli.value_parsers import OUTPUT_FOLDER
-    from pipelines.cli.verb import Section
-    from pipelines.job.run_options import RunOptions
+    from pipelines.cli.click_flags import click_options
+    from pipelines.options.convert_options import ConvertOptions
+    from pipelines.options.display_options import DisplayOptions
+    from pipelines.options.flags import Flag, Section
+    from pipelines.options.push_options import PUSH_TO, ApplianceOptions
+    from pipelines.options.run_options import RunOptions
+    from pipelines.options.value_parsers import OUTPUT_FOLDER
 
     source = ("inputs", "from_format", "mapping", "fresh")
     sections = (Section.TREE, Section.SPOOL, Section.STATE)
@@ -157,6 +158,7 @@ def _replay_flags(_name: str) -> list[click.Parameter]:
         click.Option(["--job", "job_file"], metavar="FILE", help="The job file of the run."),
         click.Option(["--code", "codes"], metavar="CODE", multiple=True, help="Without FOLDER."),
         *click_options(ConvertOptions, omit=(*source, *sections), replace={"output": output}),
+        *click_options(DisplayOptions),
         *click_options(ApplianceOptions, omit=("deadline",), replace={"url": PUSH_TO}),
         *click_options(RunOptions, only=("deadline", "allow_older")),
     ]
@@ -190,19 +192,22 @@ def replay_(
     import os
 
     found = _find(run)
-    from pipelines.rejects.replay import exported_run, replay  # Beam takes a second to load
+    from pipelines.cli.terminal_results import observer_of
+    from pipelines.options.display_options import DisplayOptions
+    from pipelines.options.flags import decode
+    from pipelines.rejects.replay import (  # Beam takes a second to load
+        ReplayRequest,
+        exported_run,
+        replay,
+    )
     from pipelines.rejects.run_rejects import RejectFilter
 
     if folder and found.absolute() != Path(run).absolute():  # the newest run of a job
         found = exported_run(Path(folder), found.parent)
 
-    return replay(
-        found,
-        Path(folder) if folder else RejectFilter(codes),
-        words,
-        job_file=_job_file(job_file or run),
-        environment=os.environ,
-    )
+    source = Path(folder) if folder else RejectFilter(codes)
+    request = ReplayRequest(words, os.environ, _job_file(job_file or run))
+    return replay(found, source, request, observer_of(decode(DisplayOptions, words)))
 
 
 @rejects.command(short_help="Add rejects to the list of known ones.")
@@ -220,8 +225,8 @@ def accept(run: str, output: str | None, **filters: Any) -> int:
       feedferry rejects accept out -o known-rejects.txt
       feedferry rejects accept nightly.yaml --code content-too-large
     """
-    from pipelines.cli.value_parsers import parse_output
-    from pipelines.job.folders import shown_path
+    from pipelines.folders.job_folders import shown_path
+    from pipelines.options.value_parsers import parse_output
     from pipelines.rejects.run_rejects import RejectFilter, accept_rejects
 
     known = None if output is None else Path(parse_output(output, "--output: "))
@@ -237,8 +242,8 @@ def _job_file(text: str) -> Path | None:
 
 
 def _find(run: str, run_id: str | None = None) -> Path:
-    from pipelines.cli.locks import WORK
-    from pipelines.job.folders import find_home, find_run
+    from pipelines.folders.job_folders import find_home, find_run
+    from pipelines.folders.locks import WORK
 
     if Path(run, WORK).is_dir():
         return Path(run)  # of a conversion that stopped

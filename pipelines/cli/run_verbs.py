@@ -8,16 +8,18 @@ from pipelines.cli.verb import BeamVerb
 
 
 def _run_flags(_verb: str) -> list[click.Parameter]:
-    from pipelines.cli.convert_options import ConvertOptions
-    from pipelines.cli.flags import click_options
-    from pipelines.cli.push_options import DRY_RUN, PUSH_TO, ApplianceOptions, PushOptions
-    from pipelines.job.job_options import JobOptions
-    from pipelines.job.run_options import FRESH, RunOptions
+    from pipelines.cli.click_flags import click_options
+    from pipelines.options.convert_options import ConvertOptions
+    from pipelines.options.display_options import DisplayOptions
+    from pipelines.options.job_options import JobOptions
+    from pipelines.options.push_options import DRY_RUN, PUSH_TO, ApplianceOptions, PushOptions
+    from pipelines.options.run_options import FRESH, RunOptions
 
     omitted = ("inputs", "output", "state")
     return [
         click.Argument(["job_file"], type=click.Path(), metavar="JOB"),
         *click_options(ConvertOptions, omit=omitted, replace={"fresh": FRESH}),
+        *click_options(DisplayOptions),
         *click_options(ApplianceOptions, omit=("deadline",), replace={"url": PUSH_TO}),
         *click_options(JobOptions, omit=("job",)),
         *click_options(RunOptions),
@@ -57,25 +59,27 @@ def run(job_file: str, **words: object) -> int:
     from contextlib import ExitStack
     from pathlib import Path
 
-    from pipelines.cli.display import show_start
+    from pipelines.terminal.display import show_start
 
     with ExitStack() as servers:
         with show_start(words):
-            from pipelines.cli.flags import decode
             from pipelines.convert.fork_server import early_fork_server
             from pipelines.job.job_file import load_job
-            from pipelines.job.run_options import RunOptions
+            from pipelines.options.display_options import DisplayOptions
+            from pipelines.options.flags import decode
+            from pipelines.options.run_options import RunOptions
 
-            options = decode(RunOptions, words)
+            options, display = decode(RunOptions, words), decode(DisplayOptions, words)
             job = load_job(Path(job_file), {**words, "deadline": None}, os.environ)
             if words["dry_run"]:
-                from pipelines.plan.run import run as show_plan
+                from pipelines.cli.plan_results import print_plan
 
-                return show_plan({**words, "inputs": (job_file,)})
+                return print_plan({**words, "inputs": (job_file,)})
             servers.enter_context(early_fork_server(job.convert))
-            from pipelines.job.run import run as run_job  # Beam takes a second to load
+            from pipelines.cli.terminal_results import observer_of  # Beam takes a second to load
+            from pipelines.job.engine import run as run_job
 
-        return run_job(job, options)
+        return run_job(job, options, observer_of(display, wording=job.reword)).exit_code
 
 
 _FORMAT = click.option(
@@ -110,7 +114,11 @@ def list_(job: str | None, *, as_json: bool) -> None:
     """
     from pipelines.job.list_runs import list_runs
 
-    list_runs(job, as_json=as_json)
+    lines = list(list_runs(job, as_json=as_json))
+    for line in lines:
+        click.echo(line)
+    if not lines:
+        click.echo(f"no runs in {job or 'runs/'}", err=True)
 
 
 @runs.command(short_help="Show one run.")
@@ -128,7 +136,7 @@ def show(run: str, *, as_json: bool) -> None:
     """
     from pipelines.job.list_runs import show_run
 
-    show_run(run, as_json=as_json)
+    click.echo(show_run(run, as_json=as_json))
 
 
 @runs.command(short_help="Remove old runs of a job.")
@@ -158,7 +166,8 @@ def clean(job: str, keep: str | None, *, dry_run: bool) -> None:
         retention = load_job(Path(job), {}, os.environ).keep
     else:
         raise click.UsageError(f"--keep: not given for {job}, which is not a job file.")
-    clean_runs(job, retention, is_dry=dry_run)
+    for folder in clean_runs(job, retention, is_dry=dry_run):
+        click.echo(f"{'would remove' if dry_run else 'removed'}  {folder}")
 
 
 @click.group()
@@ -177,7 +186,7 @@ def show_state(state: str, *, as_json: bool) -> None:
     """Show the source of a state, its number of documents, and its watermark."""
     from pipelines.job.edit_state import find_state, show_state
 
-    show_state(find_state(state), as_json=as_json)
+    click.echo(show_state(find_state(state), as_json=as_json))
 
 
 @state.command("set", short_help="Change the watermark of a database.")
@@ -194,7 +203,7 @@ def set_(state: str, watermark: str) -> None:
     """
     from pipelines.job.edit_state import find_state, set_watermark
 
-    set_watermark(find_state(state), watermark)
+    click.echo(set_watermark(find_state(state), watermark))
 
 
 @state.command(short_help="Forget what was sent.")
@@ -206,7 +215,7 @@ def clear(state: str) -> None:
     """
     from pipelines.job.edit_state import clear_state, find_state
 
-    clear_state(find_state(state))
+    click.echo(clear_state(find_state(state)))
 
 
 @state.command(short_help="Write a state as JSON lines.")
@@ -236,7 +245,7 @@ def import_(state: str, file: IO[bytes]) -> None:
     """
     from pipelines.job.edit_state import find_state, import_state
 
-    import_state(find_state(state), file, name=file.name)
+    click.echo(import_state(find_state(state), file, name=file.name))
 
 
 COMMANDS: tuple[click.Command, ...] = (run, runs, state)

@@ -5,31 +5,15 @@ Logging is configured before a verb runs.
 This module imports click only, so that `feedferry --help` answers at once.
 """
 
-import enum
 import logging
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 
 import click
 
+from pipelines.options.flags import Section
+
 _log = logging.getLogger(__name__)
-
-
-class Section(enum.Enum):
-    """Headings of the help texts, in the order of the help."""
-
-    READ = "Input"
-    TREE = "Trees of files"
-    SPOOL = "Spools of a receiver"
-    STATE = "Incremental runs"
-    STREAM = "Command streams and programs"
-    WRITE = "Output"
-    RECEIVER = "Receiver"
-    GATEWAY = "Gateway"
-    PUSH = "Pushed feeds"
-    APPLIANCE = "Appliance"
-    SCHEDULE = "Throttling and schedule"
-    RUN = "Run"
-    DISPLAY = "Display"
 
 
 class SectionedOption(click.Option):
@@ -75,9 +59,7 @@ class Verb(click.Command):
     def invoke(self, ctx: click.Context) -> object:
         quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
         ctx.params["verbosity"] = -1 if quiet else verbose
-        from pipelines.cli.logs import start_logging  # --help does not load it
-
-        start_logging(ctx.params)
+        _start_logging(ctx.params)
         _log.info("%s: begun", ctx.command_path)
         exit_code = super().invoke(ctx)
         _log.info("%s: ended with exit code %s", ctx.command_path, exit_code or 0)
@@ -106,3 +88,17 @@ def _verbosity_options() -> list[click.Option]:
             ["-v", "--verbose"], section=section, count=True, help="Log more; -vv logs everything."
         ),
     ]
+
+
+def _start_logging(words: Mapping[str, object]) -> None:
+    """Log as the words of a command line say; the parser of the flags reports unknown words."""
+    from pipelines.observer.logs import LogFormat, LogSettings, configure_logging
+    from pipelines.options.value_parsers import parse_output  # --help does not load them
+
+    path, name, verbosity = (words.get(key) for key in ("log_file", "log_format", "verbosity"))
+    settings = LogSettings(
+        verbosity=verbosity if isinstance(verbosity, int) else 0,
+        files=() if path is None else (os.path.abspath(parse_output(str(path), "--log-file: ")),),
+        format=next((form for form in LogFormat if form.value == name), None),
+    )
+    configure_logging(settings)

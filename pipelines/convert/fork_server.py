@@ -15,9 +15,9 @@ from typing import IO
 
 import msgspec
 
-from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.logs import log_settings
 from pipelines.convert.worker import WorkerRequest
+from pipelines.observer.logs import log_settings
+from pipelines.options.convert_options import ConvertOptions
 from transforms.sources import find_source
 
 _EXIT_SECONDS = 10.0

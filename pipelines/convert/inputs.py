@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pipelines.cli.convert_options import ConvertOptions
+from pipelines.options.convert_options import ConvertOptions
 from schemas.errors import (
     ConfigError,
     EncodingError,

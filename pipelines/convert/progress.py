@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.cli.progress import Snapshot
+from pipelines.observer.progress import Snapshot
 from schemas.span import Span
 from transforms.convert import PROGRESS
 from transforms.sources import source_of

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.convert.report import Report, as_json
+from pipelines.report.conversion_report import Report, as_json
 from schemas.account import Account, Chunk
 from schemas.errors import FatalError
 from schemas.feed import FULL, INCREMENTAL, Feed

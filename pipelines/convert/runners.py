@@ -27,7 +27,6 @@ from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_runner
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 
-from pipelines.cli.convert_options import ConvertOptions
 from pipelines.convert.fork_server import (
     ForkedWorker,
     ForkServer,
@@ -35,6 +34,7 @@ from pipelines.convert.fork_server import (
     forget_fork_server,
     uses_processes,
 )
+from pipelines.options.convert_options import ConvertOptions
 from schemas.errors import ConfigError, FatalError
 
 _MULTI_PROCESSING = "multi_processing"

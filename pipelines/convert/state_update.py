@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pipelines.convert.publish import check_files
-from pipelines.convert.run_folder import is_sealed
+from pipelines.convert.work_folder import is_sealed
 from schemas.account import Account, SpanFile
 from schemas.errors import FatalError
 from schemas.span import Span

@@ -20,7 +20,7 @@ from types import FrameType
 
 import msgspec
 
-from pipelines.cli.logs import LogSettings, configure_logging
+from pipelines.observer.logs import LogSettings, configure_logging
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _ORPHAN_EXIT = 1

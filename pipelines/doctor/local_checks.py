@@ -9,13 +9,13 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from pipelines.cli.display import format_size
-from pipelines.job.folders import STATE, runs_of
+from pipelines.folders.job_folders import STATE, runs_of
+from pipelines.folders.manifest import read_manifest
 from pipelines.job.job import Job
-from pipelines.push.run_folder import read_manifest
 from schemas.check import CheckLine, fail, ok, warn
 from schemas.errors import ConfigError
 from schemas.run_record import Phase
+from schemas.units import format_size
 from transforms.config.secrets import REFERENCE
 from transforms.config.yaml_structs import is_placeholder, read_scalars
 from transforms.sinks.push.settings import PushSettings
@@ -76,7 +76,7 @@ def check_job_state(job: Job) -> Iterator[CheckLine]:
 def check_secrets(job: Job) -> Iterator[CheckLine]:
     """Check who can read the files that hold secrets; their content is not read."""
     mapping = (job.convert.mapping,) if job.convert.mapping else ()
-    configs = [job.path, *map(Path, (*job.convert.inputs, *mapping))]
+    configs = [*filter(None, [job.path]), *map(Path, (*job.convert.inputs, *mapping))]
     for config in dict.fromkeys(path for path in configs if path.suffix in _YAML):
         if not config.is_file():
             continue

@@ -13,12 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TypeVar
 
-import click
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.cli.locks import locked_state
-from pipelines.job.folders import STATE, find_home
+from pipelines.folders.job_folders import STATE, find_home
+from pipelines.folders.locks import locked_state
 from schemas.errors import ConfigError
 from schemas.sent_document import SentDocument
 from schemas.span import Timestamp, Watermark
@@ -48,8 +47,8 @@ def find_state(text: str) -> Path:
     return find_home(text) / STATE
 
 
-def show_state(path: Path, *, as_json: bool) -> None:
-    """Print the head of a state."""
+def show_state(path: Path, *, as_json: bool) -> str:
+    """Return the head of a state as text or JSON."""
     head = _head_of(path)
     mark = _mark_of(head)
     listed = datetime.fromtimestamp(head.listed_at_ns / 1e9, UTC).isoformat(timespec="seconds")
@@ -63,15 +62,19 @@ def show_state(path: Path, *, as_json: bool) -> None:
         "listed": listed if head.listed_at_ns else None,
     }
     if as_json:
-        click.echo(json.dumps({"version": VERSION, **lines}, indent=2, ensure_ascii=False))
-        return
-    for name, value in lines.items():
-        if value is not None:
-            click.echo(f"{name:<11}{value:,}" if isinstance(value, int) else f"{name:<11}{value}")
+        return json.dumps({"version": VERSION, **lines}, indent=2, ensure_ascii=False)
+    return "\n".join(
+        f"{name:<11}{value:,}" if isinstance(value, int) else f"{name:<11}{value}"
+        for name, value in lines.items()
+        if value is not None
+    )
 
 
-def set_watermark(path: Path, text: str) -> None:
-    """Set the watermark of a database: the next run reads the rows above it."""
+def set_watermark(path: Path, text: str) -> str:
+    """Set the watermark of a database: the next run reads the rows above it. Return what was done.
+
+    This and the functions below return a line for the backup and a line for the change.
+    """
     with locked_state(_existing(path)):
         head = _head_of(path)
         mark = _mark_of(head)
@@ -82,18 +85,18 @@ def set_watermark(path: Path, text: str) -> None:
             )
         new = _checked(replace(mark, text=text), like=mark)
         encoded = msgspec.json.encode(new).decode()
-        _back_up(path)
+        backup = _back_up(path)
         replace_head(path, replace(head, mark=encoded, generation=head.generation + 1, run=""))
-    click.echo(f"watermark  {new.text}, before {mark.text}")
+    return f"{backup}watermark  {new.text}, before {mark.text}"
 
 
-def clear_state(path: Path) -> None:
+def clear_state(path: Path) -> str:
     """Remove a state: the next run reads and sends everything."""
     with locked_state(_existing(path)):
         _head_of(path)  # raises ConfigError for another file
-        _back_up(path)
+        backup = _back_up(path)
         path.unlink()
-    click.echo("cleared    the next run sends all documents, and deletes none")
+    return f"{backup}cleared    the next run sends all documents, and deletes none"
 
 
 def export_state(path: Path, stream: IO[bytes]) -> None:
@@ -104,7 +107,7 @@ def export_state(path: Path, stream: IO[bytes]) -> None:
         stream.writelines(msgspec.json.encode(one) + b"\n" for one in state.documents())
 
 
-def import_state(path: Path, stream: IO[bytes], *, name: str) -> None:
+def import_state(path: Path, stream: IO[bytes], *, name: str) -> str:
     """Replace a state by an exported one, which is read to its end before that.
 
     Raises ConfigError, and changes nothing, for a file that is damaged or not complete.
@@ -123,9 +126,9 @@ def import_state(path: Path, stream: IO[bytes], *, name: str) -> None:
             write_state(imported, new, (_decode(line, _Document, name) for line in lines))
         except ValueError as exc:
             raise ConfigError(f"{name}: {exc}, as the state had when it was exported") from exc
-        _back_up(path)
+        backup = _back_up(path)
         imported.replace(path)
-    click.echo(f"imported   {new.documents:,} documents of {new.source or 'no source'}")
+    return f"{backup}imported   {new.documents:,} documents of {new.source or 'no source'}"
 
 
 def _head_of(path: Path) -> StateHead:
@@ -133,12 +136,13 @@ def _head_of(path: Path) -> StateHead:
         return state.head
 
 
-def _back_up(path: Path) -> None:
-    """Copy a state next to it, and print where."""
+def _back_up(path: Path) -> str:
+    """Copy a state next to it; return a line that says where, nothing without a state."""
     if path.exists():
         copy = path.with_name(f"{path.name}.backup-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
         shutil.copy2(path, copy)
-        click.echo(f"backup     {copy}")
+        return f"backup     {copy}\n"
+    return ""
 
 
 def _existing(path: Path) -> Path:

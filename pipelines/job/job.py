@@ -5,7 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.cli.convert_options import ConvertOptions
+from pipelines.job.key_wording import KeyWording
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.display_options import LogOptions
 from schemas.run_record import Replay
 from transforms.sinks.push.settings import PushSettings
 
@@ -21,10 +23,12 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A job file after flags and environment variables have been applied.
+    """A job file after flags and environment variables have been applied, or flags only.
 
-    `convert.output` is the folder of the next run only after the run has chosen it; `push` is
-    `None` if the target has no URL. `home` is the folder of the runs of this job, `RUNS/JOB`.
+    A job of flags, as `convert -o` has, has no name and no `path`; its only run is in `home`, which
+    is `convert.output`. For other jobs, `home` is the folder of their runs, `RUNS/JOB`, and
+    `convert.output` is that of the next run only after the run has chosen it. `push` is `None` if
+    the target has no URL.
     `has_state` says whether the runs of the job share a state in `home`. `replay` is that of a run
     which does not read the source. `deadline` is in seconds
     since the epoch. `origins` tells for each key where its value came from: `flag --NAME`,
@@ -32,10 +36,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     defaults, with references in place of secrets.
     """
 
-    name: str
-    path: Path
+    name: str | None = None
+    path: Path | None = None
     home: Path
     convert: ConvertOptions
+    log: LogOptions = LogOptions()
     push: PushSettings | None = None
     has_state: bool = False
     replay: Replay | None = None
@@ -44,3 +49,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     deadline: float | None = None
     origins: Mapping[str, str] = {}
     settings: Mapping[str, object] = {}
+
+    @property
+    def wording(self) -> KeyWording | None:
+        """The words of messages about keys; None for a job of flags."""
+        return None if self.path is None else KeyWording(self.path, self.origins)
+
+    def reword(self, text: str) -> str:
+        """Return a text about flags in terms of the keys of the job file, if it has one."""
+        return text if self.wording is None else self.wording(text)

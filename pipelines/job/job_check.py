@@ -6,10 +6,10 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from pipelines.cli.convert_options import ConvertOptions
-from pipelines.convert.settings import source_options
+from pipelines.convert.source_runs import source_options
 from pipelines.job.job import Job
 from pipelines.job.job_file import load_job
+from pipelines.options.convert_options import ConvertOptions
 from schemas.errors import raise_together
 from schemas.span import Span
 from transforms.sinks.push.throttle.window import zone_text

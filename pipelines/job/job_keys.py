@@ -4,18 +4,18 @@ A source and a target are unions by `type`: each type has the keys of the flags 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Annotated, Any, Union
 
-import click
 import msgspec
 
-from pipelines.cli.convert_checks import fits_section
-from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.flags import FieldFlag, flags_of
-from pipelines.cli.push_options import PUSH_TO, ApplianceOptions, PushOptions
-from pipelines.job.job_options import JobOptions
+from pipelines.options.convert_checks import fits_section
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.display_options import LogOptions
+from pipelines.options.flags import FieldFlag, flags_of
+from pipelines.options.job_options import JobOptions
+from pipelines.options.push_options import PUSH_TO, ApplianceOptions, PushOptions
 from transforms.config.yaml_structs import Value
 from transforms.formats import all_formats
 from transforms.sources import SOURCES
@@ -27,7 +27,7 @@ FEEDS = "feeds"
 VARIABLE = "FEEDFERRY_"
 """What the names of environment variables begin with."""
 
-OPTIONS = (ConvertOptions, ApplianceOptions, PushOptions, JobOptions)
+OPTIONS = (ConvertOptions, ApplianceOptions, PushOptions, JobOptions, LogOptions)
 TYPES = ("source", "target")
 """The sections that are unions by `type`."""
 
@@ -131,17 +131,6 @@ def _order(key: JobKey) -> tuple[int, list[str], bool]:
     """Return the place of a key: by section, subsections last, a type first."""
     section, *parents = key.path.split(".")[:-1] or [key.path]
     return [*SECTIONS].index(section), parents, not key.path.endswith(".type")
-
-
-def job_flags() -> list[click.Parameter]:
-    """Return the flags that override a job file, those of `feedferry run`."""
-    return [
-        replace(key.declared, flag=PUSH_TO).click_option()
-        if key.path == "target.url"
-        else key.declared.click_option()
-        for key in job_keys().values()
-        if not key.declared.is_argument and key.path != "job" and key.options is not PushOptions
-    ]
 
 
 def types_of(section: str) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ from typing import Any, get_args
 
 import msgspec
 
-from pipelines.cli.push_options import ApplianceOptions
 from pipelines.job.job import Job
 from pipelines.job.job_keys import FEEDS, SECTIONS, TYPES, VERSION, JobKey, job_keys, job_type
+from pipelines.options.push_options import ApplianceOptions
 from transforms.config.yaml_structs import Value, former_tags, quote_text
 
 _COMMENT_COLUMN = 48

@@ -5,60 +5,56 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import click
 import msgspec
 
-from pipelines.cli.display import format_clock
-from pipelines.cli.locks import LOCK
-from pipelines.convert.report import as_text
-from pipelines.job.folders import RUNS, find_home, find_run, runs_of
+from pipelines.folders.job_folders import RUNS, find_home, find_run, runs_of
+from pipelines.folders.locks import LOCK
 from pipelines.job.job import Retention
 from pipelines.job.retention import remove_runs, runs_to_remove
+from pipelines.report.conversion_report import as_text
 from pipelines.report.job_index import RunRow, row_of
 from pipelines.report.run_data import RunData, read_run_data, read_runs
 from schemas.errors import ConfigError
 from schemas.run_record import RunRecord
-from schemas.units import parse_duration
+from schemas.units import format_clock, parse_duration
 from transforms.storage.lock import Lock
 
 VERSION = 1
 _COLUMNS = ("run", "gen", "took", "phase", "exit", "read", "written", "rejects", "pushed")
 
 
-def list_runs(text: str | None, *, as_json: bool) -> None:
-    """Print the runs of one job, or of all jobs in runs/, the newest first."""
+def list_runs(text: str | None, *, as_json: bool) -> Iterator[str]:
+    """Yield lines about the runs of one job, or of all jobs in runs/, the newest first."""
     homes = [find_home(text)] if text else sorted(Path(RUNS).glob("*/"))
     found = {home: runs for home in homes if (runs := read_runs(home))}
     if as_json:
         values = [_values(run, row_of(run)) for runs in found.values() for run in runs]
-        click.echo(json.dumps({"version": VERSION, "runs": values}, indent=2, ensure_ascii=False))
+        yield json.dumps({"version": VERSION, "runs": values}, indent=2, ensure_ascii=False)
         return
     for home, runs in found.items():
-        click.echo(f"{home}/")
+        yield f"{home}/"
         rows = [_cells(run.record, row_of(run)) for run in runs if run.record is not None]
-        click.echo("\n".join(_table([_COLUMNS, *rows])))
-    if not found:
-        click.echo(f"no runs in {text or f'{RUNS}/'}", err=True)
+        yield from _table([_COLUMNS, *rows])
 
 
-def show_run(text: str, *, as_json: bool) -> None:
-    """Print what is known of one run; of a job, that is the newest."""
+def show_run(text: str, *, as_json: bool) -> str:
+    """Return what is known of one run; of a job, that is the newest."""
     run = read_run_data(find_run(text))
     row = row_of(run)
     if as_json:
-        click.echo(json.dumps(_values(run, row), indent=2, ensure_ascii=False))
-        return
-    click.echo("\n".join(_lines(run, row)))
+        return json.dumps(_values(run, row), indent=2, ensure_ascii=False)
+    return "\n".join(_lines(run, row))
 
 
-def clean_runs(text: str, keep: Retention, *, is_dry: bool) -> None:
-    """Remove the runs of a job that are over and beyond the retention; print their folders."""
+def clean_runs(text: str, keep: Retention, *, is_dry: bool) -> list[Path]:
+    """Remove the runs of a job that are over and beyond the retention; return their folders.
+
+    With `is_dry`, nothing is removed.
+    """
     home = find_home(text)
     with Lock(home / LOCK, where=str(home), by="run"):
         records = runs_to_remove(runs_of(home), keep, datetime.now(UTC))
-        folders = [home / record.id for record in records] if is_dry else remove_runs(home, records)
-    for folder in folders:
-        click.echo(f"{'would remove' if is_dry else 'removed'}  {folder}")
+        return [home / record.id for record in records] if is_dry else remove_runs(home, records)
 
 
 def parse_keep(text: str) -> Retention:

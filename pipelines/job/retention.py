@@ -7,8 +7,8 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from pipelines.cli.locks import WORK, locked_pushes
-from pipelines.job.folders import run_folders
+from pipelines.folders.job_folders import run_folders
+from pipelines.folders.locks import WORK, locked_pushes
 from pipelines.job.job import Retention
 from schemas.errors import BusyError
 from schemas.run_record import RunRecord

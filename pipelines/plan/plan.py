@@ -6,20 +6,16 @@ place of files. What sources make before the pipeline is in a temporary folder.
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.value_parsers import SampleSize
 from pipelines.convert.inputs import group_spans, list_spans
 from pipelines.convert.publish import number_chunks, report_of
-from pipelines.convert.report import Report
-from pipelines.convert.run_folder import STDIN_COPY
-from pipelines.convert.settings import (
+from pipelines.convert.source_runs import (
     check_account,
     check_limits,
     load_sources,
@@ -28,8 +24,12 @@ from pipelines.convert.settings import (
     source_runs,
     split_sources,
 )
+from pipelines.convert.work_folder import STDIN_COPY
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.value_parsers import SampleSize
 from pipelines.plan.push_rate import PushEstimate
 from pipelines.plan.sampling import PART_BYTES, convert_sample, count_spans, estimate_chunks
+from pipelines.report.conversion_report import Report
 from schemas.account import Account, Chunk, merge
 from schemas.errors import StoppedError
 from schemas.span import Span
@@ -58,6 +58,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     converted: int
     is_estimate: bool
     urls: tuple[str, ...]
+    defects: Mapping[str, int] = {}
     push: PushEstimate | None = None
 
 
@@ -98,6 +99,7 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
         converted=converted,
         is_estimate=sample is not None,
         urls=tuple(_urls(chunks)),
+        defects=account.defects,
     )
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.cli.locks import PUSHES
-from pipelines.push.run_folder import REPORT
+from pipelines.folders.locks import PUSHES
+from pipelines.folders.manifest import REPORT
 
 _MAX_PUSHES = 10
 

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from pipelines.cli.value_parsers import SampleSize
+from pipelines.options.value_parsers import SampleSize
 from schemas.account import COUNTERS, Account, LossCount, NoticeCount, merge
 from schemas.span import Span
 from transforms.conversion_settings import Settings

@@ -12,16 +12,16 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pipelines.cli.locks import locked_output
-from pipelines.cli.push_options import PushOptions
-from pipelines.convert.report import Report, as_json
-from pipelines.push.run_folder import (
+from pipelines.folders.locks import locked_output
+from pipelines.folders.manifest import (
     EXPECTED_INPUT,
     MANIFEST,
     REPORT,
     read_manifest,
     write_manifest,
 )
+from pipelines.options.push_options import PushOptions
+from pipelines.report.conversion_report import Report, as_json
 from schemas.account import AccountTotals, Chunk
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import FULL, INCREMENTAL

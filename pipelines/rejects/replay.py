@@ -16,19 +16,19 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.flags import decode, flags_of
-from pipelines.cli.locks import WORK
-from pipelines.cli.logs import tell
-from pipelines.cli.push_options import parse_push_to
-from pipelines.cli.verb import Section
-from pipelines.convert.run import run as run_conversion
-from pipelines.convert.settings import read_options
-from pipelines.job.folders import read_run, runs_of, shown_path
+from pipelines.convert.source_runs import read_options
+from pipelines.folders.job_folders import read_run, runs_of, shown_path
+from pipelines.folders.locks import WORK
+from pipelines.job.engine import convert as convert_job
+from pipelines.job.engine import run as run_job
+from pipelines.job.flag_job import job_of_options
 from pipelines.job.job import Job
 from pipelines.job.job_file import load_job
-from pipelines.job.run import run as run_job
-from pipelines.job.run_options import RunOptions
+from pipelines.observer.observer import Observer
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.flags import Section, decode, flags_of
+from pipelines.options.push_options import parse_push_to
+from pipelines.options.run_options import RunOptions
 from pipelines.rejects.corrections import converted_numbers, files_as_exported, read_corrections
 from pipelines.rejects.export import INDEX, Export, export
 from pipelines.rejects.run_rejects import (
@@ -52,31 +52,38 @@ _HAS_REJECTS = 1
 _SOURCE_SECTIONS = (Section.TREE, Section.SPOOL, Section.STATE)
 
 
+class ReplayRequest(NamedTuple):
+    """The flags of a replay, and where the job of its run is found."""
+
+    words: Mapping[str, object]
+    environment: Mapping[str, str]
+    job_file: Path | None = None
+
+
 def replay(
     run: Path,
     source: Path | RejectFilter,
-    words: Mapping[str, object],
-    *,
-    job_file: Path | None,
-    environment: Mapping[str, str],
+    request: ReplayRequest,
+    observer: Observer,
 ) -> int:
     """Replay the files of an export, or new rejects of a run; return the exit code.
 
     A replay that was interrupted is resumed. Raises ConfigError if nothing can be replayed, and if
     that could undo a newer run.
     """
-    job_file = job_file or job_file_of(run)
-    job = None if job_file is None else load_job(job_file, words, environment)
+    job_file = request.job_file or job_file_of(run)
+    words = request.words
+    job = None if job_file is None else load_job(job_file, words, request.environment)
     if isinstance(source, Path):
-        return _ExportReplay(run, source, job, words).replay(is_edited=True)
+        return _ExportReplay(run, source, job, words, observer).replay(is_edited=True)
     for folder in (run / REJECTS).glob(f"{_REPLAY}-*"):
-        started = _ExportReplay(run, folder, job, words)
+        started = _ExportReplay(run, folder, job, words, observer)
         last = started.mark_last()
         if last is not None and not last.is_over:
             return started.replay()
     folder = _new_name(run / REJECTS, _REPLAY)
-    export(run, source, folder, base=Path() if job is None else job.path.parent)
-    return _ExportReplay(run, folder, job, words).replay()
+    export(run, source, folder, base=Path() if job_file is None else job_file.parent)
+    return _ExportReplay(run, folder, job, words, observer).replay()
 
 
 def read_export(folder: Path) -> Export:
@@ -109,6 +116,7 @@ class _ExportReplay:
     folder: Path
     job: Job | None
     words: Mapping[str, object]
+    observer: Observer
 
     @cached_property
     def index(self) -> Export:
@@ -135,8 +143,7 @@ class _ExportReplay:
             exit_code = self._start(replace(options, inputs=tuple(corrections.inputs)))
         if corrections.inputs and exit_code in (0, _HAS_REJECTS) and (last := self.mark_last()):
             count = counted(len(read_replayed(self.run)) - len(replayed), "reject")
-            text = f"feedferry: {last.run}: {count} of {self.run} replayed"
-            tell(text, is_quiet=self.words.get("verbosity") == -1)
+            self.observer.notice(f"feedferry: {last.run}: {count} of {self.run} replayed")
             edited = self._files_edited_since(last.began)
             self._tell("edited since this replay began, so replay again", "file", edited)
             exit_code = _HAS_REJECTS if edited else exit_code
@@ -180,7 +187,8 @@ class _ExportReplay:
         """Raise ConfigError unless the export is of this run."""
         run, origin = self.run.absolute(), Path(self.index.run).absolute()
         if run.name != origin.name or (self.job is None and run != origin):
-            named = self.index.run if self.job is None else str(shown_path(self.job.path))
+            path = None if self.job is None else self.job.path
+            named = self.index.run if path is None else str(shown_path(path))
             command = shlex.join(["feedferry", "rejects", "replay", named, str(self.folder)])
             raise ConfigError(f"{self.folder}: an export of another run than {run.name}: {command}")
         if not run.is_dir():
@@ -223,19 +231,19 @@ class _ExportReplay:
         """Convert and push by a new run, or by the last one if it is unfinished."""
         if self.job is None:
             (self.folder / _RUN).write_text(options.output, "utf-8")
-            return run_conversion(options, parse_push_to(self.words))
+            job = job_of_options(options, parse_push_to(self.words), self.words)
+            return convert_job(job, self.observer).exit_code
         record = read_run(self.run)
         generation = None if record is None else record.generation
         export = str(self.folder.absolute())
         replay = Replay(run=self.run.name, generation=generation, export=export)
         job = replace(self.job, convert=options, has_state=False, replay=replay)
-        return run_job(job, decode(RunOptions, self.words))
+        return run_job(job, decode(RunOptions, self.words), self.observer).exit_code
 
     def _tell(self, what: str, noun: str, names: Sequence[str]) -> None:
         if names:
             text = f"feedferry: {self.folder}: {what}: {counted(len(names), noun)}"
-            is_quiet = self.words.get("verbosity") == -1
-            tell(f"{text}: {names_text(names)}", is_quiet=is_quiet)
+            self.observer.notice(f"{text}: {names_text(names)}")
 
 
 def _settings_of(run: Path, folder: Path) -> dict[str, Any]:

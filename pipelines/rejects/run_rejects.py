@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pipelines.job.folders import read_run
+from pipelines.folders.job_folders import read_run
 from pipelines.job.job_file import load_job
 from pipelines.report.run_data import REJECTS, numbered_rejects
 from schemas.errors import ConfigError, FatalError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.job.folders import runs_of
+from pipelines.folders.job_folders import runs_of
 from pipelines.report.charts import INTEGER, SECONDS, Axes, Bin, Chart, Unit, draw
 from pipelines.report.outcome import Outcome, begin_of, outcome_of, seconds_of
 from pipelines.report.page_text import span_text

@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from pipelines.cli.locks import WORK
-from pipelines.convert.report import Report
-from pipelines.job.folders import runs_of
+from pipelines.folders.job_folders import runs_of
+from pipelines.folders.locks import WORK
+from pipelines.report.conversion_report import Report
 from pipelines.report.page_text import MAX_ROWS
 from schemas.account import AccountTotals, Chunk, RejectSample
 from schemas.errors import FeedferryError

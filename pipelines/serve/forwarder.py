@@ -11,11 +11,12 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.locks import WORK
 from pipelines.convert.publish import publish
-from pipelines.convert.settings import check_account, settings_of
-from pipelines.push.run_folder import read_manifest, receipts_folder, record_push
+from pipelines.convert.source_runs import check_account, settings_of
+from pipelines.folders.locks import WORK
+from pipelines.folders.manifest import read_manifest, receipts_folder
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.push.record import record_push
 from pipelines.serve.forward_journal import (
     FOLDER,
     DeliveryOutcome,

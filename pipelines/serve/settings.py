@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-from pipelines.cli.display import LogOptions
-from pipelines.cli.flags import Flag
-from pipelines.cli.value_parsers import FIELDS, OUTPUT_FOLDER, PORT, SIZE, TIMEOUT, count_of
-from pipelines.cli.verb import Section
+from pipelines.options.display_options import LogOptions
+from pipelines.options.flags import Flag, Section
+from pipelines.options.value_parsers import FIELDS, OUTPUT_FOLDER, PORT, SIZE, TIMEOUT, count_of
 from pipelines.serve.worker_process import DEFAULT_LIMIT_SECONDS
 from schemas.content import MAX_CONTENT_BYTES
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT

@@ -21,7 +21,7 @@ from typing import TypeVar
 
 import msgspec
 
-from pipelines.cli.logs import LogSettings, configure_logging, log_settings
+from pipelines.observer.logs import LogSettings, configure_logging, log_settings
 from schemas.errors import FatalError, FeedferryError
 
 ATTEMPTS = "attempts"

@@ -25,7 +25,7 @@ WORDS = ("--to", "jsonl", "--span-bytes", "100KB")
 IN_TWO = (*WORDS, "--jobs", "2", "--progress", "none")
 HARD_OF_HEARING = """\
 import time
-from pipelines.cli.signals import raised
+from pipelines.observer.signals import raised
 with raised():
     try:
         print("ready", flush=True)

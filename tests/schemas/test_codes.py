@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from pipelines.cli.value_parsers import loss_fields
+from pipelines.options.value_parsers import loss_fields
 from schemas.codes import KINDS, Code, all_codes, find_code
 from support.runs import ROOT
 

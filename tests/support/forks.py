@@ -15,7 +15,7 @@ from support.served import BOUND_SECONDS
 _SERVER = """\
 import json, os, signal, sys
 import apache_beam.runners.portability.fn_api_runner.fn_runner
-import pipelines.convert.run, pipelines.job.list_runs, pipelines.job.run, pipelines.job.job_file
+import pipelines.job.engine, pipelines.job.flag_job, pipelines.job.job_file, pipelines.job.list_runs
 from pipelines.cli.main import main
 
 # Everything that changes a file or a connection, or comes just before or after that.

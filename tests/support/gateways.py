@@ -6,7 +6,7 @@ from typing import Self
 
 import msgspec
 
-from pipelines.cli.convert_options import ConvertOptions
+from pipelines.options.convert_options import ConvertOptions
 from pipelines.serve.forward_journal import DeliveryOutcome
 from pipelines.serve.forwarder import Convert, Forwarder, Notifier, convert_spans
 from pipelines.serve.gateway import DRAIN_SECONDS, RETRY, Gateway

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from pipelines.job.folders import runs_of
+from pipelines.folders.job_folders import runs_of
 from schemas.run_record import RunRecord
 from support.served import BOUND_SECONDS, Served, run, start, wait_until
 from transforms.sources.spool import read_deliveries

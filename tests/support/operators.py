@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipelines.job.folders import runs_of
+from pipelines.folders.job_folders import runs_of
 from schemas.run_record import Phase, RunRecord
 from support.ports import kept_port
 from support.runs import ROOT

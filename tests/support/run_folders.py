@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.convert.report import Report, as_json
+from pipelines.report.conversion_report import Report, as_json
 from schemas.account import Account, AccountTotals, Chunk, LossCount, NoticeCount, RejectSample
 from schemas.notice import Loss, Notice
 from schemas.receipt import ChunkState, Receipt

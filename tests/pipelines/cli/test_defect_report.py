@@ -66,7 +66,7 @@ def test_a_stopped_run_with_a_defect_is_resumed(monkeypatch: pytest.MonkeyPatch)
     put(Path("b.xml"), gsa_feed(document(4)))
     words = command("gsa-feed")
     with pytest.MonkeyPatch.context() as patch:
-        break_at(patch, "pipelines.convert.run.publish", lambda *args, **more: True)
+        break_at(patch, "pipelines.convert.engine.publish", lambda *args, **more: True)
         assert convert("b.xml", *words) == 5  # killed before anything is published
 
     assert convert("b.xml", *words) == 1

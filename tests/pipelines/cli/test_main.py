@@ -10,15 +10,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.display import ReportFormat
-from pipelines.cli.endings import begun
 from pipelines.cli.main import main
-from pipelines.cli.signals import Terminated
+from pipelines.job.job import Job
+from pipelines.observer.endings import begun
+from pipelines.observer.observer import Observer
+from pipelines.observer.signals import Terminated
+from pipelines.options.convert_options import ConvertOptions
 from schemas.errors import (
     BalanceError,
     BusyError,
@@ -38,7 +39,7 @@ PATIENCE_SECONDS = 60
 MAIN = """\
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell script may have it ignored
-from pipelines.cli.endings import begun
+from pipelines.observer.endings import begun
 from pipelines.cli.main import main
 raise SystemExit(main())
 """
@@ -72,9 +73,12 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     """Replace the pipeline by a function, so that Beam is not loaded."""
 
     def put(run: Run) -> None:
-        module = ModuleType("pipelines.convert.run")
-        module.__dict__["run"] = lambda options, target: run(options)
-        monkeypatch.setitem(sys.modules, "pipelines.convert.run", module)
+        def convert(job: Job, _observer: Observer) -> SimpleNamespace:
+            return SimpleNamespace(exit_code=run(job.convert))
+
+        module = ModuleType("pipelines.job.engine")
+        module.__dict__["convert"] = convert
+        monkeypatch.setitem(sys.modules, "pipelines.job.engine", module)
 
     return put
 
@@ -113,8 +117,6 @@ def test_flags_and_the_words_for_beam_reach_the_pipeline(install: Install) -> No
         to_format="avro",
         jobs=2,
         verify=False,
-        report_format=ReportFormat.JSON,
-        verbosity=2,
         beam_flags=("--par=4", "-x"),
     )
 

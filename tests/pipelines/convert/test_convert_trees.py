@@ -287,7 +287,7 @@ def test_a_run_that_was_killed_after_its_report_is_finished_by_the_same_command_
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.convert.run.remember", kill)
+        patch.setattr("pipelines.job.engine.remember", kill)
         assert convert("pdfs", *STATE, "-o", "out") != 0
     before = chunks("out")
     capsys.readouterr()

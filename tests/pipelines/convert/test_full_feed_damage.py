@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.cli.convert_checks import parse
 from pipelines.convert.inputs import list_spans
 from pipelines.convert.publish import publish
-from pipelines.convert.settings import check_account, settings_of
+from pipelines.convert.source_runs import check_account, settings_of
+from pipelines.options.convert_checks import parse
 from schemas.account import merge
 from schemas.errors import FeedferryError
 from schemas.feed import FULL

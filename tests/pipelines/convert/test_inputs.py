@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.convert_options import ConvertOptions
 from pipelines.convert.inputs import group_spans, list_spans
+from pipelines.options.convert_options import ConvertOptions
 from schemas.errors import ConfigError
 from schemas.span import FileSignature, Span, UnreadableFile
 from support.archives import HOST, document, gsa_feed, jsonl, put, thunderstone

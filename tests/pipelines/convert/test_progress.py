@@ -3,8 +3,8 @@
 import gzip
 from pathlib import Path
 
-from pipelines.cli.progress import Snapshot
 from pipelines.convert.progress import ConvertProgress
+from pipelines.observer.progress import Snapshot
 from schemas.span import FileSignature, KeyRange, Span
 from support.archives import documents, gsa_feed
 from transforms.sources import SpanRequest, read_span

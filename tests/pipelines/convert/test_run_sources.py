@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pipelines.cli.convert_options import ConvertOptions
 from pipelines.convert.inputs import list_spans
-from pipelines.convert.run_folder import seal
-from pipelines.convert.settings import load_sources, settings_of, source_runs, split_sources
+from pipelines.convert.source_runs import load_sources, settings_of, source_runs, split_sources
 from pipelines.convert.state_update import remember, store_generation, store_update
+from pipelines.convert.work_folder import seal
+from pipelines.options.convert_options import ConvertOptions
 from schemas.account import merge
 from schemas.choices import SpoolHistory
 from schemas.errors import ConfigError, FatalError, StoppedError

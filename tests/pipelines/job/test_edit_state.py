@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.locks import locked_state
 from pipelines.cli.main import main
+from pipelines.folders.locks import locked_state
 from schemas.errors import FatalError
 from schemas.sent_document import SentDocument, StateChange
 from transforms.storage.state import StateHead, open_state, update_state

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.value_parsers import RejectLimit
 from pipelines.job.job import Job, Retention
-from pipelines.job.job_file import errors_in_keys, is_job_file, load_job
+from pipelines.job.job_file import is_job_file, load_job
+from pipelines.job.key_wording import errors_in_keys
+from pipelines.options.value_parsers import RejectLimit
 from schemas.errors import (
     BusyError,
     ConfigError,
@@ -204,16 +205,18 @@ def test_an_error_of_a_job_names_keys_and_flags_once(
     tmp_path: Path, error: FeedferryError, text: str
 ) -> None:
     job = load(tmp_path, TREE)
-    with pytest.raises(type(error)) as caught, errors_in_keys(job), errors_in_keys(job):
+    with (
+        pytest.raises(type(error)) as caught,
+        errors_in_keys(job.wording),
+        errors_in_keys(job.wording),
+    ):
         raise error
     assert str(caught.value).removeprefix(f"{job.path}:").partition(" ")[2] == text
 
 
 def test_a_flag_that_was_given_stays_a_flag(tmp_path: Path) -> None:
     job = load(tmp_path, TREE, {"max_rejects": "1"})
-    assert job.convert.reword("2 rejects; --max-rejects allows 1") == (
-        "2 rejects; --max-rejects allows 1"
-    )
+    assert job.reword("2 rejects; --max-rejects allows 1") == ("2 rejects; --max-rejects allows 1")
 
 
 @pytest.mark.parametrize(

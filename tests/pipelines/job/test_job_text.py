@@ -9,12 +9,12 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it has no types
 from msgspec.structs import replace
 
-from pipelines.cli.flags import flags_of
-from pipelines.cli.value_parsers import parse_from, parse_to
 from pipelines.job.job import Job
 from pipelines.job.job_file import load_job
 from pipelines.job.job_keys import OPTIONS, job_keys
 from pipelines.job.job_text import json_schema, render
+from pipelines.options.flags import flags_of
+from pipelines.options.value_parsers import parse_from, parse_to
 from schemas.errors import ConfigError
 from support.archives import put
 from support.job_files import MARK, PAGE, examples, reference
@@ -80,8 +80,7 @@ def test_a_rendered_job_is_the_same_job(tmp_path: Path, name: str) -> None:
     if job.push is not None and again.push is not None:  # a deadline is relative to now
         push = replace(again.push, deadline=job.push.deadline)
         again = replace(again, push=push)
-    convert = replace(again.convert, reword=job.convert.reword)  # it has the origins
-    assert replace(again, **other, convert=convert) == job
+    assert replace(again, **other) == job
 
 
 def test_a_rendered_job_has_origins_and_no_secret(tmp_path: Path) -> None:

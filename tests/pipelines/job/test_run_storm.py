@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.job.folders import run_folders, runs_of
+from pipelines.folders.job_folders import run_folders, runs_of
 from support.forks import Forks, forks
 from support.served import Served, serving
 from transforms.sources.spool import read_deliveries

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.push_options import PushOptions
+from pipelines.options.push_options import PushOptions
 from pipelines.push.feed_files import scan_files, unpack
 from schemas.account import Chunk
 from schemas.errors import ConfigError

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pipelines.cli.summary import summary_text
-from pipelines.push.run_folder import as_json, plan_text, read_manifest, summary_of
+from pipelines.folders.manifest import read_manifest
+from pipelines.report.push_report import as_json, plan_text, summary_of
+from pipelines.terminal.summary import summary_text
 from schemas.errors import FatalError
 from schemas.receipt import ChunkState, Refusal
 from support.appliance_sockets import chunk

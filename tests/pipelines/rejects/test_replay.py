@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.main import main
-from pipelines.job.folders import runs_of
+from pipelines.folders.job_folders import runs_of
 from pipelines.rejects.run_rejects import read_replayed
 from support import served
 from support.archives import HOST, document, gsa_feed, put

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.convert.report import Report, as_json
+from pipelines.report.conversion_report import Report, as_json
 from pipelines.report.job_index import write_index
 from pipelines.report.metrics import write_metrics
 from pipelines.report.run_data import PushReport

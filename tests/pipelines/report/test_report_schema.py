@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from pipelines.convert.report import report_schema
+from pipelines.report.conversion_report import report_schema
 from support.run_folders import write_run
 from support.runs import ROOT, convert, report
 from support.served import run, serving

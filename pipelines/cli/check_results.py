@@ -1,0 +1,75 @@
+"""Print the checks of `doctor`, and the table of `loss`."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from itertools import chain
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from pipelines.doctor.checkup import check_job
+from pipelines.doctor.loss import as_text as losses_as_text
+from pipelines.doctor.table import aligned
+from pipelines.job.job import Job
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.display_options import DisplayOptions, ReportFormat
+from pipelines.options.flags import decode
+from pipelines.options.value_parsers import NO_OUTPUT
+from schemas.check import CheckLine, Level, ok
+from schemas.errors import ConfigError, FatalError
+from transforms.rules.adapt import Target
+from transforms.rules.losses import loss_table
+
+_COLUMNS = (len(Level.FAIL.value), len("folder of runs"))
+_COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
+
+
+def print_checks(job: Job, report_format: ReportFormat) -> int:
+    """Print the lines of all checks of a job as they end; return 4 if one of them failed."""
+    lines = []
+    is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for checked in chain([ok("job file", str(job.path))], check_job(job)):
+        line = replace(checked, found=job.reword(checked.found), cure=job.reword(checked.cure))
+        lines.append(line)
+        if report_format is ReportFormat.TEXT:
+            click.echo(check_as_text(line, is_coloured=is_coloured))
+    if report_format is ReportFormat.JSON:
+        report = {"version": 1, "job": job.name, "checks": lines}
+        click.echo(msgspec.json.format(msgspec.json.encode(report)))
+    return FatalError.exit_code if any(line.level is Level.FAIL for line in lines) else 0
+
+
+def check_as_text(line: CheckLine, *, is_coloured: bool = False) -> str:
+    """Return a check as a line of a table, which is wrapped if it is long."""
+    found = f"{line.found} — {line.cure}" if line.cure else line.found
+    text = aligned([(line.level.value, line.what, found)], least=_COLUMNS)
+    if is_coloured:
+        word = line.level.value
+        return click.style(word, fg=_COLOURS[line.level]) + text.removeprefix(word)
+    return text
+
+
+def print_losses(words: Mapping[str, object]) -> int:
+    """Print the losses of a conversion as a table or as JSON."""
+    if words.get("to_format") is None:
+        raise ConfigError("--to: not given; see feedferry loss --help")
+    options = decode(ConvertOptions, {"inputs": ("-",), "output": NO_OUTPUT, **words})
+    target = Target(
+        format=options.to_format,
+        feedtype=options.feedtype,
+        datasource=options.datasource,
+        dialect=options.dialect,
+        empty_metadata=options.empty_metadata,
+        default_mimetype=options.default_mimetype,
+        wide_deletes=options.allow_wide_deletes,
+    )
+    rows = loss_table(options.from_format, target)
+    if decode(DisplayOptions, words).report_format is ReportFormat.JSON:
+        report = {"version": 1, "from": options.from_format, "to": target.format, "losses": rows}
+        click.echo(json.dumps(msgspec.to_builtins(report), indent=2, ensure_ascii=False))
+    else:
+        click.echo(losses_as_text(rows, target, source=options.from_format))
+    return 0

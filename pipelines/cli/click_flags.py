@@ -1,0 +1,80 @@
+"""The flags of options structs as options of click commands."""
+
+import dataclasses
+from collections.abc import Container, Iterable, Mapping
+from functools import partial
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+
+from pipelines.cli.verb import SectionedOption
+from pipelines.options.flags import FieldFlag, Flag, Section, flags_of
+from pipelines.options.value_parsers import ValueType
+
+
+def click_option(declared: FieldFlag) -> click.Option:
+    default = declared.default_text
+    help_text = declared.flag.help
+    help_text += " May be repeated." if declared.is_repeatable else ""
+    help_text += f"  [default: {default}]" if default else ""
+    value = (
+        {"flag_value": declared.default is not True, "default": None}
+        if declared.is_switch
+        else {"metavar": declared.metavar, "multiple": declared.is_repeatable}
+    )
+    return SectionedOption(
+        [*declared.names, declared.field],
+        section=declared.flag.section,
+        help=help_text,
+        shell_complete=partial(_complete, declared.value),
+        **value,
+    )
+
+
+def click_options(
+    options: type[msgspec.Struct],
+    *,
+    only: Container[str] | None = None,
+    omit: Iterable[str | Section] = (),
+    replace: Mapping[str, Flag] | None = None,
+) -> list[click.Parameter]:
+    """Return the click options of a struct.
+
+    `only` are the fields to return, `omit` are fields and sections to leave out, and `replace`
+    are other declarations for some fields.
+    """
+    return [
+        click_option(dataclasses.replace(declared, flag=(replace or {}).get(name, declared.flag)))
+        for name, declared in flags_of(options).items()
+        if (only is None or name in only)
+        and not {name, declared.flag.section} & {*omit}
+        and not declared.is_argument
+    ]
+
+
+def job_flags() -> list[click.Parameter]:
+    """Return the flags that override a job file, those of `feedferry run`."""
+    from pipelines.job.job_keys import job_keys
+    from pipelines.options.push_options import PUSH_TO, PushOptions
+
+    return [
+        click_option(dataclasses.replace(key.declared, flag=PUSH_TO))
+        if key.path == "target.url"
+        else click_option(key.declared)
+        for key in job_keys().values()
+        if not key.declared.is_argument and key.path != "job" and key.options is not PushOptions
+    ]
+
+
+def _complete(
+    value: ValueType, _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the values that begin with `incomplete`, for the completion of a shell."""
+    if value.is_path:
+        return [CompletionItem(incomplete, type="file")]
+    enum_names = value.schema.get("enum", ())
+    names = enum_names if isinstance(enum_names, list | tuple) else ()
+    return [
+        CompletionItem(name) for name in (*names, *value.names()) if name.startswith(incomplete)
+    ]

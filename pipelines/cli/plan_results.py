@@ -1,0 +1,52 @@
+"""Print the plan of a run, or of a push."""
+
+import json
+import shlex
+from collections.abc import Mapping
+
+import click
+from msgspec.structs import replace
+
+from pipelines.cli.terminal_results import observer_of
+from pipelines.doctor.local_checks import check_placeholders
+from pipelines.options.convert_options import PlanOptions
+from pipelines.options.display_options import DisplayOptions, ReportFormat
+from pipelines.options.flags import decode
+from pipelines.plan import plan_text
+from pipelines.plan.planned_job import find_planned, plan_job
+from pipelines.report.conversion_report import reject_commands, summary_of
+from pipelines.terminal.display import print_defects
+from pipelines.terminal.print_summary import print_summary
+from schemas.errors import StoppedError
+
+
+def print_plan(words: Mapping[str, object]) -> int:
+    """Print the plan of a run and return its exit code; raise the error that would stop it."""
+    display, sample = decode(DisplayOptions, words), decode(PlanOptions, words).sample
+    job = find_planned(words)
+    plan = plan_job(job, observer_of(display), sample)
+    if display.report_format is ReportFormat.JSON:
+        click.echo(
+            json.dumps(plan_text.as_json(plan), indent=2, sort_keys=True, ensure_ascii=False)
+        )
+    else:
+        if plan.is_estimate:
+            parts = f"{plan.converted:,} of {plan.parts:,} parts of the input"
+            click.echo(f"estimated from {parts}")
+        summary = summary_of(plan.report)
+        lines = (*summary.lines, *plan_text.summary_lines(plan))
+        lines = tuple((label, job.reword(text)) for label, text in lines)
+        commands = []
+        if job.path is not None and not plan.stops:
+            job_file = shlex.quote(str(job.path))
+            commands.append(f"feedferry run {job_file}")
+            if plan.report.account.new_rejects:
+                commands += reject_commands(plan.report, job_file)
+        summary = replace(summary, lines=lines)
+        print_summary(summary, next_commands=commands, is_quiet=display.is_quiet)
+    print_defects(plan.defects)
+    for line in check_placeholders(job.convert.mapping, job if job.path else None):
+        click.echo(f"feedferry: {line.found}; {line.cure}", err=True)
+    if plan.stops:
+        raise StoppedError(job.reword(f"the run would stop: {'; '.join(plan.stops)}"))
+    return plan.report.exit_code

@@ -1,0 +1,98 @@
+"""The results of conversions and pushes on the terminal, as they come."""
+
+import json
+import logging
+import shlex
+from collections.abc import Callable, Sequence
+
+import click
+from msgspec.structs import replace
+
+from pipelines.job.settlement import Settlement
+from pipelines.observer.observer import LogObserver, Observer, Observers, Step
+from pipelines.options.display_options import DisplayOptions, ReportFormat
+from pipelines.push.engine import PushResult
+from pipelines.report import push_report
+from pipelines.report.conversion_report import (
+    ConversionResult,
+    as_json_text,
+    next_commands,
+    summary_of,
+)
+from pipelines.terminal.display import TerminalObserver, print_defects
+from pipelines.terminal.print_summary import print_summary
+from pipelines.terminal.summary import Summary
+from schemas.units import format_clock
+from transforms.sinks.push.outcome import HAS_REJECTS
+
+_log = logging.getLogger(__name__)
+
+
+def observer_of(options: DisplayOptions, *, wording: Callable[[str], str] = str) -> Observer:
+    """Return the observer of a verb: the log and the terminal."""
+    return Observers(LogObserver(), ResultObserver(options, wording=wording))
+
+
+class ResultObserver(TerminalObserver):
+    """Prints the result of each step on stdout when the step has ended."""
+
+    def finished(self, step: Step, result: object = None) -> None:
+        super().finished(step)
+        match result:
+            case ConversionResult():
+                self._print_conversion(result)
+            case PushResult():
+                self._print_push(result)
+            case Settlement():
+                self._print_settlement(result)
+
+    def _print_conversion(self, result: ConversionResult) -> None:
+        report, progress = result.report, result.progress
+        if self._is_text:
+            time = ", ".join(filter(None, (format_clock(progress.seconds), progress.rate_text)))
+            commands = next_commands(report, is_pushed=result.is_pushed)
+            self._print_summary(summary_of(report), time=time, next_commands=commands)
+        else:
+            click.echo(as_json_text(report))
+        print_defects(result.defects, folder=report.folder)
+
+    def _print_push(self, result: PushResult) -> None:
+        account, root, receipts = result.account, result.root, result.receipts
+        if self._is_text:
+            rejects = f"feedferry rejects list {shlex.quote(str(root))}"
+            commands = [rejects] if account.exit_code == HAS_REJECTS else []
+            summary = push_report.summary_of(account, root=root, folder=receipts)
+            self._print_summary(summary, next_commands=commands)
+        else:
+            folders = {"folder": str(root), "receipts": str(receipts)}
+            report = {**push_report.as_json(account), **folders}
+            click.echo(json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False))
+        if account.stopped is not None:
+            text = self._wording(account.stopped)
+            click.echo(f"feedferry: {text}", err=True)
+            _log.error("%s", text, extra={"is_shown": True})
+
+    def _print_settlement(self, result: Settlement) -> None:
+        accepted, refused, changed = result.accepted, result.refused, result.changed
+        if self._is_text:
+            click.echo(
+                f"verified  {accepted:,} records accepted, {refused:,} refused; chunk files:"
+                f" {result.chunks - len(changed):,} as written, {len(changed):,} changed"
+            )
+        else:
+            values = {"accepted": accepted, "refused": refused, "changed": changed}
+            click.echo(json.dumps({"version": 1, "verified": {"chunks": result.chunks, **values}}))
+        for path in changed:
+            click.echo(f"feedferry: {result.root / path}: changed since it was pushed", err=True)
+
+    def _print_summary(
+        self, summary: Summary, *, time: str = "", next_commands: Sequence[str] = ()
+    ) -> None:
+        lines = tuple((label, self._wording(text)) for label, text in summary.lines)
+        summary = replace(summary, lines=lines)
+        is_quiet = self._options.is_quiet
+        print_summary(summary, time=time, next_commands=next_commands, is_quiet=is_quiet)
+
+    @property
+    def _is_text(self) -> bool:
+        return self._options.report_format is ReportFormat.TEXT

@@ -1,0 +1,194 @@
+"""The conversion of a run: inputs to published chunks.
+
+::
+
+    inputs ── CutFile ──► spans ── Convert ──► accounts ── Merge ──► account ──► published chunks
+
+Nothing is published before all chunks are written and the account balances. A conversion that is
+started again continues in the part in which it ended.
+"""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import apache_beam as beam
+import msgspec
+from apache_beam.io.filesystems import FileSystems
+
+from pipelines.convert.inputs import group_spans, list_spans
+from pipelines.convert.progress import ConvertProgress
+from pipelines.convert.publish import publish
+from pipelines.convert.runners import pipeline_options, runner_of
+from pipelines.convert.source_runs import (
+    check_account,
+    check_limits,
+    load_sources,
+    read_known_urls,
+    settings_of,
+    source_runs,
+    split_sources,
+)
+from pipelines.convert.state_update import store_generation, store_update
+from pipelines.convert.work_folder import STDIN_COPY, open_work_folder, seal
+from pipelines.folders.locks import WORK
+from pipelines.observer.observer import Observer, Step, followed, metered
+from pipelines.observer.progress import Progress
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.flags import flags_of
+from pipelines.report.conversion_report import ConversionResult
+from pipelines.report.run_report import write_report
+from schemas.account import Account
+from schemas.errors import ConfigError
+from schemas.run_record import Phase
+from schemas.span import Span
+from transforms.conversion_settings import Settings
+from transforms.rules.known_rejects import load_known_rejects
+from transforms.sources import SourceConfig, source_of
+from transforms.stages import Convert, CutFile, Merge
+from transforms.storage.atomic import write_by_several
+
+_log = logging.getLogger(__name__)
+
+
+class Conversion(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversion before its first write: its options, and its inputs as they are now.
+
+    `configs` are the configurations of the inputs that are not files of records. Conversions with
+    the same fingerprint write the same output.
+    """
+
+    options: ConvertOptions
+    known_urls: tuple[str, ...]
+    spans: list[Span]
+    configs: dict[str, SourceConfig]
+    fingerprint: str
+
+    @property
+    def output(self) -> Path:
+        return Path(self.options.output)
+
+    @property
+    def work(self) -> Path:
+        """The folder from which it is resumed."""
+        return self.output / WORK / self.fingerprint
+
+
+def list_inputs(options: ConvertOptions, observer: Observer) -> Conversion:
+    """Return the conversion of the inputs; write nothing but a copy of standard input.
+
+    Raise ConfigError for options or inputs that cannot be used.
+    """
+    known_urls = read_known_urls(options)
+    runner_of(options)  # raises ConfigError before anything is written
+    load_known_rejects(options.accepted_rejects)  # the same
+    stdin_copy = Path(options.output) / WORK / STDIN_COPY
+    try:
+        with followed(observer, Step.LIST_INPUTS):
+            spans = list_spans(options, stdin_copy=stdin_copy)
+            configs = load_sources(spans, options)
+    except ConfigError:
+        stdin_copy.unlink(missing_ok=True)
+        raise
+    return Conversion(
+        options=options,
+        known_urls=known_urls,
+        spans=spans,
+        configs=configs,
+        fingerprint=_fingerprint(options, known_urls, spans, configs),
+    )
+
+
+def convert(
+    conversion: Conversion, observer: Observer, *, is_pushed: bool = False
+) -> ConversionResult:
+    """Convert and publish; raise FeedferryError with nothing published.
+
+    `is_pushed` says that a push follows.
+    The output folder and the state are locked by the caller. What was converted before an
+    interruption is not converted again.
+    """
+    options, spans = conversion.options, conversion.spans
+    is_resumed = conversion.work.exists()
+    work = open_work_folder(conversion.output, conversion.fingerprint, options)
+    begun = "resumed" if is_resumed else "begun"
+    _log.info("conversion to %s: %s; inputs: %s", conversion.output, begun, len(spans))
+    settings = settings_of(options, conversion.known_urls, work, conversion.configs)
+    sources = source_runs(spans, settings, options)
+    store_generation(settings)
+    FileSystems.set_options(pipeline_options(options))
+    try:
+        with followed(observer, Step.LIST_DOCUMENTS):
+            parts = list(split_sources(sources))
+    finally:
+        seal(work)
+    account, progress = _convert(parts, settings, options, observer)
+    with followed(observer, Step.PUBLISH) as step:
+        store_update(sources, account, work)
+        report = publish(account, settings, output=conversion.output, spans=spans)
+        write_report(conversion.output)
+        step.result = result = ConversionResult(
+            report=report, progress=progress, defects=account.defects, is_pushed=is_pushed
+        )
+    return result
+
+
+def _convert(
+    parts: list[Span], settings: Settings, options: ConvertOptions, observer: Observer
+) -> tuple[Account, Progress]:
+    """Convert all spans of the sources; raise FeedferryError for a run that must stop."""
+    work = Path(settings.folder)
+    account = Account()
+    snapshot = ConvertProgress(work, parts).snapshot
+    with metered(observer, Phase.CONVERT, snapshot, folder=Path(options.output)) as meter:
+        if grouped := group_spans(parts, span_bytes=options.span_bytes):
+            pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
+            total = (
+                pipeline
+                | "Files" >> beam.Create([msgspec.json.encode(span) for span in grouped])
+                | CutFile(options.span_bytes, settings.reading)
+                | Convert(settings)
+                | Merge()
+            )
+            text = run_to_file(pipeline, total, work / "account.json")
+            account = msgspec.json.decode(text, type=Account)
+    check_account(account)
+    check_limits(account, options)
+    for notice in account.notices.values():
+        # The account shows it, too.
+        _log.warning("%s; %s in all", notice.first.message, notice.count, extra={"is_shown": True})
+    return account, meter.last or meter.finish()
+
+
+def run_to_file(pipeline: beam.Pipeline, account: beam.PCollection[bytes], path: Path) -> bytes:
+    """Run a pipeline, let a worker write its only result to a file, and return that."""
+    _ = account | "Report" >> beam.Map(_store, str(path.absolute()))
+    pipeline.run().wait_until_finish()
+    return path.read_bytes()
+
+
+def _store(account: bytes, path: str) -> None:
+    write_by_several(Path(path), account)
+
+
+def _fingerprint(
+    options: ConvertOptions,
+    known_urls: tuple[str, ...],
+    spans: Sequence[Span],
+    configs: dict[str, SourceConfig],
+) -> str:
+    """Return a hash of the inputs and of all options that affect the output."""
+    affecting = {
+        name: getattr(options, name)
+        for name, declared in flags_of(ConvertOptions).items()
+        if declared.flag.affects_output
+    }
+    states = [(span.source, span.format, span.signature) for span in spans]
+    rules = {
+        span.source: source_of(span).fingerprint(configs[span.source])
+        for span in spans
+        if span.source in configs
+    }
+    text = msgspec.json.encode((affecting, known_urls, states, rules), order="sorted")
+    return hashlib.sha256(text).hexdigest()[:16]

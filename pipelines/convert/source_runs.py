@@ -1,0 +1,235 @@
+"""The settings and the sources of a run, and the check of its account.
+
+Sources are loaded and split before the pipeline. Everything that a source reports before the
+pipeline is kept in the folder of the run, so that a run that is started again continues with the
+same spans.
+
+**Spec** (of the limits of groups): Feeds Protocol Developer's Guide 7.x, "Feeding Groups to the
+Search Appliance" (three million members), "Creating a Groups Feed Client" (1 GB).
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from pipelines.folders.locks import state_lock
+from pipelines.options.convert_checks import docids, refuse_flags
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.value_parsers import NO_OUTPUT
+from schemas.account import Account, Chunk, check_balance
+from schemas.errors import (
+    ConfigError,
+    FatalError,
+    FeedferryError,
+    StoppedError,
+    TooManyRejectsError,
+)
+from schemas.notice import REFUSED
+from schemas.span import Span
+from transforms.conversion_settings import Settings
+from transforms.formats import Mode, ReadOptions, WriteOptions, by_name
+from transforms.rules.adapt import Target
+from transforms.sources import SOURCES, SourceConfig, SourceOptions, SourceRun, source_of
+from transforms.storage.state import check_state
+
+MAX_MEMBERS = 3_000_000
+MAX_BYTES = 1_000_000_000
+WARNED_PERCENT = 90
+
+_STOPS: dict[int, type[FeedferryError]] = {
+    ConfigError.exit_code: ConfigError,
+    StoppedError.exit_code: StoppedError,
+    FatalError.exit_code: FatalError,
+}
+_log = logging.getLogger(__name__)
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+
+def settings_of(
+    options: ConvertOptions,
+    known_urls: tuple[str, ...],
+    folder: Path,
+    sources: dict[str, SourceConfig],
+) -> Settings:
+    """Return the settings of a run for its spans."""
+    limit = options.max_rejects
+    return _from_options(
+        Settings,
+        options,
+        folder=str(folder.absolute()),
+        target=_from_options(
+            Target,
+            options,
+            format=options.to_format,
+            known_urls=known_urls,
+            wide_deletes=options.allow_wide_deletes,
+            named_fields=options.fields,
+        ),
+        reading=msgspec.structs.replace(read_options(options), used_header=_used_header(options)),
+        writing=_from_options(WriteOptions, options, docids=docids(options)),
+        refused=(REFUSED - options.accept_loss) | options.fail_on_loss,
+        max_rejects=limit.count if limit is not None else None,
+        sources=sources,
+        state=options.state and str(Path(options.state).absolute()),
+        accepted_rejects=(
+            options.accepted_rejects and str(Path(options.accepted_rejects).absolute())
+        ),
+        has_progress=True,
+    )
+
+
+def _used_header(options: ConvertOptions) -> frozenset[str]:
+    """Return what a target with feeds takes from the headers, because no flag replaces it."""
+    names = ("datasource", "feedtype") if by_name(options.to_format).keeps_feedtypes else ()
+    return frozenset(name for name in names if getattr(options, name) is None)
+
+
+def read_known_urls(options: ConvertOptions) -> tuple[str, ...]:
+    """Return the URLs to expand deletions by pattern; raise ConfigError if they are unreadable."""
+    path = options.known_urls
+    if path is None:
+        return ()
+    try:
+        return tuple(Path(path).read_text("utf-8").split())
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"--known-urls {path}: {exc}; expected a URL on each line") from exc
+
+
+def read_options(options: ConvertOptions) -> ReadOptions:
+    """Return how the formats of the inputs are read."""
+    mode = Mode.STRICT if options.strict else Mode.LENIENT
+    return _from_options(ReadOptions, options, mode=mode, docids=docids(options))
+
+
+def _from_options(kind: type[_Struct], options: ConvertOptions, **others: object) -> _Struct:
+    """Return a struct whose fields have the options of the same names, except for `others`."""
+    names = {*kind.__struct_fields__} & {*options.__struct_fields__}
+    return kind(**{**{name: getattr(options, name) for name in names}, **others})
+
+
+def load_sources(spans: Sequence[Span], options: ConvertOptions) -> dict[str, SourceConfig]:
+    """Return the configurations of the sources that have one, by the names of their spans.
+
+    Raise ConfigError where they cannot be read, or not together. A run with a state reads one
+    source.
+    """
+    for source in SOURCES:
+        own = [span for span in spans if source_of(span) is source]
+        if own:
+            source.check_inputs(own, spans)
+        else:
+            refuse_flags(options, source)
+    chosen = source_options(options)
+    configs = {
+        span.source: source_of(span).load(span, chosen)
+        for span in spans
+        if source_of(span) in SOURCES
+    }
+    if options.state is not None:
+        _check_state(spans, options.state)
+    return configs
+
+
+def source_runs(
+    spans: Sequence[Span], settings: Settings, options: ConvertOptions
+) -> list[SourceRun[Any]]:  # Any: each source has its own configuration
+    """Return the run of each source; a file of records is a source of its own."""
+    chosen = msgspec.structs.replace(source_options(options), state=settings.state)
+    return [
+        SourceRun(
+            span=span,
+            config=settings.sources.get(span.source),
+            work=Path(settings.folder),
+            reading=settings.reading,
+            options=chosen,
+        )
+        for span in spans
+    ]
+
+
+def split_sources(runs: Sequence[SourceRun[Any]]) -> Iterator[Span]:
+    """Yield the spans of all sources; a file of records is yielded as it is.
+
+    Raise SourceError where a source cannot be read, StoppedError where too much is gone, and
+    ConfigError at the end where two sources would send one URL.
+    """
+    for run in runs:
+        yield from source_of(run.span).split(run)
+    refuse_shared_urls(runs)
+
+
+def refuse_shared_urls(runs: Sequence[SourceRun[Any]]) -> None:
+    """Raise ConfigError where sources that were split would send one URL twice."""
+    for source in SOURCES:
+        source.check_runs([run for run in runs if source_of(run.span) is source])
+
+
+def check_account(account: Account) -> None:
+    """Raise the error that stopped a span, or BalanceError."""
+    if account.stopped is not None:
+        raise _STOPS.get(account.exit_code, FeedferryError)(account.stopped)
+    check_balance(account)
+
+
+def check_limits(account: Account, options: ConvertOptions) -> None:
+    """Raise StoppedError if the run exceeds a limit for groups or rejects."""
+    if by_name(options.to_format).holds_only_memberships:
+        check_groups(account.chunks)
+    rejects, records = account.new_rejects, sum(account.read.values())
+    limit = options.max_rejects
+    if limit is not None and not limit.allows(rejects=rejects, records=records):
+        raise TooManyRejectsError(
+            f"{rejects} of {records} records rejected; expected at most what --max-rejects allows; "
+            "nothing is published; feedferry rejects list shows them"
+        )
+
+
+def check_groups(chunks: Iterable[Chunk]) -> None:
+    """Raise StoppedError for more groups than an appliance accepts; warn at 90 % of a limit.
+
+    Only the chunks of this run are counted, in the order in which they are pushed; a full feed
+    replaces the earlier chunks of its groupsource. The groups that an appliance already has are
+    not known.
+    """
+    effective: dict[str | None, list[Chunk]] = {}
+    last_full: dict[str | None, str] = {}
+    for chunk in chunks:
+        if chunk.origin is not None and last_full.get(chunk.datasource) != chunk.origin:
+            last_full[chunk.datasource] = chunk.origin
+            effective.pop(chunk.datasource, None)
+        effective.setdefault(chunk.datasource, []).append(chunk)
+    kept = [chunk for chunks in effective.values() for chunk in chunks]
+    _check_limit("members", sum(chunk.members for chunk in kept), MAX_MEMBERS)
+    _check_limit("bytes", sum(chunk.bytes for chunk in kept), MAX_BYTES)
+
+
+def _check_limit(unit: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise StoppedError(
+            f"groups with {count:,} {unit}; expected at most {limit:,}, the limit of the group"
+            " database of an appliance; leave out groups that no ACL names"
+        )
+    if count * 100 >= limit * WARNED_PERCENT:
+        text = f"groups with {count:,} {unit}; an appliance accepts at most {limit:,}"
+        _log.warning("%s", text)
+
+
+def source_options(options: ConvertOptions) -> SourceOptions:
+    """Return the options of a conversion that concern its sources."""
+    written = [] if options.output == NO_OUTPUT else [("-o", f"{options.output}/")]
+    if options.state is not None:
+        lock = str(state_lock(Path(options.state)))
+        written += [("--state", options.state), ("--state", lock)]
+    return _from_options(SourceOptions, options, written_paths=tuple(written))
+
+
+def _check_state(spans: Sequence[Span], state: str) -> None:
+    if len(spans) != 1 or not source_of(spans[0]).has_state:
+        names = ", ".join(span.source for span in spans)
+        raise ConfigError(f"--state {state}: of {names}; expected one tree or one database")
+    (span,) = spans
+    source_of(span).check_state(span, state)
+    check_state(Path(state), source=span.path)

@@ -1,0 +1,168 @@
+"""The folder of an unfinished run, `DIR/.work/FINGERPRINT`, from which it is resumed.
+
+The fingerprint is a hash of the inputs and of the options that affect the output, so that a run is
+only resumed for the same work. Before the pipeline begins, the files that sources made there (lists
+of documents, plans, selections) are hashed into a seal: a run that continued with a list that lost
+its last lines would silently leave out documents. A run whose seal does not fit begins again.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from pipelines.folders.locks import LOCK, WORK, locked_pushes
+from pipelines.options.convert_options import ConvertOptions
+from schemas.account import SpanFile
+from schemas.errors import ConfigError, FatalError
+from schemas.timeline import TIMELINE
+from transforms.storage.atomic import whole_file
+from transforms.storage.attempts import digest_of, is_untouched, is_whole
+
+SEAL = "seal.json"
+STDIN_COPY = "stdin"
+"""The copy of standard input, next to the folders of runs; `--fresh` keeps it, as it is new."""
+
+_SEALED = ("generation", "*.listing", "*.listed-at", "*.plan.json", "*.gone")
+"""The files that sources make before the pipeline begins."""
+
+_FINISHED = (
+    *("chunks", "rejects", "manifest.jsonl", "report.json", "urls.txt"),
+    *("filtered.jsonl", "push"),
+)
+"""The files of a finished run in its output folder."""
+
+_LOGS = (TIMELINE, "report.html")
+"""Files that each attempt of a run writes, also one that ends before its conversion."""
+
+_REMOVED = ".over"
+"""Suffix of the folder of a run that is being removed."""
+
+
+def check_output(output: Path, options: ConvertOptions) -> None:
+    """Raise ConfigError for the output of a finished run, or for an input that would be removed."""
+    for name in options.inputs:
+        is_local = "://" not in name
+        if options.fresh and is_local and Path(name).absolute().is_relative_to(output.absolute()):
+            raise ConfigError(f"INPUT: {name!r} is in -o {output}, which --fresh would remove")
+    _refuse_finished(output, output / WORK, options)
+
+
+def open_work_folder(output: Path, fingerprint: str, options: ConvertOptions) -> Path:
+    """Return the folder of a run, new or to be resumed, after removing what must not be resumed."""
+    for path in (output / WORK).glob(f"*{_REMOVED}"):
+        _remove(path)
+    if options.fresh:
+        _remove_earlier_runs(output)
+    work = output / WORK / fingerprint
+    _refuse_finished(output, work, options)
+    if work.exists() and not is_sealed(work, verify=options.verify):
+        _check_can_begin_again(work, output, options)
+        _remove_folder(work)
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise ConfigError(f"-o {output}: {exc.strerror}; expected a folder to write in") from exc
+    return work
+
+
+def find_work(output: Path) -> Path | None:
+    """Return the folder from which a run in `output` is resumed, None if there is none."""
+    folders = (path for path in (output / WORK).glob("*") if path.is_dir())
+    return next((path for path in folders if path.suffix != _REMOVED), None)
+
+
+def close_work_folder(work: Path) -> None:
+    """Remove the files of all unfinished runs of an output folder; its lock stays."""
+    _remove_folder(work)
+    for path in work.parent.glob("*"):
+        if path.name != LOCK:
+            _remove(path)
+
+
+def seal(work: Path) -> None:
+    """Hash the files that were made before the pipeline begins.
+
+    Call this only in a new run, or in one whose seal fits: files that differ from the seal were
+    made by this run.
+    """
+    sealed = {file.path: file for file in _read_seal(work) or ()}
+    paths = sorted(path for pattern in _SEALED for path in work.glob(pattern))
+    files = [_describe(path, sealed.get(path.name)) for path in paths]
+    if files != list(sealed.values()) or not (work / SEAL).exists():
+        with whole_file(work / SEAL) as stream:
+            stream.write(msgspec.json.encode(files))
+
+
+def is_sealed(work: Path, *, verify: bool) -> bool:
+    """Whether a run has a seal, and all sealed files are unchanged."""
+    files = _read_seal(work)
+    return files is not None and all(
+        is_whole(work / file.path, file, verify=verify) for file in files
+    )
+
+
+def _refuse_finished(output: Path, work: Path, options: ConvertOptions) -> None:
+    """Raise ConfigError for the output of a finished run, unless the run at `work` goes on."""
+    names = [name for name in _FINISHED if (output / name).exists()]
+    if names and not options.fresh and not work.exists():
+        raise ConfigError(
+            f"-o {output}: holds {names[0]} of a finished run; expected another folder, or --fresh"
+        )
+
+
+def _check_can_begin_again(work: Path, output: Path, options: ConvertOptions) -> None:
+    """Raise FatalError for a damaged run that has published and may have updated its state.
+
+    With the new state, the run would find nothing to do.
+    """
+    if options.state is not None and (output / "report.json").exists():
+        raise FatalError(
+            f"{work}: files of the run are damaged; expected them as they were written; its output"
+            f" is published in {output}: push that, or begin again with --fresh"
+        )
+
+
+def _remove_earlier_runs(output: Path) -> None:
+    with locked_pushes(output):
+        for name in (*_FINISHED, *_LOGS):
+            _remove(output / name)
+    for path in (output / WORK).glob("*"):
+        if path.name not in (STDIN_COPY, LOCK):
+            _remove(path)
+
+
+def _remove_folder(work: Path) -> None:
+    """Remove the folder of a run, which is renamed first.
+
+    A run that is killed while it removes files must not leave a folder that looks resumable. Worker
+    processes that outlived their run may still write.
+    """
+    removed = work.with_suffix(_REMOVED)
+    os.replace(work, removed)
+    shutil.rmtree(removed, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _read_seal(work: Path) -> list[SpanFile] | None:
+    """Return the sealed files, None without a seal or with a damaged one."""
+    try:
+        return msgspec.json.decode((work / SEAL).read_bytes(), type=list[SpanFile])
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _describe(path: Path, sealed: SpanFile | None) -> SpanFile:
+    if sealed is not None and is_untouched(path, sealed):
+        return sealed
+    status = path.stat()
+    return SpanFile(
+        path=path.name, bytes=status.st_size, sha256=digest_of(path), modified_ns=status.st_mtime_ns
+    )

@@ -1,0 +1,82 @@
+"""Count the records of files, or show them as JSON lines."""
+
+import tempfile
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from pipelines.convert.inputs import list_spans
+from pipelines.convert.source_runs import read_options
+from pipelines.options.convert_checks import parse as parse_convert
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.value_parsers import NO_OUTPUT
+from schemas.errors import ConfigError
+from schemas.membership import Membership
+from schemas.record import Record
+from schemas.reject import Reject, record_error, reject_record
+from schemas.span import Span
+from transforms.formats import JSONL, ReadOptions, ReadResult, WriteOptions
+from transforms.inspect import InputCounts, count
+from transforms.sources import SpanRequest, find_source, read_span
+
+_FINDINGS_EXIT_CODE = 1
+_jsonl = JSONL.make_encoder(WriteOptions())
+
+
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+    """The counts of some inputs, and their names."""
+
+    sources: tuple[str, ...]
+    counts: InputCounts
+
+    @property
+    def exit_code(self) -> int:
+        return _FINDINGS_EXIT_CODE if self.counts.has_findings else 0
+
+
+def inspect(options: ConvertOptions) -> Inspection:
+    """Return the counts of the inputs."""
+    with tempfile.TemporaryDirectory() as folder:
+        spans = list_spans(options, stdin_copy=Path(folder, "stdin"))
+        with closing(_read(spans, read_options(options))) as results:
+            counts = count(results)
+    return Inspection(sources=tuple(span.source for span in spans), counts=counts)
+
+
+def read_lines(options: ConvertOptions) -> Iterator[bytes | Reject]:
+    """Yield the records of the inputs as JSON lines, and rejects, in order."""
+    with tempfile.TemporaryDirectory() as folder:
+        spans = list_spans(options, stdin_copy=Path(folder, "stdin"))
+        with closing(_read(spans, read_options(options))) as results:
+            yield from filter(None, map(as_line, results))
+
+
+def parse(words: Mapping[str, object]) -> ConvertOptions:
+    """Return the options; raise ConfigError as `convert` does, and for programs."""
+    options = parse_convert({**words, "output": NO_OUTPUT, "to_format": JSONL.name})
+    source = find_source(options.from_format)
+    if source is not None and not source.is_inspected:
+        raise ConfigError(
+            f"--from {options.from_format}: not for inspect, which starts no program; expected a"
+            " format of files"
+        )
+    return options
+
+
+def _read(spans: Iterable[Span], reading: ReadOptions) -> Generator[ReadResult, None, None]:
+    for span in spans:
+        yield from read_span(SpanRequest(span=span, options=reading))
+
+
+def as_line(result: ReadResult) -> bytes | Reject:
+    """Return the line of a record or membership, a Reject, or nothing for other results."""
+    if isinstance(result, Reject):
+        return result
+    if not isinstance(result, Record | Membership):
+        return b""
+    try:
+        return _jsonl.encode(result)
+    except Exception as exc:
+        return reject_record(result, record_error(exc), stage="write")

@@ -1,0 +1,405 @@
+"""Run a job from its inputs to its appliance, resumed where it ended.
+
+::
+
+    list inputs ──► convert ──► push, verify ──► update the state
+                    CONVERT     PUSH             REMEMBER            DONE
+
+The record of the run has its phase, which only changes when everything before it is on the disk.
+So a run that ended anywhere, by kill -9 too, is resumed in its phase. Spans that were converted,
+chunks with a receipt, and a state that was updated are not repeated. A new run begins when all
+earlier runs are over, so that runs are pushed in their order and read the state of the run before.
+"""
+
+import logging
+import shlex
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from pipelines.convert.engine import Conversion, list_inputs
+from pipelines.convert.engine import convert as convert_inputs
+from pipelines.convert.inputs import size_of
+from pipelines.convert.state_update import mark_unsure, remember
+from pipelines.convert.work_folder import check_output, close_work_folder, find_work
+from pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
+from pipelines.folders.locks import LOCK, PUSHES, WORK, locked_output, locked_state
+from pipelines.job.job import Job
+from pipelines.job.job_text import render
+from pipelines.job.key_wording import errors_in_keys
+from pipelines.job.push_phase import push_output
+from pipelines.job.retention import remove_runs, runs_to_remove
+from pipelines.job.settlement import Settlement, settle
+from pipelines.observer.endings import Ending, begun, ending_of
+from pipelines.observer.logs import log_to
+from pipelines.observer.observer import Observer, Step, followed
+from pipelines.observer.signals import DeadlinePassed, deadline_raised
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.run_options import RunOptions
+from pipelines.push.engine import PushResult
+from pipelines.report.conversion_report import ConversionResult
+from pipelines.report.job_index import write_index
+from pipelines.report.metrics import write_metrics
+from pipelines.report.run_report import write_report
+from schemas.errors import ConfigError, FatalError, StoppedError
+from schemas.run_record import Phase, Replay, RunRecord
+from schemas.units import format_size
+from transforms.sinks.push.generations import next_generation
+from transforms.storage.atomic import whole_file
+from transforms.storage.lock import Lock
+from transforms.storage.run_record import read_run, write_run
+
+CONFIG = "config.rendered.yaml"
+RUN_LOG = "run.log"
+_log = logging.getLogger(__name__)
+
+
+class _ExitCode(msgspec.Struct):
+    """The only part of a report that a resumed run needs."""
+
+    exit_code: int
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of a run: its folder, its exit code, and the results of the phases it executed.
+
+    `message` says why it stopped; it is None if it did not.
+    """
+
+    folder: Path
+    exit_code: int
+    message: str | None = None
+    conversion: ConversionResult | None = None
+    push: PushResult | None = None
+    settlement: Settlement | None = None
+
+
+class JobResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs that a start of a job has finished, resumed ones first."""
+
+    runs: tuple[RunResult, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """That of the last run that did not end with 0."""
+        return next((run.exit_code for run in reversed(self.runs) if run.exit_code), 0)
+
+
+def convert(job: Job, observer: Observer) -> RunResult:
+    """Convert and push into one folder, that of a job without a name.
+
+    The run is resumed if it is started again with the same settings and inputs. Raises
+    FeedferryError with nothing published.
+    """
+    options = job.convert
+    check_output(job.home, options)
+    with ExitStack() as locks:
+        locks.enter_context(locked_output(job.home))
+        conversion = list_inputs(options, observer)
+        if options.state is not None:
+            locks.enter_context(locked_state(Path(options.state)))
+        earlier = None if options.fresh else read_run(job.home)
+        begun_at, attempts = datetime.now(UTC), 0
+        if earlier is not None and not earlier.is_over:
+            begun_at, attempts = earlier.started_at, earlier.attempts
+        record = RunRecord(id=job.home.absolute().name, started_at=begun_at, attempts=attempts + 1)
+        _write_config(job, job.home)
+        return JobRun(job, RunOptions(), record, conversion, observer).run()
+
+
+def run(job: Job, options: RunOptions, observer: Observer) -> JobResult:
+    """Finish the unfinished runs of a job, then begin a new run.
+
+    A run that does not reach its end is the last one. With `only_resume`, a new run only replaces
+    unfinished runs that were abandoned. Raises FeedferryError; the record of the run has its
+    message and its exit code then.
+    """
+    if options.only_resume and job.convert.fresh:
+        raise ConfigError("--fresh and --only-resume: both given; expected at most one of them")
+    job = replace(job, home=shown_path(job.home))
+    options = replace(options, deadline=options.deadline or job.deadline)
+    with errors_in_keys(job.wording), ExitStack() as locks:
+        locks.enter_context(_locked_job(job.home))
+        if job.convert.state is not None:
+            locks.enter_context(locked_state(Path(job.convert.state)))
+        return _run(job, options, observer)
+
+
+def _run(job: Job, options: RunOptions, observer: Observer) -> JobResult:
+    records = runs_of(job.home)
+    unfinished = [record for record in records if not record.is_over]
+    if job.replay is not None:
+        _check_replay(job, job.replay, records, allow_older=options.allow_older)
+        options = replace(options, only_resume=bool(unfinished))  # and not replay again
+    results: list[RunResult] = []
+    for record in unfinished:
+        with _resumed(job, options, record, observer) as running:
+            if running is None:
+                continue
+            results.append(result := running.run())
+            if not running.record.is_over:
+                return JobResult(runs=tuple(results))
+            if code := result.exit_code:
+                text = f"done with exit code {code}; feedferry runs show {running.folder}"
+                observer.notice(f"feedferry: {running.folder}: {text}")
+    is_abandoned = any(record.replay == job.replay for record in unfinished)
+    if options.only_resume and (results or not is_abandoned):
+        observer.notice(f"feedferry: {job.home}: no unfinished run is left")
+        return JobResult(runs=tuple(results))
+    if results and options.deadline is not None and time.time() >= options.deadline:
+        raise DeadlinePassed
+    with _begun(job, options, observer) as running:
+        if results:
+            observer.notice(f"feedferry: beginning {running.folder}")
+        return JobResult(runs=(*results, running.run()))
+
+
+class JobRun:
+    """One run of a job, whose folder and state are locked.
+
+    `conversion` is None for a run that has nothing left to convert.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        options: RunOptions,
+        record: RunRecord,
+        conversion: Conversion | None,
+        observer: Observer,
+    ) -> None:
+        self._job = job
+        self._options = options
+        self._conversion = conversion
+        self._observer = observer
+        self.folder = job.home if job.name is None else job.home / record.id
+        self.record = record
+
+    def run(self) -> RunResult:
+        """Execute the run, record how it ends, and remove old runs after it.
+
+        The folder is complete on return, with the pages of the run.
+        """
+        job = self._job
+        with self._recorded():
+            result = self._execute()
+        if self.record.is_over and job.name is not None and job.replay is None:
+            remove_runs(job.home, runs_to_remove(runs_of(job.home), job.keep, datetime.now(UTC)))
+        self._write_pages()
+        return result
+
+    def _execute(self) -> RunResult:
+        """Do what is left of the run."""
+        conversion = None
+        result = RunResult(folder=self.folder, exit_code=0)
+        if self._conversion is not None and self.record.phase is Phase.CONVERT:
+            is_pushed = self._job.name is not None or self._job.push is not None
+            with deadline_raised(self._options.deadline):
+                conversion = convert_inputs(self._conversion, self._observer, is_pushed=is_pushed)
+            self._save(phase=Phase.PUSH)
+        result = replace(result, exit_code=self._conversion_code(), conversion=conversion)
+        if self.record.phase is Phase.PUSH:
+            result = self._push(result)
+            if result.message is None:
+                self._save(phase=Phase.REMEMBER)
+        if self.record.phase is Phase.REMEMBER:
+            self._remember()
+            self._save(phase=Phase.DONE)
+        self._end(Ending(result.message or "", result.exit_code))
+        return result
+
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        """Log the block to a file of the run, and record how it ends if it raises."""
+        job, path = self._job, self.folder / RUN_LOG
+        run, file, format = self.record.id, job.log.log_file, job.log.log_format
+        with log_to(path, job=job.name, run=run, file=file, format=format):
+            write_run(self.folder, self.record)
+            _log.info("attempt %d: begun; phase %s", self.record.attempts, self.record.phase.value)
+            try:
+                with errors_in_keys(job.wording), begun():
+                    yield
+            except BaseException as exc:
+                self._end(ending_of(exc))
+                self._write_pages()
+                raise
+            finally:
+                ended, reason = self.record.exit_code, self.record.message or "done"
+                level = logging.ERROR if self.record.message else logging.INFO
+                text = "attempt ended with exit code %s: %s"
+                _log.log(level, text, ended, reason, extra={"is_shown": True})
+
+    def _write_pages(self) -> None:
+        """Write the report of the run, the index of all runs, and the metrics."""
+        write_report(self.folder)
+        if self._job.name is not None:
+            write_index(self._job.home)
+        if self._job.metrics_file is not None:
+            write_metrics(self._job.metrics_file, self._job.home)
+
+    def _conversion_code(self) -> int:
+        """Return the exit code of the conversion, which an earlier attempt may have finished."""
+        path = self.folder / "report.json"
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=_ExitCode).exit_code
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
+            raise FatalError(
+                f"{path}: {exc}; expected the report of a conversion: restore it, or begin a new"
+                " run with --fresh"
+            ) from exc
+
+    def _push(self, result: RunResult) -> RunResult:
+        """Push, and compare the receipts; the message of the result says why the push stopped."""
+        if self._job.push is None:
+            return result
+        given, target = self._options, self._job.push
+        deadline = given.deadline or target.deadline
+        settings = replace(target, deadline=deadline, allow_older=given.allow_older)
+        options = _options_for(self._job, self.folder)
+        pushed = push_output(self.folder, settings, options, self._observer)
+        result = replace(result, push=pushed, exit_code=pushed.exit_code or result.exit_code)
+        if pushed.account.stopped is not None:
+            return replace(result, message=self._job.reword(pushed.account.stopped))
+        with followed(self._observer, Step.SETTLE) as step:
+            step.result = settlement = settle(self.folder, settings, verify=options.verify)
+        exit_code = settlement.exit_code or result.exit_code
+        return replace(result, settlement=settlement, exit_code=exit_code)
+
+    def _remember(self) -> None:
+        state, work = self._job.convert.state, find_work(self.folder)
+        if work is not None:  # otherwise an earlier attempt has removed it, after this
+            remember(work, state)
+            close_work_folder(work)
+
+    def _end(self, ending: Ending) -> None:
+        self._save(
+            ended_at=datetime.now(UTC),
+            exit_code=ending.exit_code,
+            message=ending.message or None,
+        )
+
+    def _save(self, **changes: object) -> None:
+        self.record = write_run(self.folder, replace(self.record, **changes))
+
+
+def _write_config(job: Job, folder: Path) -> None:
+    with whole_file(folder / CONFIG) as stream:
+        stream.write(render(job).encode())
+
+
+def _check_replay(
+    job: Job, replay: Replay, records: Sequence[RunRecord], *, allow_older: bool
+) -> None:
+    """Raise ConfigError if another run is unfinished, or if the replay could undo a newer run."""
+    for record in records:
+        if not record.is_over and record.replay != replay:
+            command = f"feedferry run {shlex.quote(str(job.path))} --only-resume"
+            raise ConfigError(f"{job.home / record.id}: an unfinished run; finish it: {command}")
+    newer = [record.id for record in records if (record.age or 0) > (replay.generation or 0)]
+    if newer and not allow_older:
+        raise ConfigError(
+            f"{job.home / replay.run}: older than {newer[-1]}, which may have sent newer documents;"
+            " --allow-older replays it nevertheless"
+        )
+
+
+@contextmanager
+def _begun(job: Job, options: RunOptions, observer: Observer) -> Iterator[JobRun]:
+    """Yield a new run."""
+    folder = job.home / new_run_id(datetime.now(UTC))
+    with locked_output(folder):
+        conversion = list_inputs(_options_for(job, folder), observer)
+        _check_disk(conversion)
+        now = datetime.now(UTC)
+        record = RunRecord(id=folder.name, job=job.name, started_at=now, replay=job.replay)
+        record = write_run(folder, next_generation(job.home.parent, record))
+        _write_config(job, folder)
+        yield JobRun(job, options, record, conversion, observer)
+
+
+@contextmanager
+def _resumed(
+    job: Job, options: RunOptions, record: RunRecord, observer: Observer
+) -> Iterator[JobRun | None]:
+    """Yield a run that goes on, None if it is abandoned.
+
+    That is so with --fresh, and before its push if its inputs have changed, or if it stopped at a
+    limit: rows or files may have been corrected since. A push that has begun is finished.
+    """
+    folder = job.home / record.id
+    has_sent = any(folder.glob(f"{PUSHES}/*/receipts-*.jsonl"))
+    with locked_output(folder):
+        reason, conversion = "", None
+        if job.convert.fresh:
+            reason = "begun anew with --fresh" + "; a part of it was sent" * has_sent
+            if has_sent:
+                _mark_unsure(job, folder, observer)
+        elif record.phase is Phase.CONVERT and record.exit_code == StoppedError.exit_code:
+            reason = "stopped at a limit, so the source is read again"
+        elif record.phase is Phase.CONVERT or (record.phase is Phase.PUSH and not has_sent):
+            conversion = list_inputs(_options_for(job, folder), observer)
+            if find_work(folder) not in (None, conversion.work):
+                reason = "inputs or settings have changed"
+        if reason:
+            _abandon(job, record, reason, observer)
+            yield None
+            return
+        observer.notice(f"feedferry: resuming {folder} ({record.phase.value})")
+        attempts = record.attempts + 1
+        record = replace(record, attempts=attempts, ended_at=None, exit_code=None, message=None)
+        yield JobRun(job, options, record, conversion, observer)
+
+
+def _mark_unsure(job: Job, folder: Path, observer: Observer) -> None:
+    """Have the new run send again, or delete, what a run has sent that is not in the state."""
+    work = find_work(folder)
+    if job.convert.state is None or work is None:
+        return
+    try:
+        mark_unsure(work, job.convert.state)
+    except FatalError as exc:
+        text = f"feedferry: {exc}; documents that it has sent, and that are deleted now, may stay"
+        observer.notice(text, logging.WARNING)
+
+
+def _abandon(job: Job, record: RunRecord, reason: str, observer: Observer) -> None:
+    """Abandon a run, whose spans are of no use any more; its chunks and receipts stay."""
+    folder = job.home / record.id
+    text = f"feedferry: {folder} is abandoned: {reason}"
+    observer.notice(text, logging.WARNING)
+    abandon(folder, record, reason)
+    shutil.rmtree(folder / WORK, ignore_errors=True)
+
+
+@contextmanager
+def _locked_job(home: Path) -> Iterator[None]:
+    """Lock a job; raise BusyError, which names the process, if it is running."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        lock = Lock(home / LOCK, where=str(home), by="run")
+    except OSError as exc:
+        raise ConfigError(f"{home}: {exc.strerror}; expected a folder for runs") from exc
+    with lock:
+        yield
+
+
+def _options_for(job: Job, folder: Path) -> ConvertOptions:
+    """Return the options of a conversion into the folder of a run."""
+    return replace(job.convert, output=str(folder), fresh=False)
+
+
+def _check_disk(conversion: Conversion) -> None:
+    """Raise FatalError if there is no room for half the input: no format is that much shorter."""
+    needed = sum(map(size_of, conversion.spans)) // 2
+    free = shutil.disk_usage(conversion.output).free
+    if free < needed:
+        raise FatalError(
+            f"{conversion.output}: {format_size(free)} free; expected {format_size(needed)} at"
+            " least, half the size of the inputs: free some space, or give another folder by --runs"
+        )

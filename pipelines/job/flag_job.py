@@ -1,0 +1,59 @@
+"""The job of `convert`: its settings are flags, and it has one run, in the folder of -o."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pipelines.job.job import Job
+from pipelines.job.job_keys import FEEDS, job_keys
+from pipelines.options.convert_checks import parse
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.display_options import LogOptions
+from pipelines.options.flags import decode
+from pipelines.options.push_options import ApplianceOptions, parse_push_to
+from transforms.config.secrets import check_no_secret
+from transforms.sinks.push.settings import PushSettings
+
+_HIDDEN = "***"
+_OPTIONS = (ConvertOptions, ApplianceOptions, LogOptions)
+
+
+def job_of_flags(words: Mapping[str, object], *, verb: str = "convert") -> Job:
+    """Return the job whose flags have these texts, by the names of their fields.
+
+    Raises ConfigError for flags that cannot be used.
+    """
+    return job_of_options(parse(words, verb=verb), parse_push_to(words), words)
+
+
+def job_of_options(
+    options: ConvertOptions, target: PushSettings | None, words: Mapping[str, object]
+) -> Job:
+    """Return the job of a conversion and its appliance; `words` are those that were given."""
+    given = {
+        path: (key, word)
+        for path, key in job_keys().items()
+        if key.options in _OPTIONS and (word := words.get(key.declared.field)) not in (None, ())
+    }
+    origins = dict.fromkeys(job_keys(), "default")
+    return Job(
+        home=Path(options.output),
+        convert=options,
+        log=decode(LogOptions, words),
+        push=target,
+        origins={**origins, **{path: f"flag {key.flag_name}" for path, (key, _) in given.items()}},
+        settings={
+            "source.type": FEEDS,
+            **{path: _shown(word) for path, (_, word) in given.items()},
+        },
+    )
+
+
+def _shown(word: object) -> object:
+    """Return a word without passwords and tokens in URLs."""
+    if isinstance(word, tuple):
+        return tuple(map(_shown, word))
+    try:
+        check_no_secret(str(word))
+    except ValueError:
+        return _HIDDEN
+    return word if isinstance(word, bool) else str(word)

@@ -1,0 +1,54 @@
+"""The push of a run: in this process, or by a worker of the runner that has converted it."""
+
+from pathlib import Path
+
+import apache_beam as beam
+import msgspec
+from msgspec.structs import replace
+
+from pipelines.convert.engine import run_to_file
+from pipelines.convert.runners import pipeline_options, runner_of
+from pipelines.folders.manifest import read_manifest, receipts_folder
+from pipelines.observer.observer import Observer, Step, followed
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.push.engine import PushResult, push_chunks
+from pipelines.push.record import record_push
+from pipelines.report.run_report import write_report
+from transforms.sinks.push.generations import check_generation
+from transforms.sinks.push.outcome import PushAccount
+from transforms.sinks.push.settings import PushSettings
+from transforms.stages import Push
+
+
+def push_output(
+    output: Path, target: PushSettings, options: ConvertOptions, observer: Observer
+) -> PushResult:
+    """Push the published chunks: in this process, or with --runner by a worker of the runner."""
+    limit = options.max_rejects
+    settings = replace(
+        target,
+        jobs=options.jobs,
+        can_empty=options.allow_empty_full,
+        max_rejects=limit.count if limit is not None else None,
+        accepted_rejects=options.accepted_rejects,
+    )
+    if options.runner is None:
+        return push_chunks(output, read_manifest(output), settings, observer)
+    with followed(observer, Step.PUSH) as step:
+        step.result = result = _push_on_beam(output, settings, options)
+    return result
+
+
+def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions) -> PushResult:
+    """Push by one worker, which shares the folder of the run."""
+    folder = receipts_folder(output, settings).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = read_manifest(output)
+    check_generation(output, manifest, settings)  # a worker could only fail
+    pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
+    chunks = [msgspec.json.encode(chunk) for chunk in manifest]
+    total = pipeline | "Chunks" >> beam.Create(chunks) | Push(settings, output.absolute(), folder)
+    text = run_to_file(pipeline, total, folder / "account.json")
+    account = record_push(output, msgspec.json.decode(text, type=PushAccount), settings)
+    write_report(output)
+    return PushResult(root=output, receipts=receipts_folder(output, settings), account=account)

@@ -1,0 +1,78 @@
+"""Compare a pushed run with its receipts: every record is accepted or refused, once."""
+
+from pathlib import Path
+
+import msgspec
+
+from pipelines.folders.manifest import read_manifest, receipts_folder
+from schemas.account import Chunk, SpanFile
+from schemas.errors import BalanceError
+from transforms.sinks.push.outcome import outcomes_of
+from transforms.sinks.push.push_plan import is_added_update, plan_chunks
+from transforms.sinks.push.receipts import Receipts
+from transforms.sinks.push.settings import Keep, PushSettings
+from transforms.storage.attempts import is_whole
+
+DIFFERENCES_EXIT = 1
+
+
+class _Account(msgspec.Struct):
+    written: dict[str, int]
+
+
+class _WrittenCounts(msgspec.Struct):
+    account: _Account
+
+
+class Settlement(msgspec.Struct, frozen=True, kw_only=True):
+    """What the receipts of a pushed run say: records, chunks, and the changed chunk files."""
+
+    root: Path
+    accepted: int
+    refused: int
+    chunks: int
+    changed: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        return DIFFERENCES_EXIT if self.changed else 0
+
+
+def settle(root: Path, settings: PushSettings, *, verify: bool) -> Settlement:
+    """Compare a pushed run with its receipts; with `verify`, hash its chunk files again.
+
+    Raises BalanceError if a chunk has no final receipt, or if the counts of records differ. The
+    appliance has what was written in any case: a push refuses to send a changed file.
+    """
+    planned = plan_chunks(read_manifest(root), settings)
+    receipts = Receipts(receipts_folder(root, settings), planned, settings).read()
+    outcomes = outcomes_of(planned, receipts)
+    for outcome in outcomes:
+        if not outcome.state.is_settled:
+            raise BalanceError(f"{outcome.chunk.path}: no final receipt; expected one: a defect")
+    records = [outcome for outcome in outcomes if not is_added_update(outcome.chunk)]
+    accepted = sum(outcome.accepted for outcome in records)
+    refused = sum(outcome.refused for outcome in records)
+    report = msgspec.json.decode((root / "report.json").read_bytes(), type=_WrittenCounts)
+    written = sum(report.account.written.values())
+    if written != accepted + refused:
+        raise BalanceError(
+            f"{root}: {written} records written, but {accepted} accepted and {refused} refused: a"
+            " defect of feedferry; the state is not updated"
+        )
+    changed = tuple(
+        outcome.chunk.path
+        for outcome in outcomes
+        if not _is_unchanged(outcome.chunk, root, settings, reads=verify)
+    )
+    return Settlement(
+        root=root, accepted=accepted, refused=refused, chunks=len(outcomes), changed=changed
+    )
+
+
+def _is_unchanged(chunk: Chunk, root: Path, settings: PushSettings, *, reads: bool) -> bool:
+    path = root / chunk.path
+    if not path.exists():
+        return settings.keep is Keep.REFUSED
+    file = SpanFile(path=chunk.path, bytes=chunk.bytes, sha256=chunk.sha256, modified_ns=0)
+    return is_whole(path, file, verify=reads)

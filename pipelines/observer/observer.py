@@ -1,0 +1,163 @@
+"""Observers follow a command: a terminal, a log, a user of the Python API, or a test.
+
+The engines print nothing. They return results, and pass what happens meanwhile to an observer.
+"""
+
+import enum
+import logging
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipelines.observer.progress import (
+    Progress,
+    ProgressMeter,
+    ProgressWatcher,
+    Snapshot,
+    TimelineWriter,
+    progress_text,
+)
+from schemas.run_record import Phase
+from schemas.timeline import TIMELINE
+
+_SHOWN = {"is_shown": True}
+_log = logging.getLogger(__name__)
+
+
+class Step(enum.Enum):
+    """A part of a command that may take long; the value says what it does."""
+
+    LIST_INPUTS = "listing inputs"
+    LIST_DOCUMENTS = "listing documents"
+    CONVERT = "convert"
+    PUBLISH = "publishing"
+    PLAN = "planning"
+    PUSH = "push"
+    SETTLE = "settling"
+
+
+class Observer:
+    """Follows the steps of a command. This class ignores everything; override what you need.
+
+    `progress` is called from a thread of its own, about every `progress_seconds`; by default never.
+    """
+
+    progress_seconds = math.inf
+
+    def begun(self, step: Step) -> None:
+        """A step begins."""
+
+    def progress(self, progress: Progress) -> None:
+        """A conversion or a push has proceeded; `progress.is_last` at its end."""
+
+    def notice(self, message: str, level: int = logging.INFO) -> None:
+        """Something happened that the user may want to know; `level` is one of `logging`."""
+
+    def finished(self, step: Step, result: object = None) -> None:
+        """A step has ended; `result` is None for a step without one, and after an error."""
+
+    def interrupted(self) -> None:
+        """A signal was received, and what is being sent is finished. Called in a signal handler."""
+
+
+class LogObserver(Observer):
+    """Writes notices, and the begin and end of conversions and pushes, to the log.
+
+    A terminal shows them as well, so that they are logged to files only.
+    """
+
+    def notice(self, message: str, level: int = logging.INFO) -> None:
+        _log.log(level, "%s", message.removeprefix("feedferry: "), extra=_SHOWN)
+
+
+class Observers(Observer):
+    """Passes everything on to several observers."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+        self.progress_seconds = min(observer.progress_seconds for observer in observers)
+
+    def begun(self, step: Step) -> None:
+        for observer in self._observers:
+            observer.begun(step)
+
+    def progress(self, progress: Progress) -> None:
+        for observer in self._observers:
+            observer.progress(progress)
+
+    def notice(self, message: str, level: int = logging.INFO) -> None:
+        for observer in self._observers:
+            observer.notice(message, level)
+
+    def finished(self, step: Step, result: object = None) -> None:
+        for observer in self._observers:
+            observer.finished(step, result)
+
+    def interrupted(self) -> None:
+        for observer in self._observers:
+            observer.interrupted()
+
+
+class FollowedStep:
+    """A step that is followed; `result` is passed to the observer at its end."""
+
+    def __init__(self) -> None:
+        self.result: object = None
+
+
+@contextmanager
+def followed(observer: Observer, step: Step) -> Iterator[FollowedStep]:
+    """Tell the observer of the begin and the end of a step."""
+    observer.begun(step)
+    current = FollowedStep()
+    try:
+        yield current
+    finally:
+        observer.finished(step, current.result)
+
+
+@contextmanager
+def metered(
+    observer: Observer,
+    phase: Phase,
+    snapshot: Callable[[], Snapshot],
+    *,
+    folder: Path | None = None,
+) -> Iterator[ProgressMeter]:
+    """Measure the progress of a phase during the block, for the observer and the timeline.
+
+    `snapshot` is called in a thread of its own, and in this one at the begin and end. `folder` is
+    that of the timeline.
+    """
+    watchers: list[ProgressWatcher] = [] if folder is None else [TimelineWriter(folder / TIMELINE)]
+    if observer.progress_seconds < math.inf:
+        watchers.append(_ObserverWatcher(observer))
+    meter = ProgressMeter(phase, snapshot, watchers)
+    end = threading.Event()
+
+    def step_until_end() -> None:
+        while not end.wait(meter.step()):
+            pass
+
+    _log.info("%s: begun", phase.value)
+    thread = threading.Thread(target=step_until_end, name="progress", daemon=True)
+    if watchers:
+        thread.start()
+    try:
+        yield meter
+    finally:
+        end.set()
+        if watchers:
+            thread.join()
+        _log.info("%s: ended; %s", phase.value, progress_text(meter.finish()))
+
+
+class _ObserverWatcher:
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+
+    def take(self, progress: Progress) -> float:
+        self._observer.progress(progress)
+        return self._observer.progress_seconds

@@ -1,0 +1,167 @@
+"""The progress of the phases of a run, and its timeline: a file in the folder of the run."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from schemas.run_record import Phase
+from schemas.timeline import TimelinePoint
+from schemas.units import counted, format_clock, format_size
+
+MIN_SECONDS = 0.5
+SHARE_OF_TIME = 50
+"""The interval between two points is this part of the time since the first one."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The progress of a phase; see `TimelinePoint`."""
+
+    bytes: int
+    records: int
+    rejects: int
+    total: int | None = None
+    counts_records: bool = False
+    backlog: int | None = None
+
+    @property
+    def done(self) -> int:
+        """What is done of `total`."""
+        return self.records if self.counts_records else self.bytes
+
+    @property
+    def share(self) -> float | None:
+        """Return the share that is done, at most 1."""
+        return self.done / self.whole if self.whole else None
+
+    @property
+    def whole(self) -> int | None:
+        """The total, and at least what is done: a file may grow while it is read."""
+        return max(self.total, self.done) if self.total else None
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """The progress of a phase some seconds after its begin.
+
+    `first` is the snapshot at its begin: a run that is resumed does not begin at 0.
+    """
+
+    phase: Phase
+    seconds: float
+    first: Snapshot
+    now: Snapshot
+    is_last: bool = False
+
+    @property
+    def records_per_second(self) -> float:
+        records = self.now.records - self.first.records
+        return records / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def rate_text(self) -> str:
+        """The rate, empty without records."""
+        return f"{self.records_per_second:,.0f} records/s" if self.records_per_second else ""
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Return the time that remains at the average rate, None if that is unknown."""
+        done = self.now.done - self.first.done
+        if self.now.total is None or done <= 0:
+            return None
+        return max(self.now.total - self.now.done, 0) * self.seconds / done
+
+
+class ProgressWatcher(Protocol):
+    """Shows or stores the progress of a phase."""
+
+    def take(self, progress: Progress) -> float:
+        """Take the progress; return the seconds until it is taken next."""
+
+
+class ProgressMeter:
+    """Passes the progress of one phase to its watchers, each at its own intervals."""
+
+    def __init__(
+        self,
+        phase: Phase,
+        snapshot: Callable[[], Snapshot],
+        watchers: Sequence[ProgressWatcher],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._phase = phase
+        self._snapshot = snapshot
+        self._clock = clock
+        self._begin = clock()
+        self._first = snapshot()
+        self._due_at = dict.fromkeys(watchers, self._begin)
+        self.last: Progress | None = None
+
+    def step(self) -> float:
+        """Pass the progress to the watchers that are due; return the seconds until the next step.
+
+        A snapshot may take long, but never more than a small part of the time.
+        """
+        progress = self.progress()
+        now = self._begin + progress.seconds
+        for watcher, due_at in self._due_at.items():
+            if due_at <= now:
+                self._due_at[watcher] = now + watcher.take(progress)
+        ended = self._clock()
+        return max(min(self._due_at.values(), default=math.inf) - ended, 50 * (ended - now), 0.0)
+
+    def finish(self) -> Progress:
+        """Pass the progress to all watchers for the last time; keep and return it."""
+        self.last = progress = self.progress(is_last=True)
+        for watcher in self._due_at:
+            watcher.take(progress)
+        return progress
+
+    def progress(self, *, is_last: bool = False) -> Progress:
+        seconds = self._clock() - self._begin
+        now = self._snapshot()
+        return Progress(
+            phase=self._phase, seconds=seconds, first=self._first, now=now, is_last=is_last
+        )
+
+
+class TimelineWriter:
+    """Appends the points of one phase to the timeline: at most 500 in a day, 600 in a week."""
+
+    def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._now = now
+
+    def take(self, progress: Progress) -> float:
+        values = msgspec.structs.asdict(progress.now)
+        point = TimelinePoint(at=round(self._now(), 3), phase=progress.phase, **values)
+        with suppress(OSError), self._path.open("ab", buffering=0) as stream:
+            stream.write(msgspec.json.encode(point) + b"\n")  # in one piece, as readers expect
+        return max(MIN_SECONDS, progress.seconds / SHARE_OF_TIME)
+
+
+def progress_text(progress: Progress) -> str:
+    """Return the amount that is done, the rate, the rejects and the time that remains."""
+    now = progress.now
+    share = "" if now.share is None else f" ({now.share:.0%})"
+    records = f"{now.records:,} records"
+    size = format_size(now.bytes)
+    if now.whole and now.counts_records:
+        records = f"{now.records:,} of {now.whole:,} records{share}"
+    elif now.whole:
+        size += f" of {format_size(now.whole)}{share}"
+    backlog = [] if now.backlog is None else [f"backlog {now.backlog:,}"]
+    rejects = counted(now.rejects, "reject")
+    parts = [size, records, progress.rate_text, rejects, *backlog, time_text(progress)]
+    return ", ".join(filter(None, parts))
+
+
+def time_text(progress: Progress) -> str:
+    """Return the time that remains if it is known, otherwise the time that has passed."""
+    if progress.is_last:
+        return f"in {format_clock(progress.seconds)}"
+    left = progress.seconds_left
+    return format_clock(progress.seconds) if left is None else f"ETA {format_clock(left)}"

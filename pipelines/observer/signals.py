@@ -1,0 +1,135 @@
+"""Signals that end the command.
+
+The first SIGINT or SIGTERM is raised as an exception, and the second one ends the process at once.
+A push or a receiver finishes its current work at the first signal instead.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_STDERR = 2
+_LEAST_SECONDS = 0.001
+"""A timer of 0 never ends."""
+
+_SIGNAL_EXIT = 128
+"""A shell expects this plus the number of the signal."""
+
+
+class Terminated(BaseException):
+    """SIGTERM was received."""
+
+
+class DeadlinePassed(BaseException):
+    """The time of `deadline_raised` has come."""
+
+
+@contextmanager
+def deadline_raised(at: float | None) -> Iterator[None]:
+    """Raise DeadlinePassed in the block, as a signal, at a time in seconds since the epoch."""
+    if at is None:
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> NoReturn:
+        raise DeadlinePassed
+
+    previous = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, max(at - time.time(), _LEAST_SECONDS))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+@contextmanager
+def raised() -> Iterator[None]:
+    """Raise KeyboardInterrupt or Terminated at the first signal; exit without clean-up at the next.
+
+    A run can be resumed after that, as after SIGKILL.
+    """
+    is_ending = False
+
+    def handle(number: int, frame: FrameType | None) -> NoReturn:
+        nonlocal is_ending
+        if is_ending:
+            os._exit(_SIGNAL_EXIT + number)
+        is_ending = True
+        raise _exception_of(number)
+
+    with _handling(handle):
+        yield
+
+
+class ReceivedSignal:
+    """The first signal that was received, if any."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    def exit_code(self, otherwise: int) -> int:
+        """Return the exit code that a shell expects after the signal; without one, `otherwise`."""
+        return otherwise if self.signal is None else _SIGNAL_EXIT + self.signal
+
+    def raise_again(self) -> None:
+        """Raise the exception of the signal, if there was one, so that nothing else is begun."""
+        if self.signal is not None:
+            raise _exception_of(self.signal)
+
+
+@contextmanager
+def draining(drain: Callable[[], None]) -> Iterator[ReceivedSignal]:
+    """Call `drain` at the first signal; the next has its previous effect.
+
+    `drain` is called in a signal handler. A thread other than the main one receives no signals.
+    """
+    received = ReceivedSignal()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        restore()
+        received.signal = number
+        drain()
+
+    with _handling(handle) as restore:
+        yield received
+
+
+def write_in_handler(message: str) -> None:
+    """Write a line to stderr in a signal handler, over a line of progress."""
+    clear = "\r\x1b[K" if os.isatty(_STDERR) else ""
+    os.write(_STDERR, f"{clear}{message}\n".encode())
+
+
+def _exception_of(number: int) -> type[BaseException]:
+    return KeyboardInterrupt if number == signal.SIGINT else Terminated
+
+
+@contextmanager
+def _handling(
+    handler: Callable[[int, FrameType | None], None],
+) -> Iterator[Callable[[], None]]:
+    """Handle signals that are not ignored, as SIGINT is in background jobs of a shell script.
+
+    Yields the function that restores the previous handlers.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    known = {number: signal.getsignal(number) for number in _SIGNALS if is_main}
+    previous = {number: old for number, old in known.items() if old is not signal.SIG_IGN}
+
+    def restore() -> None:
+        for number, old in previous.items():
+            signal.signal(number, old)
+
+    for number in previous:
+        signal.signal(number, handler)
+    try:
+        yield restore
+    finally:
+        restore()

@@ -1,0 +1,148 @@
+"""The options of `convert`, parsed, and checked against each other. No check opens a file."""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.flags import Section, decode, flags_of
+from schemas.choices import CONTENT_ENCODINGS, DIALECT_5_0
+from schemas.errors import ConfigError, raise_together
+from schemas.feed import FULL, METADATA_AND_URL, check_datasource
+from transforms.formats import Docids, all_formats, by_name, check_docids, find_format
+from transforms.sources import PROGRAMS, ROWS, SPOOLS, TREE, Source, find_source
+
+_TREE_TEMPLATE = re.compile(r"\{(?:path|name|stem|extension)\}")
+_SECTIONS = {TREE.name: Section.TREE, SPOOLS.name: Section.SPOOL}
+"""Flags that only one source has."""
+
+
+def parse(words: Mapping[str, object], *, verb: str = "convert") -> ConvertOptions:
+    """Return the options whose texts `words` holds by field names; `None` means not given.
+
+    Raises ConfigError for the first text that cannot be used, else for all combinations.
+    """
+    options = parse_each(words, verb=verb)
+    check_together(options)
+    return options
+
+
+def parse_each(words: Mapping[str, object], *, verb: str = "convert") -> ConvertOptions:
+    """Return the options of a verb without a check of their combinations."""
+    given = dict(words)
+    if given.get("from_format") == ROWS.name and not given.get("inputs"):
+        if given.get("mapping") is None:
+            raise ConfigError("--mapping: not given; expected the YAML file of a database")
+        given["inputs"] = (str(given["mapping"]),)
+    if not given.get("inputs"):
+        raise ConfigError("INPUT: none given; expected files, folders, globs, URLs or -")
+    for name, flag in (("output", "-o/--output"), ("to_format", "--to")):
+        if given.get(name) is None:
+            raise ConfigError(f"{flag}: not given; see feedferry {verb} --help")
+    return decode(ConvertOptions, given)
+
+
+def check_together(options: ConvertOptions) -> None:
+    """Raise ConfigError for all options that do not fit the source, the target or each other."""
+    conflicts = (*_target_conflicts(options), *_input_conflicts(options))
+    raise_together([partial(_check_datasource, options), partial(docids, options)], conflicts)
+
+
+def _check_datasource(options: ConvertOptions) -> None:
+    if options.datasource is not None:
+        check_datasource(options.datasource)
+
+
+def docids(options: ConvertOptions) -> Docids:
+    """Return the rule that makes URLs of document ids; files and rows have rules of their own.
+
+    Raises ConfigError for options that are no rule.
+    """
+    template = options.url_template
+    source = find_source(options.from_format)
+    if (source is not None and source.makes_urls) or (template and _TREE_TEMPLATE.search(template)):
+        return Docids()
+    if options.base_url is None and template is None:
+        return Docids()
+    flag = "--url-template" if options.base_url is None else "--base-url"
+    try:
+        return check_docids(Docids(base_url=options.base_url, template=template))
+    except ConfigError as exc:
+        raise ConfigError(f"{flag}: {exc}") from exc
+
+
+def fits_section(section: Section, kind: Any) -> bool:
+    """Whether a source or format has the flags of a section."""
+    if section is Section.STREAM:
+        return kind.name == PROGRAMS.name or bool(getattr(kind, "is_command_stream", False))
+    own = {section: name for name, section in _SECTIONS.items()}
+    return bool(own.get(section, kind.name) == kind.name)
+
+
+def refuse_flags(options: ConvertOptions, source: Source[Any]) -> None:
+    """Raise ConfigError for a flag of a source that is not read."""
+    for name, declared in flags_of(ConvertOptions).items():
+        is_its_own = declared.flag.section is _SECTIONS.get(source.name)
+        if is_its_own and getattr(options, name) != declared.default:
+            raise ConfigError(
+                f"{declared.names[0]}: not for this source; expected {source.noun}"
+                f" (--from {source.name})"
+            )
+
+
+def _target_conflicts(options: ConvertOptions) -> Iterator[str]:
+    """Yield a message for each option that does not fit the target or another option."""
+    target = by_name(options.to_format)
+    both = sorted(options.accept_loss & options.fail_on_loss)
+    if both:
+        yield (
+            f"--accept-loss and --fail-on-loss: both name {', '.join(both)}; expected each field in"
+            " one of them"
+        )
+    if target.holds_only_memberships and options.feedtype == METADATA_AND_URL:
+        yield (
+            f"--feedtype {METADATA_AND_URL}: not for --to {target.name}; expected full or"
+            " incremental"
+        )
+    for flag, value in (("--datasource", options.datasource), ("--feedtype", options.feedtype)):
+        if value is not None and not target.keeps_feedtypes:
+            yield f"{flag} {value}: not for --to {target.name}, which has no feeds"
+    if options.content_encoding != CONTENT_ENCODINGS[0] and not target.has_content_encodings:
+        yield (
+            f"--content-encoding {options.content_encoding}: not for --to {target.name}, which has"
+            " its own encoding; expected auto"
+        )
+    if options.content_encoding == "zlib" and options.dialect == DIALECT_5_0:
+        yield (
+            "--content-encoding zlib: not for --dialect 5.0, which has no compression; expected"
+            " auto or base64"
+        )
+
+
+def _input_conflicts(options: ConvertOptions) -> Iterator[str]:
+    """Yield a message for each option that does not fit the source or another option."""
+    name = options.from_format
+    format_ = find_format(name)
+    is_stream = format_ is not None and format_.is_command_stream
+    if options.strict and not is_stream and name not in (None, PROGRAMS.name):
+        yield f"--strict: not for --from {name}; expected a command stream"
+    xml = [one.name for one in all_formats() if one.is_xml]
+    if options.encoding is not None and name not in (None, SPOOLS.name, *xml):
+        yield f"--encoding: not for --from {name}; expected a format in XML: {', '.join(xml)}"
+    if options.mapping is not None and name != ROWS.name:
+        yield f"--mapping: not for this source; expected it with --from {ROWS.name}"
+    if not (options.acl or "").startswith("posix"):
+        for flag, value in (
+            ("--acl-namespace", options.acl_namespace),
+            ("--acl-everyone", options.acl_everyone),
+        ):
+            if value is not None:
+                yield f"{flag}: given without --acl posix; expected both"
+    if options.refresh and options.state is None:
+        yield "--refresh: given without --state FILE; expected both"
+    if options.state is not None and options.feedtype == FULL and not options.refresh:
+        yield (
+            "--feedtype full: not with --state, because a full feed deletes documents that are not"
+            " in it, and unchanged documents are left out; --refresh sends all"
+        )

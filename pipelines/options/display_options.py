@@ -1,0 +1,77 @@
+"""What a verb shows and logs, each option declared with its flag."""
+
+import enum
+from typing import Annotated
+
+import msgspec
+
+from pipelines.observer.logs import LogFormat
+from pipelines.options.flags import Flag, Section
+from pipelines.options.value_parsers import OUTPUT_FILE, choice_of
+
+
+class ProgressStyle(enum.Enum):
+    """How a run shows its progress; AUTO is BAR on a terminal and PLAIN elsewhere."""
+
+    AUTO = "auto"
+    BAR = "bar"
+    PLAIN = "plain"
+    NONE = "none"
+
+
+class ReportFormat(enum.Enum):
+    """How the account of a run is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a verb logs; `verbosity` is -1 for `-q`, else the number of `-v`.
+
+    The log is opened when the verb is chosen, by its words.
+    """
+
+    log_format: Annotated[
+        LogFormat | None,
+        Flag(
+            "Form of log lines, with the time, the job and the run.",
+            Section.DISPLAY,
+            choice_of(*LogFormat),
+            key="log.format",
+            default="text",
+            affects_output=False,
+        ),
+    ] = None
+    log_file: Annotated[
+        str | None,
+        Flag(
+            "Append the log to this file.",
+            Section.DISPLAY,
+            OUTPUT_FILE,
+            key="log.file",
+            affects_output=False,
+        ),
+    ] = None
+    verbosity: int = 0
+
+
+class DisplayOptions(LogOptions, frozen=True, kw_only=True):
+    """How a verb shows its work."""
+
+    progress: Annotated[
+        ProgressStyle, Flag("Progress on stderr.", Section.DISPLAY, affects_output=False)
+    ] = ProgressStyle.AUTO
+    report_format: Annotated[
+        ReportFormat,
+        Flag(
+            "Format of the account on stdout.",
+            Section.DISPLAY,
+            names=("--format",),
+            affects_output=False,
+        ),
+    ] = ReportFormat.TEXT
+
+    @property
+    def is_quiet(self) -> bool:
+        return self.verbosity < 0

@@ -1,0 +1,172 @@
+"""Flags of the command line, each declared once, as a field of an options struct.
+
+::
+
+    class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
+        zone: Annotated[str, Flag("Time zone of dates that state none.", READ, ZONE)] = "UTC"
+
+The field gives the name of the flag (`--zone`), its type and its default. `decode` makes the struct
+from texts. A field without a `Flag` is not a flag.
+"""
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from pipelines.options.value_parsers import REPEATED_TEXT, TEXT, ValueType, choice_of
+from schemas.errors import ConfigError
+
+Options = TypeVar("Options", bound=msgspec.Struct)
+
+
+class Section(enum.Enum):
+    """Headings of the help texts, in the order of the help."""
+
+    READ = "Input"
+    TREE = "Trees of files"
+    SPOOL = "Spools of a receiver"
+    STATE = "Incremental runs"
+    STREAM = "Command streams and programs"
+    WRITE = "Output"
+    RECEIVER = "Receiver"
+    GATEWAY = "Gateway"
+    PUSH = "Pushed feeds"
+    APPLIANCE = "Appliance"
+    SCHEDULE = "Throttling and schedule"
+    RUN = "Run"
+    DISPLAY = "Display"
+
+
+_PARTS = {
+    **dict.fromkeys((Section.READ, Section.TREE, Section.SPOOL, Section.STREAM), "source"),
+    Section.WRITE: "target",
+    Section.APPLIANCE: "push",
+    Section.SCHEDULE: "schedule",
+}
+"""The parts of a job file that hold all flags of a section."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How a field of an options struct is given on the command line.
+
+    Without `names`, the flag is called like the field. Without a `value`, the type of the field
+    decides. `metavar` replaces the placeholder of the value type. `default` is shown in the help
+    where the default of the field is `None`. A run is only resumed with the same values of all
+    flags that have `affects_output`. `key` is the path of the same setting in a job file, such as
+    `chunk.max_bytes`; flags of some sections have one by default, and `None` means none. A key
+    that does not fit every type of source or target has a predicate `fits`, which takes its object.
+    """
+
+    help: str
+    section: Section
+    value: ValueType | None = None
+    names: tuple[str, ...] = ()
+    key: str | None = ""
+    fits: Callable[[Any], bool] | None = None
+    metavar: str = ""
+    default: str = ""
+    affects_output: bool = True
+
+
+@dataclass(frozen=True)
+class FieldFlag:
+    """The flag of one field of a struct: its declaration with the type and default of the field."""
+
+    field: str
+    flag: Flag
+    type: object
+    default: object
+    is_required: bool = False
+
+    @property
+    def key(self) -> str:
+        """Return the key in a job file, "" if there is none."""
+        part = _PARTS.get(self.flag.section)
+        return f"{part}.{self.field}" if part and self.flag.key == "" else self.flag.key or ""
+
+    @property
+    def value(self) -> ValueType:
+        if self.flag.value is not None:
+            return self.flag.value
+        if isinstance(self.type, type) and issubclass(self.type, enum.Enum):
+            return choice_of(*self.type)
+        return REPEATED_TEXT if self.is_repeatable else TEXT
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether the flag takes no value."""
+        return self.type is bool
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether the value is given without the name of a flag."""
+        return not self.names[-1].startswith("-")
+
+    @property
+    def is_repeatable(self) -> bool:
+        return get_origin(self.type) is tuple
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names; a switch that is on by default has the name that turns it off."""
+        if self.flag.names:
+            return self.flag.names
+        prefix = "--no-" if self.default is True else "--"
+        return (prefix + self.field.replace("_", "-"),)
+
+    @property
+    def metavar(self) -> str:
+        return "" if self.is_switch else self.flag.metavar or self.value.metavar
+
+    @property
+    def default_text(self) -> str:
+        """Return the default as a user would write it, nothing if there is none."""
+        if self.flag.default or self.is_switch or not self.default:
+            return self.flag.default
+        return self.value.format(self.default)
+
+    def parse(self, word: object) -> object:
+        """Return the value of a text, or of the texts of a repeatable flag.
+
+        Raises ConfigError with the name of the flag.
+        """
+        if isinstance(word, bool):
+            return word
+        try:
+            return self.value.parse(word)
+        except ConfigError as exc:
+            raise ConfigError(f"{self.names[-1]}: {exc}") from exc
+
+
+@cache
+def flags_of(options: type[msgspec.Struct]) -> dict[str, FieldFlag]:
+    """Return the flags of a struct, by the names of their fields."""
+    hints = get_type_hints(options, include_extras=True)
+    flags: dict[str, FieldFlag] = {}
+    for info in msgspec.structs.fields(options):
+        if get_origin(hint := hints[info.name]) is Annotated:
+            kind, flag = get_args(hint)
+            default = None if info.required else info.default
+            flags[info.name] = FieldFlag(info.name, flag, kind, default, info.required)
+    return flags
+
+
+def decode(options: type[Options], words: Mapping[str, object]) -> Options:
+    """Return the struct whose fields have the texts in `words`; others keep their defaults.
+
+    A word that is `None` or empty was not given. Words of other structs are ignored. Raises
+    ConfigError for the first word that cannot be used.
+    """
+    flags = flags_of(options)
+    names = options.__struct_fields__
+    values = {
+        name: flags[name].parse(word) if name in flags else word
+        for name, word in words.items()
+        if name in names and word is not None and word != ()
+    }
+    return options(**values)

@@ -1,0 +1,42 @@
+"""The plan of a job file, or of the flags of `convert`."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from pipelines.job.flag_job import job_of_flags
+from pipelines.job.job import Job
+from pipelines.job.job_file import is_job_file, load_job
+from pipelines.job.key_wording import errors_in_keys
+from pipelines.observer.observer import Observer, Step, followed
+from pipelines.options.value_parsers import NO_OUTPUT, SampleSize
+from pipelines.plan.plan import Plan, make_plan
+from pipelines.plan.push_rate import predict_push
+
+
+def find_planned(words: Mapping[str, object]) -> Job:
+    """Return the job of the only INPUT if that is a job file, otherwise that of the flags."""
+    inputs = words["inputs"]
+    names = inputs if isinstance(inputs, tuple) else ()
+    if len(names) != 1 or not is_job_file(Path(names[0])):
+        return job_of_flags({**words, "output": NO_OUTPUT, "url": None}, verb="plan")
+    flags = {name: word for name, word in words.items() if name != "inputs"}
+    job = load_job(Path(names[0]), flags, os.environ)
+    if job.home.exists():
+        return job
+    return replace(job, convert=replace(job.convert, state=None))  # that of a first run is empty
+
+
+def plan_job(job: Job, observer: Observer, sample: SampleSize | None = None) -> Plan:
+    """Return the plan of the next run, of a `sample` of the input if one is given.
+
+    Raises FeedferryError where the run would not begin. Nothing is written.
+    """
+    with errors_in_keys(job.wording), followed(observer, Step.PLAN) as step:
+        plan = make_plan(job.convert, sample)
+        if job.path is not None and job.push is not None:
+            plan = replace(plan, push=predict_push(plan.report.chunk_bytes, job.home))
+        step.result = plan
+    return plan

@@ -1,0 +1,216 @@
+"""Push the chunks of runs, or feed files, to an appliance: in order and throttled."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+from msgspec.structs import replace
+
+from pipelines.folders.locks import WORK
+from pipelines.folders.manifest import (
+    EXPECTED_INPUT,
+    MANIFEST,
+    REPORT,
+    read_manifest,
+    receipts_folder,
+    unfinished_message,
+)
+from pipelines.observer.observer import Observer, Step, followed, metered
+from pipelines.observer.progress import Snapshot
+from pipelines.observer.signals import draining
+from pipelines.options.push_options import PushOptions
+from pipelines.push.record import record_push
+from schemas.account import Chunk
+from schemas.errors import ConfigError
+from schemas.run_record import Phase
+from transforms.sinks.push.generations import check_generation
+from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, PushProgress, outcomes_of
+from transforms.sinks.push.push_plan import check_several_full, plan_chunks
+from transforms.sinks.push.receipts import Receipts
+from transforms.sinks.push.settings import PushSettings, SeveralFull
+from transforms.sinks.push.throttle.gate import StopSignal
+
+
+class PushResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A push that has ended: its account, and the folders of its run and of its receipts."""
+
+    root: Path
+    receipts: Path
+    account: PushAccount
+
+    @property
+    def exit_code(self) -> int:
+        return self.account.exit_code
+
+
+class PushPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a push would send: the chunks that are left, and how."""
+
+    root: Path
+    chunks: tuple[Chunk, ...]
+    settings: PushSettings
+
+
+def push(options: PushOptions, target: PushSettings, observer: Observer) -> tuple[PushResult, ...]:
+    """Push runs one after another, or feed files; if a run stops, the runs after it are not begun.
+
+    Raises ConfigError before anything is sent.
+    """
+    settings = _settings_of(options, target)
+    folders = _run_folders(options)
+    runs = _read_runs(folders, options, settings) if folders else [_run_of_files(options, settings)]
+    results: list[PushResult] = []
+    for root, chunks in runs:
+        results.append(push_chunks(root, chunks, settings, observer))
+        if results[-1].account.stopped is not None:
+            break
+    return tuple(results)
+
+
+def plan_push(options: PushOptions, target: PushSettings) -> Iterator[PushPlan]:
+    """Yield what a push would send now, for each run; make no file."""
+    settings = _settings_of(options, target)
+    if folders := _run_folders(options):
+        for root, chunks in _read_runs(folders, options, settings):
+            yield _plan(root, chunks, settings)
+        return
+    from pipelines.push.feed_files import scan_files
+
+    with TemporaryDirectory() as staging:
+        root = Path(staging)
+        yield _plan(root, scan_files(options, settings, root), settings)
+
+
+def push_chunks(
+    root: Path, chunks: Sequence[Chunk], settings: PushSettings, observer: Observer
+) -> PushResult:
+    """Push the chunks of a run; a signal stops it after the chunks that are being sent."""
+    from pipelines.report.run_report import write_report
+    from transforms.sinks.push.pusher import Pusher
+
+    stop = StopSignal()
+    progress = PushProgress(observer.notice)
+    folder = receipts_folder(root, settings)
+    earlier = _read_outcomes(root, chunks, settings)
+    progress.add_earlier(earlier)  # the rate of this push does not count them
+    progress.has_earlier = True
+    is_settled = all(outcome.allows_next for outcome in earlier)
+    total = sum(chunk.bytes for chunk in chunks)
+    meter = metered(
+        Observer() if is_settled else observer,
+        Phase.PUSH,
+        lambda: Snapshot(
+            bytes=progress.bytes,
+            records=progress.records,
+            rejects=progress.rejects,
+            total=total,
+            backlog=progress.backlog,
+        ),
+        folder=root if (root / REPORT).exists() and not is_settled else None,
+    )
+
+    def drain() -> None:
+        stop.stop()
+        observer.interrupted()
+
+    with followed(observer, Step.PUSH) as step:
+        with draining(drain) as received:
+            with meter, Pusher(settings, stop=stop, progress=progress) as pusher:
+                folder.mkdir(parents=True, exist_ok=True)
+                account = pusher.push(chunks, root=root, folder=folder)
+            account = record_push(root, account, settings)
+            write_report(root)  # with the last point of the timeline
+        if account.stopped is not None:
+            account = replace(account, exit_code=received.exit_code(account.exit_code))
+        step.result = result = PushResult(root=root, receipts=folder, account=account)
+    if account.stopped is None:  # the signal came during the last chunk
+        received.raise_again()
+    return result
+
+
+def _settings_of(options: PushOptions, target: PushSettings) -> PushSettings:
+    return replace(
+        target,
+        jobs=options.jobs,
+        max_rejects=options.max_rejects,
+        keep=options.keep,
+        can_empty=options.allow_empty_full,
+        replay=options.replay,
+        allow_older=options.allow_older,
+        groups_mode=options.groups_mode,
+        accepted_rejects=options.accepted_rejects,
+    )
+
+
+def _run_of_files(options: PushOptions, settings: PushSettings) -> tuple[Path, list[Chunk]]:
+    if options.replay:
+        raise ConfigError(f"--replay: {options.inputs[0]!r} is no folder of a run; expected one")
+    from pipelines.push.feed_files import make_run
+
+    return make_run(options, settings)
+
+
+def _plan(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> PushPlan:
+    outcomes = _read_outcomes(root, chunks, settings)
+    remaining = tuple(outcome.chunk for outcome in outcomes if not outcome.allows_next)
+    check_generation(root, remaining, settings)
+    return PushPlan(root=root, chunks=remaining, settings=settings)
+
+
+def _read_outcomes(
+    root: Path, chunks: Sequence[Chunk], settings: PushSettings
+) -> tuple[ChunkOutcome, ...]:
+    """Return the outcomes of earlier pushes; make no file."""
+    planned = plan_chunks(chunks, settings)
+    receipts = Receipts(receipts_folder(root, settings), planned, settings)
+    return outcomes_of(planned, receipts.read())
+
+
+def _run_folders(options: PushOptions) -> list[Path]:
+    """Return the folders of runs, in order; none if the inputs are feed files.
+
+    Raises ConfigError for a mixture, and without -o for a folder that is no run.
+    """
+    paths = [Path(name) for name in options.inputs]
+    for path in paths:
+        if not path.exists():
+            raise ConfigError(f"INPUT: {str(path)!r}: no such file or folder; {EXPECTED_INPUT}")
+    runs = [path for path in paths if (path / MANIFEST).exists()]
+    others = [path for path in paths if path not in runs]
+    if runs and others:
+        raise ConfigError(
+            f"INPUT: {str(others[0])!r}: not the folder of a run, but {str(runs[0])!r} is one;"
+            " expected only folders of runs or only feed files: push them one after the other"
+        )
+    for path in others:
+        if (path / WORK).exists():
+            raise ConfigError(unfinished_message(path))
+        if path.is_dir() and options.output is None:
+            raise ConfigError(f"INPUT: {str(path)!r}: no {MANIFEST} in it; {EXPECTED_INPUT}")
+    if len({path.resolve() for path in runs}) < len(runs):
+        raise ConfigError("INPUT: the same run is given twice; expected each run once")
+    return runs
+
+
+def _read_runs(
+    folders: Sequence[Path], options: PushOptions, settings: PushSettings
+) -> list[tuple[Path, list[Chunk]]]:
+    """Return the planned chunks of each run; raise ConfigError if one must not be sent."""
+    file_flags = (
+        ("--datasource", options.datasource),
+        ("--feedtype", options.feedtype),
+        ("-o", options.output),
+    )
+    for flag, value in file_flags:
+        if value is not None:
+            raise ConfigError(
+                f"{flag}: given with the folder of a run; expected it with feed files only,"
+                " because the manifest of a run states it"
+            )
+    runs = [(root, plan_chunks(read_manifest(root), settings)) for root in folders]
+    for root, planned in runs if len(runs) > 1 else ():  # a single run is checked by its push
+        Receipts(receipts_folder(root, settings), planned, settings).read()
+    if options.several_full is not SeveralFull.EACH:
+        check_several_full((str(root), planned) for root, planned in runs)
+    return runs

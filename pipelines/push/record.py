@@ -1,0 +1,56 @@
+"""Write the report, the manifest and the rejects of a push into the folder of its run."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from pipelines.folders.manifest import REPORT, read_manifest, receipts_folder, write_manifest
+from pipelines.report.push_report import as_json
+from schemas.receipt import ChunkState
+from transforms.rules.known_rejects import load_known_rejects
+from transforms.sinks.push.outcome import PushAccount, write_rejects
+from transforms.sinks.push.settings import Keep, PushSettings
+from transforms.storage.atomic import write_json
+
+_RESULT = ("accepted_rejects", "chunks", "records", "stopped")
+"""The part of a report that only another push changes."""
+
+
+def record_push(root: Path, account: PushAccount, settings: PushSettings) -> PushAccount:
+    """Write report, manifest and rejects of a push; remove accepted chunks if that is asked for.
+
+    Return the account with the samples of the rejects, and those that are accepted. If nothing was
+    left to send, the report of the push that has sent the last chunk stays.
+    """
+    folder = receipts_folder(root, settings)
+    path = root / "rejects" / f"push-{folder.name}.avro"
+    known = load_known_rejects(settings.accepted_rejects)
+    account = write_rejects(account, root=root, path=path, known=known)
+    report = as_json(account)
+    if not (account.is_settled_before and _has_result(folder / REPORT, report)):
+        write_json(folder / REPORT, report)
+    chunks = {chunk.ordinal: chunk for chunk in read_manifest(root)}
+    for outcome in account.outcomes:  # an update of indexes that is not pushed stays as it is
+        chunks[outcome.chunk.ordinal] = replace(
+            chunks[outcome.chunk.ordinal],
+            state=outcome.state,
+            attempts=outcome.attempts,
+            reply=outcome.reply,
+        )
+    write_manifest(root, chunks.values())
+    if settings.keep is Keep.REFUSED:
+        for outcome in account.outcomes:
+            if outcome.state is ChunkState.ACCEPTED:
+                (root / outcome.chunk.path).unlink(missing_ok=True)
+    return account
+
+
+def _has_result(path: Path, report: Mapping[str, object]) -> bool:
+    """Whether the report of an earlier push states the same result."""
+    try:
+        earlier = json.loads(path.read_bytes())
+    except (OSError, ValueError):  # it was killed before it wrote its report
+        return False
+    return all(earlier.get(name) == report[name] for name in _RESULT)

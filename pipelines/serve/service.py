@@ -1,0 +1,91 @@
+"""`feedferry serve`: a receiver for clients of an appliance, a rehearsal appliance, a gateway."""
+
+import logging
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+
+from pipelines.observer.logs import configure_logging, log_settings
+from pipelines.observer.signals import draining, write_in_handler
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.flags import decode
+from pipelines.options.push_options import parse_push_to
+from pipelines.serve.forwarder import Forwarder, Notifier
+from pipelines.serve.gateway import Gateway
+from pipelines.serve.receiver import Receiver
+from pipelines.serve.retry import retry
+from pipelines.serve.settings import LOOPBACK, ServeSettings
+from pipelines.serve.worker_process import WorkerProcess
+from schemas.errors import ConfigError
+from transforms.sinks.push.settings import PushSettings
+
+_log = logging.getLogger(__name__)
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+_STOPPING = "feedferry: Finishing the current requests. Press Ctrl-C again to stop now."
+
+
+def run(words: Mapping[str, object]) -> int:
+    """Serve until a signal arrives; print the URL first, for the process that started this one.
+
+    With `--retry`, only record what the next receiver of the spool tries again.
+    """
+    settings = parse_serve(words)
+    if settings.retry is not None:
+        return retry(Path(settings.spool), settings.retry)
+    target = parse_push_to(words, flag="--forward")
+    if settings.accept_loss and target is None:
+        raise ConfigError("--accept-loss: given without --forward URL; expected both")
+    service = __name__.rpartition(".")[0]
+    configure_logging(msgspec.structs.replace(log_settings(), service=service))
+    gateway = None if target is None else _make_gateway(settings, target)
+    is_quiet = settings.verbosity < 0
+    with ExitStack() as opened:
+        receiver = opened.enter_context(Receiver(settings, gateway=gateway))
+        if gateway is not None and target is not None:
+            _check_target(settings, receiver, target, words)
+            opened.enter_context(gateway)
+        opened.enter_context(draining(partial(_stop, receiver, is_quiet=is_quiet)))
+        click.echo(receiver.url)
+        while not receiver.wait(1.0):  # a wait without a timeout would delay signals
+            pass
+    return 0
+
+
+def _stop(receiver: Receiver, *, is_quiet: bool) -> None:
+    receiver.stop()
+    if not is_quiet:
+        write_in_handler(_STOPPING)
+
+
+def parse_serve(words: Mapping[str, object]) -> ServeSettings:
+    """Return the options of a receiver; raise ConfigError for the first flag with an error."""
+    if words.get("spool") is None:
+        raise ConfigError("--spool: not given; expected a folder for what is received")
+    options = decode(ServeSettings, words)
+    added = options.trusted if words.get("trusted") else ()
+    return msgspec.structs.replace(options, trusted=(*LOOPBACK, *added))
+
+
+def _make_gateway(settings: ServeSettings, target: PushSettings) -> Gateway:
+    forwarder = Forwarder(
+        Path(settings.spool),
+        ConvertOptions(inputs=(), output="", to_format="", accept_loss=settings.accept_loss),
+        target,
+        Notifier(fail=_log.error, warn=_log.warning, inform=_log.info),
+        worker=WorkerProcess(limit_seconds=settings.feed_seconds),
+    )
+    return Gateway(forwarder)
+
+
+def _check_target(
+    settings: ServeSettings, receiver: Receiver, target: PushSettings, words: Mapping[str, object]
+) -> None:
+    """Raise ConfigError for a gateway that forwards to itself, which would never end."""
+    url = urlsplit(target.appliance.url)
+    if url.port == receiver.port and url.hostname in (*_THIS_MACHINE, settings.host):
+        raise ConfigError(f"--forward {words['url']}: this receiver; expected another appliance")

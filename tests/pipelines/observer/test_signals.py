@@ -1,0 +1,64 @@
+"""Signals drain what runs, and the second one has its previous effect."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from pipelines.observer.signals import DeadlinePassed, deadline_raised, draining
+from pipelines.options.display_options import DisplayOptions
+from pipelines.terminal.display import TerminalObserver
+
+
+def test_the_first_signal_drains(capfd: pytest.CaptureFixture[str]) -> None:
+    drained: list[bool] = []
+    before = signal.getsignal(signal.SIGTERM)
+
+    def drain() -> None:
+        drained.append(True)
+        TerminalObserver(DisplayOptions()).interrupted()
+
+    with draining(drain) as received:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert (drained, received.exit_code(0)) == ([True], 143)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert capfd.readouterr().err == (
+        "feedferry: Finishing the current chunk. Press Ctrl-C again to stop now.\n"
+    )
+
+
+def test_the_second_signal_has_its_previous_effect() -> None:
+    drained: list[bool] = []
+
+    def interrupt_twice() -> None:
+        with draining(lambda: drained.append(True)):
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt_twice()
+    assert drained == [True]
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    drained: list[bool] = []
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with draining(lambda: drained.append(True)) as received:
+            os.kill(os.getpid(), signal.SIGINT)
+            is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (drained, received.signal, is_ignored) == ([], None, True)
+
+
+def test_a_deadline_ends_the_block_and_its_timer_ends_with_the_block() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(DeadlinePassed), deadline_raised(time.time() - 1):
+        signal.pause()
+    with deadline_raised(time.time() + 3600):
+        pass
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    assert signal.getsignal(signal.SIGALRM) is before

@@ -1,0 +1,88 @@
+"""A flag is declared once: its option, its help and its parser follow."""
+
+import enum
+from typing import Annotated
+
+import click
+import msgspec
+import pytest
+
+from pipelines.cli.click_flags import click_options
+from pipelines.cli.verb import Verb
+from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.flags import Flag, Section, decode, flags_of
+from pipelines.options.push_options import ApplianceOptions, PushOptions
+from pipelines.options.value_parsers import SIZE, count_of
+from pipelines.serve.settings import ServeSettings
+from schemas.errors import ConfigError
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class ToyOptions(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    part_bytes: Annotated[int, Flag("Size of a part.", Section.READ, SIZE)] = 2048
+    colour: Annotated[Colour, Flag("Colour.", Section.READ)] = Colour.RED
+    words: Annotated[tuple[str, ...], Flag("Words.", Section.READ, metavar="WORD")] = ()
+    deep: Annotated[bool, Flag("Look deeper.", Section.WRITE, names=("-d", "--deep"))] = False
+    verify: Annotated[bool, Flag("Do not verify.", Section.WRITE)] = True
+    tries: Annotated[int | None, Flag("Tries.", Section.WRITE, count_of("times"), default="3")] = (
+        None
+    )
+
+
+def toy(*args: str) -> ToyOptions:
+    """Parse a command line of the toy options."""
+    command = Verb(name="toy", flags=lambda name: click_options(ToyOptions))
+    return decode(ToyOptions, {"name": "n", **command.make_context("toy", list(args)).params})
+
+
+def test_without_flags_fields_have_their_defaults() -> None:
+    assert toy() == ToyOptions(name="n")
+
+
+def test_each_flag_sets_its_field() -> None:
+    flags = ("--part-bytes", "1MB", "--colour", "blue", "--words", "a", "--words", "b")
+    assert toy(*flags, "-d", "--no-verify", "--tries", "4") == ToyOptions(
+        name="n",
+        part_bytes=1_000_000,
+        colour=Colour.BLUE,
+        words=("a", "b"),
+        deep=True,
+        verify=False,
+        tries=4,
+    )
+
+
+def test_a_value_is_refused_with_the_name_of_its_flag() -> None:
+    with pytest.raises(ConfigError, match="--colour: 'blu'; expected one of red, blue; did you me"):
+        toy("--colour", "blu")
+
+
+def test_the_help_has_names_values_and_defaults_from_the_declaration() -> None:
+    command = Verb(name="toy", flags=lambda name: click_options(ToyOptions, omit=("words",)))
+    rows = command.flag_rows(click.Context(command))
+    assert (rows["Input"], rows["Output"]) == (
+        [
+            ("--part-bytes SIZE", "Size of a part.  [default: 2KiB]"),
+            ("--colour red|blue", "Colour.  [default: red]"),
+        ],
+        [
+            ("-d, --deep", "Look deeper."),
+            ("--no-verify", "Do not verify."),
+            ("--tries N", "Tries.  [default: 3]"),
+        ],
+    )
+
+
+@pytest.mark.parametrize("options", [ConvertOptions, ApplianceOptions, PushOptions, ServeSettings])
+def test_a_default_in_the_help_is_read_as_the_default(options: type[msgspec.Struct]) -> None:
+    flags = [flag for flag in flags_of(options).values() if not flag.flag.default]
+    defaults = [flag for flag in flags if flag.default_text]
+    assert defaults
+    assert [flag.parse(flag.default_text) for flag in defaults] == [
+        flag.default for flag in defaults
+    ]

@@ -1,0 +1,108 @@
+"""Options of a push and of its appliance."""
+
+import time
+
+import pytest
+
+from pipelines.options.push_options import parse_push, parse_push_to
+from schemas.errors import ConfigError
+from transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
+
+URL = "http://gsa.example.com:19900"
+WORDS = {"inputs": ("out",), "url": URL}
+
+
+def settings_of(**words: str) -> PushSettings:
+    return parse_push({**WORDS, **words})[1]
+
+
+def test_the_defaults_are_those_of_the_deployed_connector_manager() -> None:
+    settings = settings_of()
+
+    assert settings.backlog.ceiling == 4000
+    assert settings.backlog.floor == 1000
+    assert settings.backlog.interval_seconds == 120
+    assert settings.on_refusal is OnRefusal.BISECT
+    assert settings.appliance.url == URL
+
+
+def test_options_reach_the_settings_of_a_push() -> None:
+    settings = settings_of(
+        backlog_ceiling="50",
+        backlog_interval="10s",
+        backlog_floor="5",
+        attempts="3",
+        on_refusal="skip",
+        max_wait="2h",
+        reply_timeout="90s",
+        deadline="2h",
+    )
+
+    assert (settings.backlog.ceiling, settings.backlog.floor) == (50, 5)
+    assert settings.backlog.interval_seconds == 10
+    assert settings.retry.max_attempts == 3
+    assert settings.on_refusal is OnRefusal.SKIP
+    assert settings.max_wait_seconds == 7200
+    assert settings.appliance.reply_seconds == 90
+    assert settings.deadline is not None
+    assert 7100 < settings.deadline - time.time() <= 7200
+
+
+def test_options_of_a_push_are_parsed() -> None:
+    options, _ = parse_push({**WORDS, "keep": "refused", "several_full": "first", "jobs": "3"})
+
+    assert (options.keep, options.several_full, options.jobs) == (
+        Keep.REFUSED,
+        SeveralFull.FIRST,
+        3,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"inputs": ()}, "INPUT: none given; expected the folder of a run, or feed files"),
+        ({"url": None}, "--to: not given; expected the URL of an appliance"),
+        ({"attempts": "0"}, "--attempts: '0'; expected a number of times, 1 or more"),
+        ({"jobs": "0"}, "--jobs: '0'; expected a number of datasources, 1 or more"),
+        ({"max_rejects": "1%"}, "--max-rejects: '1%'; expected a number of records"),
+        ({"connect_timeout": "0s"}, "--connect-timeout: '0s'; expected more than 0 seconds"),
+        ({"several_full": "refuse"}, "--several-full: 'refuse'; expected one of first, each"),
+        ({"groups_mode": "x"}, "--groups-mode: 'x'; expected one of replace, cleanup"),
+        (
+            {"backlog_floor": "9", "backlog_ceiling": "9"},
+            "--backlog-ceiling: 9; expected more than --backlog-floor, which is 9",
+        ),
+        (
+            {"datasource": "a b"},
+            "--datasource: 'a b'; expected a letter or _, then letters, digits, _ and -,"
+            " at most 250",
+        ),
+        (
+            {
+                "url": "http://search.example.com/texis/dowalk/recvdata.xml",
+                "profile": "intranet",
+                "gzip": True,
+            },
+            "--gzip: not for Thunderstone data; expected http://HOST:19900",
+        ),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_unusable_options_are_refused(words: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_push({**WORDS, **words})
+    assert str(caught.value) == message
+
+
+def test_a_conversion_has_an_appliance_if_one_is_named() -> None:
+    assert parse_push_to({"inputs": ("a.xml",), "url": None}) is None
+    settings = parse_push_to({"url": URL})
+    assert settings is not None
+    assert settings.appliance.url == URL
+
+
+def test_a_flag_of_an_appliance_needs_the_appliance() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_push_to({"window": "20:00-06:00 Europe/Berlin"})
+    assert str(caught.value) == "--window: given without --push-to URL; expected both"
