@@ -147,8 +147,8 @@ def _replay_flags(_name: str) -> list[click.Parameter]:
     sections = (Section.TREE, Section.SPOOL, Section.STATE)
     output = Flag(
         "Folder of the replay of a run that has no job.",
-        Section.WRITE,
         OUTPUT_FOLDER,
+        section=Section.WRITE,
         names=("-o", "--output"),
         default="RUN-replay-1 and so on",
     )

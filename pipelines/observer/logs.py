@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from schemas.errors import ConfigError
 from schemas.printable import printable
@@ -38,7 +39,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is logged where. `verbosity` is -1 for `-q`, else the number of `-v`.
 
     Lines have `format`, by default text. `service` is a package whose progress is on stderr without
-    `-v` too.
+    `-v` too. Without `has_stderr`, as for the Python API, the log is in files only.
     """
 
     verbosity: int = 0
@@ -47,10 +48,11 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     job: str | None = None
     run: str | None = None
     service: str | None = None
+    has_stderr: bool = True
 
 
 class _Current(msgspec.Struct):
-    settings: LogSettings = LogSettings()
+    settings: LogSettings = LogSettings(has_stderr=False)
 
 
 _current = _Current()
@@ -77,13 +79,15 @@ def configure_logging(settings: LogSettings) -> None:
     for handler in [one for one in root.handlers if isinstance(one, LogStream | LogFile)]:
         root.removeHandler(handler)
         handler.close()
-    stream = LogStream()
-    stream.addFilter(_threshold(own, others, service))
+    outputs: list[logging.Handler] = [*files]
+    if settings.has_stderr:
+        outputs.append(stream := LogStream())
+        stream.addFilter(_threshold(own, others, service))
     if files or service:
         own, others = min(own, logging.INFO), min(others, logging.ERROR)
     for file in files:
         file.addFilter(_threshold(own, others))
-    for output in (stream, *files):
+    for output in outputs:
         output.setFormatter(LineFormatter(settings))
         root.addHandler(output)
     root.setLevel(others)
@@ -107,17 +111,17 @@ def log_to(
 
     `file` and `format` are those of the job file, if it states them.
     """
-    before = _current.settings
+    before, root_level = _current.settings, logging.getLogger().level
     names = [Path(name).absolute() for name in (path, file) if name is not None]
     files = tuple(dict.fromkeys((*before.files, *map(str, names))))
-    settings = LogSettings(
-        verbosity=before.verbosity, files=files, format=before.format or format, job=job, run=run
-    )
+    settings = replace(before, files=files, format=before.format or format, job=job, run=run)
     configure_logging(settings)
     try:
         yield
     finally:
         configure_logging(before)
+        if not before.has_stderr:
+            logging.getLogger().setLevel(root_level)  # that of the program which uses the API
 
 
 class LineFormatter(logging.Formatter):

@@ -1,12 +1,11 @@
 """What a verb shows and logs, each option declared with its flag."""
 
 import enum
-from typing import Annotated
 
 import msgspec
 
 from pipelines.observer.logs import LogFormat
-from pipelines.options.flags import Flag, Section
+from pipelines.options.flags import Flag, Section, declare
 from pipelines.options.value_parsers import OUTPUT_FILE, choice_of
 
 
@@ -32,46 +31,43 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     The log is opened when the verb is chosen, by its words.
     """
 
-    log_format: Annotated[
-        LogFormat | None,
-        Flag(
-            "Form of log lines, with the time, the job and the run.",
-            Section.DISPLAY,
-            choice_of(*LogFormat),
-            key="log.format",
-            default="text",
-            affects_output=False,
-        ),
-    ] = None
-    log_file: Annotated[
-        str | None,
-        Flag(
-            "Append the log to this file.",
-            Section.DISPLAY,
-            OUTPUT_FILE,
-            key="log.file",
-            affects_output=False,
-        ),
-    ] = None
+    log_format: LogFormat | None = None
+    log_file: str | None = None
     verbosity: int = 0
+
+
+declare(
+    LogOptions,
+    Section.DISPLAY,
+    log_format=Flag(
+        "Form of log lines, with the time, the job and the run.",
+        choice_of(*LogFormat),
+        key="log.format",
+        default="text",
+        affects_output=False,
+    ),
+    log_file=Flag(
+        "Append the log to this file.", OUTPUT_FILE, key="log.file", affects_output=False
+    ),
+)
 
 
 class DisplayOptions(LogOptions, frozen=True, kw_only=True):
     """How a verb shows its work."""
 
-    progress: Annotated[
-        ProgressStyle, Flag("Progress on stderr.", Section.DISPLAY, affects_output=False)
-    ] = ProgressStyle.AUTO
-    report_format: Annotated[
-        ReportFormat,
-        Flag(
-            "Format of the account on stdout.",
-            Section.DISPLAY,
-            names=("--format",),
-            affects_output=False,
-        ),
-    ] = ReportFormat.TEXT
+    progress: ProgressStyle = ProgressStyle.AUTO
+    report_format: ReportFormat = ReportFormat.TEXT
 
     @property
     def is_quiet(self) -> bool:
         return self.verbosity < 0
+
+
+declare(
+    DisplayOptions,
+    Section.DISPLAY,
+    progress=Flag("Progress on stderr.", affects_output=False),
+    report_format=Flag(
+        "Format of the account on stdout.", names=("--format",), affects_output=False
+    ),
+)

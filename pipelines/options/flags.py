@@ -3,7 +3,9 @@
 ::
 
     class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
-        zone: Annotated[str, Flag("Time zone of dates that state none.", READ, ZONE)] = "UTC"
+        zone: str = "UTC"
+
+    declare(ConvertOptions, Section.READ, zone=Flag("Time zone of dates that state none.", ZONE))
 
 The field gives the name of the flag (`--zone`), its type and its default. `decode` makes the struct
 from texts. A field without a `Flag` is not a flag.
@@ -11,9 +13,9 @@ from texts. A field without a `Flag` is not a flag.
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
@@ -63,8 +65,8 @@ class Flag:
     """
 
     help: str
-    section: Section
     value: ValueType | None = None
+    section: Section = Section.RUN
     names: tuple[str, ...] = ()
     key: str | None = ""
     fits: Callable[[Any], bool] | None = None
@@ -143,17 +145,35 @@ class FieldFlag:
             raise ConfigError(f"{self.names[-1]}: {exc}") from exc
 
 
+_declared: dict[type[msgspec.Struct], dict[str, Flag]] = {}
+
+
+def declare(options: type[msgspec.Struct], section: Section, **flags: Flag) -> None:
+    """Declare the flags of some fields of a struct, under one heading of the help."""
+    own = _declared.setdefault(options, {})
+    own |= {name: replace(flag, section=section) for name, flag in flags.items()}
+
+
 @cache
 def flags_of(options: type[msgspec.Struct]) -> dict[str, FieldFlag]:
-    """Return the flags of a struct, by the names of their fields."""
-    hints = get_type_hints(options, include_extras=True)
-    flags: dict[str, FieldFlag] = {}
-    for info in msgspec.structs.fields(options):
-        if get_origin(hint := hints[info.name]) is Annotated:
-            kind, flag = get_args(hint)
-            default = None if info.required else info.default
-            flags[info.name] = FieldFlag(info.name, flag, kind, default, info.required)
-    return flags
+    """Return the flags of a struct and of those that it extends, by the names of their fields."""
+    hints = get_type_hints(options)
+    declared = {
+        name: flag
+        for struct in reversed(options.__mro__)
+        for name, flag in _declared.get(struct, {}).items()
+    }
+    return {
+        info.name: FieldFlag(
+            info.name,
+            declared[info.name],
+            hints[info.name],
+            None if info.required else info.default,
+            info.required,
+        )
+        for info in msgspec.structs.fields(options)
+        if info.name in declared
+    }
 
 
 def decode(options: type[Options], words: Mapping[str, object]) -> Options:

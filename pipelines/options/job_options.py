@@ -1,11 +1,10 @@
 """The settings that only jobs have, each declared with its key and its flag of `run`."""
 
 import re
-from typing import Annotated
 
 import msgspec
 
-from pipelines.options.flags import Flag, Section
+from pipelines.options.flags import Flag, Section, declare
 from pipelines.options.value_parsers import DURATION, OUTPUT_FILE, ValueType, count_of
 from schemas.errors import ConfigError
 from transforms.sinks.push.generations import GENERATIONS, PUSHED
@@ -32,63 +31,43 @@ _JOB = ValueType("NAME", parse_job_name)
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where a job keeps its runs, and for how long; `None` means not stated."""
 
-    name: Annotated[
-        str,
-        Flag(
-            "Name of the job, and of the folder of its runs.",
-            _RUN,
-            _JOB,
-            names=("NAME",),  # only in a file
-            key="job",
-        ),
-    ]
-    keep_runs: Annotated[
-        int | None,
-        Flag(
-            "Finished runs to keep.",
-            _RUN,
-            count_of("runs", minimum=1),
-            key="keep.runs",
-            default="all",
-        ),
-    ] = None
-    keep_seconds: Annotated[
-        float | None,
-        Flag(
-            "Remove finished runs that are older.",
-            _RUN,
-            DURATION,
-            names=("--keep-age",),
-            key="keep.age",
-            default="none",
-        ),
-    ] = None
-    runs: Annotated[
-        str,
-        Flag(
-            "Folder for the runs of all jobs, below the folder of the job file.",
-            _RUN,
-            OUTPUT_FILE,
-            key="runs",
-        ),
-    ] = "runs"
-    has_state: Annotated[
-        bool,
-        Flag(
-            "Read only what changed since the last run.",
-            _RUN,
-            names=("--no-state",),
-            key="state",
-            default="true for files and databases, unless the feedtype is full",
-        ),
-    ] = True
-    metrics_file: Annotated[
-        str | None,
-        Flag(
-            "Prometheus text file to write after each run.",
-            _RUN,
-            OUTPUT_FILE,
-            key="metrics_file",
-            default="none",
-        ),
-    ] = None
+    name: str
+    keep_runs: int | None = None
+    keep_seconds: float | None = None
+    runs: str = "runs"
+    has_state: bool = True
+    metrics_file: str | None = None
+
+
+declare(
+    JobOptions,
+    _RUN,
+    name=Flag("Name of the job, and of the folder of its runs.", _JOB, names=("NAME",), key="job"),
+    keep_runs=Flag(
+        "Finished runs to keep.", count_of("runs", minimum=1), key="keep.runs", default="all"
+    ),
+    keep_seconds=Flag(
+        "Remove finished runs that are older.",
+        DURATION,
+        names=("--keep-age",),
+        key="keep.age",
+        default="none",
+    ),
+    runs=Flag(
+        "Folder for the runs of all jobs, below the folder of the job file.",
+        OUTPUT_FILE,
+        key="runs",
+    ),
+    has_state=Flag(
+        "Read only what changed since the last run.",
+        names=("--no-state",),
+        key="state",
+        default="true for files and databases, unless the feedtype is full",
+    ),
+    metrics_file=Flag(
+        "Prometheus text file to write after each run.",
+        OUTPUT_FILE,
+        key="metrics_file",
+        default="none",
+    ),
+)

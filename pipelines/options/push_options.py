@@ -1,11 +1,10 @@
 """Options of `feedferry push`, and of the appliance that `convert` and `serve` push to as well."""
 
 from collections.abc import Mapping
-from typing import Annotated
 
 import msgspec
 
-from pipelines.options.flags import Flag, Section, decode, flags_of
+from pipelines.options.flags import Flag, Section, declare, decode, flags_of
 from pipelines.options.value_parsers import (
     DEADLINE,
     DURATION,
@@ -30,7 +29,7 @@ _PUSH = Section.PUSH
 
 PUSH_TO = Flag(
     "Push the output to this appliance, as `feedferry push --to`.",
-    _APPLIANCE,
+    section=_APPLIANCE,
     names=("--push-to",),
     metavar="URL",
 )
@@ -38,14 +37,14 @@ PUSH_TO = Flag(
 
 FORWARD = Flag(
     "Convert received feeds and push them to this appliance.",
-    Section.GATEWAY,
+    section=Section.GATEWAY,
     names=("--forward",),
     metavar="URL",
 )
 """How `serve` names an appliance."""
 
 DRY_RUN = Flag(
-    "Show what would be done, as `feedferry plan`.", Section.RUN, names=("-n", "--dry-run")
+    "Show what would be done, as `feedferry plan`.", section=Section.RUN, names=("-n", "--dry-run")
 )
 """What a dry run of `convert` and `run` is."""
 
@@ -53,174 +52,119 @@ DRY_RUN = Flag(
 class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How an appliance is pushed to; durations are in seconds."""
 
-    url: Annotated[
-        str,
-        Flag(
-            "The appliance: http://HOST:19900 or http://HOST/…/recvdata.xml.",
-            _APPLIANCE,
-            names=("--to",),
-            metavar="URL",
-            key="target.url",
-        ),
-    ]
-    profile: Annotated[
-        str | None,
-        Flag(
-            "Profile that receives Thunderstone data.",
-            _APPLIANCE,
-            metavar="NAME",
-            key="target.profile",
-        ),
-    ] = None
-    ca_file: Annotated[
-        str | None,
-        Flag(
-            "Certificates to trust.",
-            _APPLIANCE,
-            PATH,
-            default="those of the system",
-            key="target.ca_file",
-        ),
-    ] = None
-    proxy: Annotated[
-        str | None,
-        Flag(
-            "HTTP proxy; environment variables have no effect.",
-            _APPLIANCE,
-            metavar="URL",
-            default="none",
-            key="target.proxy",
-        ),
-    ] = None
-    connect_timeout: Annotated[
-        float, Flag("Time limit to connect.", _APPLIANCE, TIMEOUT, key="push.timeout.connect")
-    ] = 10.0
-    write_timeout: Annotated[
-        float,
-        Flag(
-            "Time limit to send a block of a request.",
-            _APPLIANCE,
-            TIMEOUT,
-            key="push.timeout.write",
-        ),
-    ] = 60.0
-    reply_timeout: Annotated[
-        float, Flag("Time limit to wait for a reply.", _APPLIANCE, TIMEOUT, key="push.timeout.read")
-    ] = 15 * 60.0
-    on_refusal: Annotated[
-        OnRefusal, Flag("Search a refused chunk for the bad records, stop, or skip it.", _APPLIANCE)
-    ] = OnRefusal.BISECT
-    gzip: Annotated[
-        bool, Flag("Compress requests below 1 MiB. A GSA accepts this.", _APPLIANCE)
-    ] = False
-    attempts: Annotated[
-        int, Flag("Times to try a chunk.", _APPLIANCE, count_of("times", minimum=1))
-    ] = 8
-    backlog_ceiling: Annotated[
-        int,
-        Flag("Pause above this backlog.", _SCHEDULE, count_of("feeds"), key="push.backlog.ceiling"),
-    ] = 4000
-    backlog_floor: Annotated[
-        int,
-        Flag(
-            "Resume below this backlog.",
-            _SCHEDULE,
-            count_of("feeds", minimum=1),
-            key="push.backlog.floor",
-        ),
-    ] = 1000
-    backlog_interval: Annotated[
-        float,
-        Flag(
-            "Least time between two requests for the backlog.",
-            _SCHEDULE,
-            TIMEOUT,
-            key="push.backlog.interval",
-        ),
-    ] = 120.0
-    window: Annotated[SendWindow | None, Flag("Send only at these times.", _SCHEDULE, WINDOW)] = (
-        None
-    )
-    max_wait: Annotated[
-        float,
-        Flag(
-            "Most time to wait for the backlog, in total.", _SCHEDULE, DURATION, key="push.max_wait"
-        ),
-    ] = 24 * 3600.0
-    deadline: Annotated[
-        float | None, Flag("Begin no chunk after this time.", _SCHEDULE, DEADLINE)
-    ] = None
+    url: str
+    profile: str | None = None
+    ca_file: str | None = None
+    proxy: str | None = None
+    connect_timeout: float = 10.0
+    write_timeout: float = 60.0
+    reply_timeout: float = 15 * 60.0
+    on_refusal: OnRefusal = OnRefusal.BISECT
+    gzip: bool = False
+    attempts: int = 8
+    backlog_ceiling: int = 4000
+    backlog_floor: int = 1000
+    backlog_interval: float = 120.0
+    window: SendWindow | None = None
+    max_wait: float = 24 * 3600.0
+    deadline: float | None = None
+
+
+declare(
+    ApplianceOptions,
+    _APPLIANCE,
+    url=Flag(
+        "The appliance: http://HOST:19900 or http://HOST/…/recvdata.xml.",
+        names=("--to",),
+        metavar="URL",
+        key="target.url",
+    ),
+    profile=Flag("Profile that receives Thunderstone data.", metavar="NAME", key="target.profile"),
+    ca_file=Flag(
+        "Certificates to trust.", PATH, default="those of the system", key="target.ca_file"
+    ),
+    proxy=Flag(
+        "HTTP proxy; environment variables have no effect.",
+        metavar="URL",
+        default="none",
+        key="target.proxy",
+    ),
+    connect_timeout=Flag("Time limit to connect.", TIMEOUT, key="push.timeout.connect"),
+    write_timeout=Flag(
+        "Time limit to send a block of a request.", TIMEOUT, key="push.timeout.write"
+    ),
+    reply_timeout=Flag("Time limit to wait for a reply.", TIMEOUT, key="push.timeout.read"),
+    on_refusal=Flag("Search a refused chunk for the bad records, stop, or skip it."),
+    gzip=Flag("Compress requests below 1 MiB. A GSA accepts this."),
+    attempts=Flag("Times to try a chunk.", count_of("times", minimum=1)),
+)
+declare(
+    ApplianceOptions,
+    _SCHEDULE,
+    backlog_ceiling=Flag(
+        "Pause above this backlog.", count_of("feeds"), key="push.backlog.ceiling"
+    ),
+    backlog_floor=Flag(
+        "Resume below this backlog.", count_of("feeds", minimum=1), key="push.backlog.floor"
+    ),
+    backlog_interval=Flag(
+        "Least time between two requests for the backlog.", TIMEOUT, key="push.backlog.interval"
+    ),
+    window=Flag("Send only at these times.", WINDOW),
+    max_wait=Flag("Most time to wait for the backlog, in total.", DURATION, key="push.max_wait"),
+    deadline=Flag("Begin no chunk after this time.", DEADLINE),
+)
 
 
 class PushOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a push, apart from its appliance."""
 
     inputs: tuple[str, ...]
-    output: Annotated[
-        str | None,
-        Flag(
-            "Folder for the receipts of feed files.",
-            _PUSH,
-            OUTPUT_FOLDER,
-            names=("-o", "--output"),
-        ),
-    ] = None
-    datasource: Annotated[
-        str | None,
-        Flag("Datasource of feed files; the groupsource of groups.", _PUSH, metavar="NAME"),
-    ] = None
-    feedtype: Annotated[str | None, Flag("Feedtype of feed files.", _PUSH, choice(*FEEDTYPES))] = (
-        None
-    )
-    several_full: Annotated[
-        SeveralFull,
-        Flag(
-            "Several full files of one datasource: send only the first as full, or each.",
-            _PUSH,
-            choice_of(SeveralFull.FIRST, SeveralFull.EACH),
-            default="refuse",
-        ),
-    ] = SeveralFull.REFUSE
-    accepted_rejects: Annotated[
-        str | None,
-        Flag("List of known rejects, which do not count as new.", _PUSH, metavar="FILE"),
-    ] = None
-    allow_empty_full: Annotated[
-        bool, Flag("Send a full feed without records. It deletes all documents.", _PUSH)
-    ] = False
-    groups_mode: Annotated[
-        str | None,
-        Flag(
-            "Replace the groups of a groupsource, or remove them first.",
-            _PUSH,
-            choice(REPLACE, CLEANUP),
-            default="as the feedtype says",
-            key="push.groups_mode",
-        ),
-    ] = None
-    replay: Annotated[bool, Flag("Send accepted chunks again.", _PUSH)] = False
-    allow_older: Annotated[
-        bool, Flag("Push a run of a job although a newer one was pushed.", _PUSH)
-    ] = False
-    keep: Annotated[
-        Keep, Flag("Chunk files to keep after the push.", _PUSH, key="push.keep_chunks")
-    ] = Keep.ALL
-    dry_run: Annotated[
-        bool, Flag("Show what would be sent; send nothing.", _PUSH, names=("-n", "--dry-run"))
-    ] = False
-    max_rejects: Annotated[
-        int | None,
-        Flag(
-            "Stop if more records are refused.",
-            Section.RUN,
-            count_of("records"),
-            default="no limit",
-        ),
-    ] = None
-    jobs: Annotated[
-        int,
-        Flag("Datasources to push in parallel.", Section.RUN, count_of("datasources", minimum=1)),
-    ] = 1
+    output: str | None = None
+    datasource: str | None = None
+    feedtype: str | None = None
+    several_full: SeveralFull = SeveralFull.REFUSE
+    accepted_rejects: str | None = None
+    allow_empty_full: bool = False
+    groups_mode: str | None = None
+    replay: bool = False
+    allow_older: bool = False
+    keep: Keep = Keep.ALL
+    dry_run: bool = False
+    max_rejects: int | None = None
+    jobs: int = 1
+
+
+declare(
+    PushOptions,
+    _PUSH,
+    output=Flag("Folder for the receipts of feed files.", OUTPUT_FOLDER, names=("-o", "--output")),
+    datasource=Flag("Datasource of feed files; the groupsource of groups.", metavar="NAME"),
+    feedtype=Flag("Feedtype of feed files.", choice(*FEEDTYPES)),
+    several_full=Flag(
+        "Several full files of one datasource: send only the first as full, or each.",
+        choice_of(SeveralFull.FIRST, SeveralFull.EACH),
+        default="refuse",
+    ),
+    accepted_rejects=Flag("List of known rejects, which do not count as new.", metavar="FILE"),
+    allow_empty_full=Flag("Send a full feed without records. It deletes all documents."),
+    groups_mode=Flag(
+        "Replace the groups of a groupsource, or remove them first.",
+        choice(REPLACE, CLEANUP),
+        default="as the feedtype says",
+        key="push.groups_mode",
+    ),
+    replay=Flag("Send accepted chunks again."),
+    allow_older=Flag("Push a run of a job although a newer one was pushed."),
+    keep=Flag("Chunk files to keep after the push.", key="push.keep_chunks"),
+    dry_run=Flag("Show what would be sent; send nothing.", names=("-n", "--dry-run")),
+)
+declare(
+    PushOptions,
+    Section.RUN,
+    max_rejects=Flag("Stop if more records are refused.", count_of("records"), default="no limit"),
+    jobs=Flag("Datasources to push in parallel.", count_of("datasources", minimum=1)),
+)
 
 
 def parse_push(words: Mapping[str, object]) -> tuple[PushOptions, PushSettings]:

@@ -1,9 +1,7 @@
 """The settings of a receiver, and the flags of `feedferry serve`."""
 
-from typing import Annotated
-
 from pipelines.options.display_options import LogOptions
-from pipelines.options.flags import Flag, Section
+from pipelines.options.flags import Flag, Section, declare
 from pipelines.options.value_parsers import FIELDS, OUTPUT_FOLDER, PORT, SIZE, TIMEOUT, count_of
 from pipelines.serve.worker_process import DEFAULT_LIMIT_SECONDS
 from schemas.content import MAX_CONTENT_BYTES
@@ -31,82 +29,64 @@ class ServeSettings(LogOptions, frozen=True, kw_only=True):
     `max_content_bytes` is refused when its feed is read, as it would take too much memory.
     """
 
-    spool: Annotated[str, Flag("Folder for received feeds.", _RECEIVER, OUTPUT_FOLDER)]
-    host: Annotated[str, Flag("Address to listen on.", _RECEIVER, metavar="ADDRESS")] = "127.0.0.1"
-    port: Annotated[int, Flag("Port to listen on; 0 is any free one.", _RECEIVER, PORT)] = (
-        FEEDERGATE_PORT
-    )
-    certificate: Annotated[
-        str | None,
-        Flag("Certificate in PEM; serves HTTPS.", _RECEIVER, names=("--tls-cert",), metavar="FILE"),
-    ] = None
-    key: Annotated[
-        str | None,
-        Flag(
-            "Private key, if it is not in the certificate file.",
-            _RECEIVER,
-            names=("--tls-key",),
-            metavar="FILE",
-        ),
-    ] = None
-    trusted: Annotated[
-        tuple[str, ...],
-        Flag(
-            "Clients to accept in addition to loopback: an address, a network, or all.",
-            _RECEIVER,
-            names=("--trust",),
-            metavar="IP",
-            default="none",
-        ),
-    ] = LOOPBACK
-    profiles: Annotated[
-        tuple[str, ...],
-        Flag(
-            "Thunderstone profile that exists.",
-            _RECEIVER,
-            names=("--receive-profile",),
-            metavar="NAME",
-            default="any",
-        ),
-    ] = ()
-    min_free_bytes: Annotated[
-        int, Flag("Disk space to keep free.", _RECEIVER, SIZE, names=("--min-free",))
-    ] = 2 * REQUEST_BYTES_LIMIT
+    spool: str
+    host: str = "127.0.0.1"
+    port: int = FEEDERGATE_PORT
+    certificate: str | None = None
+    key: str | None = None
+    trusted: tuple[str, ...] = LOOPBACK
+    profiles: tuple[str, ...] = ()
+    min_free_bytes: int = 2 * REQUEST_BYTES_LIMIT
     max_request_bytes: int = REQUEST_BYTES_LIMIT
-    max_connections: Annotated[
-        int, Flag("Most connections at a time.", _RECEIVER, count_of("connections", minimum=1))
-    ] = 64
+    max_connections: int = 64
     head_seconds: float = 20.0
     idle_seconds: float = 60.0
     grace_seconds: float = 30.0
     min_rate: int = 1024
     linger_seconds: float = 10.0
     linger_idle_seconds: float = 1.0
-    scenario: Annotated[
-        str | None,
-        Flag("Faults to simulate in a rehearsal, in YAML.", _RECEIVER, metavar="FILE"),
-    ] = None
-    max_content_bytes: Annotated[
-        int, Flag("Most bytes of one document, decoded.", _RECEIVER, SIZE)
-    ] = MAX_CONTENT_BYTES
-    feed_seconds: Annotated[
-        float,
-        Flag(
-            "Set a feed aside after this time, plus 1 s for each MB.",
-            _RECEIVER,
-            TIMEOUT,
-            names=("--feed-timeout",),
-        ),
-    ] = DEFAULT_LIMIT_SECONDS
-    retry: Annotated[
-        str | None,
-        Flag(
-            "Process feeds again that were set aside, and exit.",
-            _RECEIVER,
-            metavar="N|NAME|all",
-        ),
-    ] = None
-    accept_loss: Annotated[
-        frozenset[str],
-        Flag("Forward without these fields, even acl and content.", Section.GATEWAY, FIELDS),
-    ] = frozenset()
+    scenario: str | None = None
+    max_content_bytes: int = MAX_CONTENT_BYTES
+    feed_seconds: float = DEFAULT_LIMIT_SECONDS
+    retry: str | None = None
+    accept_loss: frozenset[str] = frozenset()
+
+
+declare(
+    ServeSettings,
+    _RECEIVER,
+    spool=Flag("Folder for received feeds.", OUTPUT_FOLDER),
+    host=Flag("Address to listen on.", metavar="ADDRESS"),
+    port=Flag("Port to listen on; 0 is any free one.", PORT),
+    certificate=Flag("Certificate in PEM; serves HTTPS.", names=("--tls-cert",), metavar="FILE"),
+    key=Flag(
+        "Private key, if it is not in the certificate file.", names=("--tls-key",), metavar="FILE"
+    ),
+    trusted=Flag(
+        "Clients to accept in addition to loopback: an address, a network, or all.",
+        names=("--trust",),
+        metavar="IP",
+        default="none",
+    ),
+    profiles=Flag(
+        "Thunderstone profile that exists.",
+        names=("--receive-profile",),
+        metavar="NAME",
+        default="any",
+    ),
+    min_free_bytes=Flag("Disk space to keep free.", SIZE, names=("--min-free",)),
+    max_connections=Flag("Most connections at a time.", count_of("connections", minimum=1)),
+    scenario=Flag("Faults to simulate in a rehearsal, in YAML.", metavar="FILE"),
+    max_content_bytes=Flag("Most bytes of one document, decoded.", SIZE),
+    feed_seconds=Flag(
+        "Set a feed aside after this time, plus 1 s for each MB.",
+        TIMEOUT,
+        names=("--feed-timeout",),
+    ),
+    retry=Flag("Process feeds again that were set aside, and exit.", metavar="N|NAME|all"),
+)
+declare(
+    ServeSettings,
+    Section.GATEWAY,
+    accept_loss=Flag("Forward without these fields, even acl and content.", FIELDS),
+)

@@ -1,0 +1,187 @@
+"""The functions of the Python API, which `feedferry` exports.
+
+Settings are those of the command: the names of its flags with underscores, and the same texts, or
+Python values: numbers for sizes and times in bytes and seconds, `True` for a switch, any iterable
+for a flag that may be repeated or that takes a list, a mapping for pairs.
+"""
+
+import enum
+import logging
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pipelines.convert.inputs import list_spans
+from pipelines.convert.source_runs import read_options
+from pipelines.inspect.engine import Inspection
+from pipelines.inspect.engine import inspect as inspect_inputs
+from pipelines.inspect.engine import parse as parse_inspect
+from pipelines.job.flag_job import job_of_flags
+from pipelines.job.job_file import load_job
+from pipelines.observer.observer import LogObserver, Observer, Observers
+from pipelines.options.convert_options import ConvertOptions, PlanOptions
+from pipelines.options.display_options import LogOptions
+from pipelines.options.flags import FieldFlag, decode, flags_of
+from pipelines.options.job_options import JobOptions
+from pipelines.options.push_options import ApplianceOptions, PushOptions, parse_push
+from pipelines.options.run_options import RunOptions
+from pipelines.plan.plan import Plan
+from pipelines.plan.planned_job import find_planned, plan_job
+from pipelines.push.engine import PushResult
+from pipelines.push.engine import push as push_runs
+from schemas.errors import ConfigError
+from schemas.membership import Membership
+from schemas.record import Record
+from schemas.reject import Reject
+from schemas.spelling import did_you_mean
+from transforms.formats import Format, all_formats
+from transforms.sources import SpanRequest, read_span
+
+if TYPE_CHECKING:
+    from pipelines.job.engine import JobResult, RunResult  # load Beam
+
+Inputs = str | Path | Iterable[str | Path]
+
+
+def formats() -> tuple[Format, ...]:
+    """Return the formats, those of other packages included."""
+    return tuple(all_formats())
+
+
+def read(
+    inputs: Inputs, *, format: str | None = None, **settings: object
+) -> Iterator[Record | Membership | Reject]:
+    """Yield the records of files, folders, globs or URLs, in order, one in memory at a time.
+
+    What cannot be read is a Reject in its place. The format is detected if it is not given.
+
+    Raises ConfigError for inputs that cannot be used, FatalError where a source fails.
+    """
+    words = _words(settings, ConvertOptions)
+    options = parse_inspect({**words, "inputs": _names(inputs), "from_format": format})
+    with tempfile.TemporaryDirectory() as folder:
+        for span in list_spans(options, stdin_copy=Path(folder, "stdin")):
+            for result in read_span(SpanRequest(span=span, options=read_options(options))):
+                if isinstance(result, Record | Membership | Reject):
+                    yield result
+
+
+def inspect(inputs: Inputs, **settings: object) -> Inspection:
+    """Count the records of inputs: actions, sizes, MIME types, ACLs, groups, duplicates."""
+    words = _words(settings, ConvertOptions)
+    return inspect_inputs(parse_inspect({**words, "inputs": _names(inputs)}))
+
+
+def plan(inputs: Inputs, *, observer: Observer | None = None, **settings: object) -> Plan:
+    """Return what `convert` of the inputs, or `run` of one job file, would do; write nothing.
+
+    Raises FeedferryError where the run would not begin; `stops` has the reasons for a later end.
+    """
+    words = _words(settings, ConvertOptions, ApplianceOptions, PlanOptions)
+    sample = decode(PlanOptions, words).sample
+    return plan_job(find_planned({**words, "inputs": _names(inputs)}), _with_log(observer), sample)
+
+
+def convert(
+    inputs: Inputs,
+    output: str | Path,
+    *,
+    to_format: str,
+    push_to: str | None = None,
+    observer: Observer | None = None,
+    **settings: object,
+) -> "RunResult":
+    """Convert inputs into the chunks of another format, in the folder `output`, and push them.
+
+    They are pushed if `push_to`, the URL of an appliance, is given. A conversion that was
+    interrupted is resumed by the same call. Call it in the main thread to let a signal end a push
+    between two chunks.
+
+    Raises ConfigError before anything is written, StoppedError at a limit with nothing published,
+    FatalError if a source, the storage or the appliance fails, BusyError for a locked folder.
+    """
+    words = _words(settings, ConvertOptions, ApplianceOptions, LogOptions)
+    given = {"inputs": _names(inputs), "output": str(output), "to_format": to_format}
+    job = job_of_flags({**words, **given, "url": push_to})
+    result: RunResult = _load_engine().convert(job, _with_log(observer))
+    return result
+
+
+def push(
+    inputs: Inputs, url: str, *, observer: Observer | None = None, **settings: object
+) -> tuple[PushResult, ...]:
+    """Push the folders of finished runs, or feed files, to the appliance at a URL, in order.
+
+    A push that was interrupted goes on with the same call. If a push stops, its account says why,
+    and the runs after it are not begun.
+    """
+    words = _words(settings, PushOptions, ApplianceOptions)
+    options, target = parse_push({**words, "inputs": _names(inputs), "url": url})
+    return push_runs(options, target, _with_log(observer))
+
+
+def run(
+    job_file: str | Path,
+    *,
+    observer: Observer | None = None,
+    environment: Mapping[str, str] | None = None,
+    **settings: object,
+) -> "JobResult":
+    """Run a job: finish its unfinished run, then begin a new one.
+
+    Settings have precedence over environment variables, and those over the job file. `environment`
+    is that of the process by default.
+    """
+    words = _words(settings, ConvertOptions, ApplianceOptions, JobOptions, RunOptions, LogOptions)
+    variables = os.environ if environment is None else environment
+    job = load_job(Path(job_file), {**words, "deadline": None}, variables)
+    options = decode(RunOptions, words)
+    result: JobResult = _load_engine().run(job, options, _with_log(observer))
+    return result
+
+
+def _load_engine() -> ModuleType:
+    """Return the engine of jobs; Beam, when loaded, configures a root logger without handlers."""
+    root, handler = logging.getLogger(), logging.NullHandler()
+    root.addHandler(handler)
+    try:
+        from pipelines.job import engine
+    finally:
+        root.removeHandler(handler)
+    return engine
+
+
+def _with_log(observer: Observer | None) -> Observer:
+    return Observers(LogObserver(), observer or Observer())
+
+
+def _names(inputs: Inputs) -> tuple[str, ...]:
+    return (str(inputs),) if isinstance(inputs, str | Path) else tuple(map(str, inputs))
+
+
+def _words(settings: Mapping[str, object], *options: type[msgspec.Struct]) -> dict[str, object]:
+    """Return the words of a command line for settings; raise ConfigError for an unknown one."""
+    flags = {name: flag for struct in options for name, flag in flags_of(struct).items()}
+    for name in settings:
+        if name not in flags:
+            raise ConfigError(f"{name}: no such setting{did_you_mean(name, flags)}")
+    return {name: _word(flags[name], value) for name, value in settings.items()}
+
+
+def _word(flag: FieldFlag, value: object) -> object:
+    """Return a value as the parser of a flag takes it."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, enum.Enum):
+        return str(value.value)
+    if isinstance(value, Mapping):
+        value = [f"{key}={item}" for key, item in value.items()]
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        texts = tuple(map(str, value))
+        return texts if flag.is_repeatable else ",".join(texts)
+    return (str(value),) if flag.is_repeatable else str(value)
