@@ -126,7 +126,7 @@ def convert(
     account, progress = _convert(parts, settings, options, observer)
     with followed(observer, Step.PUBLISH) as step:
         store_update(sources, account, work)
-        report = publish(account, settings, output=conversion.output, spans=spans)
+        report = publish(account, settings, output=conversion.output, spans=spans, options=options)
         write_report(conversion.output)
         step.result = result = ConversionResult(
             report=report, progress=progress, defects=account.defects, is_pushed=is_pushed

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from pipelines.options.convert_options import ConvertOptions, given_options
 from pipelines.report.conversion_report import Report, as_json
 from schemas.account import Account, Chunk
 from schemas.errors import FatalError
@@ -38,7 +39,14 @@ _APPENDED = (
 )
 
 
-def publish(account: Account, settings: Settings, *, output: Path, spans: list[Span]) -> Report:
+def publish(
+    account: Account,
+    settings: Settings,
+    *,
+    output: Path,
+    spans: list[Span],
+    options: ConvertOptions | None = None,
+) -> Report:
     """Number the chunks in input order, publish all files in `output`, and return the report.
 
     It may be called again after an interruption. Raises StoppedError for a full feed that would
@@ -63,6 +71,8 @@ def publish(account: Account, settings: Settings, *, output: Path, spans: list[S
         os.replace(chunks_folder, previous)
     os.replace(staged, chunks_folder)
     report = report_of(account, chunks, settings, folder=str(output), spans=spans)
+    if options is not None:
+        report = msgspec.structs.replace(report, options=given_options(options))
     _sync(output)
     write_json(output / _REPORT, as_json(report))
     sync_file(output / _REPORT)

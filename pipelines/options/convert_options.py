@@ -1,11 +1,12 @@
 """Options of `feedferry convert`, `plan` and `inspect`, each declared with its flag."""
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from pipelines.options.flags import Flag, Section, declare
+from pipelines.options.flags import Flag, Section, declare, flags_of
 from pipelines.options.value_parsers import (
     ACL,
     CHARSET,
@@ -79,6 +80,9 @@ def _has_feedtypes(target: Any) -> bool:
 
 def _has_encodings(target: Any) -> bool:
     return bool(target.has_content_encodings)
+
+
+_PATHS = ("known_urls", "accepted_rejects")
 
 
 class HeadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -325,3 +329,17 @@ declare(
         affects_output=False,
     ),
 )
+
+
+def given_options(options: ConvertOptions) -> dict[str, object]:
+    """Return the options that differ from their defaults as plain values, without the inputs.
+
+    `msgspec.convert` makes options of them again. Paths are absolute.
+    """
+    flags, values = flags_of(ConvertOptions), msgspec.to_builtins(options, order="sorted")
+    given = {
+        name: str(Path(str(value)).absolute()) if name in _PATHS and value else value
+        for name, value in values.items()
+        if name in flags and getattr(options, name) != flags[name].default
+    }
+    return {name: value for name, value in given.items() if name not in ("inputs", "output")}

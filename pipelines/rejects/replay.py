@@ -40,7 +40,6 @@ from pipelines.rejects.run_rejects import (
 from pipelines.report.run_data import REJECTS
 from schemas.errors import ConfigError
 from schemas.feed import FULL, INCREMENTAL
-from schemas.notice import REFUSED
 from schemas.run_record import Replay
 from schemas.units import counted, names_text
 
@@ -220,7 +219,7 @@ class _ExportReplay:
         if last is not None and not last.is_over:
             output = last.run
         values = {
-            **_settings_of(self.run, self.folder),
+            **_options_of_report(self.run),
             **_given(ConvertOptions, self.words),
             "inputs": (),
             "output": str(output),
@@ -246,33 +245,18 @@ class _ExportReplay:
             self.observer.notice(f"{text}: {names_text(names)}")
 
 
-def _settings_of(run: Path, folder: Path) -> dict[str, Any]:
+def _options_of_report(run: Path) -> dict[str, object]:
     """Return the options of a conversion, by the names of their fields, from its report."""
     report = json.loads((run / "report.json").read_bytes())
-    if "settings" not in report:
+    if not report.get("settings"):
         raise ConfigError(
             f"{run}: a push of files; expected a conversion: push the files of an export with"
             " feedferry push"
         )
-    settings: dict[str, Any] = report["settings"]
-    target, reading = settings["target"], settings["reading"]
-    every = {**settings["writing"], **reading, **reading["docids"], **target, **settings}
-    names = {*ConvertOptions.__struct_fields__} - {"max_rejects", "known_urls"}
-    values = {name: every[name] for name in names & {*every}}
-    refused = frozenset(settings["refused"])
-    if target["known_urls"]:
-        path = folder / "known-urls.txt"
-        path.write_text("\n".join(target["known_urls"]), "utf-8")
-        values["known_urls"] = str(path)
-    return {
-        **values,
-        "to_format": target["format"],
-        "allow_wide_deletes": target["wide_deletes"],
-        "fields": target["named_fields"],
-        "strict": reading["mode"] == "strict",
-        "accept_loss": REFUSED - refused,
-        "fail_on_loss": refused - REFUSED,
-    }
+    if "options" not in report:
+        raise ConfigError(f"{run}: a run of an earlier release; convert its inputs again")
+    options: dict[str, object] = report["options"]
+    return {name: value for name, value in options.items() if name != "max_rejects"}
 
 
 def _given(options: type[msgspec.Struct], words: Mapping[str, object]) -> dict[str, object]:
