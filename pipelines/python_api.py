@@ -12,17 +12,17 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from pipelines.convert.inputs import list_spans
 from pipelines.convert.source_runs import read_options
-from pipelines.inspect.engine import Inspection
-from pipelines.inspect.engine import inspect as inspect_inputs
-from pipelines.inspect.engine import parse as parse_inspect
+from pipelines.inspect.inspection import Inspection
+from pipelines.inspect.inspection import inspect as inspect_inputs
+from pipelines.inspect.inspection import parse as parse_inspect
 from pipelines.job.flag_job import job_of_flags
 from pipelines.job.job_file import load_job
+from pipelines.job.run_result import JobResult, RunResult
 from pipelines.observer.observer import LogObserver, Observer, Observers
 from pipelines.options.convert_options import ConvertOptions, PlanOptions
 from pipelines.options.display_options import LogOptions
@@ -41,9 +41,6 @@ from schemas.reject import Reject
 from schemas.spelling import did_you_mean
 from transforms.formats import Format, all_formats
 from transforms.sources import SpanRequest, read_span
-
-if TYPE_CHECKING:
-    from pipelines.job.engine import JobResult, RunResult  # load Beam
 
 Inputs = str | Path | Iterable[str | Path]
 
@@ -95,7 +92,7 @@ def convert(
     push_to: str | None = None,
     observer: Observer | None = None,
     **settings: object,
-) -> "RunResult":
+) -> RunResult:
     """Convert inputs into the chunks of another format, in the folder `output`, and push them.
 
     They are pushed if `push_to`, the URL of an appliance, is given. A conversion that was
@@ -131,7 +128,7 @@ def run(
     observer: Observer | None = None,
     environment: Mapping[str, str] | None = None,
     **settings: object,
-) -> "JobResult":
+) -> JobResult:
     """Run a job: finish its unfinished run, then begin a new one.
 
     Settings have precedence over environment variables, and those over the job file. `environment`

@@ -20,13 +20,14 @@ from schemas.record import Record
 from schemas.reject import Reject
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("schemas", "transforms", "pipelines")
+PACKAGES = ("schemas", "transforms", "pipelines", "feedferry")
 TOP = {
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "LICENSE",
     "README.md",
     "docs",
+    "feedferry",
     "pipelines",
     "pyproject.toml",
     "run_local.sh",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import click
 
 from pipelines.inspect import counts_text
-from pipelines.inspect.engine import inspect, parse, read_lines
+from pipelines.inspect.inspection import inspect, parse, read_lines
 from pipelines.options.convert_options import ConvertOptions, HeadOptions
 from pipelines.options.display_options import DisplayOptions, ReportFormat
 from pipelines.options.flags import decode

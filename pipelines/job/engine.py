@@ -35,15 +35,14 @@ from pipelines.job.job_text import render
 from pipelines.job.key_wording import errors_in_keys
 from pipelines.job.push_phase import push_output
 from pipelines.job.retention import remove_runs, runs_to_remove
-from pipelines.job.settlement import Settlement, settle
+from pipelines.job.run_result import JobResult, RunResult
+from pipelines.job.settlement import settle
 from pipelines.observer.endings import Ending, begun, ending_of
 from pipelines.observer.logs import log_to
 from pipelines.observer.observer import Observer, Step, followed
 from pipelines.observer.signals import DeadlinePassed, deadline_raised
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.run_options import RunOptions
-from pipelines.push.engine import PushResult
-from pipelines.report.conversion_report import ConversionResult
 from pipelines.report.job_index import write_index
 from pipelines.report.metrics import write_metrics
 from pipelines.report.run_report import write_report
@@ -64,31 +63,6 @@ class _ExitCode(msgspec.Struct):
     """The only part of a report that a resumed run needs."""
 
     exit_code: int
-
-
-class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of a run: its folder, its exit code, and the results of the phases it executed.
-
-    `message` says why it stopped; it is None if it did not.
-    """
-
-    folder: Path
-    exit_code: int
-    message: str | None = None
-    conversion: ConversionResult | None = None
-    push: PushResult | None = None
-    settlement: Settlement | None = None
-
-
-class JobResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs that a start of a job has finished, resumed ones first."""
-
-    runs: tuple[RunResult, ...] = ()
-
-    @property
-    def exit_code(self) -> int:
-        """That of the last run that did not end with 0."""
-        return next((run.exit_code for run in reversed(self.runs) if run.exit_code), 0)
 
 
 def convert(job: Job, observer: Observer) -> RunResult:

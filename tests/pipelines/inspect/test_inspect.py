@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.cli.main import main
 from pipelines.inspect.counts_text import as_text
-from pipelines.inspect.engine import as_line, parse
+from pipelines.inspect.inspection import as_line, parse
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.value_parsers import NO_OUTPUT
 from schemas.acl import Access, Acl, Principal, Scope

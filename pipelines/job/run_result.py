@@ -1,0 +1,34 @@
+"""The results of runs."""
+
+from pathlib import Path
+
+import msgspec
+
+from pipelines.job.settlement import Settlement
+from pipelines.push.engine import PushResult
+from pipelines.report.conversion_report import ConversionResult
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of a run: its folder, its exit code, and the results of the phases it executed.
+
+    `message` says why it stopped; it is None if it did not.
+    """
+
+    folder: Path
+    exit_code: int
+    message: str | None = None
+    conversion: ConversionResult | None = None
+    push: PushResult | None = None
+    settlement: Settlement | None = None
+
+
+class JobResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs that a start of a job has finished, resumed ones first."""
+
+    runs: tuple[RunResult, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """That of the last run that did not end with 0."""
+        return next((run.exit_code for run in reversed(self.runs) if run.exit_code), 0)
