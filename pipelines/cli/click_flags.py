@@ -9,7 +9,8 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from pipelines.cli.verb import SectionedOption
-from pipelines.options.flags import FieldFlag, Flag, Section, flags_of
+from pipelines.options.flags import FieldFlag, Flag, flags_of
+from pipelines.options.section import Section
 from pipelines.options.value_parsers import ValueType
 
 

@@ -138,9 +138,10 @@ def _replay_flags(_name: str) -> list[click.Parameter]:
     from pipelines.cli.click_flags import click_options
     from pipelines.options.convert_options import ConvertOptions
     from pipelines.options.display_options import DisplayOptions
-    from pipelines.options.flags import Flag, Section
+    from pipelines.options.flags import Flag
     from pipelines.options.push_options import PUSH_TO, ApplianceOptions
     from pipelines.options.run_options import RunOptions
+    from pipelines.options.section import Section
     from pipelines.options.value_parsers import OUTPUT_FOLDER
 
     source = ("inputs", "from_format", "mapping", "fresh")

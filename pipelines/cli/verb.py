@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import click
 
-from pipelines.options.flags import Section
+from pipelines.options.section import Section
 
 _log = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from pipelines.folders.locks import LOCK, PUSHES, WORK, locked_output, locked_st
 from pipelines.job.job import Job
 from pipelines.job.job_text import render
 from pipelines.job.key_wording import errors_in_keys
-from pipelines.job.push_phase import push_output
+from pipelines.job.push_phase import push_output, push_settings
 from pipelines.job.retention import remove_runs, runs_to_remove
 from pipelines.job.run_result import JobResult, RunResult
 from pipelines.job.settlement import settle
@@ -234,8 +234,9 @@ class JobRun:
             return result
         given, target = self._options, self._job.push
         deadline = given.deadline or target.deadline
-        settings = replace(target, deadline=deadline, allow_older=given.allow_older)
         options = _options_for(self._job, self.folder)
+        settings = push_settings(target, options)
+        settings = replace(settings, deadline=deadline, allow_older=given.allow_older)
         pushed = push_output(self.folder, settings, options, self._observer)
         result = replace(result, push=pushed, exit_code=pushed.exit_code or result.exit_code)
         if pushed.account.stopped is not None:

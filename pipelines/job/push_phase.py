@@ -20,18 +20,22 @@ from transforms.sinks.push.settings import PushSettings
 from transforms.stages import Push
 
 
-def push_output(
-    output: Path, target: PushSettings, options: ConvertOptions, observer: Observer
-) -> PushResult:
-    """Push the published chunks: in this process, or with --runner by a worker of the runner."""
+def push_settings(target: PushSettings, options: ConvertOptions) -> PushSettings:
+    """Return how the chunks of a conversion are pushed to a target."""
     limit = options.max_rejects
-    settings = replace(
+    return replace(
         target,
         jobs=options.jobs,
         can_empty=options.allow_empty_full,
         max_rejects=limit.count if limit is not None else None,
         accepted_rejects=options.accepted_rejects,
     )
+
+
+def push_output(
+    output: Path, settings: PushSettings, options: ConvertOptions, observer: Observer
+) -> PushResult:
+    """Push the published chunks: in this process, or with --runner by a worker of the runner."""
     if options.runner is None:
         return push_chunks(output, read_manifest(output), settings, observer)
     with followed(observer, Step.PUSH) as step:

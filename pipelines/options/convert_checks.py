@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.flags import Section, decode, flags_of
+from pipelines.options.flags import decode, flags_of
+from pipelines.options.section import Section
 from schemas.choices import CONTENT_ENCODINGS, DIALECT_5_0
 from schemas.errors import ConfigError, raise_together
 from schemas.feed import FULL, METADATA_AND_URL, check_datasource

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from pipelines.options.flags import Flag, Section, declare, flags_of
+from pipelines.options.flags import Flag, declare, flags_of
+from pipelines.options.section import Section
 from pipelines.options.value_parsers import (
     ACL,
     CHARSET,

@@ -5,7 +5,8 @@ import enum
 import msgspec
 
 from pipelines.observer.logs import LogFormat
-from pipelines.options.flags import Flag, Section, declare
+from pipelines.options.flags import Flag, declare
+from pipelines.options.section import Section
 from pipelines.options.value_parsers import OUTPUT_FILE, choice_of
 
 

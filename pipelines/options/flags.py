@@ -19,28 +19,11 @@ from typing import Any, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
+from pipelines.options.section import Section
 from pipelines.options.value_parsers import REPEATED_TEXT, TEXT, ValueType, choice_of
 from schemas.errors import ConfigError
 
 Options = TypeVar("Options", bound=msgspec.Struct)
-
-
-class Section(enum.Enum):
-    """Headings of the help texts, in the order of the help."""
-
-    READ = "Input"
-    TREE = "Trees of files"
-    SPOOL = "Spools of a receiver"
-    STATE = "Incremental runs"
-    STREAM = "Command streams and programs"
-    WRITE = "Output"
-    RECEIVER = "Receiver"
-    GATEWAY = "Gateway"
-    PUSH = "Pushed feeds"
-    APPLIANCE = "Appliance"
-    SCHEDULE = "Throttling and schedule"
-    RUN = "Run"
-    DISPLAY = "Display"
 
 
 _PARTS = {

@@ -4,7 +4,8 @@ import re
 
 import msgspec
 
-from pipelines.options.flags import Flag, Section, declare
+from pipelines.options.flags import Flag, declare
+from pipelines.options.section import Section
 from pipelines.options.value_parsers import DURATION, OUTPUT_FILE, ValueType, count_of
 from schemas.errors import ConfigError
 from transforms.sinks.push.generations import GENERATIONS, PUSHED

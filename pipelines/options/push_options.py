@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from pipelines.options.flags import Flag, Section, declare, decode, flags_of
+from pipelines.options.flags import Flag, declare, decode, flags_of
+from pipelines.options.section import Section
 from pipelines.options.value_parsers import (
     DEADLINE,
     DURATION,

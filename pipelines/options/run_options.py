@@ -2,7 +2,8 @@
 
 import msgspec
 
-from pipelines.options.flags import Flag, Section, declare
+from pipelines.options.flags import Flag, declare
+from pipelines.options.section import Section
 from pipelines.options.value_parsers import DEADLINE
 
 _RUN = Section.RUN

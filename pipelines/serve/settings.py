@@ -1,7 +1,8 @@
 """The settings of a receiver, and the flags of `feedferry serve`."""
 
 from pipelines.options.display_options import LogOptions
-from pipelines.options.flags import Flag, Section, declare
+from pipelines.options.flags import Flag, declare
+from pipelines.options.section import Section
 from pipelines.options.value_parsers import FIELDS, OUTPUT_FOLDER, PORT, SIZE, TIMEOUT, count_of
 from pipelines.serve.worker_process import DEFAULT_LIMIT_SECONDS
 from schemas.content import MAX_CONTENT_BYTES

@@ -12,6 +12,7 @@ import pytest
 from pipelines.cli.main import main
 from pipelines.doctor.local_checks import check_placeholders
 from pipelines.job.engine import convert
+from pipelines.job.flag_job import job_of_options
 from pipelines.job.job import Job
 from pipelines.job.job_file import load_job
 from pipelines.observer.observer import Observer
@@ -91,7 +92,7 @@ def test_a_draft_of_a_database_has_a_mapping_next_to_it(inputs: Path) -> None:
 def test_a_draft_can_be_converted(inputs: Path, source: str, read: int) -> None:
     job = init(source, "jsonl")
     options = msgspec.structs.replace(job.convert, output="out", state=None)
-    flags = Job(home=Path("out"), convert=options)
+    flags = job_of_options(options, None, {})
     assert convert(flags, Observer()).exit_code == 0
     assert sum(report("out")["account"]["read"].values()) == read
 

@@ -10,8 +10,9 @@ import pytest
 from pipelines.cli.click_flags import click_options
 from pipelines.cli.verb import Verb
 from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.flags import Flag, Section, decode, flags_of
+from pipelines.options.flags import Flag, decode, flags_of
 from pipelines.options.push_options import ApplianceOptions, PushOptions
+from pipelines.options.section import Section
 from pipelines.options.value_parsers import SIZE, count_of
 from pipelines.serve.settings import ServeSettings
 from schemas.errors import ConfigError
