@@ -15,7 +15,7 @@ import pytest
 
 from support.archives import documents, gsa_feed, put
 from support.processes import PATIENCE_SECONDS, Marked, marked
-from support.runs import convert
+from support.runs import OF_ONE_RUN, convert
 
 pytestmark = pytest.mark.slow
 
@@ -47,14 +47,14 @@ def feed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def digest(folder: Path) -> dict[str, str]:
     """The name and hash of each file of a finished run.
 
-    But for the reports, which name its folder, the timeline, which has times, and files that it was
-    about to remove, which the next run removes.
+    But for those that name its folder or have times, and those that it was about to remove, which
+    the next run removes.
     """
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
         if path.is_file()
-        and path.stem not in ("report", "timeline")
+        and path.stem not in OF_ONE_RUN
         and not any(part.endswith(".over") for part in path.parts)
     }
 

@@ -12,10 +12,13 @@ from pipelines.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 AVRO_RUN = [
-    *("chunks/", "chunks/000001.avro", "manifest.jsonl"),
-    *("report.html", "report.json", "timeline.jsonl"),
+    *("chunks/", "chunks/000001.avro", "config.rendered.yaml", "manifest.jsonl"),
+    *("report.html", "report.json", "run.json", "run.log", "timeline.jsonl"),
 ]
 """All files of a finished run with one chunk."""
+
+OF_ONE_RUN = ("report", "timeline", "config.rendered", "run")
+"""Stems of files that name the folder of their run, or that have times."""
 
 _T = TypeVar("_T")
 

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
+from pipelines.job.engine import RUN_LOG
 from pipelines.report.run_report import REPORT_PAGE
+from schemas.run_record import RUN_RECORD
 from schemas.timeline import TIMELINE
 from support.archives import BROKEN, DELETED, HOST, document, gsa_feed, put
 from support.runs import ROOT, chosen, report
@@ -75,10 +77,10 @@ def start(folder: Path) -> "subprocess.Popen[bytes]":
 def published(folder: Path) -> dict[str, bytes]:
     """All that a run has published, by path; and `.work`, if something of it is left.
 
-    Its timeline and its page are left out, which have times.
+    Its timeline, page, record and log are left out, which have times.
     """
     out = folder / "out"
-    names = (TIMELINE, REPORT_PAGE)
+    names = (TIMELINE, REPORT_PAGE, RUN_RECORD, RUN_LOG)
     files = (path for path in out.rglob("*") if path.is_file() and path.name not in names)
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
 

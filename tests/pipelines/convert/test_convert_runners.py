@@ -16,7 +16,7 @@ import pytest
 
 from support.archives import ACL, BROKEN, DELETED, document, documents, gsa_feed, put
 from support.ports import kept_port
-from support.runs import ROOT, chunks, convert, keep_levels, manifest
+from support.runs import OF_ONE_RUN, ROOT, chunks, convert, keep_levels, manifest
 
 pytestmark = pytest.mark.slow
 
@@ -118,12 +118,12 @@ def portable(folder: Path, *args: str, flags: list[str]) -> subprocess.Completed
 def digest(folder: Path) -> dict[str, str]:
     """The name and hash of all that a run left.
 
-    But for the reports, which name their own folder, and the timeline, which has times.
+    But for those that name their own folder or have times.
     """
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.stem not in ("report", "timeline")
+        if path.is_file() and path.stem not in OF_ONE_RUN
     }
 
 

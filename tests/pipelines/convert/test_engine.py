@@ -206,12 +206,11 @@ def test_a_finished_run_leaves_the_documented_files_and_rejects_with_their_bytes
     assert left(finished) == [
         "chunks/",
         "chunks/000001.avro",
+        "config.rendered.yaml",
         "manifest.jsonl",
         "rejects/",
         "rejects/00000-00000.avro",
-        "report.html",
-        "report.json",
-        "timeline.jsonl",
+        *("report.html", "report.json", "run.json", "run.log", "timeline.jsonl"),
     ]
     with (finished / "rejects" / "00000-00000.avro").open("rb") as stream:
         rejects: list[Any] = list(fastavro.reader(stream))
@@ -249,7 +248,9 @@ def test_a_stopped_run_leaves_nothing_that_looks_finished(span_bytes: str) -> No
     source = put(Path("a.xml"), gsa_feed(*documents(1, 8), BROKEN, PROTECTED))
     convert(source, "-o", "out", "--to", "thunderstone", "--span-bytes", span_bytes)
 
-    assert sorted(os.listdir("out")) == [".work", "timeline.jsonl"]
+    assert sorted(os.listdir("out")) == [
+        *(".work", "config.rendered.yaml", "report.html", "run.json", "run.log", "timeline.jsonl")
+    ]
 
 
 def test_a_run_that_cannot_write_its_manifest_leaves_no_chunks_and_is_resumed(good: str) -> None:
@@ -285,10 +286,10 @@ def test_a_verbose_run_logs_spans_and_chunks_and_nothing_of_beam(
     lines = served.run("convert", *words, cwd=here).stderr.splitlines()
     err = [line.partition(" ")[2] for line in lines]
 
-    begun = f"INFO - - span 00000-00000 of {feed}: begun"
-    published = "INFO - - chunks/000001.avro: published; "
+    begun = f"INFO - out span 00000-00000 of {feed}: begun"
+    published = "INFO - out chunks/000001.avro: published; "
     assert (err.count(begun), sum(line.startswith(published) for line in err)) == (1, 1)
-    assert [line for line in err if not line.startswith("INFO - - ")] == []
+    assert [line for line in err if not line.startswith(("INFO - - ", "INFO - out "))] == []
     assert [line.partition("ended; ")[2] for line in err if "00000-00000" in line][1:] == [
         "4 read, 3 written, 1 rejected, 0 filtered, 1 chunks"
     ]
@@ -437,8 +438,8 @@ def test_a_fresh_run_replaces_a_finished_one_and_keeps_other_files(good: str, fe
     convert(good, "-o", "out", "--to", "jsonl", "--fresh")
 
     assert left("out") == [
-        *("chunks/", "chunks/000001.jsonl", "manifest.jsonl", "notes.txt"),
-        *("report.html", "report.json", "timeline.jsonl"),
+        *("chunks/", "chunks/000001.jsonl", "config.rendered.yaml", "manifest.jsonl", "notes.txt"),
+        *("report.html", "report.json", "run.json", "run.log", "timeline.jsonl"),
     ]
 
 
