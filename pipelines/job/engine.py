@@ -16,7 +16,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -78,8 +78,10 @@ def convert(job: Job, observer: Observer) -> RunResult:
         conversion = list_inputs(options, observer)
         if options.state is not None:
             locks.enter_context(locked_state(Path(options.state)))
-        earlier = None if options.fresh else read_run(job.home)
-        begun_at, attempts = datetime.now(UTC), 0
+        begun_at, attempts, earlier = datetime.now(UTC), 0, None
+        if not options.fresh:
+            with suppress(FatalError):  # a damaged record costs the count of attempts only
+                earlier = read_run(job.home)
         if earlier is not None and not earlier.is_over:
             begun_at, attempts = earlier.started_at, earlier.attempts
         record = RunRecord(id=job.home.absolute().name, started_at=begun_at, attempts=attempts + 1)

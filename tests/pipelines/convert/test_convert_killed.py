@@ -111,7 +111,10 @@ def damage(folder: Path, choice: random.Random) -> None:
 
 def steps(folder: Path, since_ns: int) -> int:
     """Count the steps of a run since a time: accounts written, stages published."""
-    accounts = folder.glob("out/.work/*/0*.json")
+    try:
+        accounts = [*folder.glob("out/.work/*/0*.json")]
+    except FileNotFoundError:  # the run is removing its folder
+        accounts = []
     stages = (path for pattern in STAGES for path in folder.glob(f"out/{pattern}"))
     return sum(_is_since(path, since_ns) for path in (*accounts, *stages))
 

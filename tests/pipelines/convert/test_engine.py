@@ -263,6 +263,16 @@ def test_a_run_that_cannot_write_its_manifest_leaves_no_chunks_and_is_resumed(go
     assert left("out") == AVRO_RUN
 
 
+def test_a_run_with_a_damaged_record_is_resumed(good: str) -> None:
+    Path("out/manifest.jsonl.partial").mkdir(parents=True)
+    assert convert(good, "-o", "out", "--to", "avro") == 4
+    assert json.loads(Path("out/run.json").read_text())["attempts"] == 1
+    Path("out/run.json").write_bytes(b"\0" * 20)
+    Path("out/manifest.jsonl.partial").rmdir()
+    assert convert(good, "-o", "out", "--to", "avro") == 0
+    assert left("out") == AVRO_RUN
+
+
 # Output
 
 
