@@ -42,9 +42,10 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """A document that is in a source, or was.
 
     `key` is unique: in a tree the path below its root, with `/` between its parts. `path` is the
-    place to open. `code` and `reason` say why the entry is filtered or rejected. `fingerprint` is
-    one text of the other inputs of the record, `sidecars` the paths of files that describe it.
-    `sent_document` is the entry in the state; its name in files is that of earlier releases.
+    place to open. `code` says why the entry is filtered or rejected, `reason` what was found.
+    `fingerprint` is one text of the other inputs of the record, `sidecars` the paths of files that
+    describe it. `sent_document` is the entry in the state; its name in files is that of earlier
+    releases.
     `members` are the documents that were sent of it, each at a URL of its own: the members of an
     archive, or the documents of a row.
     """
@@ -74,9 +75,9 @@ def file_entry(
     )
 
 
-def left_out(key: str, path: str, code: str, reason: str = "") -> ListingEntry:
+def left_out(key: str, path: str, code: str) -> ListingEntry:
     """Return an entry that is left out by the rule of a code."""
-    return ListingEntry(key=key, kind=EntryKind.FILTERED, path=path, code=code, reason=reason)
+    return ListingEntry(key=key, kind=EntryKind.FILTERED, path=path, code=code)
 
 
 def rejected(key: str, path: str, code: str, reason: str) -> ListingEntry:

@@ -59,6 +59,7 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.DOTALL)
 _CONNECT_SECONDS = 30
 _READ_SECONDS = 60
 _MAX_ERROR_CHARS = 300
+_NAME_CHARS = "!$&'()*+,;=:@"
 _URL_CHARS = "%/:?#[]@!$&'()*+,;=~"  # a URL that is encoded already stays as it is
 _SIZES = ("size", "Size")
 _TIMES = ("LastModified", "mtime", "last_modified", "updated", "Last-Modified")
@@ -102,6 +103,13 @@ def connect(uri: str) -> tuple[Any, str]:
     return fsspec.filesystem(scheme, **options), path_there
 
 
+def join_uri(folder: str, name: str) -> str:
+    """Return the URI of a file or a folder in a folder; those of SFTP are percent-encoded."""
+    if scheme_of(folder) in ("sftp", "ssh"):
+        name = quote(name, safe=_NAME_CHARS).replace("~", "%7E")  # a ~ would be the home folder
+    return f"{folder}/{name}"
+
+
 @contextmanager
 def translate_errors(path: str) -> Iterator[None]:
     """Raise OSError for every error of a remote file system: the libraries share no base class."""
@@ -133,24 +141,16 @@ def version_of(stream: IO[bytes]) -> FileSignature | None:
     return raw.signature() if isinstance(raw, _RemoteStream) else None
 
 
-class RemoteFileInfo(NamedTuple):
-    """Size, time of the last change, and version of a file, as far as its server states them."""
-
-    size: int | None
-    modified_ns: int | None
-    version: str
-
-
-def read_info(info: Mapping[str, Any]) -> RemoteFileInfo:
+def read_info(info: Mapping[str, Any]) -> FileSignature:
     """Return what an info of fsspec, or of S3, states; each file system has its own names."""
     size, modified, version = (
         next((info[name] for name in names if info.get(name) not in (None, "")), None)
         for names in (_SIZES, _TIMES, _VERSIONS)
     )
-    return RemoteFileInfo(
-        size if isinstance(size, int) else None,
-        _modified_ns(modified),
-        str(version or "").strip('"'),
+    return FileSignature(
+        size=size if isinstance(size, int) else None,
+        modified_ns=_modified_ns(modified),
+        version=str(version or "").strip('"'),
     )
 
 
@@ -300,8 +300,9 @@ class _RemoteStream(io.RawIOBase):
             info = filesystem.info(path)
         if info.get("type") == "directory":
             raise IsADirectoryError(errno.EISDIR, "Is a directory", self._path)
-        size, modified_ns, version = read_info(info)
-        return FileSignature(size=size, version=f"{version} {modified_ns or ''}".strip())
+        stated = read_info(info)
+        version = f"{stated.version} {stated.modified_ns or ''}".strip()
+        return FileSignature(size=stated.size, version=version)
 
     def _open(self) -> IO[bytes]:
         scheme, at_begin = scheme_of(self._path), not self._position

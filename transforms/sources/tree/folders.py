@@ -1,7 +1,8 @@
 """The folders of local and remote trees, as entries of a listing.
 
-Buckets of S3 are listed page by page, and folders of SFTP servers entry by entry. Of other object
-stores, the entries of one folder are in memory.
+Every file system is asked for the items of one folder: their names, their types in the words of
+fsspec, and their signatures. Buckets of S3 are listed page by page, and folders of SFTP servers
+item by item. Of other object stores, the items of one folder are in memory.
 
 The fingerprint of a local file is one text of everything but its content that decides its record.
 With POSIX ACLs it has mode, owners and change time of the file, and a digest of the permissions of
@@ -17,9 +18,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from schemas.errors import ConfigError
+from schemas.span import FileSignature
 from transforms.sources.listing import (
     EntryKind,
     ListingEntry,
@@ -31,6 +32,7 @@ from transforms.sources.remote import (
     check_remote,
     connect,
     error_text,
+    join_uri,
     read_info,
     scheme_of,
 )
@@ -43,13 +45,8 @@ NOT_PUBLIC = "shut"
 """Marks the fingerprint of a file that others may not read, in a tree without ACLs."""
 
 _CACHED_FOLDERS = 1 << 12
-_FILE_TYPES = {
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFBLK: "a device",
-    stat.S_IFCHR: "a device",
-}
-_SAFE = "/!$&'()*+,;=:@"
+_FOLDER, _FILE, _LINK, _OTHER = "directory", "file", "link", "other"
+_TYPES = {stat.S_IFDIR: _FOLDER, stat.S_IFREG: _FILE, stat.S_IFLNK: _LINK}
 LISTABLE = "expected a folder that can be listed"
 
 ListFolder = Callable[[ListingEntry], Iterable[ListingEntry]]
@@ -59,36 +56,89 @@ The entry of a folder has the kind FOLDER and a key that ends in `/`. An entry w
 listed folder itself is a line of the listing.
 """
 
+_Item = tuple[str, str, FileSignature]
+"""The name of a file or a folder, its type, and its signature."""
+
 
 def folder_lister(tree: Tree) -> ListFolder:
     """Return the function that lists the folders of a tree.
 
     Raise ConfigError if its root is no folder, or no URI of a folder that can be read.
     """
-    scheme = scheme_of(tree.root)
-    if not scheme:
+    if not scheme_of(tree.root):
         return LocalFolders(tree)
     check_remote(tree.root)
-    match scheme:
-        case "s3":
-            return lambda _root: _bucket(tree.root)
-        case "sftp" | "ssh":
-            return lambda folder: _sftp_folder(tree.root, folder)
-        case _:
-            return lambda folder: object_folder(folder, *connect(folder.path))
+    return lambda folder: remote_folder(folder, *connect(folder.path))
 
 
-def object_folder(folder: ListingEntry, filesystem: Any, path: str) -> Iterator[ListingEntry]:
-    """List a folder of a file system of fsspec whose names are not encoded in URIs."""
+def remote_folder(folder: ListingEntry, filesystem: Any, path: str) -> Iterator[ListingEntry]:
+    """List a folder of a file system of fsspec; of S3, all objects below it."""
+    list_items = _LISTERS.get(scheme_of(folder.path), _object_items)
+    for name, type_, signature in list_items(filesystem, path):
+        yield _entry(folder.key + name, join_uri(folder.path, name), type_, signature)
+
+
+def _object_items(filesystem: Any, path: str) -> Iterator[_Item]:
     for info in filesystem.ls(path, detail=True):
-        name = info["name"].rstrip("/").rpartition("/")[2]
-        uri = f"{folder.path}/{name}"
-        if info["name"].strip("/") == path.strip("/"):  # the folder itself, as an object
-            continue
-        if info["type"] == "directory":
-            yield ListingEntry(key=f"{folder.key}{name}/", kind=EntryKind.FOLDER, path=uri)
-        else:
-            yield file_entry(folder.key + name, uri, *read_info(info))
+        if info["name"].strip("/") != path.strip("/"):  # the folder itself, as an object
+            yield info["name"].rstrip("/").rpartition("/")[2], info["type"], read_info(info)
+
+
+def _s3_items(filesystem: Any, path: str) -> Iterator[_Item]:
+    """List all objects below a prefix: a request per folder takes too long."""
+    bucket, _, prefix = path.partition("/")
+    prefix = f"{prefix}/" if prefix else ""
+    query = {"Bucket": bucket, "Prefix": prefix}
+    is_empty = True
+    while query:
+        page = filesystem.call_s3("list_objects_v2", **query)
+        for info in page.get("Contents", ()):
+            is_empty = False
+            if name := info["Key"].removeprefix(prefix):
+                yield name, _OTHER if name.endswith("/") else _FILE, read_info(info)
+        token = page.get("NextContinuationToken")
+        query = query | {"ContinuationToken": token} if token else {}
+    if is_empty:
+        raise OSError("no object with this prefix")
+
+
+def _sftp_items(filesystem: Any, path: str) -> Iterator[_Item]:
+    try:
+        for status in filesystem.ftp.listdir_iter(path):
+            seconds = status.st_mtime
+            modified_ns = None if seconds is None else seconds * 1_000_000_000
+            signature = FileSignature(size=status.st_size, modified_ns=modified_ns)
+            yield status.filename, _type_of(status.st_mode or stat.S_IFREG), signature
+    except UnicodeDecodeError as exc:
+        raise OSError(f"the name {exc.object!r} in it is not UTF-8, so rename it") from exc
+
+
+_LISTERS: dict[str, Callable[[Any, str], Iterator[_Item]]] = {
+    "s3": _s3_items,
+    "sftp": _sftp_items,
+    "ssh": _sftp_items,
+}
+
+
+def _type_of(mode: int) -> str:
+    return _TYPES.get(stat.S_IFMT(mode), _OTHER)
+
+
+def _entry(key: str, path: str, type_: str, signature: FileSignature) -> ListingEntry:
+    """Return the entry of an item; a link or a device may be a sidecar, so its size is stated."""
+    if type_ == _FOLDER:
+        return ListingEntry(key=f"{key}/", kind=EntryKind.FOLDER, path=path)
+    size, modified_ns = signature.size, signature.modified_ns
+    if type_ == _FILE:
+        return file_entry(key, path, size, modified_ns, signature.version)
+    return ListingEntry(
+        key=key,
+        kind=EntryKind.FILTERED,
+        path=path,
+        size=size or 0,
+        modified_ns=modified_ns,
+        code="symlink" if type_ == _LINK else "no-file",
+    )
 
 
 class LocalFolders:
@@ -134,7 +184,7 @@ class LocalFolders:
         yield from names
 
     def _entry(self, key: str, path_access: str) -> ListingEntry:
-        path = self._path(key)
+        path = f"{self._root}/{key}"
         if not key.isascii() and not is_unicode(key):
             shown = os.fsencode(key).decode("utf-8", "backslashreplace")
             reason = f"{shown}: a name that is not UTF-8; expected one that is, so rename it"
@@ -143,22 +193,10 @@ class LocalFolders:
             status = os.stat(path, follow_symlinks=self._tree.follows_links)
         except OSError as exc:
             return _without_status(key, path, exc)
-        file_type = stat.S_IFMT(status.st_mode)
-        if file_type == stat.S_IFDIR:
-            return ListingEntry(key=f"{key}/", kind=EntryKind.FOLDER, path=path)
-        size, modified_ns = status.st_size, status.st_mtime_ns
-        if file_type == stat.S_IFREG:
-            return file_entry(key, path, size, modified_ns, self._mark(status, path_access))
-        code = "symlink" if file_type == stat.S_IFLNK else "no-file"
-        return ListingEntry(  # it may be a sidecar, of which size and time are needed
-            key=key,
-            kind=EntryKind.FILTERED,
-            path=path,
-            size=size,
-            modified_ns=modified_ns,
-            code=code,
-            reason=_FILE_TYPES.get(file_type, ""),
-        )
+        type_ = _type_of(status.st_mode)
+        mark = self._mark(status, path_access) if type_ == _FILE else ""
+        signature = FileSignature(size=status.st_size, modified_ns=status.st_mtime_ns, version=mark)
+        return _entry(key, path, type_, signature)
 
     def _mark(self, status: os.stat_result, path_access: str) -> str:
         """Return the fingerprint of a file; any change of a POSIX ACL changes the ctime."""
@@ -242,47 +280,3 @@ def _without_status(key: str, path: str, exc: OSError) -> ListingEntry:
         return left_out(key, path, "vanished")
     reason = f"a link to {target!r}, which does not exist; expected a file or a folder"
     return rejected(key, path, "broken-link", reason)
-
-
-def _bucket(root: str) -> Iterator[ListingEntry]:
-    """List all objects below a prefix of S3, page by page: a request per folder takes too long."""
-    bucket, _, prefix = root.partition("://")[2].partition("/")
-    prefix = f"{prefix}/" if prefix else ""
-    query = {"Bucket": bucket, "Prefix": prefix}
-    is_empty = True
-    while query:
-        page = connect(root)[0].call_s3("list_objects_v2", **query)
-        for info in page.get("Contents", ()):
-            is_empty = False
-            key, path = info["Key"].removeprefix(prefix), f"s3://{bucket}/{info['Key']}"
-            if key.endswith("/"):
-                yield left_out(key, path, "no-file", "an object that represents a folder")
-            elif key:
-                yield file_entry(key, path, *read_info(info))
-        token = page.get("NextContinuationToken")
-        query = query | {"ContinuationToken": token} if token else {}
-    if is_empty:
-        raise OSError("no object with this prefix")
-
-
-def _sftp_folder(root: str, folder: ListingEntry) -> Iterator[ListingEntry]:
-    sftp, path = connect(folder.path)
-    try:
-        for attributes in sftp.ftp.listdir_iter(path):
-            yield _sftp_entry(root, folder.key + attributes.filename, attributes)
-    except UnicodeDecodeError as exc:
-        raise OSError(f"the name {exc.object!r} in it is not UTF-8, so rename it") from exc
-
-
-def _sftp_entry(root: str, key: str, attributes: Any) -> ListingEntry:
-    mode = attributes.st_mode or stat.S_IFREG
-    quoted = quote(key, safe=_SAFE).replace("~", "%7E")  # a ~ would be the home folder
-    uri = f"{root}/{quoted}"
-    if stat.S_ISLNK(mode):
-        return left_out(key, uri, "symlink")
-    if stat.S_ISDIR(mode):
-        return ListingEntry(key=f"{key}/", kind=EntryKind.FOLDER, path=uri)
-    if not stat.S_ISREG(mode):
-        return left_out(key, uri, "no-file")
-    modified_ns = None if attributes.st_mtime is None else attributes.st_mtime * 1_000_000_000
-    return file_entry(key, uri, attributes.st_size, modified_ns)

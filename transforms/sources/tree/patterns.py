@@ -92,11 +92,10 @@ def described_by(key: str) -> str | None:
     >>> described_by("a/x.pdf.meta.json")
     'a/x.pdf'
     """
-    for suffix in SIDECARS:
-        described = key.removesuffix(suffix)
-        if described != key and described and not described.endswith("/"):
-            return described
-    return None
+    if not key.endswith(SIDECARS):
+        return None
+    described = key[: key.rindex(".meta")]
+    return described if described and not described.endswith("/") else None
 
 
 def _is_archive(key: str) -> bool:

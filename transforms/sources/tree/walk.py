@@ -91,18 +91,17 @@ def line_maker(tree: Tree) -> Callable[[ListingEntry], ListingEntry]:
     code_of = judge(tree)
 
     def line_of(entry: ListingEntry) -> ListingEntry:
-        key = entry.key
-        if not is_folder(key) and not _NO_NAMES.isdisjoint(key.split("/")):
+        key, is_file = entry.key, not is_folder(entry.key)
+        if is_file and not _NO_NAMES.isdisjoint(key.split("/")):
             reason = f"{key!r}; expected no '//', '.' or '..' in a path"
             return rejected(key, entry.path, "file-name", reason)
         if not key.isascii() and not is_unicode(key):
             return rejected(key, entry.path, "file-name", f"{key!r}; expected a name in UTF-8")
-        url = (folder_url_of if is_folder(key) else url_of)(tree, key) if entry.path else ""
+        url = (url_of if is_file else folder_url_of)(tree, key) if entry.path else ""
         code = code_of(key) if key and entry.code != SIDECAR else None
         if code is None and entry.kind is not EntryKind.FILTERED:
             return replace(entry, url=url)
-        reason = "" if code else entry.reason
-        return replace(left_out(key, entry.path, code or entry.code, reason), url=url)
+        return replace(left_out(key, entry.path, code or entry.code), url=url)
 
     return line_of
 
