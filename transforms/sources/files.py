@@ -43,6 +43,7 @@ from transforms.sources.remote import (
     translate_errors,
     version_of,
 )
+from transforms.storage.block_stream import BlockStream
 
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdError
@@ -68,7 +69,7 @@ _FILE_FAULTS = frozenset(
 """Errors of one file: other files in the same place may be readable."""
 
 
-class ByteRangeStream(io.RawIOBase):
+class ByteRangeStream(BlockStream):
     """The bytes of one span, unbuffered; errors name the file.
 
     With `is_partial` the stream ends where its file cannot be read or decompressed any further, and
@@ -93,8 +94,8 @@ class ByteRangeStream(io.RawIOBase):
         self.bytes_read = 0
         self.fault: RecordError | None = None
 
-    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
-        size = min(len(buffer), _BLOCK_BYTES)
+    def read_block(self, max_bytes: int) -> bytes:
+        size = min(max_bytes, _BLOCK_BYTES)
         if self._left is not None:
             size = min(size, self._left)
         block = self._take(size)
@@ -103,11 +104,7 @@ class ByteRangeStream(io.RawIOBase):
                 raise self._short()
             self._left -= len(block)
         self.bytes_read += len(block)
-        buffer[: len(block)] = block
-        return len(block)
-
-    def readable(self) -> bool:
-        return True
+        return block
 
     def _take(self, size: int) -> bytes:
         """Return at most `size` bytes; none at the end and after a fault."""

@@ -25,6 +25,7 @@ from schemas.errors import ConfigError, FeedferryError, SourceError
 from schemas.span import FileSignature
 from transforms.config.secrets import resolve, secrets_in
 from transforms.net.redaction import Mask
+from transforms.storage.block_stream import BlockStream
 
 BUFFER_BYTES = 1 << 20
 REQUEST_BYTES = 4 << 20
@@ -217,7 +218,7 @@ def _known(uri: str) -> _Scheme:
     return known
 
 
-class _RemoteStream(io.RawIOBase):
+class _RemoteStream(BlockStream):
     def __init__(self, path: str) -> None:
         self._path = path
         self._position = 0
@@ -244,14 +245,8 @@ class _RemoteStream(io.RawIOBase):
                 f"{self._path}: {error_text(exc)} after it was opened; expected it to stay as it is"
             ) from exc
 
-    def readable(self) -> bool:
-        return True
-
     def seekable(self) -> bool:
         return True
-
-    def tell(self) -> int:
-        return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         size = self._signature.size
@@ -263,12 +258,11 @@ class _RemoteStream(io.RawIOBase):
             self._position = max(0, base + offset)
         return self._position
 
-    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
-        block = self._next_block(len(buffer))
-        buffer[: len(block)] = block
+    def read_block(self, max_bytes: int) -> bytes:
+        block = self._next_block(max_bytes)
         self._position += len(block)
         self._received += len(block)
-        return len(block)
+        return block
 
     def close(self) -> None:
         if not self.closed:

@@ -15,6 +15,7 @@ import msgspec
 from schemas.avro import UNREADABLE, schema
 from schemas.errors import FatalError
 from schemas.reject import Reject
+from transforms.storage.block_stream import BlockStream
 
 SYNC_MARKER = b"feedferryrejects"
 """Fixed, so that the same rejects make the same bytes."""
@@ -54,7 +55,7 @@ class HashedFile(io.BufferedWriter):
         return WrittenFile(name, self._size, self._digest.hexdigest())
 
 
-class HashingReader(io.RawIOBase):
+class HashingReader(BlockStream):
     """A stream that is hashed and counted while it is read.
 
     A buffered reader around it reads ahead, so both are complete only at the end of the stream.
@@ -65,15 +66,11 @@ class HashingReader(io.RawIOBase):
         self.digest = hashlib.sha256()
         self.bytes = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
-        block = self._stream.read(min(len(buffer), _BLOCK_BYTES))
-        buffer[: len(block)] = block
+    def read_block(self, max_bytes: int) -> bytes:
+        block = self._stream.read(min(max_bytes, _BLOCK_BYTES))
         self.digest.update(block)
         self.bytes += len(block)
-        return len(block)
+        return block
 
 
 @contextmanager

@@ -41,6 +41,7 @@ from transforms.content_types.mimetype_table import (
 )
 from transforms.sources.files import decompress
 from transforms.sources.remote import error_text
+from transforms.storage.block_stream import BlockStream
 
 _NO_FILE = "no-file"
 _TOO_LARGE = "archive-too-large"
@@ -198,7 +199,7 @@ class _Budget:
         )
 
 
-class _LimitedStream(io.RawIOBase):
+class _LimitedStream(BlockStream):
     """A stream with a limit for the bytes of headers and directories.
 
     While a header is read, the entries of a zip directory in it are counted, before zipfile makes
@@ -220,9 +221,6 @@ class _LimitedStream(io.RawIOBase):
 
     def end_header(self) -> None:
         self._header_left = None
-
-    def readable(self) -> bool:
-        return True
 
     def seekable(self) -> bool:
         return True
@@ -246,10 +244,7 @@ class _LimitedStream(io.RawIOBase):
         self._move_to(self._position + len(block))
         return block
 
-    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
-        block = self.read(len(buffer))
-        buffer[: len(block)] = block
-        return len(block)
+    read_block = read
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if whence != io.SEEK_SET:

@@ -1,0 +1,20 @@
+"""Raw streams that are read block by block."""
+
+import io
+from abc import abstractmethod
+
+
+class BlockStream(io.RawIOBase):
+    """A raw stream over a function that returns its next block."""
+
+    @abstractmethod
+    def read_block(self, max_bytes: int, /) -> bytes:
+        """Return at most `max_bytes` bytes, none at the end."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
+        block = self.read_block(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
