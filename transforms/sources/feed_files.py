@@ -127,8 +127,10 @@ def _up_to_fault(
     try:
         results = read()
         for result in results:
-            if stream.fault is None or (has_record_ends and not _is_torn_end(result)):
+            if stream.fault is None:
                 yield result
+            elif has_record_ends and not (isinstance(result, Reject) and result.code == TORN_END):
+                yield result  # the reject of the fault explains a torn end
             del result  # a large record is not held while the next one is read
     except FormatError:
         if stream.fault is None:
@@ -139,11 +141,6 @@ def _up_to_fault(
     if stream.fault is not None:
         place = Place(span.offset + stream.bytes_read, 0)
         yield reject_bytes(stream.fault, span=span, place=place, data=b"")
-
-
-def _is_torn_end(result: ReadResult) -> bool:
-    """Whether it reports the end of the stream, which the reject of the fault explains."""
-    return isinstance(result, Reject) and result.code == TORN_END
 
 
 def _reject_file(span: Span, file: UnreadableFile, count: ByteCount) -> Iterator[ReadResult]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from schemas.account import SpanFile
 from schemas.record import Action
 from schemas.reject import Reject
-from schemas.sent_document import NO_DIGEST, StateChange
+from schemas.sent_document import NO_DIGEST, SentDocument, StateChange
 from transforms.sources.listing import is_folder
 from transforms.storage.atomic import AtomicFile, WrittenFile, whole_file
 from transforms.storage.state import SourceState
@@ -17,7 +17,15 @@ from transforms.storage.state import SourceState
 SEEN = ".seen.jsonl"
 """Suffix of these files."""
 
+_encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(StateChange)
+
+
+def store_changes(changes: Iterable[StateChange], path: Path) -> Iterator[StateChange]:
+    """Return changes from a file that they are written to: a state that is read cannot change."""
+    with whole_file(path) as stream:
+        stream.writelines(_encoder.encode(change) + b"\n" for change in changes)
+    return _read(path)
 
 
 def read_changes(folder: Path, files: Iterable[SpanFile]) -> Iterator[StateChange]:
@@ -33,18 +41,19 @@ def unsure_changes(
     """Return what a state has of the documents of a run that was sent in part.
 
     They have no digest, because it is not known what the appliance has. A document whose URL has
-    changed keeps the former one, so that it is deleted. They are written to the folder first, since
-    a state cannot be changed while it is read.
+    changed keeps the former one, so that it is deleted.
     """
-    path = folder / "unsure.jsonl"
-    with whole_file(path) as stream:
-        for change in read_changes(folder, files):
-            sent = state.find(change.document.key) or change.document
-            fingerprint = "" if is_folder(sent.key) else sent.fingerprint
-            unsure = replace(sent, fingerprint=fingerprint, modified_ns=None, digest=NO_DIGEST)
-            if not change.is_deleted:
-                stream.write(msgspec.json.encode(StateChange(document=unsure)) + b"\n")
-    return _read(path)
+
+    def unsure(document: SentDocument) -> StateChange:
+        sent = state.find(document.key) or document
+        fingerprint = "" if is_folder(sent.key) else sent.fingerprint
+        return StateChange(
+            document=replace(sent, fingerprint=fingerprint, modified_ns=None, digest=NO_DIGEST)
+        )
+
+    changes = read_changes(folder, files)
+    unsent = (unsure(change.document) for change in changes if not change.is_deleted)
+    return store_changes(unsent, folder / "unsure.jsonl")
 
 
 def _read(path: Path) -> Iterator[StateChange]:
@@ -105,4 +114,4 @@ class StateChangeFile:
         self._file.close(whole=True)
 
     def _write(self, change: StateChange) -> None:
-        self._file.write(msgspec.json.encode(change) + b"\n")
+        self._file.write(_encoder.encode(change) + b"\n")

@@ -37,7 +37,7 @@ from transforms.sources.database.mapping import IncrementalReading
 from transforms.sources.database.table import TableQuery, subquery, write_key
 from transforms.sources.database.watermark import floor_of
 from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.storage.atomic import whole_file
+from transforms.sources.state_changes import store_changes
 from transforms.storage.state import SourceState
 
 NULL_KEY = "[null]"
@@ -49,8 +49,6 @@ _SCHEMA = (
     "CREATE TABLE existing (key TEXT PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE deleted (key TEXT PRIMARY KEY, url TEXT) WITHOUT ROWID",
 )
-_encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(StateChange)
 
 
 def is_row(entry: SentDocument) -> bool:
@@ -208,20 +206,10 @@ def advance_state(
     mark: Watermark | None,
     path: Path,
 ) -> Iterator[StateChange]:
-    """Return the changes of the state, from the rows that a run has seen and its watermark.
-
-    They are written to `path` first, since a state cannot be changed while it is read.
-    """
+    """Return the changes of the state, from the rows that a run has seen and its watermark."""
     changes = _StateChanges(state, incremental, mark)
-    with whole_file(path) as stream:
-        all_changes = chain(changes.forgotten(), chain.from_iterable(map(changes.of, all_seen)))
-        stream.writelines(_encoder.encode(change) + b"\n" for change in all_changes)
-    return _read(path)
-
-
-def _read(path: Path) -> Iterator[StateChange]:
-    with path.open("rb") as lines:
-        yield from map(_decoder.decode, lines)
+    of_rows = chain.from_iterable(map(changes.of, all_seen))
+    return store_changes(chain(changes.forgotten(), of_rows), path)
 
 
 class _StateChanges:

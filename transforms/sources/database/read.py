@@ -262,13 +262,9 @@ def _values(table: TableQuery, *, max_bytes: int) -> list[Expression]:
 def _fitting_rows(page: Sequence[PageRow]) -> int:
     """Return how many rows have about PAGE_BYTES, estimated from some rows of a page."""
     sample = page[::_SAMPLE_STEP]
-    row_bytes = sum(map(_size_of, sample)) // len(sample)
+    values = (value for row in sample for value in _row_of(row))
+    row_bytes = sum(len(value) for value in values if isinstance(value, str | bytes)) // len(sample)
     return max(1, PAGE_BYTES // (row_bytes + 1))
-
-
-def _size_of(row: PageRow) -> int:
-    """Return the approximate size of a row in memory, without its large values."""
-    return sum(len(value) for value in _row_of(row) if isinstance(value, str | bytes))
 
 
 class LookupQueries:

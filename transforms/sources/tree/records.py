@@ -97,7 +97,8 @@ class TreeRecords:
         document, before = _document(listed, parent), listed.sent_document
         if self._see or before:
             document = replace(document, digest=hashlib.sha256(content).hexdigest())
-        if before and _has_same_record(before, document):
+        inputs = document.digest, document.url, document.fingerprint  # all but its time
+        if before and inputs == (before.digest, before.url, before.fingerprint):
             self.remember(document)
             return [self.filtered(listed, UNCHANGED)]
         record = Record(
@@ -190,12 +191,6 @@ def _document(listed: ListingEntry, parent: str | None) -> SentDocument:
         fingerprint=listed.fingerprint,
         parent=parent,
     )
-
-
-def _has_same_record(before: SentDocument, now: SentDocument) -> bool:
-    """Whether two states of a document have the same record but for its time."""
-    was = (before.digest, before.url, before.fingerprint)
-    return was == (now.digest, now.url, now.fingerprint)
 
 
 def _time_of(modified_ns: int | None) -> datetime | None:
