@@ -39,7 +39,7 @@ def store_generation(settings: Settings) -> None:
     path = Path(settings.folder) / _GENERATION
     if settings.state is not None and not path.exists():
         with open_state(Path(settings.state)) as state, whole_file(path) as stream:
-            stream.write(str(state.generation).encode())
+            stream.write(str(state.head.generation).encode())
 
 
 def store_update(
@@ -95,8 +95,8 @@ def mark_unsure(work: Path, state: str) -> None:
         if update is None or known.head.run == str(work.absolute()):
             return
         changes = unsure_changes(work, update.files, known)
-        before = known.generation
-        stamp = replace(known.head, source=known.source or update.span.path, run="")
+        before = known.head.generation
+        stamp = replace(known.head, source=known.head.source or update.span.path, run="")
     update_state(path, changes, before=before, stamp=stamp)
 
 

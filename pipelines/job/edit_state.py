@@ -118,7 +118,7 @@ def import_state(path: Path, stream: IO[bytes], *, name: str) -> str:
         raise ConfigError(f"{name}:1: version {head.version}; expected {VERSION}")
     with locked_state(path):
         with open_state(path) as current:
-            generation = max(current.generation, head.state.generation) + 1
+            generation = max(current.head.generation, head.state.generation) + 1
         imported = path.with_name(f".{path.name}.imported")
         imported.unlink(missing_ok=True)  # of an import that was killed
         new = replace(head.state, generation=generation, run="")

@@ -113,7 +113,7 @@ class Database:
                 mark=plan.mark,
                 path=path,
             )
-            before = state.generation
+            before = state.head.generation
         stamp = StateHead(source="people.yaml", rules=plan.rules, mark=encode_mark(plan.mark))
         update_state(self.state, changes, before=before, stamp=stamp)
         self.runs += 1

@@ -47,7 +47,7 @@ def compare(
     they were new; deletions are the same.
     """
     with closing(_Claims(state)) as claims:
-        sends_all = is_refresh or rules != state.rules
+        sends_all = is_refresh or rules != state.head.rules
         yield from _Comparison(state, claims, sends_all=sends_all).lines(listed)
 
 
@@ -96,7 +96,7 @@ class _Comparison:
         self._state = state
         self._claims = claims
         self._sends_all = sends_all
-        self._young_from_ns = state.listed_at_ns - _YOUNG_NS
+        self._young_from_ns = state.head.listed_at_ns - _YOUNG_NS
         self._unknown: tuple[str, ...] = ()  # prefixes of keys whose present state is unknown
         self._members: list[tuple[str, SentDocument]] = []  # a heap, of archives that are gone
 

@@ -66,13 +66,7 @@ class SourceState:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
-        self.head = head = _read_head(connection)
-        self.generation = head.generation
-        self.count = head.documents
-        self.source = head.source
-        self.rules = head.rules
-        self.mark = head.mark
-        self.listed_at_ns = head.listed_at_ns
+        self.head = _read_head(connection)
 
     def documents(self) -> Iterator[SentDocument]:
         """Yield all documents, in the order of the UTF-8 bytes of their keys."""
@@ -150,9 +144,9 @@ def open_state(path: Path, *, source: str | None = None) -> SourceState:
                 )
                 _create_tables(connection)
             state = SourceState(connection, path)
-        if source is not None and state.source not in (None, source):
+        if source is not None and state.head.source not in (None, source):
             raise ConfigError(
-                f"--state {path}: a state of {state.source!r}; expected one of {source!r}; "
+                f"--state {path}: a state of {state.head.source!r}; expected one of {source!r}; "
                 "name another path to send all documents"
             )
     except BaseException:
@@ -174,18 +168,13 @@ def check_state(path: Path, *, source: str | None = None) -> None:
 
 
 def update_state(
-    path: Path,
-    changes: Iterable[StateChange],
-    *,
-    before: int,
-    stamp: StateHead,
-    drop: Iterable[str] = (),
+    path: Path, changes: Iterable[StateChange], *, before: int, stamp: StateHead
 ) -> int:
     """Update the state from generation `before`, all or nothing; return its number of documents.
 
-    `changes` are stored in their order, then the keys in `drop` are removed. Raises FatalError
-    without a change if the state has another generation, unless this run has updated it: the run
-    was then interrupted after the update. `stamp` names the source and the run.
+    `changes` are stored in their order. Raises FatalError without a change if the state has another
+    generation, unless this run has updated it: the run was then interrupted after the update.
+    `stamp` names the source and the run.
     """
     with _explained(path), closing(_connect(path, "rwc")) as connection:
         connection.execute(_CACHE)
@@ -200,7 +189,7 @@ def update_state(
                 f"{path}: generation {head.generation}; expected {before}: another run has updated "
                 "this state; start again with --fresh to compare the source with the new state"
             )
-        _write_documents(connection, changes, drop)
+        _write_documents(connection, changes)
         count = _value_of(connection, _COUNT)
         _write_head(connection, replace(stamp, generation=before + 1, documents=count))
         connection.execute("COMMIT")
@@ -304,9 +293,7 @@ def _write_head(connection: sqlite3.Connection, head: StateHead) -> None:
     connection.execute("INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?)", values)
 
 
-def _write_documents(
-    connection: sqlite3.Connection, changes: Iterable[StateChange], drop: Iterable[str]
-) -> None:
+def _write_documents(connection: sqlite3.Connection, changes: Iterable[StateChange]) -> None:
     insert = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
     delete = "DELETE FROM known WHERE key = ?"
     for is_deleted, run in groupby(changes, key=attrgetter("is_deleted")):
@@ -314,7 +301,6 @@ def _write_documents(
             connection.executemany(delete, ((change.document.key,) for change in run))
         else:
             connection.executemany(insert, (_row(change.document) for change in run))
-    connection.executemany(delete, ((key,) for key in drop))
 
 
 def _row(document: SentDocument) -> tuple[object, ...]:

@@ -70,7 +70,7 @@ def test_a_watermark_is_set_in_a_new_generation_and_the_state_before_it_is_kept(
     assert (head().generation, head().documents, head().run) == (2, 2, "")
     [backup] = backups()
     with open_state(backup) as before:
-        assert before.mark == MARK
+        assert before.head.mark == MARK
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-11-01T00:00:00Z", "17", "2026-13-01"])

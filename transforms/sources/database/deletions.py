@@ -165,7 +165,7 @@ class DeletionLister:
                 yield line
         if self._compares_keys:
             listed = self._keys.count_existing()
-            check_safety(listed, gone, known=self._state.count, safety=safety)
+            check_safety(listed, gone, known=self._state.head.documents, safety=safety)
 
     def _is_gone(self, entry: SentDocument) -> bool:
         """Return whether a key that the query does not return is to be deleted or forgotten."""
@@ -233,7 +233,7 @@ class _StateChanges:
     def of(self, seen: StateChange) -> Iterator[StateChange]:
         """Yield the changes for a row that was seen."""
         entry, has_digest = seen.document, seen.document.digest != NO_DIGEST
-        before = self._state.find(entry.key) if self._state.generation else None
+        before = self._state.find(entry.key) if self._state.head.generation else None
         if before is not None and before.url and has_digest and entry.url != before.url:
             yield StateChange(document=former_url(before.url))
         if seen.is_deleted:

@@ -123,8 +123,8 @@ def _make_plan(table: TableQuery, state: SourceState | None, run: SourceRun[RowM
     rules = rules_of(table.mapping)
     if state is None:
         return RowPlan(rules=rules, spans=tuple(_row_spans(table, [KeyRange()], run, first=0)))
-    is_refresh = run.options.refresh or rules != state.rules
-    before = None if is_refresh else decode_mark(state.mark)
+    is_refresh = run.options.refresh or rules != state.head.rules
+    before = None if is_refresh else decode_mark(state.head.mark)
     mark, floor = _find_watermark(table, before)
     deletions = list(_deletion_spans(table, state, run, is_refresh=is_refresh))
     ranges = [KeyRange(is_refresh=is_refresh)]

@@ -282,7 +282,7 @@ def _write_listing(run: SourceRun[Tree]) -> None:
     with open_state(Path(options.state)) as state:
         files = list_tree(tree)
         changes = compare(files, state, rules=TREE.fingerprint(tree), is_refresh=options.refresh)
-        checked = check_changes(changes, known=state.count, safety=options.safety)
+        checked = check_changes(changes, known=state.head.documents, safety=options.safety)
         write_listing(checked, run.listing)
 
 
