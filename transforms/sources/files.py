@@ -183,7 +183,7 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
     path = span.path or span.source
     with ExitStack() as opened:
         try:
-            file = opened.enter_context(_open(path))
+            file = opened.enter_context(open_file(path, buffering=0))
             stream: IO[bytes] | io.RawIOBase = file
             if is_compressed(path):
                 stream = decompress(file, Path(path).suffix.lower())
@@ -206,6 +206,17 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
             _require_unchanged(span, file)  # the better explanation
             raise
         _require_unchanged(span, file)
+
+
+def open_file(path: str, *, follows_links: bool = True, buffering: int = -1) -> IO[bytes]:
+    """Open a local file or a URI, without waiting for the other end of a pipe.
+
+    Raise FileNotFoundError if it is gone, another OSError if it cannot be opened.
+    """
+    if "://" in path:
+        return open_remote(path)
+    flags = os.O_NONBLOCK if follows_links else os.O_NONBLOCK | os.O_NOFOLLOW
+    return open(path, "rb", buffering, opener=lambda name, mode: os.open(name, mode | flags))
 
 
 def sign_path(path: str) -> FileSignature | None:
@@ -291,10 +302,6 @@ def decompress(stream: IO[bytes], extension: str) -> IO[bytes] | io.RawIOBase:
 
     buffered = compression_wrapper(stream, "rb", extension)
     return buffered.detach() if isinstance(buffered, io.BufferedReader) else buffered
-
-
-def _open(path: str) -> IO[bytes]:
-    return open_remote(path) if "://" in path else open(path, "rb", buffering=0)
 
 
 def _is_small(path: str, span_bytes: int) -> bool:

@@ -45,6 +45,7 @@ from transforms.net.response_deadline import ResponseDeadline
 from transforms.sources.database.columns import ColumnIndex, ColumnReference, Row
 from transforms.sources.database.mapping import RowMapping
 from transforms.sources.database.values import values_of
+from transforms.sources.files import open_file
 
 MAX_REDIRECTS = 5
 
@@ -204,7 +205,7 @@ def _read_file(folder: str, path: str, *, max_bytes: int) -> RowDocument:
         real = os.path.realpath(os.path.join(folder, path))
         if os.path.commonpath((folder, real)) != folder:
             raise RecordError("path-outside", f"{path!r} leaves {folder!r}; expected a file in it")
-        with open(real, "rb", opener=_open_without_waiting) as stream:
+        with open_file(real) as stream:
             status = os.fstat(stream.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise RecordError("unreadable", f"{path!r}: not a regular file; expected a file")
@@ -216,11 +217,6 @@ def _read_file(folder: str, path: str, *, max_bytes: int) -> RowDocument:
         raise RecordError("unreadable", f"{path!r}: not a file name; expected a file") from exc
     _check_size(len(data), max_bytes)
     return RowDocument(data, os.path.basename(path))
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file; a pipe does not wait for its other end."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def fetch(url: str, *, timeout_seconds: float, max_bytes: int) -> RowDocument:

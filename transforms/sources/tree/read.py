@@ -5,14 +5,17 @@ if a server cannot be reached. Files are read once and not copied. Digests are m
 state.
 """
 
+import errno
+import os
+import stat
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from io import BytesIO
 from typing import IO
 from urllib.parse import quote
 
-import msgspec
+from msgspec.structs import replace
 
 from schemas.choices import Oversize
 from schemas.errors import RecordError
@@ -21,6 +24,7 @@ from schemas.sent_document import OnChange, SentDocument
 from schemas.span import Span
 from transforms.content_types.detection import FileType, detect
 from transforms.formats.base import ReadOptions, ReadResult
+from transforms.sources.files import open_file as open_path
 from transforms.sources.listing import (
     EntryKind,
     ListingEntry,
@@ -29,27 +33,44 @@ from transforms.sources.listing import (
     read_listing,
     rejected,
 )
-from transforms.sources.remote import open_remote, scheme_of
 from transforms.sources.tree.archives import (
     ArchiveLimits,
     ArchiveMember,
     is_archive,
     is_openable,
     open_archive,
-)
-from transforms.sources.tree.file_content import (
-    OpenFile,
-    SkippedFileError,
-    TooLargeError,
-    changed_error,
-    open_local,
-    present_entry,
-    read_content,
-    translate_errors,
+    unreadable,
 )
 from transforms.sources.tree.records import ARCHIVE, TreeRecords
+from transforms.sources.tree.sidecars import OpenFile
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.walk import line_maker
+
+_BLOCK_BYTES = 1 << 20
+_SKIPPED = {
+    errno.ENOENT: "vanished",
+    errno.ENOTDIR: "vanished",  # a folder above it became a file
+    errno.ELOOP: "symlink",  # it became a link
+    errno.ENXIO: "no-file",  # it became a socket
+}
+
+
+class SkippedFileError(Exception):
+    """A file is filtered, by the rule that has this code."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class TooLargeError(RecordError):
+    """A file has more bytes than a document may have; `listed` has its present size."""
+
+    def __init__(self, listed: ListingEntry, max_bytes: int) -> None:
+        cure = "raise --max-content-bytes, or use --oversize metadata"
+        reason = f"{listed.key!r} has {listed.size} bytes; expected at most {max_bytes} bytes"
+        super().__init__("content-too-large", f"{reason}; {cure}")
+        self.listed = listed
 
 
 def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collaborators
@@ -66,9 +87,9 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
     A line has one Record, Filtered or Reject, with notices before it; an opened archive has one for
     each member; a deletion without a URL has none. After a file that became an archive, or the
     other way round, come deletions of its former records. `see` is called for each document before
-    its record. Files are opened by `open_file`, by default as the tree needs it.
+    its record.
     """
-    open_file = open_file or opener_of(tree)
+    open_file = open_file or partial(open_path, follows_links=tree.follows_links)
     records = TreeRecords(span, tree, see, open_file)
     reader = _TreeReader(records, tree, open_file, options.max_content_bytes)
     for offset, listed in read_listing(stream):
@@ -77,13 +98,6 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
             yield from reader.read(listed)
         except Exception as exc:
             yield records.rejected(listed, record_error(exc))
-
-
-def opener_of(tree: Tree) -> OpenFile:
-    """Return the function that opens the files of a tree."""
-    if scheme_of(tree.root):
-        return open_remote
-    return partial(open_local, follows_links=tree.follows_links)
 
 
 class _TreeReader:
@@ -121,7 +135,7 @@ class _TreeReader:
 
     def _content(self, listed: ListingEntry) -> Iterator[ReadResult]:
         try:
-            listed, content = read_content(listed, self._open_file, self._max_bytes)
+            listed, content = _read_content(listed, self._open_file, self._max_bytes)
         except SkippedFileError as exc:
             yield self._records.filtered(listed, exc.code)
         except TooLargeError as exc:
@@ -177,7 +191,7 @@ class _TreeReader:
         try:
             with ExitStack() as stack:
                 if stream is None:
-                    with translate_errors(listed.key):
+                    with _translate_errors(listed.key):
                         stream = stack.enter_context(self._open_file(listed.path))
                 yield from self._members(opened, stream, mimetype)
         except SkippedFileError as exc:
@@ -209,15 +223,15 @@ class _TreeReader:
         self, opened: "_OpenedArchive", stream: IO[bytes], mimetype: str | None
     ) -> Iterator[ReadResult]:
         key = opened.listed.key
-        before = present_entry(opened.listed, stream)
+        before = _present_entry(opened.listed, stream)
         opened.listed = before or opened.listed
         name = key.rpartition("/")[2]
         limits = ArchiveLimits(max_content_bytes=self._max_bytes)
         for member in open_archive(name, stream, mimetype=mimetype, limits=limits):
             opened.is_empty = False
             yield from self._member(opened, member)
-        if before is not None and present_entry(before, stream) != before:
-            raise changed_error(key)
+        if before is not None and _present_entry(before, stream) != before:
+            raise _changed_error(key)
 
     def _member(self, opened: "_OpenedArchive", member: ArchiveMember) -> list[ReadResult]:
         listed = self._member_line(opened, member)
@@ -261,7 +275,7 @@ class _TreeReader:
             listed = self._line_of(file_entry(key, archive.path, member.size, modified_ns))
         if listed.kind is EntryKind.FILE and is_archive(member.path):
             listed = left_out(key, archive.path, ARCHIVE)
-        return msgspec.structs.replace(
+        return replace(
             listed,
             url=f"{archive.url}/{quote(member.path, safe='/', errors='surrogateescape')}",
             fingerprint=archive.fingerprint,
@@ -279,3 +293,75 @@ class _OpenedArchive:
         self.present: set[str] = set()
         self.has_rejects = False
         self.is_empty = True
+
+
+def _read_content(
+    listed: ListingEntry, open_file: OpenFile, max_bytes: int
+) -> tuple[ListingEntry, bytes]:
+    """Return the bytes of a file, and its line as it is now.
+
+    The stream of a remote file finds out whether the file changes. Raise SkippedFileError,
+    TooLargeError or RecordError if the file cannot be a document.
+    """
+    with _translate_errors(listed.key), open_file(listed.path) as stream:
+        opened = _present_entry(listed, stream)
+        now = opened or listed
+        if now.size > max_bytes:
+            raise TooLargeError(now, max_bytes)
+        if opened is None:
+            data = _read_bytes(stream, max_bytes + 1)
+        else:
+            data = stream.read(opened.size + 1)  # one call, without a copy
+            if len(data) != opened.size or _present_entry(listed, stream) != opened:
+                raise _changed_error(listed.key)
+    if not data:
+        raise SkippedFileError("empty")
+    now = replace(now, size=len(data))
+    if now.size > max_bytes:
+        raise TooLargeError(now, max_bytes)
+    return now, data
+
+
+@contextmanager
+def _translate_errors(key: str) -> Iterator[None]:
+    """Raise SkippedFileError or RecordError for an OSError."""
+    try:
+        yield
+    except IsADirectoryError as exc:
+        raise RecordError("unreadable", f"{key!r} is a folder; expected a file") from exc
+    except OSError as exc:
+        if code := _SKIPPED.get(exc.errno or 0):
+            raise SkippedFileError(code) from exc
+        raise unreadable(key, exc) from exc
+
+
+def _present_entry(listed: ListingEntry, stream: IO[bytes]) -> ListingEntry | None:
+    """Return a line with the present size and time of its open local file; None for other streams.
+
+    Raise SkippedFileError for a file that is empty, or no regular file.
+    """
+    try:
+        number = stream.fileno()
+    except (AttributeError, OSError):  # io.UnsupportedOperation is one
+        return None
+    status = os.fstat(number)
+    if not stat.S_ISREG(status.st_mode):
+        raise SkippedFileError("no-file")
+    if not status.st_size:
+        raise SkippedFileError("empty")
+    return replace(listed, size=status.st_size, modified_ns=status.st_mtime_ns)
+
+
+def _read_bytes(stream: IO[bytes], max_bytes: int) -> bytes:
+    """Return at most `max_bytes` of a stream."""
+    blocks = []
+    while max_bytes > 0 and (block := stream.read(min(max_bytes, _BLOCK_BYTES))):
+        blocks.append(block)
+        max_bytes -= len(block)
+    return blocks[0] if len(blocks) == 1 else b"".join(blocks)
+
+
+def _changed_error(key: str) -> RecordError:
+    """Return the error for a file that changed while it was read."""
+    reason = f"{key!r} was changed while it was read; expected no change; start again"
+    return RecordError("changed-while-read", reason)

@@ -18,10 +18,9 @@ from transforms.content_types.mimetype_table import type_of_name
 from transforms.formats.base import ReadResult
 from transforms.sources.listing import ListingEntry, is_folder
 from transforms.sources.tree.acl_table import load_acl_table
-from transforms.sources.tree.file_content import OpenFile
 from transforms.sources.tree.folders import NOT_PUBLIC
 from transforms.sources.tree.posix_acl import PosixAcls
-from transforms.sources.tree.sidecars import read_sidecars
+from transforms.sources.tree.sidecars import OpenFile, read_sidecars
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import display_url_of, path_metadata
 

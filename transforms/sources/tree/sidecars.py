@@ -27,11 +27,13 @@ from transforms.formats.xml.elements import ParsedElement
 from transforms.formats.xml.scanner import RawElement
 from transforms.formats.xml.serializer import shut_parser
 from transforms.sources.remote import error_text
-from transforms.sources.tree.file_content import read_bytes
 from transforms.sources.tree.urls import is_unicode
 
 MAX_BYTES = 1 << 20
 """The greatest size of a sidecar."""
+
+OpenFile = Callable[[str], IO[bytes]]
+"""Opens a path or URI; raises OSError if it cannot, FileNotFoundError if the file is gone."""
 
 _PAIRS = "an object of names, each with a text, a number, true, false or a list of these"
 _MARKUP = (
@@ -48,7 +50,7 @@ class SidecarData(NamedTuple):
     overwrite_acls: bool | None = None
 
 
-def read_sidecars(paths: Iterable[str], open_file: Callable[[str], IO[bytes]]) -> SidecarData:
+def read_sidecars(paths: Iterable[str], open_file: OpenFile) -> SidecarData:
     """Return the data of all sidecars of a file, in their order.
 
     Raise RecordError for a sidecar that cannot be read or understood, and for two with an ACL.
@@ -65,7 +67,7 @@ def read_sidecars(paths: Iterable[str], open_file: Callable[[str], IO[bytes]]) -
     )
 
 
-def _read_one(path: str, open_file: Callable[[str], IO[bytes]]) -> SidecarData:
+def _read_one(path: str, open_file: OpenFile) -> SidecarData:
     name = path.rpartition("/")[2]
     try:
         text = _load(path, open_file)
@@ -78,10 +80,10 @@ def _read_one(path: str, open_file: Callable[[str], IO[bytes]]) -> SidecarData:
         raise RecordError("bad-sidecar", f"{name}: {exc}") from exc
 
 
-def _load(path: str, open_file: Callable[[str], IO[bytes]]) -> bytes:
+def _load(path: str, open_file: OpenFile) -> bytes:
     try:
         with open_file(path) as stream:
-            text = read_bytes(stream, MAX_BYTES + 1)
+            text = stream.read(MAX_BYTES + 1)
     except (OSError, SourceError) as exc:
         if isinstance(exc, OSError) and exc.errno == errno.ELOOP:
             raise ValueError("a symbolic link; expected a file, or --follow-links") from exc

@@ -24,9 +24,9 @@ from schemas.reject import Filtered, Reject
 from schemas.sent_document import SentDocument, StateChange
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
+from transforms.sources.files import open_file as open_path
 from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.sources.remote import open_remote
-from transforms.sources.tree.read import opener_of, read_tree
+from transforms.sources.tree.read import read_tree
 from transforms.sources.tree.tree import Tree, TreeAcl
 
 BASE = "https://docs.example.com/"
@@ -371,7 +371,7 @@ def test_an_exception_while_a_file_is_read_costs_that_file(files: Files) -> None
     def open_file(path: str) -> IO[bytes]:
         if path.endswith("b.txt"):
             raise KeyError(path)
-        return opener_of(TREE)(path)
+        return open_path(path, follows_links=False)
 
     results = run(*lines, open_file=open_file)
     assert actions(results) == ["a.txt", "defect", "vanished", "d.txt"]
@@ -470,9 +470,9 @@ def test_the_acl_of_a_folder_is_sent(tmp_path: Path) -> None:
     assert (codes(results), seen) == (["no-acl"], [])
 
 
-@pytest.mark.parametrize("root", ["s3://bucket", "sftp://host/srv"])
-def test_the_files_of_a_remote_tree_are_opened_over_the_network(root: str) -> None:
-    assert opener_of(Tree(root=root)) is open_remote
+def test_the_files_of_a_remote_tree_are_opened_over_the_network() -> None:
+    with pytest.raises(ConfigError, match="unknown scheme 'ftp'; expected one of s3, gs, az, sftp"):
+        run(replace(listed(Path(), "a.txt"), path="ftp://host/a.txt"))
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.txt.gz"])

@@ -1,6 +1,7 @@
 """Sidecars: what they state of a file, and that none is read in part."""
 
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import IO
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError, SourceError
 from schemas.record import Meta
-from transforms.sources.tree.file_content import open_local
+from transforms.sources.files import open_file
 from transforms.sources.tree.sidecars import MAX_BYTES, SidecarData, read_sidecars
 
 PAIRS = "expected an object of names, each with a text, a number, true, false or a list of these"
@@ -255,6 +256,7 @@ def test_a_sidecar_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
         raise SourceError(f"{path}: access denied")
 
     (tmp_path / "x.meta.json").symlink_to("elsewhere")
+    open_local = partial(open_file, follows_links=False)
     assert refusal(lambda: read_sidecars((f"{tmp_path}/y.meta.json",), open_local)) == (
         "y.meta.json: No such file or directory; expected a file that can be read"
     )
