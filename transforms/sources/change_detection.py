@@ -104,7 +104,10 @@ class _Comparison:
         for pair in _join(listed, self._state.outermost()):
             if isinstance(pair, SentDocument):
                 yield from self._members_until(pair.key)
-                yield from self._not_listed(pair)
+                if pair.key.startswith(self._unknown):
+                    self._claims.hold(pair)
+                else:
+                    yield from self._gone(pair)
             else:
                 yield from self._members_until(pair[0].key)
                 yield from self._listed(*pair)
@@ -120,12 +123,6 @@ class _Comparison:
         elif known is not None:
             yield from self._gone(known)
         yield line
-
-    def _not_listed(self, known: SentDocument) -> Iterator[ListingEntry]:
-        if known.key.startswith(self._unknown):
-            self._claims.hold(known)
-        else:
-            yield from self._gone(known)
 
     def _leave(self, line: ListingEntry, known: SentDocument | None) -> None:
         """Keep the state of a key and of all keys below it; few prefixes overlap."""

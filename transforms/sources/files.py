@@ -274,7 +274,8 @@ def cut_file(
     if format_ is None or whole.encoding:
         yield whole
         return
-    if is_part or is_compressed(path) or _is_small(path, span_bytes):
+    is_local = "://" not in path
+    if is_part or is_compressed(path) or (is_local and os.stat(path).st_size <= span_bytes):
         yield whole
         return
     with open_span(whole) as stream:
@@ -302,10 +303,6 @@ def decompress(stream: IO[bytes], extension: str) -> IO[bytes] | io.RawIOBase:
 
     buffered = compression_wrapper(stream, "rb", extension)
     return buffered.detach() if isinstance(buffered, io.BufferedReader) else buffered
-
-
-def _is_small(path: str, span_bytes: int) -> bool:
-    return "://" not in path and Path(path).stat().st_size <= span_bytes
 
 
 def _fault_of(path: str, exc: BaseException) -> RecordError | None:

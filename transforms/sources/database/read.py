@@ -61,26 +61,23 @@ FindSent = Callable[[str], SentDocument | None]
 """Returns the entry of a key in the state."""
 
 
-class LargeRow(NamedTuple):
-    """A row with NULL in place of its large values; `column` is the first of them."""
+class IncompleteRow(NamedTuple):
+    """A row with NULL in place of values that are too large or cannot be read.
+
+    `column` is the first of the large values. `unreadable` says why a value cannot be read; such a
+    row has only its key.
+    """
 
     row: Row
-    column: str
+    column: str = ""
+    unreadable: str = ""
 
 
-class UnreadableRow(NamedTuple):
-    """A row with a value that cannot be read, and so with NULL in place of all but its key."""
-
-    row: Row
-    reason: str
-
-
-PageRow = Row | LargeRow | UnreadableRow
-_INCOMPLETE = (LargeRow, UnreadableRow)
+PageRow = Row | IncompleteRow
 
 
 def _row_of(item: PageRow) -> Row:
-    return item.row if isinstance(item, _INCOMPLETE) else item
+    return item.row if isinstance(item, IncompleteRow) else item
 
 
 def range_of(span: Span) -> KeyRange:
@@ -116,9 +113,11 @@ def read_rows(
                 yield outcome
             return
         find = None if key_range.is_refresh else find_sent
-        timestamp_of = _timestamp_getter(table)
+        name = mapping.timestamp
+        at = None if name is None else table.index.at(TIMESTAMP, name)
         for row, outcome in outcomes:
-            change = _state_change(write_key(pages.key_of(row)), outcome, timestamp_of(row))
+            timestamp = "" if at is None else timestamp_text(_row_of(row)[at])
+            change = _state_change(write_key(pages.key_of(row)), outcome, timestamp)
             if see is not None:
                 see(change)
             before = None if find is None else find(change.document.key)
@@ -138,14 +137,14 @@ def _outcomes(
         lookups.load_page(pages.key_of(page[0]), pages.key_of(page[-1]))
         for item in page:
             row: PageRow | None = item
-            if type(row) is LargeRow:
+            if type(row) is IncompleteRow and row.column:
                 row = pages.read_alone(row, max_bytes=options.max_content_bytes)
             if type(row) is tuple:
                 yield row, make(row)
-            elif isinstance(row, LargeRow):
+            elif isinstance(row, IncompleteRow) and row.column:
                 yield row, make(row.row, too_large=row.column)
-            elif isinstance(row, UnreadableRow):
-                reason = f"{row.reason}; expected values that can be read"
+            elif isinstance(row, IncompleteRow):
+                reason = f"{row.unreadable}; expected values that can be read"
                 error = RecordError("unreadable", reason)
                 yield row, key_index.reject(pages.key_of(row), error, span=span)
 
@@ -182,7 +181,7 @@ class PageReader:
                 if limit > 1:
                     limit = 1
                     continue
-                page = [UnreadableRow(self._read_key_values(), exc.reason)]
+                page = [IncompleteRow(self._read_key_values(), unreadable=exc.reason)]
             if page:
                 self._after = self.key_of(page[-1])
                 yield page
@@ -193,10 +192,10 @@ class PageReader:
     def key_of(self, row: PageRow) -> Key:
         return self._key_of(_row_of(row))
 
-    def read_alone(self, row: LargeRow, *, max_bytes: int) -> PageRow | None:
+    def read_alone(self, row: IncompleteRow, *, max_bytes: int) -> PageRow | None:
         """Return a row with its large values, None if it was deleted meanwhile.
 
-        It is still a LargeRow if a value has more than `max_bytes`.
+        It is still incomplete if a value has more than `max_bytes`.
         """
         table, key = self._table, self.key_of(row)
         values = _values(table, max_bytes=max_bytes)
@@ -204,7 +203,7 @@ class PageReader:
         try:
             rows = self._rows(statement, where=f"the row {write_key(key)}")
         except UnreadableValueError as exc:
-            return UnreadableRow(row.row, exc.reason)
+            return IncompleteRow(row.row, unreadable=exc.reason)
         return rows[0] if rows else None
 
     def _read_key_values(self) -> Row:
@@ -237,7 +236,7 @@ class PageReader:
         rows: list[PageRow] = self._table.run(statement, where=where, is_retried=True)
         if not self._has_large:
             return rows
-        return [row[:-1] if row[-1] is None else LargeRow(row[:-1], row[-1]) for row in rows]
+        return [row[:-1] if row[-1] is None else IncompleteRow(row[:-1], row[-1]) for row in rows]
 
 
 def _values(table: TableQuery, *, max_bytes: int) -> list[Expression]:
@@ -323,14 +322,6 @@ class LookupQueries:
         selected = sa.select(*table.key_columns, *values).select_from(joined)
         order = KeyOrder(key, table.session.dialect)
         return selected.order_by(*table.key_columns, *values), order
-
-
-def _timestamp_getter(table: TableQuery) -> Callable[[PageRow], str]:
-    if table.mapping.timestamp is None:
-        return lambda row: ""
-    at = table.index.at(TIMESTAMP, table.mapping.timestamp)
-
-    return lambda row: timestamp_text(_row_of(row)[at])
 
 
 def _state_change(key: str, outcome: Record | Reject, timestamp: str) -> StateChange:

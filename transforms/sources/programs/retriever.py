@@ -41,7 +41,8 @@ def retrieve(calls: ProgramCalls, listed: Record, cancelled: Event) -> list[Read
     """
     try:
         program = calls.programs.retriever
-        command = (*program, calls.id_of(listed.url), _millis(listed.visited))
+        visited = (listed.visited or _EPOCH) - _EPOCH
+        command = (*program, calls.id_of(listed.url), str(visited // _MILLISECOND))
         return calls.call(command, partial(_parse, calls, listed), cancelled=cancelled)
     except Exception as exc:
         return [_reject(listed, record_error(exc))]
@@ -89,10 +90,6 @@ def _overlay(below: _Struct, above: _Struct) -> _Struct:
         if (value := getattr(above, name)) is not None and value != ()
     }
     return replace(below, **stated)
-
-
-def _millis(visited: datetime | None) -> str:
-    return "0" if visited is None else str((visited - _EPOCH) // _MILLISECOND)
 
 
 def _single_document(results: list[ReadResult]) -> Record | Filtered:

@@ -59,7 +59,8 @@ def judge(tree: Tree) -> Judge:
         if key.endswith("/"):
             return None
         is_included = not includes or any(match(key) for match in includes)
-        if not is_included and not (tree.opens_archives and _is_archive(key)):
+        name = key.rpartition("/")[2]
+        if not is_included and not (tree.opens_archives and is_archive_type(type_of_name(name))):
             return "excluded"  # of an opened archive, the members are judged
         return "excluded" if any(match(key) for match in excludes) else None
 
@@ -96,10 +97,6 @@ def described_by(key: str) -> str | None:
         return None
     described = key[: key.rindex(".meta")]
     return described if described and not described.endswith("/") else None
-
-
-def _is_archive(key: str) -> bool:
-    return is_archive_type(type_of_name(key.rpartition("/")[2]))
 
 
 def _compile_all(flag: str, patterns: Iterable[str]) -> list[Match]:

@@ -100,7 +100,8 @@ class TreeSource(Source[Tree]):
         for name in names:
             check_input_name(name)
             root, file = _root_of(name)
-            roots.setdefault(_path_of(root), (root, set()))[1].add(file)
+            path = root if "://" in root else str(Path(root).absolute())
+            roots.setdefault(path.rstrip("/") or path, (root, set()))[1].add(file)
         return [
             Span(
                 source=root,
@@ -350,11 +351,6 @@ def _format_of(path: Path) -> str | None:
     with open_span(span) as stream:
         is_markup = stream.read(_HEAD_BYTES).lstrip(_BEFORE_MARKUP).startswith(b"<")
     return format_ if is_markup or not by_name(format_).is_xml else None
-
-
-def _path_of(root: str) -> str:
-    path = root if "://" in root else str(Path(root).absolute())
-    return path.rstrip("/") or path
 
 
 def _root_of(name: str) -> tuple[str, str]:

@@ -34,11 +34,10 @@ from transforms.sources.database.mapping import (
     RowMapping,
 )
 from transforms.sources.database.read import (
-    LargeRow,
+    IncompleteRow,
     LookupQueries,
     PageReader,
     PageRow,
-    UnreadableRow,
     read_rows,
 )
 from transforms.sources.database.table import TableQuery, open_table, write_key
@@ -244,7 +243,7 @@ def wide(server: AnyServer, *rows: tuple[str, str], **keys: Any) -> TableQuery:
 
 def test_a_large_value_is_left_out_of_a_page(server: AnyServer) -> None:
     table = wide(server, ("NULL", "'xxx'"), ("NULL", letters(server, 65537)))
-    assert list(pages(table)) == [[(0, None, "xxx"), LargeRow((1, None, None), "note")]]
+    assert list(pages(table)) == [[(0, None, "xxx"), IncompleteRow((1, None, None), "note")]]
 
 
 @pytest.mark.parametrize(
@@ -256,15 +255,15 @@ def test_a_row_with_large_values_is_read_alone_up_to_the_limit(
     table = wide(server, (many_bytes(server, 1 << 18), letters(server, 100_000, "ä")))
     row = (0, body, "ä" * 100_000)
     result = PageReader(table, ALL).read_alone(
-        LargeRow((0, None, None), "body"), max_bytes=max_bytes
+        IncompleteRow((0, None, None), "body"), max_bytes=max_bytes
     )
     table.session.close()
-    assert result == (row if body else LargeRow(row, "body"))
+    assert result == (row if body else IncompleteRow(row, "body"))
 
 
 def test_a_large_row_that_is_deleted_meanwhile_is_left_out(server: AnyServer) -> None:
     table = wide(server, ("NULL", "NULL"))
-    result = PageReader(table, ALL).read_alone(LargeRow((8, None, None), "body"), max_bytes=9)
+    result = PageReader(table, ALL).read_alone(IncompleteRow((8, None, None), "body"), max_bytes=9)
     table.session.close()
     assert result is None
 
@@ -372,7 +371,7 @@ def test_a_value_that_python_cannot_hold_costs_its_row_only(
     mapping = replace(PAGED, modified="changed", page_rows=3)
     first, second, third = chain.from_iterable(pages(new_table(server, mapping, table, rows)))
     assert (first, third) == ((1, "", None), (3, "", None))
-    assert isinstance(second, UnreadableRow)
+    assert isinstance(second, IncompleteRow)
     assert second.row == (2, None, None)
 
 
@@ -384,7 +383,7 @@ def test_a_row_that_cannot_be_read_costs_no_other(postgresql_server: Server) -> 
     assert list(pages(new_table(postgresql_server, mapping, *FIVE, TORN))) == [
         [(1, "a", -3)],
         [(2, "b", -6)],
-        [UnreadableRow((3, None, None), "division by zero")],
+        [IncompleteRow((3, None, None), unreadable="division by zero")],
         [(4, "d", 6), (5, "e", 3)],
     ]
 
