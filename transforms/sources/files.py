@@ -36,13 +36,7 @@ from schemas.reject import TORN_COMPRESSION, UNREADABLE
 from schemas.span import FileSignature, Span
 from transforms.formats import all_formats, find_format, look_of, sniff
 from transforms.formats.base import ReadOptions
-from transforms.sources.remote import (
-    connect,
-    error_text,
-    open_remote,
-    translate_errors,
-    version_of,
-)
+from transforms.sources.remote import connect, error_text, open_remote, translate_errors, version_of
 from transforms.storage.block_stream import BlockStream
 
 if sys.version_info >= (3, 14):

@@ -17,11 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from schemas.errors import ConfigError, FeedferryError, SourceError
-from transforms.config.secrets import (
-    REFERENCE,
-    resolve,
-    secrets_in,
-)
+from transforms.config.secrets import REFERENCE, resolve, secrets_in
 from transforms.net.redaction import Mask
 from transforms.net.retry import RetryPolicy, retry
 from transforms.sources.database.connection_url import parse_url, secrets_of

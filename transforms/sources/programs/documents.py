@@ -5,17 +5,16 @@ if the lister exits with another code than 0, is killed, exceeds its limits, or 
 that cannot be read to its end.
 """
 
-import os
 import shlex
 from collections import deque
 from collections.abc import Generator, Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TypeGuard
 
-from schemas.errors import FatalError, ProgramError, SourceError
+from schemas.errors import ProgramError, SourceError
 from schemas.record import Action, Record
 from schemas.span import Span
 from transforms.formats import LISTER_STREAM
@@ -27,6 +26,7 @@ from transforms.sources.programs.config import Programs
 from transforms.sources.programs.process import run as run_program
 from transforms.sources.programs.retriever import retrieve
 from transforms.sources.programs.transformer import transform
+from transforms.storage.atomic import whole_file
 
 
 def list_documents(programs: Programs, path: Path, options: ReadOptions = ReadOptions()) -> None:
@@ -36,23 +36,16 @@ def list_documents(programs: Programs, path: Path, options: ReadOptions = ReadOp
     FormatError if its output is not a lister stream. No message shows a secret.
     """
     command = shlex.join(programs.lister)
-    partial_path = path.with_name(path.name + ".partial")
     try:
-        with Mask(programs.secrets()).errors():
-            with partial_path.open("wb") as stream:
-                run_program(programs, programs.lister, listing=stream)
-            with partial_path.open("rb") as stream:  # its end can report that it is incomplete
-                results = LISTER_STREAM.read(stream, span=Span(source=command), options=options)
+        with Mask(programs.secrets()).errors(), whole_file(path) as stream:
+            run_program(programs, programs.lister, listing=stream)
+            stream.flush()
+            with open(stream.name, "rb") as listed:  # its end can report that it is incomplete
+                results = LISTER_STREAM.read(listed, span=Span(source=command), options=options)
                 deque(results, maxlen=0)
-        os.replace(partial_path, path)
     except ProgramError as exc:
         code = exc.code.replace("program", "lister")
         raise SourceError(f"{command} ({code}): {exc.reason}") from exc
-    except OSError as exc:
-        raise FatalError(f"{path}: {exc.strerror}; expected to write there") from exc
-    finally:
-        with suppress(OSError):
-            partial_path.unlink(missing_ok=True)
 
 
 def documents(

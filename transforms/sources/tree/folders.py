@@ -21,13 +21,7 @@ from typing import Any
 
 from schemas.errors import ConfigError
 from schemas.span import FileSignature
-from transforms.sources.listing import (
-    EntryKind,
-    ListingEntry,
-    file_entry,
-    left_out,
-    rejected,
-)
+from transforms.sources.listing import EntryKind, ListingEntry, file_entry, left_out, rejected
 from transforms.sources.remote import (
     check_remote,
     connect,

@@ -21,13 +21,7 @@ from msgspec.structs import replace
 
 from schemas.account import Account
 from schemas.check import Check, CheckLine, fail, ok
-from schemas.errors import (
-    ConfigError,
-    EncodingError,
-    FormatError,
-    SourceError,
-    UnreadableError,
-)
+from schemas.errors import ConfigError, EncodingError, FormatError, SourceError, UnreadableError
 from schemas.span import NamedFiles, Span
 from schemas.units import counted
 from transforms.formats import by_name
