@@ -199,7 +199,6 @@ class _Claims:
     def __init__(self, state: SourceState) -> None:
         self._state = state
         self._shares_urls = state.shares_urls()
-        self._is_empty = True
         self._connection = sqlite3.connect("", isolation_level=None)
         self._connection.execute("CREATE TABLE claimed (url TEXT PRIMARY KEY) WITHOUT ROWID")
 
@@ -207,7 +206,6 @@ class _Claims:
         """Protect a URL from deletion, for the document with this key."""
         if url and self._state.has_elsewhere(url, key=key):
             self._connection.execute("INSERT OR IGNORE INTO claimed VALUES (?)", (url,))
-            self._is_empty = False
 
     def hold(self, known: SentDocument) -> None:
         """Claim the URL of a document that stays, or those of the members of an archive."""
@@ -217,10 +215,9 @@ class _Claims:
 
     def has(self, known: SentDocument) -> bool:
         """Whether the URL is claimed, or a later document decides about its deletion."""
-        if not self._is_empty:
-            query = "SELECT 1 FROM claimed WHERE url = ?"
-            if self._connection.execute(query, (known.url,)).fetchone() is not None:
-                return True
+        query = "SELECT 1 FROM claimed WHERE url = ?"
+        if self._connection.execute(query, (known.url,)).fetchone() is not None:
+            return True
         return self._shares_urls and self._state.has_later(known.url, key=known.key)
 
     def close(self) -> None:

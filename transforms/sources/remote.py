@@ -5,7 +5,8 @@ first URI of that scheme is used. URIs appear in reports, so a URI that may cont
 refused, and the message does not show it. References to secrets in a URI are resolved here.
 
 A stream is either read to its end or raises an error: it never ends early without one, and never
-joins bytes of two versions of a file. A connection that ends is opened again once.
+joins bytes of two versions of a file. A connection that ends is opened again once, at the beginning
+and in the middle of a file.
 """
 
 import errno
@@ -13,18 +14,19 @@ import importlib
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from importlib.util import find_spec
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 from schemas.errors import ConfigError, FeedferryError, SourceError
 from schemas.span import FileSignature
 from transforms.config.secrets import resolve, secrets_in
 from transforms.net.redaction import Mask
+from transforms.net.retry import RetryPolicy, retry
 from transforms.storage.block_stream import BlockStream
 
 BUFFER_BYTES = 1 << 20
@@ -66,6 +68,7 @@ _SIZES = ("size", "Size")
 _TIMES = ("LastModified", "mtime", "last_modified", "updated", "Last-Modified")
 _VERSIONS = ("ETag", "etag", "generation")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_Result = TypeVar("_Result")
 
 
 def scheme_of(uri: str) -> str:
@@ -120,6 +123,15 @@ def translate_errors(path: str) -> Iterator[None]:
         raise
     except Exception as exc:
         raise _os_error(path, exc) from exc
+
+
+def again(operation: Callable[[], _Result]) -> _Result:
+    """Return the result of an operation, which is repeated once after EIO.
+
+    The connection may have ended since the last file or folder.
+    """
+    policy = RetryPolicy(first_seconds=0.0, max_attempts=2)
+    return retry(operation, policy, is_temporary=lambda exc: getattr(exc, "errno", 0) == errno.EIO)
 
 
 def error_text(exc: BaseException) -> str:
@@ -225,13 +237,7 @@ class _RemoteStream(BlockStream):
         self._received = 0
         self._reopened = False
         self._file: IO[bytes] | None = None
-        try:
-            self._signature = self._look()
-        except OSError as exc:
-            if exc.errno != errno.EIO:
-                raise
-            self._reopened = True  # the connection may have ended since the last file
-            self._signature = self._look()
+        self._signature = again(self._look)
         self._file = self._open()
 
     def signature(self) -> FileSignature:

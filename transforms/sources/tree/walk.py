@@ -9,9 +9,9 @@ Sidecars belong to the files that they describe, even if patterns exclude their 
 fingerprint of a file includes those of its sidecars.
 """
 
-import errno
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain, groupby, islice
 
 import msgspec
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from schemas.errors import FatalError, SourceError
 from transforms.sources.listing import EntryKind, ListingEntry, is_folder, left_out, rejected
-from transforms.sources.remote import error_text, translate_errors
+from transforms.sources.remote import again, error_text, translate_errors
 from transforms.sources.tree.folders import LISTABLE, ListFolder, folder_lister
 from transforms.sources.tree.patterns import SIDECAR, described_by, judge
 from transforms.sources.tree.tree import Tree
@@ -107,42 +107,32 @@ def line_maker(tree: Tree) -> Callable[[ListingEntry], ListingEntry]:
 
 
 class _OpenFolder:
-    """A folder on the way: its sorted entries, each file with its sidecars.
-
-    A connection that has ended is opened again once.
-    """
+    """A folder on the way: its sorted entries, each file with its sidecars."""
 
     def __init__(self, folder: ListingEntry, list_folder: ListFolder, run_length: int) -> None:
         self.key = folder.key
-        self._sorted: Iterator[_Item] = iter(())
         self._database: sqlite3.Connection | None = None
-        try:
-            self._sort(folder, list_folder, run_length)
-        except OSError as exc:
-            if exc.errno != errno.EIO:
-                raise
-            self._sort(folder, list_folder, run_length)
-        self.entries = _with_sidecars(self._sorted)
+        self.entries = _with_sidecars(again(partial(self._sort, folder, list_folder, run_length)))
 
     def close(self) -> None:
         if self._database is not None:
             self._database.close()
 
-    def _sort(self, folder: ListingEntry, list_folder: ListFolder, run_length: int) -> None:
-        self.close()
+    def _sort(
+        self, folder: ListingEntry, list_folder: ListFolder, run_length: int
+    ) -> Iterator[_Item]:
         try:
             with translate_errors(folder.path):
                 items = _items(list_folder(folder))
                 first = list(islice(items, run_length + 1))
                 if len(first) <= run_length:
-                    self._sorted = iter(sorted(first, key=lambda item: item[:2]))
-                else:
-                    self._sort_on_disk(chain(first, items))
+                    return iter(sorted(first, key=lambda item: item[:2]))
+                return self._sort_on_disk(chain(first, items))
         except BaseException:
             self.close()
             raise
 
-    def _sort_on_disk(self, items: Iterable[_Item]) -> None:
+    def _sort_on_disk(self, items: Iterable[_Item]) -> Iterator[_Item]:
         """Sort in a temporary database, which is removed when it is closed."""
         try:
             self._database = database = sqlite3.connect("")
@@ -153,7 +143,7 @@ class _OpenFolder:
         except sqlite3.Error as exc:
             reason = f"the folder of temporary files: {exc}; expected to write there"
             raise FatalError(reason) from exc
-        self._sorted = ((key, bool(describes), _decode(entry)) for key, describes, entry in found)
+        return ((key, bool(describes), _decode(entry)) for key, describes, entry in found)
 
 
 def _items(entries: Iterable[ListingEntry]) -> Iterator[_Item]:
