@@ -22,6 +22,11 @@ class Access(enum.Enum):
     DENY = "DENY"
 
 
+SCOPES = {scope.value.lower(): scope for scope in Scope}
+ACCESSES = {access.value.lower(): access for access in Access}
+"""The words of feeds and tables."""
+
+
 class Inheritance(enum.Enum):
     """The rule that combines the decision of an ACL with the decision of its child."""
 

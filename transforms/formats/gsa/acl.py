@@ -8,13 +8,11 @@ from typing import TypeVar
 
 from lxml import etree
 
-from schemas.acl import Access, Acl, Principal, Scope
+from schemas.acl import ACCESSES, SCOPES, Acl, Principal
 from schemas.errors import RecordError
 from schemas.record import Extra
 from transforms.formats.acl_metadata import BLANKS, INHERITANCES, split_parent
 
-SCOPES = {scope.value.lower(): scope for scope in Scope}
-ACCESSES = {access.value.lower(): access for access in Access}
 SENSITIVITIES = {"everything-case-sensitive": True, "everything-case-insensitive": False}
 
 Value = TypeVar("Value")

@@ -26,7 +26,7 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import IO, NamedTuple
 
-from schemas.acl import Scope
+from schemas.acl import SCOPES, Scope
 from schemas.errors import FormatError, RecordError
 from schemas.membership import Member, Membership
 from schemas.record import Provenance
@@ -50,7 +50,6 @@ _DEFAULT_COLUMNS = ("group", "member", "scope", "namespace")
 _REQUIRED = frozenset(_DEFAULT_COLUMNS[:3])
 _KNOWN = frozenset((*_DEFAULT_COLUMNS, "case_sensitive"))
 _HEADER = "group, member and scope, and namespace and case_sensitive where they are, each once"
-_SCOPES = {scope.value.lower(): scope for scope in Scope}
 _SENSITIVITIES = {"": None, "true": True, "false": False}
 
 _Key = tuple[str, str | None]
@@ -302,7 +301,7 @@ def _member(values: Mapping[str, str]) -> Member | None:
     if not name:
         reason = f"scope={scope!r} without a member; expected its name, or neither of both"
         raise RecordError("bad-row", reason)
-    if scope.lower() not in _SCOPES:
+    if scope.lower() not in SCOPES:
         raise RecordError("bad-row", f"scope={scope!r} of {name!r}; expected user or group")
     sensitive = values.get("case_sensitive", "")
     if sensitive.lower() not in _SENSITIVITIES:
@@ -310,7 +309,7 @@ def _member(values: Mapping[str, str]) -> Member | None:
         raise RecordError("bad-row", reason)
     return Member(
         name=name,
-        scope=_SCOPES[scope.lower()],
+        scope=SCOPES[scope.lower()],
         namespace=values.get("namespace") or None,
         case_sensitive=_SENSITIVITIES[sensitive.lower()],
     )

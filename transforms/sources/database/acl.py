@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.acl import ACCESSES, SCOPES, Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from transforms.sources.database.columns import (
     ColumnIndex,
@@ -29,8 +29,6 @@ from transforms.sources.database.columns import (
 from transforms.sources.database.mapping import ESCAPE, AclSource
 from transforms.sources.database.values import text_of
 
-_SCOPES = {scope.value.lower(): scope for scope in Scope}
-_ACCESSES = {access.value.lower(): access for access in Access}
 _LISTS = (
     ("users", Scope.USER, Access.PERMIT),
     ("groups", Scope.GROUP, Access.PERMIT),
@@ -145,8 +143,8 @@ def _read_answers(acl: AclSource, answers: Sequence[Row]) -> Iterator[Principal]
         if name:
             yield _principal(
                 acl,
-                _member(_SCOPES, "scope", scope),
-                _member(_ACCESSES, "access", access),
+                _member(SCOPES, "scope", scope),
+                _member(ACCESSES, "access", access),
                 name,
                 *namespace,
             )

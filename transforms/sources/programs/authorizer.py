@@ -38,8 +38,6 @@ STAGE = "authorize"
 MAX_BATCH_BYTES = 64 << 20
 """Most bytes of content in all batches that wait for decisions."""
 
-_ACCESSES = {"PERMIT": Access.PERMIT, "DENY": Access.DENY}
-
 
 def authorize(
     records: Iterable[ReadResult], calls: ProgramCalls
@@ -160,11 +158,11 @@ def _with_acl(record: Record, doc_id: str, answers: list[_Answer]) -> list[ReadR
     try:
         for user, statuses, _ in answers:
             status = statuses.get(doc_id, "")
-            if status in _ACCESSES:
+            if status in Access.__members__:
                 principal = Principal(
                     name=user.name,
                     scope=Scope.USER,
-                    access=_ACCESSES[status],
+                    access=Access[status],
                     namespace=user.namespace,
                 )
                 principals.append(principal)

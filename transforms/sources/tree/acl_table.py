@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from schemas.acl import Access, Acl, Principal, Scope
+from schemas.acl import ACCESSES, SCOPES, Acl, Principal
 from schemas.errors import ConfigError, RecordError
 from transforms.sources.tree.patterns import glob
 
@@ -24,8 +24,6 @@ _FLAG = "--acl"
 _NEEDED = ("pattern", "access", "scope", "name")
 _KNOWN = (*_NEEDED, "namespace", "case_sensitive")
 _COLUMNS = f"{','.join(_NEEDED)}, and namespace and case_sensitive optional, each once"
-_ACCESSES = {access.value.lower(): access for access in Access}
-_SCOPES = {scope.value.lower(): scope for scope in Scope}
 _SENSITIVITIES = {"": None, "true": True, "false": False}
 _TABLES = 4
 
@@ -116,8 +114,8 @@ def _parse_row(columns: list[str], values: list[str]) -> tuple[str, Principal]:
             raise ValueError(f"no {column}; expected one")
     principal = Principal(
         name=row["name"],
-        scope=_value_of(row, "scope", _SCOPES),
-        access=_value_of(row, "access", _ACCESSES),
+        scope=_value_of(row, "scope", SCOPES),
+        access=_value_of(row, "access", ACCESSES),
         namespace=row.get("namespace") or None,
         case_sensitive=_value_of(row, "case_sensitive", _SENSITIVITIES),
     )
