@@ -81,10 +81,12 @@ class ByteRangeStream(BlockStream):
         is_partial: bool = False,
     ) -> None:
         self._is_partial = is_partial
-        self._stream = stream
         self._source = source
         self._path = path or source
         self._left = length
+        self._read: Callable[[int], bytes] = stream.read
+        if is_compressed(self._path):  # `read` would lose the bytes before an error
+            self._read = getattr(stream, "read1", self._read)
         self.bytes_read = 0
         self.fault: RecordError | None = None
 
@@ -95,7 +97,11 @@ class ByteRangeStream(BlockStream):
         block = self._take(size)
         if self._left is not None:
             if size and not block and self.fault is None:
-                raise self._short()
+                raise SourceError(
+                    f"{self._source}: ends {self._left:,} bytes before the end of a span that was"
+                    " cut from it; expected it to stay as it is; start again when nothing writes to"
+                    " it any more"
+                )
             self._left -= len(block)
         self.bytes_read += len(block)
         return block
@@ -104,10 +110,8 @@ class ByteRangeStream(BlockStream):
         """Return at most `size` bytes; none at the end and after a fault."""
         if self.fault is not None:
             return b""
-        is_packed = is_compressed(self._path)  # `read` would lose its bytes at an error
-        read = getattr(self._stream, "read1", self._stream.read) if is_packed else self._stream.read
         try:
-            block: bytes = read(size)
+            return self._read(size)
         except _TORN as exc:
             fault = _fault_of(self._path, exc)
             if fault is None:
@@ -116,14 +120,6 @@ class ByteRangeStream(BlockStream):
                 raise UnreadableError(self._source, fault.code, fault.reason) from exc
             self.fault = fault
             return b""
-        return block
-
-    def _short(self) -> SourceError:
-        left = self._left or 0
-        return SourceError(
-            f"{self._source}: ends {left:,} bytes before the end of a span that was cut from it;"
-            " expected it to stay as it is; start again when nothing writes to it any more"
-        )
 
 
 class SpanStream(io.BufferedReader):
@@ -227,10 +223,7 @@ def sniff_format(span: Span) -> str:
     Raise UnreadableError if too little of the file can be read to recognise the format.
     """
     with open_span(span, is_partial=True) as stream:
-        head = b""
-        while len(head) < SNIFFED_BYTES and (block := stream.read(SNIFFED_BYTES - len(head))):
-            head += block
-        fault = stream.fault
+        head, fault = stream.read(SNIFFED_BYTES), stream.fault
     name = sniff(head, source=span.source, encoding=span.encoding)
     if name is None and fault is not None:
         raise UnreadableError(span.source, fault.code, fault.reason)
