@@ -9,7 +9,6 @@ import itertools
 import os
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from heapq import merge
 from itertools import pairwise
@@ -45,6 +44,7 @@ from transforms.sources.listing import (
     write_listing,
 )
 from transforms.sources.state_changes import read_changes
+from transforms.sources.tree.acl_table import load_acl_table
 from transforms.sources.tree.patterns import judge
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import check_urls
@@ -118,8 +118,6 @@ class TreeSource(Source[Tree]):
         tree = check_urls(tree_of(span, options))
         judge(tree)  # refuses bad patterns
         if tree.acl is not None and tree.acl.table is not None:
-            from transforms.sources.tree.acl_table import load_acl_table
-
             load_acl_table(tree.acl.table)
         if "://" in tree.root and tree.follows_links:
             raise ConfigError("--follow-links: not for a uri; expected it for a local folder")
@@ -321,16 +319,11 @@ def _has_documents(folder: Path, name: str) -> bool:
 
 def _files_below(folder: Path) -> Iterator[Path]:
     """Yield files that are not hidden, a folder at a time; skip folders that cannot be listed."""
-    folders = [folder]
-    while folders:
-        with suppress(OSError), os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.name.startswith("."):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(Path(entry.path))
-                elif entry.is_file() and os.access(entry.path, os.R_OK):
-                    yield Path(entry.path)
+    for above, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for path in (Path(above, name) for name in names if not name.startswith(".")):
+            if os.path.isfile(path) and os.access(path, os.R_OK):
+                yield path
 
 
 def _format_of(path: Path) -> str | None:
