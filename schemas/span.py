@@ -88,7 +88,8 @@ class Watermark(msgspec.Struct, frozen=True, kw_only=True):
         return _PARSERS[self.type](self.text)
 
     def is_above(self, other: "Watermark") -> bool:
-        return is_above(self.value(), other.value())
+        """Compare two timestamps of one column, whose types can be compared."""
+        return bool(self.value() > other.value())  # type: ignore[operator]  # the same type
 
 
 class RowFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -127,11 +128,6 @@ class KeyRange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
         after = f" after {self.after}" if self.after else ""
         upto = f" up to {self.upto}" if self.upto else ""
         return f"rows{after}{upto}" if after or upto else "all rows"
-
-
-def is_above(value: Timestamp, other: Timestamp) -> bool:
-    """Compare two values of one column, whose types can be compared."""
-    return bool(value > other)  # type: ignore[operator]  # the type does not show that
 
 
 _PARSERS: dict[TimestampType, Callable[[str], Timestamp]] = {

@@ -30,12 +30,12 @@ from msgspec.structs import replace
 
 from schemas.errors import ConfigError, RecordError
 from schemas.sent_document import DELETION_SENT, NO_DIGEST, SentDocument, StateChange
-from schemas.span import Timestamp, Watermark, is_above
+from schemas.span import Watermark
 from transforms.sources.change_detection import Safety, check_safety
 from transforms.sources.database.columns import ColumnIndex, Row, url_getter
 from transforms.sources.database.mapping import IncrementalReading
 from transforms.sources.database.table import TableQuery, subquery, write_key
-from transforms.sources.database.watermark import floor_of
+from transforms.sources.database.watermark import floor_of, is_above_floor
 from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.state_changes import store_changes
 from transforms.storage.state import SourceState
@@ -218,15 +218,14 @@ class _StateChanges:
     ) -> None:
         self._state = state
         self._has_deletes_query = incremental.deletes_query is not None
-        self._mark = None if incremental.compares_keys else mark
-        self._floor: Timestamp = 0
-        if self._mark is not None:
+        self._floor: Watermark | None = None
+        if mark is not None and not incremental.compares_keys:
             lag_seconds, name = incremental.lag_seconds, incremental.timestamp or ""
-            self._floor = floor_of(self._mark, lag_seconds=lag_seconds, name=name).value()
+            self._floor = floor_of(mark, lag_seconds=lag_seconds, name=name)
 
     def forgotten(self) -> Iterator[StateChange]:
         """Yield old rows, and rejected rows: those that are rejected again are seen again."""
-        for entry in self._state.documents() if self._mark else ():
+        for entry in self._state.documents() if self._floor else ():
             if is_row(entry) and not (entry.digest != NO_DIGEST and self._is_needed(entry)):
                 yield StateChange(document=entry, is_deleted=True)
 
@@ -254,9 +253,6 @@ class _StateChanges:
 
     def _is_needed(self, entry: SentDocument) -> bool:
         """Return whether the next run reads the row again, or may do so."""
-        if self._mark is None or not entry.fingerprint:
+        if self._floor is None or not entry.fingerprint:
             return True
-        try:
-            return is_above(replace(self._mark, text=entry.fingerprint).value(), self._floor)
-        except (ValueError, TypeError):  # a timestamp of another type
-            return True
+        return is_above_floor(entry.fingerprint, self._floor) is not False

@@ -43,6 +43,7 @@ from transforms.sources.database.table import TableQuery, write_key
 from transforms.sources.database.watermark import (
     decode_mark,
     floor_of,
+    is_above_floor,
     limit_to_clock,
     read_clock,
     watermark_of,
@@ -174,12 +175,8 @@ def _changed_rows(state: SourceState, floor: Watermark, timestamp: str) -> Itera
 def _rejected_keys(state: SourceState, floor: Watermark) -> Iterator[str]:
     """Yield the keys of rejected rows that are not above the floor."""
     for entry in state.documents():
-        if entry.digest != NO_DIGEST or not is_row(entry):
-            continue
-        is_above_floor = False
-        with suppress(ValueError, TypeError):  # a timestamp of another type
-            is_above_floor = replace(floor, text=entry.fingerprint).is_above(floor)
-        if not is_above_floor:
+        is_rejected = entry.digest == NO_DIGEST and is_row(entry)
+        if is_rejected and not is_above_floor(entry.fingerprint, floor):
             yield entry.key
 
 

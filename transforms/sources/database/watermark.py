@@ -19,6 +19,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from schemas.errors import ConfigError
 from schemas.span import Timestamp, TimestampType, Watermark
@@ -94,6 +95,13 @@ def floor_of(mark: Watermark, *, lag_seconds: float, name: str) -> Watermark:
     except OverflowError:  # a lag that reaches beyond the year 1
         moment = datetime.min
     return watermark_of(_timestamp_at(moment, like=value), name=name)
+
+
+def is_above_floor(text: str, floor: Watermark) -> bool | None:
+    """Return whether a timestamp in a state is above a floor, None if it has another type."""
+    with suppress(ValueError, TypeError):
+        return replace(floor, text=text).is_above(floor)
+    return None
 
 
 def limit_to_clock(mark: Watermark, now: datetime) -> Watermark:
