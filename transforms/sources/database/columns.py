@@ -12,9 +12,10 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
 
 from schemas.errors import ConfigError, RecordError
-from schemas.reject import Reject
+from schemas.reject import KEPT_BYTES, Place, Reject, reject_bytes
 from schemas.span import Span
 from schemas.spelling import did_you_mean
 from transforms.config.yaml_structs import Value, parse_text
@@ -24,8 +25,6 @@ Row = Sequence[Any]  # Any: the value types of a driver
 Key = tuple[Any, ...]
 LoadRows = Callable[[str, Key], Sequence[Row]]
 """Returns the rows that a lookup query has for a key, without their key columns."""
-
-_MAX_DATA_BYTES = 1 << 20
 
 
 class ColumnReference(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,19 +96,9 @@ class ColumnIndex:
         """Return the reject of a row: its key, the reason, and the row `without` some columns."""
         key = ", ".join(f"{name}={_describe_value(row[self.at('key', name)])}" for name in self.key)
         data = row_json({name: row[at] for at, name in enumerate(self.names) if at not in without})
-        return Reject(
-            code=error.code,
-            reason=error.reason,
-            stage="read",
-            source=span.source,
-            span=span.ordinal,
-            length=len(data),
-            key=key,
-            data=data[:_MAX_DATA_BYTES],
-            truncated=len(data) > _MAX_DATA_BYTES,
-            url=url,
-            action=action,
-        )
+        place = Place(0, len(data))
+        reject = reject_bytes(error, span=span, place=place, data=data[:KEPT_BYTES], url=url)
+        return replace(reject, key=key, action=action)
 
 
 def column_text(name: str, value: object) -> str | None:

@@ -19,16 +19,13 @@ from msgspec.structs import replace
 from schemas.errors import ProgramError, RecordError
 from schemas.notice import Notice
 from schemas.record import Action, Crawl, Record
-from schemas.reject import Filtered, Reject, record_error, reject_record
+from schemas.reject import KEPT_BYTES, Filtered, Reject, record_error, reject_record
 from schemas.span import Span
 from transforms.formats import RETRIEVER_STREAM
 from transforms.formats.base import ReadResult
 from transforms.sources.programs.calls import ProgramCalls
 
 STAGE = "retrieve"
-MAX_KEPT_BYTES = 1 << 20
-"""Most bytes of the output in a reject."""
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _Struct = TypeVar("_Struct", Record, Crawl)
@@ -111,6 +108,6 @@ def _reject(record: Record, exc: RecordError) -> Reject:
     return replace(
         reject_record(record, exc, stage=STAGE),
         length=len(stdout),
-        data=stdout[:MAX_KEPT_BYTES],
-        truncated=len(stdout) > MAX_KEPT_BYTES,
+        data=stdout[:KEPT_BYTES],
+        truncated=len(stdout) > KEPT_BYTES,
     )

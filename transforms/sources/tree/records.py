@@ -10,7 +10,7 @@ from schemas.acl import Acl
 from schemas.errors import RecordError
 from schemas.notice import Notice
 from schemas.record import Action, Arrival, Content, Crawl, Provenance, Record
-from schemas.reject import Filtered, Reject, record_error
+from schemas.reject import Filtered, Place, Reject, record_error, reject_bytes
 from schemas.sent_document import UNCHANGED, OnChange, SentDocument, StateChange
 from schemas.span import Span
 from transforms.content_types.detection import FileType
@@ -53,17 +53,9 @@ class TreeRecords:
         return Filtered(code=code, url=listed.url or listed.key, action=_ADD)
 
     def rejected(self, listed: ListingEntry, exc: RecordError) -> Reject:
-        return Reject(
-            code=exc.code,
-            reason=exc.reason,
-            stage="read",
-            source=self._span.source,
-            span=self._span.ordinal,
-            offset=self.offset,
-            key=listed.key or ".",
-            url=listed.url or None,
-            action=_ADD,
-        )
+        place, url = Place(self.offset, 0), listed.url or None
+        reject = reject_bytes(exc, span=self._span, place=place, data=b"", url=url)
+        return replace(reject, key=listed.key or ".", action=_ADD)
 
     def notice(self, code: str, listed: ListingEntry, detail: str) -> Notice:
         return Notice(
