@@ -57,7 +57,7 @@ def check(content: Content, *, max_bytes: int = MAX_CONTENT_BYTES) -> None:
     if content.encoding is Encoding.BASE64:
         size = size // 4 * 3 - data[-2:].count(b"=")
     if size > max_bytes:
-        raise _too_large(f"{size} bytes", max_bytes)
+        raise content_too_large(f"{size} bytes", max_bytes)
 
 
 def to_base64(content: Content) -> bytes:
@@ -99,7 +99,7 @@ def _inflate_again(text: bytes, max_bytes: int) -> bytes:
     except isal_zlib.error as exc:  # type: ignore[misc]  # the stub does not declare an exception
         raise RecordError("bad-zlib", f"{exc}; expected a zlib stream") from exc
     if len(data) > max_bytes:
-        raise _too_large("a zlib stream that inflates to more", max_bytes)
+        raise content_too_large("a zlib stream that inflates to more", max_bytes)
     if not stream.eof:
         raise RecordError("bad-zlib", "a zlib stream without its end; expected a whole one")
     return data
@@ -109,6 +109,7 @@ _inflate_once = lru_cache(maxsize=1)(_inflate_again)
 """Cached, because a record is checked when it is read and decoded when it is written."""
 
 
-def _too_large(size: str, max_bytes: int) -> RecordError:
-    reason = f"{size}; expected at most {max_bytes} bytes; raise --max-content-bytes to read it"
+def content_too_large(found: str, max_bytes: int) -> RecordError:
+    """Return the error for a content of more than `max_bytes`."""
+    reason = f"{found}; expected at most {max_bytes} bytes; raise --max-content-bytes to read it"
     return RecordError("content-too-large", reason)

@@ -36,6 +36,7 @@ from jinja2 import (
 )
 from jinja2.sandbox import SandboxedEnvironment
 
+from schemas.content import content_too_large
 from schemas.errors import ConfigError, RecordError
 from schemas.record import Content
 from transforms.content_types.charset import UTF_8, find_charset
@@ -187,11 +188,7 @@ def _start(text: str) -> str:
 
 def _check_size(size: int, max_bytes: int) -> None:
     if size > max_bytes:
-        raise RecordError(
-            "content-too-large",
-            f"{size} bytes or more; expected at most {max_bytes} bytes; raise --max-content-bytes "
-            "to read it",
-        )
+        raise content_too_large(f"{size} bytes or more", max_bytes)
 
 
 def _null(name: str, value: str) -> RecordError:

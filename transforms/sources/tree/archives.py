@@ -28,7 +28,7 @@ from typing import IO
 
 import msgspec
 
-from schemas.content import MAX_CONTENT_BYTES
+from schemas.content import MAX_CONTENT_BYTES, content_too_large
 from schemas.errors import RecordError
 from transforms.content_types.mimetype_table import (
     BZIP2,
@@ -179,7 +179,7 @@ class _Budget:
         """
         limit = self._limits.max_content_bytes
         if size is not None and size > limit:
-            raise self._too_large(name, f"{size} bytes")
+            raise content_too_large(f"{name!r} has {size} bytes", limit)
         wanted = limit + 1 if size is None else size
         blocks = []
         while wanted > 0 and (block := stream.read(min(wanted, _BLOCK_BYTES))):
@@ -188,15 +188,8 @@ class _Budget:
             self._bytes_read += len(block)
             self.check_position(self._bytes_read)
         if size is None and wanted == 0:
-            raise self._too_large(name, f"more than {limit} bytes")
+            raise content_too_large(f"{name!r} has more than {limit} bytes", limit)
         return blocks[0] if len(blocks) == 1 else b"".join(blocks)
-
-    def _too_large(self, name: str, shown: str) -> RecordError:
-        return RecordError(
-            "content-too-large",
-            f"{name!r} has {shown}; expected at most {self._limits.max_content_bytes} bytes;"
-            " raise --max-content-bytes to read it",
-        )
 
 
 class _LimitedStream(BlockStream):
