@@ -5,11 +5,12 @@ adapter of a format that declares what it holds; `encode_contents` encodes conte
 chose.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from enum import Enum
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter
 
 from msgspec import Struct
@@ -67,6 +68,7 @@ _WIDE_DELETE = (
     "a deletion by the pattern {url!r}; expected a pattern that names part of a path, because this"
     " one empties a host or more; --allow-wide-deletes allows it"
 )
+_EXPANDS = "--known-urls lists the URLs that patterns are matched with"
 _CRAWLED = (
     "a URL to be crawled; expected a document, as {format} has no such URLs; the crawler takes them"
     " as a list"
@@ -282,33 +284,21 @@ def body_as_content(draft: Draft) -> None:
     draft.change(body=None, content=content, mimetype=PLAIN_TEXT, charset="UTF-8")
 
 
-def texts_as_metadata(draft: Draft) -> None:
-    """Put title, description, keywords and categories before the metadata."""
-    record = draft.record
-    metas = []
-    if record.title is not None:
-        metas.append(Meta("title", record.title))
-    if record.description is not None:
-        metas.append(Meta("description", record.description))
-    if record.keywords is not None:
-        metas.append(Meta("keywords", record.keywords))
-    for category in record.categories:
-        metas.append(Meta("category", category))
-    if metas:
-        draft.record = replace(
-            record,
-            title=None,
-            description=None,
-            keywords=None,
-            categories=(),
-            metadata=(*metas, *record.metadata),
-        )
+def texts_as_metadata(draft: Draft, names: tuple[str, ...], *, keeps_empty: bool) -> None:
+    """Put texts and categories before the metadata; empty ones only where a format holds them."""
+    metas: list[Meta] = []
+    for name in names:
+        stated = getattr(draft.record, name)
+        if name == "categories":
+            metas += (Meta("category", text) for text in stated if text or keeps_empty)
+        elif stated is not None and (stated or keeps_empty):
+            metas.append(Meta(name, stated))
+    nothing = {name: getattr(_NOTHING, name) for name in names}
+    draft.change(**nothing, metadata=(*metas, *draft.record.metadata))
 
 
 def fields_as_metadata(draft: Draft) -> None:
     record = draft.record
-    if not record.fields:
-        return
     for field in record.fields:
         if field.namespace is not None:
             draft.lose("fields", f"namespace {field.namespace!r} of {field.name!r}")
@@ -319,10 +309,9 @@ def fields_as_metadata(draft: Draft) -> None:
 def lose_named(draft: Draft, field: str) -> None:
     """Drop a list of texts, or of values with a name; the loss has the texts or the names."""
     values = getattr(draft.record, field)
-    if values:
-        names = dict.fromkeys(getattr(value, "name", value) for value in values)
-        draft.lose(field, ", ".join(map(repr, names)))
-        draft.change(**{field: ()})
+    names = dict.fromkeys(getattr(value, "name", value) for value in values)
+    draft.lose(field, ", ".join(map(repr, names)))
+    draft.change(**{field: ()})
 
 
 def losing(holds: Holds) -> Callable[[Draft], None]:
@@ -334,83 +323,111 @@ def losing(holds: Holds) -> Callable[[Draft], None]:
     held = holds.fields
     moved = {*_TEXTS, "fields"} - held if "metadata" in held else frozenset[str]()
     lost = tuple(name for name in _SINGLE_FIELDS if name not in held | moved)
+    texts = tuple(name for name in _TEXTS if name in moved)
     hints = tuple(name for name in HINTS if name not in held)
-    rules: tuple[tuple[bool, Callable[[Draft], None]], ...] = (
-        (True, partial(fit_protection, held=held)),
-        ("acl" not in held, lose_acl),
-        ("content" not in held, partial(lose_content, keeps_body="body" in held)),
-        (bool(lost), partial(lose_fields, names=lost)),
-        (held >= {"content"} and "body" not in held, partial(_move_body, lost=lost)),
-        (bool(moved & {*_TEXTS}), partial(_move_texts, held=held)),
-        ("fields" in moved, fields_as_metadata),
-        *((name not in held | moved, partial(lose_named, field=name)) for name in _LISTS),
-        (bool(hints), partial(lose_hints, names=hints)),
-        ("history" not in held, lose_history),
-        (holds.extras != ("",), partial(lose_extras, held=holds.extras)),
+    move_texts = partial(texts_as_metadata, names=texts, keeps_empty=holds.empty_metadata)
+    rules: tuple[tuple[bool, tuple[str, ...], Callable[[Draft], None]], ...] = (
+        (True, ("crawl", "metadata"), partial(fit_protection, held=held)),
+        ("acl" not in held, ("acl",), lose_acl),
+        (
+            "content" not in held,
+            ("content", "body"),
+            partial(lose_content, keeps_body="body" in held),
+        ),
+        (bool(lost), lost, partial(lose_fields, names=lost)),
+        (held >= {"content"} and "body" not in held, ("body",), partial(_move_body, lost=lost)),
+        (bool(texts), texts, move_texts),
+        ("fields" in moved, ("fields",), fields_as_metadata),
+        *((name not in held | moved, (name,), partial(lose_named, field=name)) for name in _LISTS),
+        (bool(hints), ("crawl",), partial(lose_hints, names=hints)),
+        ("history" not in held, ("history",), lose_history),
+        (holds.extras != ("",), ("extras",), partial(lose_extras, held=holds.extras)),
     )
-    needed = tuple(rule for is_needed, rule in rules if is_needed)
-    unheld = attrgetter("extras", *FIELDS.difference(held, HINTS, ("arrival", "provenance")))
-    unheld_hints = attrgetter("secure", "authmethod", *hints)
-    nothing, no_hints = unheld(_NOTHING), unheld_hints(_NO_HINTS)
+    needed = tuple((*_stating(names), rule) for is_needed, names, rule in rules if is_needed)
+    unheld, nothing = _stating(("extras", *_unheld_fields(held)))
+    unheld_hints = attrgetter(*(hints or HINTS))
+    no_hints = unheld_hints(_NO_HINTS)
+    has_names = not held >= {"acl", "metadata"}
 
     def lose(draft: Draft) -> None:  # most records need no rule
         record, crawl = draft.record, draft.record.crawl
-        if unheld(record) != nothing or (crawl is not None and unheld_hints(crawl) != no_hints):
-            for rule in needed:
-                rule(draft)
-        elif record.metadata:
+        has_hints = crawl is not None and unheld_hints(crawl) != no_hints
+        if has_hints or unheld(record) != nothing:
+            for stated, default, rule in needed:
+                if stated(record) != default:
+                    rule(draft)
+        elif has_names and record.metadata:
             fit_protection(draft, held)
 
     return lose
 
 
+def _unheld_fields(held: AbstractSet[str]) -> AbstractSet[str]:
+    return FIELDS.difference(held, HINTS, ("arrival", "provenance"))
+
+
+def _stating(names: Iterable[str]) -> tuple[Callable[[Record], object], object]:
+    """Return a function that gets what a record states in some fields, and what states nothing."""
+    get = attrgetter(*names)
+    return get, get(_NOTHING)
+
+
 def _move_body(draft: Draft, lost: tuple[str, ...]) -> None:
     """Make a body the content; its type and charset are lost already if they are not held."""
-    if draft.record.body is not None:
-        body_as_content(draft)
-        draft.change(**{name: None for name in _TYPES if name in lost})
+    body_as_content(draft)
+    draft.change(**{name: None for name in _TYPES if name in lost})
 
 
-def _move_texts(draft: Draft, held: AbstractSet[str]) -> None:
-    """Put the texts that a format does not hold before the metadata."""
-    texts = {name: getattr(draft.record, name) for name in _TEXTS if name in held}
-    draft.change(**{name: getattr(_NOTHING, name) for name in texts})
-    texts_as_metadata(draft)
-    draft.change(**texts)
+def hold(
+    holds: Holds,
+    target: Target,
+    *,
+    refuse: Callable[[Record], None] | None = None,
+    fit: Callable[[Draft], None] | None = None,
+) -> Adapter:
+    """Return the adapter of what a chunk for a target holds, with rules of its format.
 
-
-def hold(holds: Holds, fit: Callable[[Draft], None] | None = None) -> Callable[[Target], Adapter]:
-    """Return the `Format.adapter` of what a format holds, followed by a rule of its own."""
+    `refuse` raises RecordError for records that the format does not have at all; `fit` changes what
+    `losing` leaves.
+    """
     lose = losing(holds)
     keeps_alone = holds.acls_alone and "acl" in holds.fields
     needs_content = "content" in holds.fields and "arrival" not in holds.fields
+    needs_absolute = holds.absolute_urls
+    expands = Action.DELETE in holds.actions and _DELETE_PATTERN not in holds.actions
 
-    def make(target: Target) -> Adapter:
-        def adapt(record: Record) -> Adapted:
+    def adapt(record: Record) -> Adapted:
+        action = record.action
+        acl = record.acl
+        is_left_out = acl is not None and acl.alone and not keeps_alone
+        try:
+            if not holds.actions:
+                raise RecordError("no-membership", _NO_DOCUMENTS)
+            if action is _UPDATE_INDEX and action not in holds.actions:
+                return filtered(record, "update-index"), ()
+            if action is _DELETE_PATTERN and expands and target.known_urls:
+                return _expand_pattern(record, target, adapt), ()
+            if needs_absolute and not is_left_out and action is not _DELETE_PATTERN:
+                require_absolute_url(record)
+            if refuse is not None:
+                refuse(record)
             draft = Draft(record)
-            try:
-                if not holds.actions:
-                    raise RecordError("no-membership", _NO_DOCUMENTS)
-                if record.action is _UPDATE_INDEX and record.action not in holds.actions:
-                    return filtered(record, "update-index"), ()
-                if is_alone(record) and not keeps_alone:
-                    return left_out(draft)
-                if record.action is not _ADD:
-                    _refuse_action(record, holds, target)
-                lose(draft)
-                if fit is not None:
-                    fit(draft)
-                if needs_content and record.is_to_be_crawled:
-                    raise RecordError("crawled", _CRAWLED.format(format=target.format))
-                if not holds.encodings:
-                    _decode_content(draft, target)
-            except RecordError as exc:
-                return rejected(record, exc)
-            return draft.finish()
+            if is_left_out:
+                return left_out(draft)
+            if action is not _ADD:
+                _refuse_action(record, holds, target)
+            lose(draft)
+            if fit is not None:
+                fit(draft)
+            if needs_content and draft.record.content is None and record.is_to_be_crawled:
+                raise RecordError("crawled", _CRAWLED.format(format=target.format))
+            if not holds.encodings:
+                _decode_content(draft, target)
+        except RecordError as exc:
+            return rejected(record, exc)
+        return draft.finish()
 
-        return adapt
-
-    return make
+    return adapt
 
 
 def _refuse_action(record: Record, holds: Holds, target: Target) -> None:
@@ -418,9 +435,27 @@ def _refuse_action(record: Record, holds: Holds, target: Target) -> None:
     if record.action not in holds.actions:
         error = _UNHELD[record.action]
         reason = error.reason.format(url=record.url, format=target.format)
+        if record.action is _DELETE_PATTERN and _DELETE in holds.actions:
+            reason = f"{reason}; {_EXPANDS}"
         raise RecordError(error.code, reason)
     if record.is_wide_deletion and not target.wide_deletes:
         raise RecordError("wide-delete", _WIDE_DELETE.format(url=record.url))
+
+
+def _expand_pattern(record: Record, target: Target, adapt: Adapter) -> tuple[Outcome, ...]:
+    """Return a deletion for each known URL that the pattern covers."""
+    pattern = _compile(record.url)
+    urls = [url for url in target.known_urls if pattern.fullmatch(url)]
+    if not urls:
+        return filtered(record, "no-known-url")
+    deletion = Record(url="", action=Action.DELETE, provenance=record.provenance)
+    return tuple(outcome for url in urls for outcome in adapt(replace(deletion, url=url))[0])
+
+
+@lru_cache(maxsize=16)
+def _compile(pattern: str) -> re.Pattern[str]:
+    """Only `*` is a wildcard: `?` and `[` occur in URLs."""
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
 def _decode_content(draft: Draft, target: Target) -> None:

@@ -216,6 +216,12 @@ class Holds(msgspec.Struct, frozen=True, kw_only=True):
 
     memberships: bool = False
 
+    absolute_urls: bool = False
+    """Whether a document needs an absolute URL."""
+
+    empty_metadata: bool = True
+    """Whether metadata may have an empty value; otherwise, an empty text is not moved there."""
+
     def __post_init__(self) -> None:
         unknown = sorted(self.fields - FIELDS)
         if unknown:
@@ -260,6 +266,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
     holds: Holds = Holds()
     """What a record may have in the format."""
+
+    variant: Callable[[Target], Holds] | None = None
+    """Returns what a chunk for a target holds, where that depends on its feedtype or release."""
 
     adapter: Callable[[Target], Adapter] | None = None
     """Returns the function that adapts records to the format; without it, `holds` decides."""
@@ -316,6 +325,10 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_xml(self) -> bool:
         return self.element_names is not None
+
+    def held_by(self, target: Target) -> Holds:
+        """Return what a record may have in a chunk for a target."""
+        return self.holds if self.variant is None else self.variant(target)
 
     @property
     def keeps_everything(self) -> bool:

@@ -3,7 +3,8 @@
 The rules of a format are in its package. `docs/losses.md` compares the formats.
 """
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+from functools import partial
 
 from schemas.errors import ConfigError, LossRefusedError, RecordError
 from schemas.membership import Membership
@@ -41,7 +42,8 @@ def adapter(target: Target) -> Adapter:
     format_ = by_name(target.format)
     if format_.encoder is None:
         raise ConfigError(f"--to {format_.name}: only read; expected a format that is written")
-    adapt = _keep if format_.keeps_everything else (format_.adapter or hold(format_.holds))(target)
+    make: Callable[[Target], Adapter] = format_.adapter or partial(hold, format_.held_by(target))
+    adapt = _keep if format_.keeps_everything else make(target)
     return encode_contents(adapt, target) if format_.has_content_encodings else adapt
 
 

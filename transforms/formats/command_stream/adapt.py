@@ -23,9 +23,8 @@ from transforms.formats.adapt_rules import (
     hold,
     is_deletion,
     lose_each_extra,
-    rejected,
 )
-from transforms.formats.base import Adapted, Adapter, Target
+from transforms.formats.base import Adapter, Target
 from transforms.formats.command_stream.formats import ANSWER, DOCUMENT, LISTING
 from transforms.formats.command_stream.syntax import (
     GROUP,
@@ -39,24 +38,31 @@ from transforms.formats.command_stream.writer import unknown_command
 from transforms.formats.java_uri import is_uri
 
 _CHARSET = re.compile(r""";\s*charset\s*=\s*"?([^\s;"]*)""", re.IGNORECASE)
-_OF_NO_DOCUMENT = (Action.UPDATE_INDEX, Action.DELETE_PATTERN)
 _PARAMETER = re.compile(r"[\w.:+-]+", re.ASCII)
+
+
+def lister_adapter(target: Target) -> Adapter:
+    """Return the function that adapts documents to entries of a listing."""
+    return hold(LISTING, target, fit=_fit_listing)
+
+
+def retriever_adapter(target: Target) -> Adapter:
+    """Return the function that adapts documents to the answers of a retriever."""
+    return hold(DOCUMENT, target, fit=_fit_document)
 
 
 def authorizer_adapter(target: Target) -> Adapter:
     """Return the function that adapts answers and questions; all other documents are rejected."""
-    adapt = hold(ANSWER, _keep_answer)(target)
+    return hold(ANSWER, target, refuse=_require_answer, fit=_keep_answer)
 
-    def adapt_answer(record: Record) -> Adapted:
-        if record.action in _OF_NO_DOCUMENT or _is_answer(record):
-            return adapt(record)
-        reason = (
+
+def _require_answer(record: Record) -> None:
+    if not _is_answer(record):
+        raise RecordError(
+            "no-authz-status",
             "a document; expected an answer of an authorizer or a question to it, with an extra at"
-            f" {STATUS} or {USERNAME}"
+            f" {STATUS} or {USERNAME}",
         )
-        return rejected(record, RecordError("no-authz-status", reason))
-
-    return adapt_answer
 
 
 def _is_answer(record: Record) -> bool:
@@ -205,7 +211,3 @@ def _unify_case(draft: Draft, principals: tuple[Principal, ...]) -> tuple[Princi
         rule = "sensitive" if is_sensitive else "insensitive"
         draft.lose("acl", f"case sensitivity of some principals; all are {rule} now")
     return tuple(replace(principal, case_sensitive=is_sensitive) for principal in principals)
-
-
-lister_adapter = hold(LISTING, _fit_listing)
-retriever_adapter = hold(DOCUMENT, _fit_document)

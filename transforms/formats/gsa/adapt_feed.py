@@ -6,10 +6,7 @@ fewer elements and attributes: guide 5.0, "Google Search Appliance Feed DTD"; gu
 Metadata Format (Deprecated)".
 """
 
-import re
 from collections.abc import Iterator
-from functools import lru_cache
-from operator import attrgetter
 from urllib.parse import unquote, urlsplit
 
 import pybase64
@@ -32,25 +29,15 @@ from transforms.formats.acl_metadata import (
 )
 from transforms.formats.adapt_rules import (
     Draft,
-    body_as_content,
     field_of,
-    fields_as_metadata,
-    filtered,
-    fit_protection,
+    hold,
+    is_alone,
     is_deletion,
-    lose_acl,
-    lose_content,
     lose_doubtful_values,
-    lose_extras,
-    lose_fields,
     lose_hints,
-    lose_history,
-    rejected,
-    require_absolute_url,
-    texts_as_metadata,
 )
-from transforms.formats.base import Adapted, Adapter, Outcome, Target
-from transforms.formats.gsa.formats import FEED, UNHELD_HINTS
+from transforms.formats.base import Adapter, Holds, Target
+from transforms.formats.gsa.formats import FEED
 from transforms.formats.values import FEEDRANKS, PAGERANKS
 from transforms.formats.xml.serializer import holds
 
@@ -63,90 +50,64 @@ NOBODY = Principal(name="google:fakeUserToPreventMissingAcl", scope=Scope.USER, 
 The adaptor library sends the same one.
 """
 
-_UNHELD_FIELDS = ("size", "visited", "next_check")
-_unheld_hints = attrgetter(*UNHELD_HINTS)
-_NO_UNHELD_HINTS = _unheld_hints(Crawl())
-_UNHELD_HINTS_5_0 = ("crawl_immediately", "crawl_once", "feedrank", "scoring")
-_HELD_PLACES_5_0 = ("record/", "group/")
+_UNHELD_5_0 = ("crawl_immediately", "crawl_once", "feedrank", "scoring", "overwrite_acls")
 _DEFAULT_NAMESPACES = (None, "Default")
 _UTF_8 = ("utf-8", "utf8")
 # A look-up in the enum costs ten times as much.
 _ADD, _UPDATE, _DELETE = Action.ADD, Action.UPDATE, Action.DELETE
 _PUSHED, _CRAWLED = Arrival.PUSHED, Arrival.CRAWLED
 _ZLIB_BASE64 = Encoding.ZLIB_BASE64
-_UPDATE_INDEX, _DELETE_PATTERN = Action.UPDATE_INDEX, Action.DELETE_PATTERN
+
+
+def held_by(target: Target) -> Holds:
+    """Return what a feed of the target's feedtype and dialect holds."""
+    is_old, is_sent_web = target.dialect == DIALECT_5_0, target.datasource == "web"
+    unheld = {"content"} if is_web(target.datasource, target.feedtype) else {"arrival"}
+    if is_sent_web:
+        unheld |= {"metadata"}
+    if is_old:
+        unheld |= {*_UNHELD_5_0, "acl"} if is_sent_web else {*_UNHELD_5_0}
+    return replace(
+        FEED,
+        fields=FEED.fields - unheld | {"charset"},
+        extras=("record/", "group/") if is_old else FEED.extras,
+    )
 
 
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to a feed of the target's feedtype and dialect."""
     is_url_feed = is_web(target.datasource, target.feedtype)
-    refuse = _refuse_for_url_feed if is_url_feed else _refuse_for_content_feed
+    refuse_document = _refuse_for_url_feed if is_url_feed else _refuse_for_content_feed
 
-    def adapt(record: Record) -> Adapted:
-        try:
-            if record.action is _UPDATE_INDEX:
-                return filtered(record, "update-index"), ()
-            if record.action is _DELETE_PATTERN:
-                return _expand_pattern(record, target), ()
-            require_absolute_url(record)
-            draft = Draft(record)
-            if record.acl is not None and record.acl.alone:
-                _refuse_acl_alone(target)
-                _fit_all(draft)
-            else:
-                refuse(record, target)
-                _fit_all(draft)
-                _fit_document(draft, target, is_url_feed=is_url_feed)
-            return draft.finish()
-        except RecordError as exc:
-            return rejected(record, exc)
+    def refuse(record: Record) -> None:
+        if record.acl is not None and record.acl.alone:
+            _refuse_acl_alone(target)
+        elif record.action is not _ADD or record.content is None:
+            refuse_document(record, target)
 
-    return adapt
+    # Most records need no rule, and a call costs as much as five comparisons.
+    def fit(draft: Draft) -> None:
+        record = draft.record
+        if record.acl is not None and _is_acl_unfit(record.acl):
+            _fit_acl(draft, record.acl)
+        if record.extras or (record.crawl is not None and _are_ranks_unfit(record.crawl)):
+            lose_doubtful_values(draft)
+        if not is_alone(record):
+            _fit_document(draft, target, is_url_feed=is_url_feed)
 
-
-# Rules, and the records that need them. Most records need none, and a call costs as much as five
-# comparisons.
-
-
-def _fit_all(draft: Draft) -> None:
-    """Apply the rules for documents and for ACLs without one."""
-    record = draft.record
-    if record.acl is not None and _is_acl_unfit(record.acl):
-        _fit_acl(draft, record.acl)
-    if record.size is not None or record.visited is not None or record.next_check is not None:
-        lose_fields(draft, _UNHELD_FIELDS)
-    if record.history is not None:
-        lose_history(draft)
-    if record.extras or (record.crawl is not None and _are_hints_unfit(record.crawl)):
-        _fit_hints(draft)
-        lose_extras(draft, FEED.extras)
+    return hold(held_by(target), target, refuse=refuse, fit=fit)
 
 
 def _fit_document(draft: Draft, target: Target, *, is_url_feed: bool) -> None:
     record = draft.record
     if is_url_feed:
         _crawl(draft)
-    else:
-        if record.body is not None:
-            body_as_content(draft)
-        if record.arrival is not _PUSHED and record.action is not _DELETE:
-            draft.change(arrival=_PUSHED)
-    if draft.record.charset is not None:
+    elif record.arrival is not _PUSHED and record.action is not _DELETE:
+        draft.change(arrival=_PUSHED)
+    if record.charset is not None:
         _drop_charset(draft)
     if target.dialect == DIALECT_5_0:
         _fit_for_5_0(draft, target)
-    if (
-        record.title is not None
-        or record.description is not None
-        or record.keywords is not None
-        or record.categories
-    ):
-        _drop_empty_texts(draft)
-        texts_as_metadata(draft)
-    if record.fields:
-        fields_as_metadata(draft)
-    if target.datasource == "web":
-        _lose_metadata(draft)
     if _has_empty_value(draft.record.metadata):
         _fill_metadata(draft, target)
     if target.dialect == DIALECT_5_0:
@@ -157,30 +118,6 @@ def _fit_document(draft: Draft, target: Target, *, is_url_feed: bool) -> None:
 
 
 # Records that a feed cannot hold
-
-
-def _expand_pattern(record: Record, target: Target) -> tuple[Outcome, ...]:
-    """Return a deletion for each known url that the pattern covers; feeds have no patterns."""
-    if not target.known_urls:
-        raise RecordError(
-            "delete-pattern",
-            f"a deletion of all urls like {record.url!r}; expected one of a url, as a gsafeed has"
-            " no patterns; --known-urls lists the urls that patterns are matched with",
-        )
-    pattern = _compile(record.url)
-    urls = [url for url in target.known_urls if pattern.fullmatch(url)]
-    if not urls:
-        return filtered(record, "no-known-url")
-    deletion = Record(
-        url="", action=Action.DELETE, mimetype=IGNORED_MIMETYPE, provenance=record.provenance
-    )
-    return tuple(replace(deletion, url=url) for url in urls)
-
-
-@lru_cache(maxsize=16)
-def _compile(pattern: str) -> re.Pattern[str]:
-    """Only `*` is a wildcard: `?` and `[` occur in urls."""
-    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
 def _refuse_acl_alone(target: Target) -> None:
@@ -275,19 +212,10 @@ def _fit_acl(draft: Draft, acl: Acl) -> None:
     draft.change(acl=fitted)
 
 
-def _are_hints_unfit(crawl: Crawl) -> bool:
-    return (
-        _unheld_hints(crawl) != _NO_UNHELD_HINTS
-        or (crawl.pagerank is not None and crawl.pagerank not in PAGERANKS)
-        or (crawl.feedrank is not None and crawl.feedrank not in FEEDRANKS)
+def _are_ranks_unfit(crawl: Crawl) -> bool:
+    return (crawl.pagerank is not None and crawl.pagerank not in PAGERANKS) or (
+        crawl.feedrank is not None and crawl.feedrank not in FEEDRANKS
     )
-
-
-def _fit_hints(draft: Draft) -> None:
-    """Lose what no feed states; state that a document is secure as an authmethod."""
-    fit_protection(draft, FEED.fields)
-    lose_hints(draft, UNHELD_HINTS)
-    lose_doubtful_values(draft)
 
 
 def _drop_charset(draft: Draft) -> None:
@@ -309,33 +237,10 @@ def _drop_charset(draft: Draft) -> None:
 
 
 def _crawl(draft: Draft) -> None:
-    """Drop content, which the appliance fetches. The metadata of an update replaces all others."""
-    lose_content(draft)
+    """The appliance fetches the document. The metadata of an update replaces all others."""
     record = draft.record
     if record.action is _UPDATE or (record.action is _ADD and record.arrival is not _CRAWLED):
         draft.change(action=_ADD, arrival=_CRAWLED)
-
-
-def _lose_metadata(draft: Draft) -> None:
-    metadata = draft.record.metadata
-    if metadata:
-        for field in ("acl", "metadata"):
-            lost = dict.fromkeys(repr(meta.name) for meta in metadata if field_of(meta) == field)
-            if lost:
-                draft.lose(field, f"{', '.join(lost)}: a web feed has none")
-        draft.change(metadata=())
-
-
-def _drop_empty_texts(draft: Draft) -> None:
-    """Drop an empty title: as metadata it would be a pair without a value."""
-    record = draft.record
-    if "" in (record.title, record.description, record.keywords, *record.categories):
-        draft.change(
-            title=record.title or None,
-            description=record.description or None,
-            keywords=record.keywords or None,
-            categories=tuple(filter(None, record.categories)),
-        )
 
 
 def _has_empty_value(metadata: tuple[Meta, ...]) -> bool:
@@ -391,34 +296,24 @@ def _guess(url: str) -> str | None:
 
 
 def _fit_for_5_0(draft: Draft, target: Target) -> None:
-    _lose_unheld(draft)
-    _acl_as_metadata(draft, target)
+    crawl = draft.record.crawl
+    if crawl is not None and crawl.authmethod is Authmethod.NEGOTIATE:
+        draft.lose("acl", "the authmethod NEGOTIATE")  # also with an ACL: 5.0 may ignore it
+        lose_hints(draft, ("authmethod",))
+    _acl_as_metadata(draft)
     content = draft.record.content
     if content is not None and content.encoding is _ZLIB_BASE64:
         document = decode(content, max_bytes=target.max_content_bytes)
         draft.change(content=Content(pybase64.b64encode(document), Encoding.BASE64))
 
 
-def _lose_unheld(draft: Draft) -> None:
-    lose_hints(draft, _UNHELD_HINTS_5_0)
-    crawl = draft.record.crawl
-    if crawl is not None and crawl.authmethod is Authmethod.NEGOTIATE:
-        draft.lose("acl", "the authmethod NEGOTIATE")  # also with an ACL: 5.0 may ignore it
-        lose_hints(draft, ("authmethod",))
-    lose_fields(draft, ("overwrite_acls",))
-    lose_extras(draft, _HELD_PLACES_5_0)
-
-
-def _acl_as_metadata(draft: Draft, target: Target) -> None:
+def _acl_as_metadata(draft: Draft) -> None:
     """Write the ACL as google:acl* metadata, after the record's own.
 
     If no part of the ACL can be written, the document is closed to everyone.
     """
     acl = draft.record.acl
     if acl is None:
-        return
-    if target.datasource == "web":
-        lose_acl(draft)
         return
     for detail in _unholdable(acl):
         draft.lose("acl", detail)

@@ -15,13 +15,15 @@ _UNHELD_FIELDS = (
     *("charset", "size", "title", "description", "keywords", "body", "categories", "fields"),
     *("visited", "next_check", "history", "provenance"),
 )
-UNHELD_HINTS = ("secure", "no_index", "no_follow", "no_archive", "anchors")
+_UNHELD_HINTS = ("secure", "no_index", "no_follow", "no_archive", "anchors")
 FEED = Holds(
-    fields=FIELDS.difference(_UNHELD_FIELDS, UNHELD_HINTS),
+    fields=FIELDS.difference(_UNHELD_FIELDS, _UNHELD_HINTS),
     extras=("record/", "group/", "acl/"),
     encodings=True,
     actions=frozenset({Action.ADD, Action.UPDATE, Action.DELETE}),
     acls_alone=True,
+    absolute_urls=True,
+    empty_metadata=False,
 )
 GROUPS = Holds(actions=frozenset(), memberships=True)
 
@@ -33,6 +35,7 @@ GSA_FEED = Format(
     split=partial(deferred("xml.elements:cut_spans"), FEED_NAMES),
     encoder=deferred("gsa.feed:GsaFeedEncoder"),
     holds=FEED,
+    variant=deferred("gsa.adapt_feed:held_by"),
     adapter=deferred("gsa.adapt_feed:adapter"),
     door=Door.FEED,
     has_content_encodings=True,

@@ -6,14 +6,8 @@
 import re
 from functools import partial
 
-from schemas.record import Action, Arrival, Content, Encoding, Field, Meta, Record
-from transforms.formats.adapt_rules import (
-    Draft,
-    counted,
-    hold,
-    is_deletion,
-    require_absolute_url,
-)
+from schemas.record import Arrival, Content, Encoding, Field, Meta, Record
+from transforms.formats.adapt_rules import Draft, counted, hold, is_deletion
 from transforms.formats.base import Adapter, Target
 from transforms.formats.thunderstone.formats import HOLDS
 
@@ -27,13 +21,11 @@ _SEPARATOR = re.compile(": +")
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to Items."""
     named = {name.lower(): field for name, field in target.named_fields}
-    return hold(HOLDS, partial(_fit, target=target, named=named))(target)
+    return hold(HOLDS, target, fit=partial(_fit, target=target, named=named))
 
 
 def _fit(draft: Draft, target: Target, *, named: dict[str, str]) -> None:
     record = draft.record
-    if record.action is not Action.UPDATE_INDEX and record.action is not Action.DELETE_PATTERN:
-        require_absolute_url(record)
     arrival = None if is_deletion(record) else Arrival.PUSHED
     if record.arrival is not arrival:
         draft.change(arrival=arrival)

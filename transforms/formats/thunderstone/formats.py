@@ -20,6 +20,7 @@ HOLDS = Holds(
     extras=("Item/",),
     encodings=True,
     actions=frozenset(Action) - {Action.UPDATE_INDEX},
+    absolute_urls=True,
 )
 
 THUNDERSTONE = Format(

@@ -190,7 +190,7 @@ UPDATE = make(action=Action.UPDATE, title="Plan")
 REFUSALS = {
     "delete-pattern": (
         "a deletion by the pattern 'http://www.example.com/dir/*'; expected one of a URL, as {} has"
-        " no patterns"
+        " no patterns; --known-urls lists the URLs that patterns are matched with"
     ),
     "partial-update": ("an update of some fields; expected a whole document, as {} replaces all"),
     "no-content": (
@@ -207,13 +207,13 @@ REFUSALS = {
 @pytest.mark.parametrize(
     ("record", "target", "code"),
     [
-        *((PATTERN, target, "delete-pattern") for target in (LISTER, RETRIEVER, AUTHORIZER)),
+        *((PATTERN, target, "delete-pattern") for target in (LISTER, RETRIEVER)),
         *((UPDATE, target, "partial-update") for target in (LISTER, RETRIEVER)),
         *((make(arrival=arrival), RETRIEVER, "no-content") for arrival in (*Arrival, None)),
         *(
             (record, AUTHORIZER, "no-authz-status")
             for record in (
-                *(document(), listed(), UPDATE),
+                *(document(), listed(), UPDATE, PATTERN),
                 make(action=Action.DELETE, extras=PERMITTED),
             )
         ),
@@ -455,8 +455,8 @@ def test_a_document_with_an_authmethod_stays_secure_for_a_retriever(secure: bool
 def test_metadata_of_an_acl_is_a_loss_of_acl_in_a_web_feed() -> None:
     record = document(metadata=(*LEFT, COLOUR), content=None)
     assert adapt(record, WEB)[1] == (
-        lost("acl", "'google:aclinheritancetype': a web feed has none"),
-        lost("metadata", "'colour': a web feed has none"),
+        lost("acl", "metadata 'google:aclinheritancetype'"),
+        lost("metadata", "'google:aclinheritancetype', 'colour'"),
     )
 
 

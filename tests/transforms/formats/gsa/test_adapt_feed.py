@@ -397,8 +397,8 @@ NO_CONTENT = (
             INCREMENTAL,
             make(action=Action.DELETE_PATTERN),
             "delete-pattern",
-            "a deletion of all urls like 'http://www.example.com/plan.html'; expected one of a url,"
-            " as a gsafeed has no patterns; --known-urls lists the urls that patterns are matched"
+            "a deletion by the pattern 'http://www.example.com/plan.html'; expected one of a URL,"
+            " as gsa-feed has no patterns; --known-urls lists the URLs that patterns are matched"
             " with",
         ),
     ],
@@ -468,7 +468,7 @@ def test_a_url_alone_is_crawled_for_a_feed_of_urls(target: Target) -> None:
             WEB,
             crawled(title="Plan", metadata=(COLOUR, COLOUR)),
             crawled(),
-            (lost("metadata", "'title', 'colour': a web feed has none"),),
+            (lost("title", "'Plan'"), lost("metadata", "'colour'")),
         ),
     ],
 )
