@@ -19,7 +19,7 @@ def _loss_flags(_name: str) -> list[click.Parameter]:
 def loss(**words: object) -> int:
     """Show what a conversion cannot carry, field by field, and what a run does about it.
 
-    The table is made by converting sample records. With --from, it has only what files of that
+    The table is made from what the formats declare. With --from, it has only what files of that
     format can hold; without it, or with a source that is no format, everything that a record has.
 
     \b

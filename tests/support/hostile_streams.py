@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from schemas.membership import Membership
 from schemas.record import Record
+from support.record_samples import samples
 from transforms.formats import WriteOptions, by_name
 from transforms.formats.canonical import avro
 from transforms.formats.canonical.avro import our_sync
 from transforms.rules.adapt import Target, adapter
-from transforms.rules.losses import samples
 from transforms.rules.normalize import normalize
 
 GOLDEN = Path(__file__).parents[1] / "golden"

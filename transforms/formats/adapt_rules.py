@@ -6,7 +6,7 @@ chose.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from enum import Enum
@@ -19,10 +19,30 @@ from msgspec.structs import asdict, replace
 from schemas.content import compress, decode, to_base64
 from schemas.errors import RecordError
 from schemas.notice import Loss
-from schemas.record import Action, Authmethod, Content, Crawl, Encoding, Extra, Meta, Record
+from schemas.record import (
+    Action,
+    Arrival,
+    Authmethod,
+    Content,
+    Crawl,
+    Encoding,
+    Extra,
+    Meta,
+    Record,
+)
 from schemas.reject import Filtered, reject_record
 from transforms.formats.acl_metadata import is_acl_name
-from transforms.formats.base import FIELDS, HINTS, Adapted, Adapter, Holds, Outcome, Target
+from transforms.formats.base import (
+    FIELDS,
+    HINTS,
+    Adapted,
+    Adapter,
+    Holds,
+    Kind,
+    KindRefusal,
+    Outcome,
+    Target,
+)
 from transforms.formats.values import doubtful_extra, doubtful_ranks, is_absolute
 
 PLAIN_TEXT = "text/plain"
@@ -51,28 +71,57 @@ _SINGLE_FIELDS = (
     *("title", "description", "keywords", "modified"),
 )
 _LISTS = ("categories", "metadata", "fields")
-_UNHELD = {
-    _DELETE: RecordError("deletion", "a deletion; expected a document: {format} has no deletions"),
-    Action.UPDATE: RecordError(
+_EXPANDS = "--known-urls lists the URLs that patterns are matched with"
+REFUSALS = {
+    Kind.DELETION: KindRefusal(
+        "deletion", "a deletion; expected a document: {format} has no deletions"
+    ),
+    Kind.UPDATE: KindRefusal(
         "partial-update",
         "an update of some fields; expected a whole document, as {format} replaces all",
     ),
-    _DELETE_PATTERN: RecordError(
+    Kind.PATTERN: KindRefusal(
         "delete-pattern",
         "a deletion by the pattern {url!r}; expected one of a URL, as {format} has no patterns",
     ),
+    Kind.WIDE: KindRefusal(
+        "wide-delete",
+        "a deletion by the pattern {url!r}; expected a pattern that names part of a path, because"
+        " this one empties a host or more; --allow-wide-deletes allows it",
+    ),
+    Kind.CRAWLED: KindRefusal(
+        "crawled",
+        "a URL to be crawled; expected a document, as {format} has no such URLs; the crawler takes"
+        " them as a list",
+    ),
+    Kind.DOCUMENT_ID: KindRefusal(
+        "url-not-absolute",
+        "url={url!r}; expected an absolute URL, as in http://host/path: --base-url completes"
+        " document ids and paths",
+    ),
+    Kind.ANY: KindRefusal(
+        "no-membership",
+        "a document; expected a group with its members, as nothing else is in a groups feed",
+    ),
 }
-"""The error of an action that a format does not hold."""
-_NO_DOCUMENTS = "a document; expected a group with its members, as nothing else is in a groups feed"
-_WIDE_DELETE = (
-    "a deletion by the pattern {url!r}; expected a pattern that names part of a path, because this"
-    " one empties a host or more; --allow-wide-deletes allows it"
-)
-_EXPANDS = "--known-urls lists the URLs that patterns are matched with"
-_CRAWLED = (
-    "a URL to be crawled; expected a document, as {format} has no such URLs; the crawler takes them"
-    " as a list"
-)
+"""Why a kind of record that a format does not hold is rejected."""
+_UNHELD = {
+    _ADD: Kind.ANY,
+    _DELETE: Kind.DELETION,
+    Action.UPDATE: Kind.UPDATE,
+    _DELETE_PATTERN: Kind.PATTERN,
+}
+_ACTIONS = {
+    Kind.UPDATE: Action.UPDATE,
+    Kind.UPDATE_OF_FIELDS: Action.UPDATE,
+    Kind.UPDATE_OF_NOTHING: Action.UPDATE,
+    Kind.DELETION: _DELETE,
+    Kind.PATTERN: _DELETE_PATTERN,
+    Kind.WIDE: _DELETE_PATTERN,
+}
+_WHOLES = ("content", "body", "metadata", "acl")
+"""What an update replaces as a whole."""
+_STATED = ("body", "content", "metadata", "fields", "extras")
 
 
 class Draft(Struct):
@@ -230,16 +279,6 @@ def lose_doubtful_values(draft: Draft) -> None:
         draft.change(crawl=None if crawl == _NO_HINTS else crawl)
 
 
-def require_absolute_url(record: Record) -> None:
-    """Raise RecordError unless the URL is absolute, as every appliance needs that of a document."""
-    if not is_absolute(record.url):
-        raise RecordError(
-            "url-not-absolute",
-            f"url={record.url!r}; expected an absolute URL, as in http://host/path: --base-url"
-            " completes document ids and paths",
-        )
-
-
 def lose_acl(draft: Draft) -> None:
     acl = draft.record.acl
     if acl is None:
@@ -391,36 +430,29 @@ def hold(
     `losing` leaves.
     """
     lose = losing(holds)
-    keeps_alone = holds.acls_alone and "acl" in holds.fields
-    needs_content = "content" in holds.fields and "arrival" not in holds.fields
-    needs_absolute = holds.absolute_urls
+    needs_absolute, is_closed = holds.absolute_urls, not holds.actions
+    leaves_out = not (is_closed or holds.keeps_acls_alone or Kind.ALONE in holds.refuses)
     expands = Action.DELETE in holds.actions and _DELETE_PATTERN not in holds.actions
 
     def adapt(record: Record) -> Adapted:
-        action = record.action
-        acl = record.acl
-        is_left_out = acl is not None and acl.alone and not keeps_alone
+        action, acl = record.action, record.acl
+        is_acl = acl is not None and acl.alone
         try:
-            if not holds.actions:
-                raise RecordError("no-membership", _NO_DOCUMENTS)
             if action is _UPDATE_INDEX and action not in holds.actions:
                 return filtered(record, "update-index"), ()
             if action is _DELETE_PATTERN and expands and target.known_urls:
                 return _expand_pattern(record, target, adapt), ()
-            if needs_absolute and not is_left_out and action is not _DELETE_PATTERN:
-                require_absolute_url(record)
             if refuse is not None:
                 refuse(record)
             draft = Draft(record)
-            if is_left_out:
+            if is_acl and leaves_out:
                 return left_out(draft)
-            if action is not _ADD:
-                _refuse_action(record, holds, target)
+            is_usual = action is _ADD and record.content is not None and not is_acl
+            if not is_usual or is_closed or (needs_absolute and not is_absolute(record.url)):
+                _refuse(record, holds, target)
             lose(draft)
             if fit is not None:
                 fit(draft)
-            if needs_content and draft.record.content is None and record.is_to_be_crawled:
-                raise RecordError("crawled", _CRAWLED.format(format=target.format))
             if not holds.encodings:
                 _decode_content(draft, target)
         except RecordError as exc:
@@ -430,16 +462,66 @@ def hold(
     return adapt
 
 
-def _refuse_action(record: Record, holds: Holds, target: Target) -> None:
-    """Raise RecordError for an action that the format does not hold, and for a wide deletion."""
-    if record.action not in holds.actions:
-        error = _UNHELD[record.action]
-        reason = error.reason.format(url=record.url, format=target.format)
-        if record.action is _DELETE_PATTERN and _DELETE in holds.actions:
-            reason = f"{reason}; {_EXPANDS}"
-        raise RecordError(error.code, reason)
-    if record.is_wide_deletion and not target.wide_deletes:
-        raise RecordError("wide-delete", _WIDE_DELETE.format(url=record.url))
+def refusal_of(kind: Kind, holds: Holds, target: Target) -> KindRefusal | None:
+    """Return why a target rejects a kind of record, None if it does not."""
+    if not holds.actions:
+        return REFUSALS[Kind.ANY]
+    if kind in holds.refuses:
+        return holds.refuses[kind]
+    action = _ACTIONS.get(kind, _ADD)
+    if action not in holds.actions:
+        refusal = REFUSALS[_UNHELD[action]]
+        expands = action is _DELETE_PATTERN and _DELETE in holds.actions
+        return refusal._replace(reason=f"{refusal.reason}; {_EXPANDS}") if expands else refusal
+    is_unheld = {
+        Kind.DOCUMENT_ID: holds.absolute_urls,
+        Kind.CRAWLED: "content" in holds.fields and "arrival" not in holds.fields,
+        Kind.WIDE: not target.wide_deletes,
+    }
+    return REFUSALS[kind] if is_unheld.get(kind) else None
+
+
+def _refuse(record: Record, holds: Holds, target: Target) -> None:
+    """Raise RecordError for a record of a kind that the target rejects."""
+    for kind in _kinds_of(record, holds):
+        if refusal := refusal_of(kind, holds, target):
+            reason = refusal.reason.format(url=record.url, format=target.format)
+            raise RecordError(refusal.code, reason)
+
+
+def _kinds_of(record: Record, holds: Holds) -> Iterator[Kind]:
+    """Yield the kinds of a record that formats may refuse.
+
+    An update is one of single fields if it has nothing that the format replaces as a whole.
+    """
+    action = record.action
+    if action is _UPDATE_INDEX:
+        return
+    if action is not _DELETE_PATTERN and not is_absolute(record.url):
+        yield Kind.DOCUMENT_ID
+    if is_alone(record):
+        yield Kind.ALONE
+    if action not in holds.actions:
+        yield _UNHELD[action]
+    elif is_alone(record):
+        return
+    elif action is _DELETE_PATTERN:
+        yield Kind.WIDE if record.is_wide_deletion else Kind.PATTERN
+    elif action is _ADD:
+        is_empty = record.content is None and record.body is None
+        crawled = Kind.CRAWLED if record.arrival is Arrival.CRAWLED else Kind.EMPTY
+        yield crawled if is_empty else Kind.CONTENT
+    elif action is _DELETE:
+        yield Kind.DELETION
+    elif any(getattr(record, name) not in (None, ()) for name in _WHOLES if _holds(holds, name)):
+        yield Kind.UPDATE
+    else:
+        is_stated = any(getattr(record, name) for name in (*_TEXTS, *_STATED))
+        yield Kind.UPDATE_OF_FIELDS if is_stated else Kind.UPDATE_OF_NOTHING
+
+
+def _holds(holds: Holds, name: str) -> bool:
+    return name in holds.fields or (name == "body" and "content" in holds.fields)
 
 
 def _expand_pattern(record: Record, target: Target, adapt: Adapter) -> tuple[Outcome, ...]:

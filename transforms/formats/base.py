@@ -1,10 +1,10 @@
 """The interface of a format: `Format`, and the options of readers, adapters and writers."""
 
 import enum
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from importlib import import_module
-from typing import IO, Any, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -192,6 +192,34 @@ FIELDS = frozenset((*Record.__struct_fields__, *HINTS)) - {"url", "action", "cra
 """The names of fields that a format may hold: those of a record, and those of its hints."""
 
 
+class Kind(enum.Enum):
+    """The kinds of records that formats hold or refuse, as the tables of losses name them."""
+
+    CONTENT = "document with content"
+    TEXT = "document with text only"
+    UNTYPED = "document without MIME type"
+    EMPTY = "document without content"
+    CRAWLED = "URL to be crawled"
+    DOCUMENT_ID = "document id, not a URL"
+    UPDATE = "update of metadata"
+    UPDATE_OF_FIELDS = "update of single fields"
+    UPDATE_OF_NOTHING = "update of a URL alone"
+    DELETION = "deletion"
+    PATTERN = "deletion by pattern"
+    WIDE = "deletion of a whole host"
+    INDEX = "update of the search indexes"
+    ALONE = "ACL without a document"
+    ANY = "documents of any kind"
+    GROUP = "group with members"
+
+
+class KindRefusal(NamedTuple):
+    """The code and the reason of a reject; the reason ends with a clause that names its cure."""
+
+    code: str
+    reason: str
+
+
 class Holds(msgspec.Struct, frozen=True, kw_only=True):
     """What a format holds of a record, next to its URL. What is not declared is lost.
 
@@ -216,6 +244,12 @@ class Holds(msgspec.Struct, frozen=True, kw_only=True):
 
     memberships: bool = False
 
+    partly: Mapping[str, str] = {}
+    """The values that are lost of fields that are held, for the tables of losses."""
+
+    refuses: Mapping[Kind, KindRefusal] = {}
+    """Kinds of records that are rejected for a reason that the other declarations do not give."""
+
     absolute_urls: bool = False
     """Whether a document needs an absolute URL."""
 
@@ -228,6 +262,10 @@ class Holds(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"{unknown[0]!r}; expected fields of {', '.join(sorted(FIELDS))}")
         if self.actions and Action.ADD not in self.actions:
             raise ValueError("actions without ADD; expected ADD, or no actions")
+
+    @property
+    def keeps_acls_alone(self) -> bool:
+        return self.acls_alone and "acl" in self.fields
 
 
 EVERYTHING = Holds(

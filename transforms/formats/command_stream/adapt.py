@@ -25,7 +25,7 @@ from transforms.formats.adapt_rules import (
     lose_each_extra,
 )
 from transforms.formats.base import Adapter, Target
-from transforms.formats.command_stream.formats import ANSWER, DOCUMENT, LISTING
+from transforms.formats.command_stream.formats import ANSWER, DOCUMENT, LISTING, NO_ANSWER
 from transforms.formats.command_stream.syntax import (
     GROUP,
     PARAM,
@@ -58,11 +58,7 @@ def authorizer_adapter(target: Target) -> Adapter:
 
 def _require_answer(record: Record) -> None:
     if not _is_answer(record):
-        raise RecordError(
-            "no-authz-status",
-            "a document; expected an answer of an authorizer or a question to it, with an extra at"
-            f" {STATUS} or {USERNAME}",
-        )
+        raise RecordError(*NO_ANSWER)
 
 
 def _is_answer(record: Record) -> bool:
@@ -78,12 +74,6 @@ def _fit_listing(draft: Draft) -> None:
 
 
 def _fit_document(draft: Draft) -> None:
-    if draft.record.action is Action.ADD and draft.record.content is None:
-        raise RecordError(
-            "no-content",
-            "a URL to be crawled, without content; expected content;"
-            " --to lister-stream lists URLs to be crawled",
-        )
     _lose_bad_urls(draft)
     _lose_other_extras(draft, keeps_params=True)
     _fit_metadata(draft)

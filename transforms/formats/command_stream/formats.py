@@ -3,12 +3,25 @@
 from functools import partial
 
 from schemas.record import Action
-from transforms.formats.base import FIELDS, Format, Holds, deferred
+from transforms.formats.base import FIELDS, Format, Holds, Kind, KindRefusal, deferred
+
+NO_ANSWER = KindRefusal(
+    "no-authz-status",
+    "a document; expected an answer of an authorizer or a question to it, with an extra at"
+    " stream/authz-status or stream/username",
+)
+_NO_CONTENT = KindRefusal(
+    "no-content",
+    "a URL to be crawled, without content; expected content;"
+    " --to lister-stream lists URLs to be crawled",
+)
+_JAVA = "URLs that Java does not accept"
 
 LISTING = Holds(
     fields={"arrival", "modified", "lock", "crawl_immediately", "crawl_once", "display_url"},
     extras=("stream/",),
     actions={Action.ADD, Action.DELETE},
+    partly={"display_url": _JAVA, "extras": "all but unknown commands"},
 )
 _UNHELD = (
     *("arrival", "size", "title", "description", "keywords", "body", "categories", "fields"),
@@ -20,8 +33,19 @@ DOCUMENT = Holds(
     extras=("stream/",),
     encodings=True,
     actions={Action.ADD, Action.DELETE},
+    partly={
+        "acl": "unqualified types, and the case of principals with different rules of case",
+        "charset": "another than that of the MIME type",
+        "metadata": "values that are no text, and repeated pairs",
+        "display_url": _JAVA,
+        "anchors": _JAVA,
+        "extras": "all but unknown commands and params",
+    },
+    refuses={Kind.CRAWLED: _NO_CONTENT, Kind.EMPTY: _NO_CONTENT},
 )
-ANSWER = Holds(extras=("stream/",), actions={Action.ADD, Action.UPDATE})
+ANSWER = Holds(
+    extras=("stream/",), actions={Action.ADD, Action.UPDATE}, refuses={Kind.ANY: NO_ANSWER}
+)
 
 _MAGIC = b"GSA Adaptor"
 _MAGIC_BYTES = 1 << 13

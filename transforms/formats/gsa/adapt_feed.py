@@ -16,7 +16,7 @@ from schemas.acl import Access, Acl, Principal, Scope
 from schemas.choices import DIALECT_5_0
 from schemas.content import decode
 from schemas.errors import RecordError
-from schemas.feed import FULL, is_web
+from schemas.feed import is_web
 from schemas.record import Action, Arrival, Authmethod, Content, Crawl, Encoding, Meta, Record
 from transforms.content_types import charset
 from transforms.content_types.mimetype_table import is_archive_type, type_of_name
@@ -31,13 +31,12 @@ from transforms.formats.adapt_rules import (
     Draft,
     field_of,
     hold,
-    is_alone,
     is_deletion,
     lose_doubtful_values,
     lose_hints,
 )
-from transforms.formats.base import Adapter, Holds, Target
-from transforms.formats.gsa.formats import FEED
+from transforms.formats.base import Adapter, Target
+from transforms.formats.gsa.formats import NO_MIMETYPE, held_by
 from transforms.formats.values import FEEDRANKS, PAGERANKS
 from transforms.formats.xml.serializer import holds
 
@@ -50,7 +49,6 @@ NOBODY = Principal(name="google:fakeUserToPreventMissingAcl", scope=Scope.USER, 
 The adaptor library sends the same one.
 """
 
-_UNHELD_5_0 = ("crawl_immediately", "crawl_once", "feedrank", "scoring", "overwrite_acls")
 _DEFAULT_NAMESPACES = (None, "Default")
 _UTF_8 = ("utf-8", "utf8")
 # A look-up in the enum costs ten times as much.
@@ -59,31 +57,9 @@ _PUSHED, _CRAWLED = Arrival.PUSHED, Arrival.CRAWLED
 _ZLIB_BASE64 = Encoding.ZLIB_BASE64
 
 
-def held_by(target: Target) -> Holds:
-    """Return what a feed of the target's feedtype and dialect holds."""
-    is_old, is_sent_web = target.dialect == DIALECT_5_0, target.datasource == "web"
-    unheld = {"content"} if is_web(target.datasource, target.feedtype) else {"arrival"}
-    if is_sent_web:
-        unheld |= {"metadata"}
-    if is_old:
-        unheld |= {*_UNHELD_5_0, "acl"} if is_sent_web else {*_UNHELD_5_0}
-    return replace(
-        FEED,
-        fields=FEED.fields - unheld | {"charset"},
-        extras=("record/", "group/") if is_old else FEED.extras,
-    )
-
-
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to a feed of the target's feedtype and dialect."""
     is_url_feed = is_web(target.datasource, target.feedtype)
-    refuse_document = _refuse_for_url_feed if is_url_feed else _refuse_for_content_feed
-
-    def refuse(record: Record) -> None:
-        if record.acl is not None and record.acl.alone:
-            _refuse_acl_alone(target)
-        elif record.action is not _ADD or record.content is None:
-            refuse_document(record, target)
 
     # Most records need no rule, and a call costs as much as five comparisons.
     def fit(draft: Draft) -> None:
@@ -92,10 +68,10 @@ def adapter(target: Target) -> Adapter:
             _fit_acl(draft, record.acl)
         if record.extras or (record.crawl is not None and _are_ranks_unfit(record.crawl)):
             lose_doubtful_values(draft)
-        if not is_alone(record):
+        if record.acl is None or not record.acl.alone:
             _fit_document(draft, target, is_url_feed=is_url_feed)
 
-    return hold(held_by(target), target, refuse=refuse, fit=fit)
+    return hold(held_by(target), target, fit=fit)
 
 
 def _fit_document(draft: Draft, target: Target, *, is_url_feed: bool) -> None:
@@ -115,75 +91,6 @@ def _fit_document(draft: Draft, target: Target, *, is_url_feed: bool) -> None:
     record = draft.record
     if record.mimetype is None:
         draft.record = replace(record, mimetype=_mimetype_of(record, target))
-
-
-# Records that a feed cannot hold
-
-
-def _refuse_acl_alone(target: Target) -> None:
-    if target.dialect == DIALECT_5_0:
-        raise RecordError(
-            "acl-alone",
-            "an ACL without a document; expected a document, as metadata holds the ACLs of the 5.0"
-            " dialect; --dialect 7.x holds it",
-        )
-
-
-def _refuse_for_content_feed(record: Record, target: Target) -> None:
-    if record.action is _UPDATE:
-        _refuse_update(record, target)
-    elif record.action is _ADD and record.content is None and record.body is None:
-        crawled = " that is to be crawled" if record.arrival is Arrival.CRAWLED else ""
-        raise RecordError(
-            "no-content",
-            f"a document{crawled}, without content; expected content, as the appliance does not"
-            " crawl for a content feed; --feedtype metadata-and-url makes a feed that it crawls",
-        )
-
-
-def _refuse_update(record: Record, target: Target) -> None:
-    held = (record.content, record.body, record.acl)
-    if not record.metadata and all(part is None for part in held):
-        expected = (
-            "expected content, metadata or an ACL, as a feed replaces each of them as a whole"
-        )
-        reason = f"an update of single fields; {expected}"
-        if not _states_fields(record):
-            cure = "--feedtype metadata-and-url makes a feed of URLs that the appliance crawls"
-            reason = f"a URL alone; {expected}; {cure}"
-        raise RecordError("partial-update", reason)
-    if target.feedtype == FULL:
-        raise RecordError(
-            "update-in-full-feed",
-            "a partial update; expected whole documents, as a full feed replaces all that its"
-            " datasource had; --feedtype incremental makes a feed that holds it",
-        )
-    if target.dialect == DIALECT_5_0:
-        raise RecordError(
-            "partial-update",
-            "a partial update; expected a whole document, as an appliance of release 5.0 replaces"
-            " all of a document; --dialect 7.x holds it",
-        )
-
-
-def _states_fields(record: Record) -> bool:
-    """Whether a record states more than a URL with a MIME type, a time and hints."""
-    texts = (record.title, record.description, record.keywords, record.categories, record.body)
-    return any((*texts, record.content, record.metadata, record.fields, record.extras))
-
-
-def _refuse_for_url_feed(record: Record, target: Target) -> None:
-    if record.action is not _UPDATE:
-        return
-    metadata = () if target.datasource == "web" else record.metadata
-    if _states_fields(record) and not metadata and record.acl is None:
-        raise RecordError(
-            "partial-update",
-            "an update of single fields; expected metadata of a metadata-and-url feed, or an ACL",
-        )
-
-
-# Rules
 
 
 def _is_acl_unfit(acl: Acl) -> bool:
@@ -274,11 +181,7 @@ def _mimetype_of(record: Record, target: Target) -> str:
         return IGNORED_MIMETYPE
     mimetype = _guess(record.url) or target.default_mimetype
     if mimetype is None:
-        raise RecordError(
-            "mimetype-missing",
-            "content without a mimetype, and a url whose extension tells none; expected one, as"
-            " the appliance requires it; --default-mimetype gives one to all such documents",
-        )
+        raise RecordError(*NO_MIMETYPE)
     return mimetype
 
 

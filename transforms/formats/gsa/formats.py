@@ -3,9 +3,13 @@
 import re
 from functools import partial
 
+from msgspec.structs import replace
+
+from schemas.choices import DIALECT_5_0
 from schemas.delivery import Door
+from schemas.feed import FULL, is_web
 from schemas.record import Action
-from transforms.formats.base import FIELDS, Format, Holds, deferred
+from transforms.formats.base import FIELDS, Format, Holds, Kind, KindRefusal, Target, deferred
 from transforms.formats.element_names import ElementNames
 
 FEED_NAMES = ElementNames(root="gsafeed", records=("record", "acl"), group="group", header="header")
@@ -16,15 +20,104 @@ _UNHELD_FIELDS = (
     *("visited", "next_check", "history", "provenance"),
 )
 _UNHELD_HINTS = ("secure", "no_index", "no_follow", "no_archive", "anchors")
+_AS_A_WHOLE = "content, metadata or an ACL, as a feed replaces each of them as a whole"
+_CRAWLS = "--feedtype metadata-and-url makes a feed"
+_NO_CONTENT = KindRefusal(
+    "no-content",
+    "a document without content; expected content, as the appliance does not crawl for a content"
+    f" feed; {_CRAWLS} that it crawls",
+)
+NO_MIMETYPE = KindRefusal(
+    "mimetype-missing",
+    "content without a mimetype, and a url whose extension tells none; expected one, as the"
+    " appliance requires it; --default-mimetype gives one to all such documents",
+)
+_UPDATE_OF_FIELDS = KindRefusal(
+    "partial-update", f"an update of single fields; expected {_AS_A_WHOLE}"
+)
+_UPDATE_OF_NOTHING = KindRefusal(
+    "partial-update",
+    f"a URL alone; expected {_AS_A_WHOLE}; {_CRAWLS} of URLs that the appliance crawls",
+)
+_UPDATE_OF_NO_METADATA = KindRefusal(
+    "partial-update",
+    "an update of single fields; expected metadata of a metadata-and-url feed, or an ACL",
+)
+_UPDATE_IN_FULL = KindRefusal(
+    "update-in-full-feed",
+    "a partial update; expected whole documents, as a full feed replaces all that its datasource"
+    " had; --feedtype incremental makes a feed that holds it",
+)
+_UPDATE_IN_5_0 = KindRefusal(
+    "partial-update",
+    "a partial update; expected a whole document, as an appliance of release 5.0 replaces all of a"
+    " document; --dialect 7.x holds it",
+)
+_ALONE_IN_5_0 = KindRefusal(
+    "acl-alone",
+    "an ACL without a document; expected a document, as metadata holds the ACLs of the 5.0 dialect;"
+    " --dialect 7.x holds it",
+)
+_PARTLY_5_0 = {
+    "charset": "neither UTF-8 nor stated by the content",
+    "metadata": "empty values, and values that XML cannot hold",
+    "acl": "namespaces, names in any case, unqualified names, the authmethod NEGOTIATE",
+    "authmethod": "NEGOTIATE",
+}
+
+
+_UNHELD_5_0 = {"crawl_immediately", "crawl_once", "feedrank", "scoring", "overwrite_acls"}
 FEED = Holds(
     fields=FIELDS.difference(_UNHELD_FIELDS, _UNHELD_HINTS),
     extras=("record/", "group/", "acl/"),
     encodings=True,
     actions=frozenset({Action.ADD, Action.UPDATE, Action.DELETE}),
     acls_alone=True,
+    partly={"charset": "neither UTF-8 nor stated by the content", "metadata": "empty values"},
+    refuses={Kind.UNTYPED: NO_MIMETYPE, Kind.UPDATE_OF_FIELDS: _UPDATE_OF_FIELDS},
     absolute_urls=True,
     empty_metadata=False,
 )
+
+
+def held_by(target: Target) -> Holds:
+    """Return what a feed of the target's feedtype and dialect holds."""
+    is_url_feed = is_web(target.datasource, target.feedtype)
+    is_old, is_web_source = target.dialect == DIALECT_5_0, target.datasource == "web"
+    unheld = {"content"} if is_url_feed else {"arrival"}
+    if is_web_source:
+        unheld |= {"metadata", "acl"} if is_old else {"metadata"}
+    refuses = {Kind.UPDATE_OF_FIELDS: _UPDATE_OF_NO_METADATA}
+    if not is_url_feed:
+        refuses = _refused_by_content_feed(target)
+    if is_old:
+        unheld |= _UNHELD_5_0
+        refuses |= {Kind.ALONE: _ALONE_IN_5_0}
+    return replace(
+        FEED,
+        fields=FEED.fields - unheld | {"charset"},
+        extras=("record/", "group/") if is_old else FEED.extras,
+        partly=_PARTLY_5_0 if is_old else FEED.partly,
+        refuses=refuses,
+    )
+
+
+def _refused_by_content_feed(target: Target) -> dict[Kind, KindRefusal]:
+    refuses = {
+        Kind.CRAWLED: _NO_CONTENT,
+        Kind.EMPTY: _NO_CONTENT,
+        Kind.UPDATE_OF_FIELDS: _UPDATE_OF_FIELDS,
+        Kind.UPDATE_OF_NOTHING: _UPDATE_OF_NOTHING,
+    }
+    if target.default_mimetype is None:
+        refuses[Kind.UNTYPED] = NO_MIMETYPE
+    if target.feedtype == FULL:
+        refuses[Kind.UPDATE] = _UPDATE_IN_FULL
+    elif target.dialect == DIALECT_5_0:
+        refuses[Kind.UPDATE] = _UPDATE_IN_5_0
+    return refuses
+
+
 GROUPS = Holds(actions=frozenset(), memberships=True)
 
 GSA_FEED = Format(
@@ -35,7 +128,7 @@ GSA_FEED = Format(
     split=partial(deferred("xml.elements:cut_spans"), FEED_NAMES),
     encoder=deferred("gsa.feed:GsaFeedEncoder"),
     holds=FEED,
-    variant=deferred("gsa.adapt_feed:held_by"),
+    variant=held_by,
     adapter=deferred("gsa.adapt_feed:adapter"),
     door=Door.FEED,
     has_content_encodings=True,

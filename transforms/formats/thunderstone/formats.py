@@ -20,6 +20,7 @@ HOLDS = Holds(
     extras=("Item/",),
     encodings=True,
     actions=frozenset(Action) - {Action.UPDATE_INDEX},
+    partly={"metadata": "values that are no text; line ends become spaces"},
     absolute_urls=True,
 )
 

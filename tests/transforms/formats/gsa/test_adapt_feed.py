@@ -335,7 +335,8 @@ URL_ALONE = "a URL alone; expected "
 AS_A_WHOLE = "content, metadata or an ACL, as a feed replaces each of them as a whole"
 CRAWLS = "; --feedtype metadata-and-url makes a feed of URLs that the appliance crawls"
 NO_CONTENT = (
-    "without content; expected content, as the appliance does not crawl for a content feed;"
+    "a document without content; expected content, as the appliance does not crawl for a content"
+    " feed;"
     " --feedtype metadata-and-url makes a feed that it crawls"
 )
 
@@ -350,8 +351,8 @@ NO_CONTENT = (
             "content without a mimetype, and a url whose extension tells none; expected one, as the"
             " appliance requires it; --default-mimetype gives one to all such documents",
         ),
-        (INCREMENTAL, crawled(), "no-content", "a document that is to be crawled, " + NO_CONTENT),
-        (FULL, document(content=None), "no-content", "a document, " + NO_CONTENT),
+        (INCREMENTAL, crawled(), "no-content", NO_CONTENT),
+        (FULL, document(content=None), "no-content", NO_CONTENT),
         *(
             (
                 INCREMENTAL,
