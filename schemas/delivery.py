@@ -15,6 +15,16 @@ class Door(enum.Enum):
     GROUPS = "xmlgroups"
     DATA = "recvdata"
 
+    @property
+    def has_feedtypes(self) -> bool:
+        """Whether a feed is full or incremental; otherwise, it adds to what is there."""
+        return self is not Door.DATA
+
+    @property
+    def has_index_updates(self) -> bool:
+        """Whether the appliance updates its search indexes only when a document requests it."""
+        return self is Door.DATA
+
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """A feed that is complete in a spool.

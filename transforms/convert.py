@@ -145,7 +145,7 @@ class SpanConversion:
         self._settings = settings
         self._attempt = attempt
         self._format = by_name(settings.target.format)
-        self._has_feeds = self._format.has_feedtypes and bool(self._format.holds.actions)
+        self._has_feeds = self._format.has_document_feeds
         source, folder = source_of(span), attempt.folder
         self._has_keys = source.has_state
         self._known_rejects = load_known_rejects(settings.accepted_rejects)
@@ -161,7 +161,7 @@ class SpanConversion:
             span,
             encoder_of=self._encoder_of,
             max_bytes=settings.max_chunk_bytes,
-            reserved_bytes=_RESTATED_BYTES if self._format.names_its_feed else 0,
+            reserved_bytes=_RESTATED_BYTES if self._has_feeds else 0,
             max_records=1 if self._format.has_one_record else settings.max_chunk_records,
         )
         self._request = SpanRequest(

@@ -174,8 +174,8 @@ def _number(chunk: Chunk, ordinal: int, settings: Settings, *, is_full: bool) ->
 
 def _is_restated(before: Chunk, after: Chunk) -> bool:
     """Whether a chunk is published with another feedtype in its header."""
-    names_its_feed = by_name(after.format or "").names_its_feed
-    return names_its_feed and after.feedtype != before.feedtype
+    has_feeds = by_name(after.format or "").has_document_feeds
+    return has_feeds and after.feedtype != before.feedtype
 
 
 def _stage(before: Chunk, after: Chunk, staged: Path, settings: Settings) -> Chunk:

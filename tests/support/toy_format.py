@@ -99,7 +99,6 @@ TOY = Format(
     holds=Holds(fields={"title", "content", "mimetype"}, actions={Action.ADD, Action.DELETE}),
     door=Door.FEED,
     content_type="text/plain",
-    has_feedtypes=True,
 )
 
 

@@ -12,7 +12,7 @@ from schemas.choices import CONTENT_ENCODINGS, DIALECTS, EMPTY_METADATA, MAX_TOK
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.delivery import Door
 from schemas.errors import ConfigError
-from schemas.feed import Feed, FeedHeader, is_web
+from schemas.feed import Feed, FeedHeader
 from schemas.membership import RecordOrMembership
 from schemas.notice import Loss, Notice
 from schemas.record import Action, Crawl, Record
@@ -324,9 +324,6 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     is_common_text: bool = False
     """Whether documents that are no feeds often match: a folder of such files may be either."""
 
-    lists_urls: bool = False
-    """Whether the format has URLs to be fetched, without contents."""
-
     has_content_encodings: bool = False
     """Whether the writer leaves the encoding of contents to the user."""
 
@@ -338,21 +335,6 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
     is_command_stream: bool = False
     """Whether records are named by document ids, and a deployed parser defines strict reading."""
-
-    has_feedtypes: bool = False
-    """Whether a chunk is pushed as a full or an incremental feed of a datasource."""
-
-    names_its_feed: bool = False
-    """Whether each chunk states its datasource and feedtype in its first bytes."""
-
-    has_web_feeds: bool = False
-    """Whether the datasource `web` and the feedtype metadata-and-url hold URLs to be fetched."""
-
-    keeps_unlisted: bool = False
-    """Whether the target keeps the documents that a full feed leaves out."""
-
-    has_index_updates: bool = False
-    """Whether the target updates its search indexes only when a document requests it."""
 
     door: Door | None = None
     """The door of an appliance that takes chunks of this format; None if no appliance does."""
@@ -378,13 +360,34 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
         return self.holds.memberships and not self.holds.actions
 
     @property
+    def has_feedtypes(self) -> bool:
+        """Whether a chunk is pushed as a full or an incremental feed of a datasource."""
+        return self.door is not None and self.door.has_feedtypes
+
+    @property
+    def has_document_feeds(self) -> bool:
+        """Whether a chunk is a feed of documents, and may state which in its first bytes."""
+        return self.has_feedtypes and bool(self.holds.actions)
+
+    @property
     def keeps_feedtypes(self) -> bool:
         """Whether the feedtype of a feed survives, in the push or in the records."""
         return self.has_feedtypes or self.keeps_everything
 
+    @property
+    def keeps_unlisted(self) -> bool:
+        """Whether the target keeps the documents that a full feed leaves out."""
+        return self.door is not None and not self.door.has_feedtypes
+
+    @property
+    def has_index_updates(self) -> bool:
+        """Whether the target updates its search indexes only when a document requests it."""
+        return self.door is not None and self.door.has_index_updates
+
     def is_fetched_by_target(self, *, datasource: str | None, feedtype: str | None) -> bool:
         """Whether the target fetches the documents of such a feed itself."""
-        return self.lists_urls or (self.has_web_feeds and is_web(datasource, feedtype))
+        held = self.held_by(Target(format=self.name, datasource=datasource, feedtype=feedtype))
+        return "arrival" in held.fields and "content" not in held.fields
 
     def make_encoder(self, options: WriteOptions) -> Encoder:
         """Return an encoder; raise ConfigError if the format is only read."""

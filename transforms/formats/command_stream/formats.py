@@ -67,7 +67,6 @@ LISTER_STREAM = Format(
     holds=LISTING,
     adapter=deferred("command_stream.adapt:lister_adapter"),
     is_command_stream=True,
-    lists_urls=True,
 )
 
 RETRIEVER_STREAM = Format(

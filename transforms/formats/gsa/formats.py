@@ -133,9 +133,6 @@ GSA_FEED = Format(
     door=Door.FEED,
     has_content_encodings=True,
     has_record_ends=True,
-    has_feedtypes=True,
-    names_its_feed=True,
-    has_web_feeds=True,
 )
 
 _make_groups_encoder = deferred("gsa.groups:GsaGroupsEncoder")
@@ -150,7 +147,6 @@ GSA_GROUPS = Format(
     door=Door.GROUPS,
     holds=GROUPS,
     has_record_ends=True,
-    has_feedtypes=True,
 )
 
 _CSV_HEADER = re.compile(rb'(?:\xef\xbb\xbf)?"?group"?,"?member"?,"?scope"?[,\r\n]', re.IGNORECASE)

@@ -35,6 +35,4 @@ THUNDERSTONE = Format(
     adapter=deferred("thunderstone.adapt:adapter"),
     door=Door.DATA,
     has_record_ends=True,
-    keeps_unlisted=True,
-    has_index_updates=True,
 )
