@@ -39,7 +39,7 @@ from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.spelling import did_you_mean
-from transforms.formats import Format, all_formats
+from transforms.formats import FORMATS, Format
 from transforms.sources import SpanRequest, read_span
 
 Inputs = str | Path | Iterable[str | Path]
@@ -47,7 +47,7 @@ Inputs = str | Path | Iterable[str | Path]
 
 def formats() -> tuple[Format, ...]:
     """Return the formats, those of other packages included."""
-    return tuple(all_formats())
+    return tuple(FORMATS)
 
 
 def read(

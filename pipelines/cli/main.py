@@ -49,12 +49,12 @@ def feedferry() -> None:
 @feedferry.command()
 def formats() -> None:
     """List the formats, and whether they are read and written."""
-    from transforms.formats import all_formats
+    from transforms.formats import FORMATS
     from transforms.sources import SOURCES
 
     for source in SOURCES:
         click.echo(f"{source.name:<19}{'read':<12}{source.title}")
-    for format_ in all_formats():
+    for format_ in FORMATS:
         uses = "read/write" if format_.encoder else "read"
         click.echo(f"{format_.name:<19}{uses:<12}{format_.title}")
 

@@ -21,7 +21,7 @@ from schemas.record import Record
 from schemas.span import Span
 from transforms.config.secrets import check_no_secret
 from transforms.config.yaml_structs import PLACEHOLDER, quote_text
-from transforms.formats import JSONL, ReadOptions, all_formats, find_format
+from transforms.formats import FORMATS, JSONL, ReadOptions, find_format
 from transforms.sinks.push.wire.address import RECVDATA_PATH
 from transforms.sources import (
     PROGRAMS,
@@ -185,7 +185,7 @@ def _target_lines(target: str, sketch: InputSketch) -> Iterator[str]:
     is_url = "://" in target
     is_recvdata = target.rstrip("/").endswith(RECVDATA_PATH)
     door = Door.DATA if is_recvdata else Door.FEED
-    type_ = next(one.name for one in all_formats() if one.door is door)
+    type_ = next(one.name for one in FORMATS if one.door is door)
     type_ = type_ if is_url else _format_of(target)
     yield f"type: {type_}"
     yield f"url: {quote_text(target)}" if is_url else "# url: http://HOST:19900"

@@ -17,7 +17,7 @@ from pipelines.options.flags import FieldFlag, flags_of
 from pipelines.options.job_options import JobOptions
 from pipelines.options.push_options import PUSH_TO, ApplianceOptions, PushOptions
 from transforms.config.yaml_structs import Value
-from transforms.formats import all_formats
+from transforms.formats import FORMATS
 from transforms.sources import SOURCES
 
 VERSION = 1
@@ -93,7 +93,7 @@ class JobKey:
         fits = self.declared.flag.fits or (lambda _: True)
         return any(
             fits_section(self.declared.flag.section, kind) and fits(kind)
-            for kind in kinds or all_formats()  # feeds are of any format
+            for kind in kinds or FORMATS  # feeds are of any format
         )
 
     @property
@@ -228,5 +228,5 @@ def _refuse_rules(value: object) -> None:
 def _kinds(section: str, name: str = "") -> list[Any]:  # Any: a source or a format
     """Return the sources and formats of a section, or those with a name or former name."""
     kinds: list[Any] = [*SOURCES] if section == "source" else []
-    kinds += [format_ for format_ in all_formats() if section == "source" or format_.encoder]
+    kinds += [format_ for format_ in FORMATS if section == "source" or format_.encoder]
     return [kind for kind in kinds if not name or name in (kind.name, *kind.former_names)]

@@ -11,7 +11,7 @@ from pipelines.options.section import Section
 from schemas.choices import CONTENT_ENCODINGS, DIALECT_5_0
 from schemas.errors import ConfigError, raise_together
 from schemas.feed import FULL, METADATA_AND_URL, check_datasource
-from transforms.formats import Docids, all_formats, by_name, check_docids, find_format
+from transforms.formats import FORMATS, Docids, by_name, check_docids, find_format
 from transforms.sources import PROGRAMS, ROWS, SPOOLS, TREE, Source, find_source
 
 _TREE_TEMPLATE = re.compile(r"\{(?:path|name|stem|extension)\}")
@@ -128,8 +128,9 @@ def _input_conflicts(options: ConvertOptions) -> Iterator[str]:
     is_stream = format_ is not None and format_.is_command_stream
     if options.strict and not is_stream and name not in (None, PROGRAMS.name):
         yield f"--strict: not for --from {name}; expected a command stream"
-    xml = [one.name for one in all_formats() if one.is_xml]
-    if options.encoding is not None and name not in (None, SPOOLS.name, *xml):
+    is_xml = name in (None, SPOOLS.name) or (format_ is not None and format_.is_xml)
+    if options.encoding is not None and not is_xml:
+        xml = [one.name for one in FORMATS if one.is_xml]
         yield f"--encoding: not for --from {name}; expected a format in XML: {', '.join(xml)}"
     if options.mapping is not None and name != ROWS.name:
         yield f"--mapping: not for this source; expected it with --from {ROWS.name}"

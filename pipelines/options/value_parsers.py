@@ -250,20 +250,20 @@ def parse_to(text: str) -> str:
     from transforms.formats import find_format
 
     kind = find_format(text)
-    return parse_choice(kind.name if kind else text, _target_names())
+    return kind.name if kind and kind.encoder else parse_choice(text, _target_names())
 
 
 def _source_names() -> list[str]:
-    from transforms.formats import all_formats
+    from transforms.formats import FORMATS
     from transforms.sources import SOURCES
 
-    return [*(source.name for source in SOURCES), *(format_.name for format_ in all_formats())]
+    return [*(source.name for source in SOURCES), *(format_.name for format_ in FORMATS)]
 
 
 def _target_names() -> list[str]:
-    from transforms.formats import all_formats
+    from transforms.formats import FORMATS
 
-    return [format_.name for format_ in all_formats() if format_.encoder]
+    return [format_.name for format_ in FORMATS if format_.encoder]
 
 
 def parse_choice(text: str, names: Iterable[str]) -> str:

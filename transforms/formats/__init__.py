@@ -1,12 +1,12 @@
 """The formats: one object each, in the order in which `feedferry formats` lists them.
 
-A format is added by one package with its `Format`, and its name here. `registered` adds formats for
-the time of a `with` block, as a test or a program that uses this package as a library does.
+A format is added by one package with its `Format`, and its object here, or by another package with
+an entry point in `feedferry.formats`. `registered` adds formats for the time of a `with` block, as
+a test or a program that uses this package as a library does.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from schemas.delivery import Door
 from schemas.errors import ConfigError
@@ -35,6 +35,7 @@ from transforms.formats.gsa.formats import GROUPS_CSV, GSA_FEED, GSA_GROUPS
 from transforms.formats.thunderstone.formats import THUNDERSTONE
 from transforms.formats.unknown_formats import look_of
 from transforms.formats.xml.encoding import detect, is_encoding
+from transforms.registry import Registry
 
 __all__ = [
     "AUTHORIZER_STREAM",
@@ -55,7 +56,6 @@ __all__ = [
     "Reader",
     "Splitter",
     "WriteOptions",
-    "all_formats",
     "by_door",
     "by_name",
     "check_delimiter",
@@ -71,7 +71,9 @@ __all__ = [
 check_delimiter: Callable[[str], str] = deferred("command_stream.syntax:check_delimiter")
 check_docids: Callable[[Docids], Docids] = deferred("command_stream.doc_ids:check_docids")
 
-FORMATS = (
+FORMATS = Registry(
+    "feedferry.formats",
+    Format,
     GSA_FEED,
     THUNDERSTONE,
     LISTER_STREAM,
@@ -82,50 +84,22 @@ FORMATS = (
     AVRO,
     JSONL,
 )
-
-_by_name: dict[str, Format] = {format_.name: format_ for format_ in FORMATS}
-_by_former_name = {name: format_ for format_ in FORMATS for name in format_.former_names}
-
-
-def all_formats() -> tuple[Format, ...]:
-    """Return the formats of FORMATS, then those that are registered."""
-    return tuple(_by_name.values())
-
-
-@contextmanager
-def registered(*formats: Format) -> Iterator[None]:
-    """Add formats in this process, for the time of a `with` block.
-
-    Raise ValueError for a name that a format has.
-    """
-    for format_ in formats:
-        if format_.name in _by_name:
-            raise ValueError(f"{format_.name!r} is a format; expected another name")
-        _by_name[format_.name] = format_
-    try:
-        yield
-    finally:
-        for format_ in formats:
-            del _by_name[format_.name]
-
-
-def find_format(name: str | None) -> Format | None:
-    """Return the format with a name, None for the name of a source or of no format."""
-    return None if name is None else _by_name.get(name) or _by_former_name.get(name)
+find_format = FORMATS.find
+registered = FORMATS.registered
 
 
 def by_name(name: str) -> Format:
     """Return the format with a name; raise ConfigError if there is none."""
     format_ = find_format(name)
     if format_ is None:
-        known = ", ".join(_by_name)
-        raise ConfigError(f"{name!r}; expected one of {known}{did_you_mean(name, _by_name)}")
+        known = ", ".join(FORMATS.names)
+        raise ConfigError(f"{name!r}; expected one of {known}{did_you_mean(name, FORMATS.names)}")
     return format_
 
 
 def by_door(door: Door) -> Format:
     """Return the format of the feeds that an appliance takes at a door."""
-    return next(format_ for format_ in _by_name.values() if format_.door is door)
+    return next(format_ for format_ in FORMATS if format_.door is door)
 
 
 def sniff(head: bytes, *, source: str = "", encoding: str = "") -> str | None:
@@ -134,14 +108,14 @@ def sniff(head: bytes, *, source: str = "", encoding: str = "") -> str | None:
     An XML document is read in `encoding` if it is given, whatever it declares.
     Raise EncodingError, which names the source, for a document in an unknown encoding.
     """
-    for format_ in _by_name.values():
+    for format_ in FORMATS:
         if format_.matches(head):
             return format_.name
     codec, mark = detect(head, source=source, encoding=encoding)
     text = head[mark:].decode(codec, "replace")
     roots = {
         format_.element_names.root: format_.name
-        for format_ in _by_name.values()
+        for format_ in FORMATS
         if format_.element_names is not None
     }
     root = re.search(rf"<(?:\w+:)?({'|'.join(map(re.escape, roots))})(?=[\s/>])", text)

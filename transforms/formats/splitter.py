@@ -23,7 +23,7 @@ from typing import IO, NamedTuple
 from schemas.errors import FormatError
 from schemas.reject import Reject
 from schemas.span import ElementContext, Span
-from transforms.formats import all_formats, find_format
+from transforms.formats import FORMATS, find_format
 from transforms.formats.gsa.record_reader import feed_context
 from transforms.formats.xml.scanner import UNKNOWN, RawElement, RecordScanner, find_url
 
@@ -57,7 +57,7 @@ class RecordOffsets:
         """
         found = find_format(format)
         if found is None or found.element_names is None:
-            xml = ", ".join(format_.name for format_ in all_formats() if format_.is_xml)
+            xml = ", ".join(format_.name for format_ in FORMATS if format_.is_xml)
             raise FormatError(f"{source}: {format!r}; expected one of {xml}")
         names = found.element_names
         self._source = source

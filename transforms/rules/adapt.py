@@ -11,7 +11,7 @@ from schemas.membership import Membership
 from schemas.notice import Loss
 from schemas.record import Record
 from schemas.reject import Filtered, Reject, reject_record
-from transforms.formats import all_formats, by_name
+from transforms.formats import FORMATS, by_name
 from transforms.formats.adapt_rules import counted, encode_contents, filtered, hold
 from transforms.formats.base import Adapted, Adapter, Target
 
@@ -71,7 +71,7 @@ def adapt_membership(
         return Filtered(code="groups-left-out", url=membership.url, action=action)
     members = counted(len(membership.members), "member")
     with_groups = [
-        format_.name for format_ in all_formats() if format_.holds.memberships and format_.encoder
+        format_.name for format_ in FORMATS if format_.holds.memberships and format_.encoder
     ]
     reason = (
         f"a group with {members}; expected a document, as {target.format} has no groups;"

@@ -1,16 +1,20 @@
 """The sources: one object each, in the order in which `feedferry formats` lists them.
 
-A source is added by one module with its `Source`, and its object in `SOURCES`. Other packages
-import from here, and never from the modules of a source.
+A source is added by one module with its `Source`, and its object in `SOURCES`, or by another
+package with an entry point in `feedferry.sources`. Others import from here, and never from the
+modules of a source.
 """
 
 from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
+import msgspec
+
 from schemas.record import Record
 from schemas.span import Span
-from transforms.formats.base import ReadResult
+from transforms.formats import ReadResult, find_format
+from transforms.registry import Registry
 from transforms.sources.base import (
     ByteCount,
     Source,
@@ -19,7 +23,6 @@ from transforms.sources.base import (
     SpanRequest,
     check_input_name,
 )
-from transforms.sources.database.mapping import RowMapping
 from transforms.sources.database.source import ROWS
 from transforms.sources.feed_files import FEED_FILES
 from transforms.sources.files import (
@@ -30,12 +33,10 @@ from transforms.sources.files import (
     sign_path,
     sniff_format,
 )
-from transforms.sources.programs.config import Programs
 from transforms.sources.programs.source import PROGRAMS
-from transforms.sources.spool.source import SPOOLS, Spool
+from transforms.sources.spool.source import SPOOLS
 from transforms.sources.state_changes import unsure_changes
 from transforms.sources.tree.source import TREE
-from transforms.sources.tree.tree import Tree
 
 __all__ = [
     "PROGRAMS",
@@ -61,23 +62,26 @@ __all__ = [
     "unsure_changes",
 ]
 
-SourceConfig = Programs | Tree | RowMapping | Spool
-"""How one source is read."""
+SourceConfig = msgspec.Struct
+"""How one source is read: the `config_type` of the source."""
 
-SOURCES: tuple[Source[Any], ...] = (TREE, ROWS, SPOOLS, PROGRAMS)
+SOURCES: Registry[Source[Any]] = Registry("feedferry.sources", Source, TREE, ROWS, SPOOLS, PROGRAMS)
 """The sources that --from names; files of records have the names of their formats."""
 
-_by_span_format = {name: source for source in SOURCES for name in source.span_formats}
+find_source = SOURCES.find
 
-
-def find_source(name: str | None) -> Source[Any] | None:
-    """Return the source with a name, None for the name of a format."""
-    return next((source for source in SOURCES if name in (source.name, *source.former_names)), None)
+_by_span_format = {name: source for source in SOURCES.ours for name in source.span_formats}
 
 
 def source_of(span: Span) -> Source[Any]:
     """Return the source that a span is read by."""
-    return _by_span_format.get(span.format, FEED_FILES)
+    if span.format in _by_span_format:
+        return _by_span_format[span.format]
+    if find_format(span.format) is None:
+        for source in SOURCES:
+            if span.format in source.span_formats:
+                return source
+    return FEED_FILES
 
 
 def read_span(request: SpanRequest[Any]) -> Generator[ReadResult, None, None]:

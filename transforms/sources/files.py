@@ -34,7 +34,7 @@ from schemas.errors import (
 )
 from schemas.reject import TORN_COMPRESSION, UNREADABLE
 from schemas.span import FileSignature, Span
-from transforms.formats import all_formats, find_format, look_of, sniff
+from transforms.formats import FORMATS, find_format, look_of, sniff
 from transforms.formats.base import ReadOptions
 from transforms.sources.remote import connect, error_text, open_remote, translate_errors, version_of
 from transforms.storage.block_stream import BlockStream
@@ -228,7 +228,7 @@ def sniff_format(span: Span) -> str:
     if name is None and fault is not None:
         raise UnreadableError(span.source, fault.code, fault.reason)
     if name is None:
-        names = ", ".join(format_.name for format_ in all_formats())
+        names = ", ".join(format_.name for format_ in FORMATS)
         raise UnknownFormatError(
             f"INPUT: {span.source!r} looks like {look_of(head)}; expected one of the formats"
             f" {names}; convert --from files takes any file as a document"

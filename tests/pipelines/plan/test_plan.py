@@ -15,7 +15,7 @@ from pipelines.cli.main import main
 from support.archives import BROKEN, DELETED, document, documents, gsa_feed, put
 from support.runs import ROOT, convert, left, report
 from support.spools import HandSpool
-from transforms.formats import all_formats, by_name
+from transforms.formats import FORMATS, by_name
 
 GOLDEN = ROOT / "tests" / "golden"
 SOURCES = {
@@ -27,7 +27,7 @@ SOURCES = {
     "retriever-stream": "retriever_stream/*.stream",
     "authorizer-stream": "authorizer_stream/*.stream",
 }
-TARGETS = [format_.name for format_ in all_formats() if format_.encoder]
+TARGETS = [format_.name for format_ in FORMATS if format_.encoder]
 TO = ("--to", "gsa-feed", "--datasource", "docs")
 TREE = ("docs", "--from", "files", *TO, "--base-url", "https://docs.example.com/")
 STATE = ("--state", "docs.state", "--max-delete-percent", "50")

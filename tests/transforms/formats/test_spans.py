@@ -16,9 +16,9 @@ from schemas.record import Record
 from schemas.reject import Filtered
 from schemas.span import Span
 from support.hostile_streams import hostile
-from transforms.formats import FORMATS, Format, Mode, ReadOptions, ReadResult
+from transforms.formats import FORMATS, THUNDERSTONE, Format, Mode, ReadOptions, ReadResult
 
-WHOLE = Format(name="whole", title="a format that cannot be split", read=FORMATS[0].read)
+WHOLE = Format(name="whole", title="a format that cannot be split", read=THUNDERSTONE.read)
 SPLIT = [format_ for format_ in FORMATS if format_.split is not WHOLE.split]
 
 

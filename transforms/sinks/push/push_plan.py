@@ -16,7 +16,7 @@ from schemas.errors import ConfigError
 from schemas.feed import FULL, INCREMENTAL, METADATA_AND_URL, check_datasource
 from schemas.record import Action, Record
 from transforms.chunk import write_chunk
-from transforms.formats import THUNDERSTONE, Format, WriteOptions, all_formats, find_format
+from transforms.formats import FORMATS, THUNDERSTONE, Format, WriteOptions, find_format
 from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.wire.protocol import REQUEST_FORMS, Appliance, ApplianceProtocol
@@ -57,7 +57,7 @@ def plan_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> list[Chunk]:
 def pushed_formats(protocol: ApplianceProtocol | None = None) -> list[Format]:
     """Return the formats that appliances take, or that one kind of appliance takes."""
     doors = protocol.doors if protocol else tuple(REQUEST_FORMS)
-    return [format for format in all_formats() if format.door in doors]
+    return [format for format in FORMATS if format.door in doors]
 
 
 def check_chunk(chunk: Chunk, appliance: Appliance) -> None:
