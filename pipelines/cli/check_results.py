@@ -20,6 +20,7 @@ from pipelines.options.flags import decode
 from pipelines.options.value_parsers import NO_OUTPUT
 from schemas.check import CheckLine, Level, ok
 from schemas.errors import ConfigError, FatalError
+from transforms.formats import FeedOptions
 from transforms.rules.adapt import Target
 from transforms.rules.losses import loss_table
 
@@ -61,10 +62,9 @@ def print_losses(words: Mapping[str, object]) -> int:
         format=options.to_format,
         feedtype=options.feedtype,
         datasource=options.datasource,
-        dialect=options.dialect,
-        empty_metadata=options.empty_metadata,
         default_mimetype=options.default_mimetype,
         wide_deletes=options.allow_wide_deletes,
+        own=(FeedOptions(dialect=options.dialect, empty_metadata=options.empty_metadata),),
     )
     rows = loss_table(options.from_format, target)
     if decode(DisplayOptions, words).report_format is ReportFormat.JSON:

@@ -30,7 +30,16 @@ from schemas.errors import (
 from schemas.notice import REFUSED
 from schemas.span import Span
 from transforms.conversion_settings import Settings
-from transforms.formats import Mode, ReadOptions, WriteOptions, by_name
+from transforms.formats import (
+    ContentOptions,
+    DataloadOptions,
+    FeedOptions,
+    Mode,
+    ReadOptions,
+    StreamOptions,
+    WriteOptions,
+    by_name,
+)
 from transforms.rules.adapt import Target
 from transforms.sources import SOURCES, SourceConfig, SourceOptions, SourceRun, source_of
 from transforms.storage.state import check_state
@@ -66,10 +75,10 @@ def settings_of(
             format=options.to_format,
             known_urls=known_urls,
             wide_deletes=options.allow_wide_deletes,
-            named_fields=options.fields,
+            own=_own_options(options),
         ),
         reading=msgspec.structs.replace(read_options(options), used_header=_used_header(options)),
-        writing=_from_options(WriteOptions, options, docids=docids(options)),
+        writing=_from_options(WriteOptions, options, own=_own_options(options)),
         refused=(REFUSED - options.accept_loss) | options.fail_on_loss,
         max_rejects=limit.count if limit is not None else None,
         sources=sources,
@@ -100,8 +109,18 @@ def read_known_urls(options: ConvertOptions) -> tuple[str, ...]:
 
 def read_options(options: ConvertOptions) -> ReadOptions:
     """Return how the formats of the inputs are read."""
+    return _from_options(ReadOptions, options, own=_own_options(options))
+
+
+def _own_options(options: ConvertOptions) -> tuple[msgspec.Struct, ...]:
+    """Return the options of single formats."""
     mode = Mode.STRICT if options.strict else Mode.LENIENT
-    return _from_options(ReadOptions, options, mode=mode, docids=docids(options))
+    return (
+        _from_options(StreamOptions, options, mode=mode, docids=docids(options)),
+        _from_options(FeedOptions, options),
+        _from_options(ContentOptions, options),
+        DataloadOptions(named_fields=options.fields),
+    )
 
 
 def _from_options(kind: type[_Struct], options: ConvertOptions, **others: object) -> _Struct:

@@ -76,7 +76,7 @@ def docids(options: ConvertOptions) -> Docids:
 def fits_section(section: Section, kind: Any) -> bool:
     """Whether a source or format has the flags of a section."""
     if section is Section.STREAM:
-        return kind.name == PROGRAMS.name or bool(getattr(kind, "is_command_stream", False))
+        return kind.name == PROGRAMS.name or "mode" in getattr(kind, "option_names", ())
     own = {section: name for name, section in _SECTIONS.items()}
     return bool(own.get(section, kind.name) == kind.name)
 
@@ -109,7 +109,10 @@ def _target_conflicts(options: ConvertOptions) -> Iterator[str]:
     for flag, value in (("--datasource", options.datasource), ("--feedtype", options.feedtype)):
         if value is not None and not target.keeps_feedtypes:
             yield f"{flag} {value}: not for --to {target.name}, which has no feeds"
-    if options.content_encoding != CONTENT_ENCODINGS[0] and not target.has_content_encodings:
+    if (
+        options.content_encoding != CONTENT_ENCODINGS[0]
+        and "content_encoding" not in target.option_names
+    ):
         yield (
             f"--content-encoding {options.content_encoding}: not for --to {target.name}, which has"
             " its own encoding; expected auto"
@@ -125,7 +128,7 @@ def _input_conflicts(options: ConvertOptions) -> Iterator[str]:
     """Yield a message for each option that does not fit the source or another option."""
     name = options.from_format
     format_ = find_format(name)
-    is_stream = format_ is not None and format_.is_command_stream
+    is_stream = format_ is not None and "mode" in format_.option_names
     if options.strict and not is_stream and name not in (None, PROGRAMS.name):
         yield f"--strict: not for --from {name}; expected a command stream"
     is_xml = name in (None, SPOOLS.name) or (format_ is not None and format_.is_xml)

@@ -1,6 +1,7 @@
 """Options of `feedferry convert`, `plan` and `inspect`, each declared with its flag."""
 
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def _is_xml(source: Any) -> bool:
 
 
 def _is_stream(kind: Any) -> bool:
-    return kind.name == "adaptor" or bool(getattr(kind, "is_command_stream", False))
+    return kind.name == "adaptor" or _has_option("docids", kind)
 
 
 def _has_docids(source: Any) -> bool:
@@ -79,8 +80,8 @@ def _has_feedtypes(target: Any) -> bool:
     return bool(target.keeps_feedtypes)
 
 
-def _has_encodings(target: Any) -> bool:
-    return bool(target.has_content_encodings)
+def _has_option(name: str, kind: Any) -> bool:
+    return name in getattr(kind, "option_names", ())
 
 
 _PATHS = ("known_urls", "accepted_rejects")
@@ -265,7 +266,9 @@ declare(
     ),
     datasource=Flag("Datasource of the feeds.", metavar="NAME", fits=_has_feedtypes),
     feedtype=Flag("Feedtype of the feeds.", choice(*FEEDTYPES), fits=_has_feedtypes),
-    dialect=Flag("Protocol version of GSA feeds.", choice(*DIALECTS), fits=_has_encodings),
+    dialect=Flag(
+        "Protocol version of GSA feeds.", choice(*DIALECTS), fits=partial(_has_option, "dialect")
+    ),
     max_chunk_bytes=Flag(
         "Most bytes of one chunk, below 1,000,000,000.", CHUNK_SIZE, key="chunk.max_bytes"
     ),
@@ -276,7 +279,9 @@ declare(
         key="chunk.max_records",
     ),
     content_encoding=Flag(
-        "Encoding of contents in feeds.", choice(*CONTENT_ENCODINGS), fits=_has_encodings
+        "Encoding of contents in feeds.",
+        choice(*CONTENT_ENCODINGS),
+        fits=partial(_has_option, "content_encoding"),
     ),
     empty_metadata=Flag(
         "Drop metadata without a value, or write a placeholder.", choice(*EMPTY_METADATA)

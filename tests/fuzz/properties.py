@@ -22,7 +22,7 @@ from schemas.notice import Notice
 from schemas.record import Authmethod, Crawl, Provenance, Record
 from schemas.reject import DEFECT, Filtered, Reject
 from schemas.span import Span
-from transforms.formats import ReadOptions, ReadResult, WriteOptions, by_name
+from transforms.formats import ReadOptions, ReadResult, StreamOptions, WriteOptions, by_name
 from transforms.formats.base import Encoder
 from transforms.rules import adapt
 from transforms.rules.adapt import adapter
@@ -275,9 +275,9 @@ def _encoder(target: Target, result: Record | Membership, options: ReadOptions) 
     feed = Feed(datasource=origin.datasource or "d", feedtype=origin.feedtype or "incremental")
     writing = WriteOptions(
         feed=feed,
-        docids=options.docids,
         zone=options.zone,
         memberships=isinstance(result, Membership),
+        own=options.own,
     )
     return by_name(target.reader).make_encoder(writing)
 
@@ -285,7 +285,11 @@ def _encoder(target: Target, result: Record | Membership, options: ReadOptions) 
 def _check_read_back(
     target: Target, result: Record | Membership, text: bytes, options: ReadOptions
 ) -> None:
-    usual = ReadOptions(docids=options.docids, zone=options.zone, mode=options.mode)
+    own = options.of(StreamOptions)
+    usual = ReadOptions(
+        zone=options.zone,
+        own=(StreamOptions(docids=own.docids, mode=own.mode),),
+    )
     back = _read(target, text, usual)
     again = [other for other in back.items if not isinstance(other, Notice)]
     placed = [_without_place(other) for other in again]

@@ -7,7 +7,15 @@ from typing import NamedTuple
 
 from schemas.membership import Membership
 from schemas.record import Record
-from transforms.formats import FORMATS, Docids, Mode, ReadOptions, WriteOptions, by_name
+from transforms.formats import (
+    FORMATS,
+    Docids,
+    Mode,
+    ReadOptions,
+    StreamOptions,
+    WriteOptions,
+    by_name,
+)
 
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
@@ -100,9 +108,9 @@ class Target(NamedTuple):
 
 _STREAM_OPTIONS = (
     ReadOptions(),
-    ReadOptions(docids=Docids(base_url="http://a.example.com/doc/")),
-    ReadOptions(mode=Mode.STRICT),
-    ReadOptions(max_token_bytes=64, max_content_bytes=64),
+    ReadOptions(own=(StreamOptions(docids=Docids(base_url="http://a.example.com/doc/")),)),
+    ReadOptions(own=(StreamOptions(mode=Mode.STRICT),)),
+    ReadOptions(max_content_bytes=64, own=(StreamOptions(max_token_bytes=64),)),
 )
 _OPTIONS = (ReadOptions(), ReadOptions(zone="Europe/Zurich", max_content_bytes=64))
 

@@ -13,7 +13,8 @@ from schemas.record import Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from support.streams import read_both_ways
-from transforms.formats.base import Mode, Reader, ReadOptions, ReadResult
+from transforms.formats import Mode, StreamOptions
+from transforms.formats.base import Reader, ReadOptions, ReadResult
 
 HEADER = b"GSA Adaptor Data Version 1 [\n]\n"
 MODES = pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LENIENT])
@@ -33,7 +34,7 @@ class StreamUnderTest(NamedTuple):
         header: bytes = HEADER,
         not_found: NotFound = NotFound.SKIP,
     ) -> list[ReadResult]:
-        options = ReadOptions(mode=mode, not_found=not_found)
+        options = ReadOptions(own=(StreamOptions(mode=mode, not_found=not_found),))
         read = partial(self.reader, span=Span(source="a.txt"), options=options)
         return read_both_ways(read, header + body)
 

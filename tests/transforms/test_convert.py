@@ -32,7 +32,7 @@ from support.archives import (
 )
 from transforms.conversion_settings import Settings
 from transforms.convert import convert
-from transforms.formats import ReadOptions, WriteOptions, by_name
+from transforms.formats import ContentOptions, ReadOptions, WriteOptions, by_name
 from transforms.formats.canonical.jsonl import read as read_native
 from transforms.rules.adapt import Target
 from transforms.rules.known_rejects import add_known_rejects
@@ -70,7 +70,7 @@ def settings(
         folder=str(work),
         target=target,
         reading=ReadOptions(),
-        writing=WriteOptions(dialect=target.dialect),
+        writing=WriteOptions(own=target.own),
         max_chunk_bytes=max_chunk_bytes,
         **stated,
     )
@@ -279,7 +279,9 @@ def test_a_target_without_acls_refuses_a_protected_record_also_in_a_named_feed(
 
 @pytest.mark.parametrize("to", ["avro", "jsonl"])
 def test_content_for_an_archive_in_a_named_feed_is_encoded_as_stated(work: Path, to: str) -> None:
-    stated = settings(work, to=to, datasource="wiki", content_encoding="base64")
+    stated = settings(
+        work, to=to, datasource="wiki", own=(ContentOptions(content_encoding="base64"),)
+    )
     account = convert(span_of(work, gsa_feed(document(1))), stated)
 
     with (work / account.chunks[0].path).open("rb") as stream:

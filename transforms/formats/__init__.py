@@ -12,11 +12,10 @@ from schemas.delivery import Door
 from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
 from transforms.formats.base import (
-    Docids,
+    ContentOptions,
     Encoder,
     Format,
     Holds,
-    Mode,
     Reader,
     ReadOptions,
     ReadResult,
@@ -30,9 +29,12 @@ from transforms.formats.command_stream.formats import (
     AUTHORIZER_STREAM,
     LISTER_STREAM,
     RETRIEVER_STREAM,
+    Docids,
+    Mode,
+    StreamOptions,
 )
-from transforms.formats.gsa.formats import GROUPS_CSV, GSA_FEED, GSA_GROUPS
-from transforms.formats.thunderstone.formats import THUNDERSTONE
+from transforms.formats.gsa.formats import GROUPS_CSV, GSA_FEED, GSA_GROUPS, FeedOptions
+from transforms.formats.thunderstone.formats import THUNDERSTONE, DataloadOptions
 from transforms.formats.unknown_formats import look_of
 from transforms.formats.xml.encoding import detect, is_encoding
 from transforms.registry import Registry
@@ -46,8 +48,11 @@ __all__ = [
     "LISTER_STREAM",
     "RETRIEVER_STREAM",
     "THUNDERSTONE",
+    "ContentOptions",
+    "DataloadOptions",
     "Docids",
     "Encoder",
+    "FeedOptions",
     "Format",
     "Holds",
     "Mode",
@@ -55,6 +60,7 @@ __all__ = [
     "ReadResult",
     "Reader",
     "Splitter",
+    "StreamOptions",
     "WriteOptions",
     "by_door",
     "by_name",

@@ -37,6 +37,7 @@ from transforms.formats.base import (
     HINTS,
     Adapted,
     Adapter,
+    ContentOptions,
     Holds,
     Kind,
     KindRefusal,
@@ -553,24 +554,25 @@ def encode_contents(adapt: Adapter, target: Target) -> Adapter:
     **Spec:** Feeds Protocol Developer's Guide 7.x, "Content Compression". Release 5.0 has no
     compression; its writer undoes it.
     """
-    if target.content_encoding == "auto":
+    encoding = target.of(ContentOptions).content_encoding
+    if encoding == "auto":
         return adapt
 
     def adapt_and_encode(record: Record) -> Adapted:
         outcomes, losses = adapt(record)
         try:
-            return tuple(_encode(outcome, target) for outcome in outcomes), losses
+            return tuple(_encode(outcome, encoding, target) for outcome in outcomes), losses
         except RecordError as exc:
             return rejected(record, exc)
 
     return adapt_and_encode
 
 
-def _encode(outcome: Outcome, target: Target) -> Outcome:
+def _encode(outcome: Outcome, encoding: str, target: Target) -> Outcome:
     if not isinstance(outcome, Record) or outcome.content is None:
         return outcome
     content = outcome.content
-    if target.content_encoding == "zlib":
+    if encoding == "zlib":
         content = compress(content, max_bytes=target.max_content_bytes)
     elif content.encoding is Encoding.NONE:
         content = Content(to_base64(content), Encoding.BASE64)

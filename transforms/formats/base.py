@@ -4,11 +4,11 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from importlib import import_module
-from typing import IO, Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from schemas.choices import CONTENT_ENCODINGS, DIALECTS, EMPTY_METADATA, MAX_TOKEN_BYTES, NotFound
+from schemas.choices import CONTENT_ENCODINGS
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.delivery import Door
 from schemas.errors import ConfigError
@@ -35,42 +35,39 @@ Adapted = tuple[tuple[Outcome, ...], tuple[Loss, ...]]
 """The outcomes of one record, at least one, and its losses."""
 
 Adapter = Callable[[Record], Adapted]
+Own = TypeVar("Own", bound=msgspec.Struct)
 
 
-class Mode(enum.Enum):
-    """How a command stream is read: as the deployed parser does, or with repairs."""
+class OwnOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of all formats, and `own`: those of single formats, in the structs they declare."""
 
-    STRICT = "strict"
-    LENIENT = "lenient"
+    own: tuple[msgspec.Struct, ...] = ()
+
+    def of(self, kind: type[Own]) -> Own:
+        """Return the options of a format; the defaults of its struct if none are stated."""
+        return next((options for options in self.own if isinstance(options, kind)), None) or kind()
 
 
-class Docids(msgspec.Struct, frozen=True, kw_only=True):
-    """The rule that converts between the document ids of command streams and URLs.
+class ContentOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The encoding of contents, for formats that leave it to the user.
 
-    With a `base_url`, it is the rule of the deployed adaptor. With a `template`, which contains
-    `{id}` once, the percent-encoded id takes its place. Otherwise, ids are URLs.
+    `auto` keeps it, and text stays text; `zlib`, in base64, is used where it is shorter.
     """
 
-    base_url: str | None = None
-    template: str | None = None
+    content_encoding: str = CONTENT_ENCODINGS[0]
 
 
-class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
+class ReadOptions(OwnOptions, frozen=True, kw_only=True):
     """Limits and conventions of reading.
 
     `max_content_bytes` is the limit of one decoded document. `zone` is the IANA time zone of dates
-    without one. `mode`, `docids`, `not_found` and `max_token_bytes`, the most bytes between two
-    delimiters, apply to command streams. `used_header` are the values in the header of a feed that
-    the run uses, and that must therefore be right.
+    without one. `used_header` are the values in the header of a feed that the run uses, and that
+    must therefore be right.
     """
 
     max_content_bytes: int = MAX_CONTENT_BYTES
     used_header: frozenset[str] = frozenset()
     zone: str = "UTC"
-    mode: Mode = Mode.LENIENT
-    docids: Docids = Docids()
-    not_found: NotFound = NotFound.SKIP
-    max_token_bytes: int = MAX_TOKEN_BYTES
 
     @property
     def max_unit_bytes(self) -> int:
@@ -83,47 +80,36 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         return max(MIN_TAGS, self.max_content_bytes // BYTES_A_TAG)
 
 
-class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
+class WriteOptions(OwnOptions, frozen=True, kw_only=True):
     """Conventions of writing; each format uses the options that concern it.
 
-    `feed` is the feed that a chunk states, `dialect` the release of the feeds protocol, `zone` the
-    IANA time zone of dates without one. `docids`, `delimiter` and `max_content_bytes`, the limit of
-    a document that is decoded to be written, apply to command streams. With `memberships`, the
-    chunk has groups and no documents, in formats that hold both.
+    `feed` is the feed that a chunk states, `zone` the IANA time zone of dates without one,
+    `max_content_bytes` the limit of a document that is decoded to be written. With `memberships`,
+    the chunk has groups and no documents, in formats that hold both.
     """
 
     feed: Feed = Feed(datasource="default", feedtype="incremental")
-    dialect: str = DIALECTS[0]
     zone: str = "UTC"
-    docids: Docids = Docids()
-    delimiter: str = "\0"
     max_content_bytes: int = MAX_CONTENT_BYTES
     memberships: bool = False
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class Target(OwnOptions, frozen=True, kw_only=True):
     """A format, and the user's choices for values that it holds only in part.
 
-    A deletion by pattern is expanded against `known_urls` where the target has no patterns.
-    `named_fields` pairs a metadata name with the Thunderstone field of its values.
-    `max_content_bytes` is the limit of a document that must be decoded. `content_encoding` is the
-    encoding of contents where a target leaves the choice: `auto` keeps it, and text stays text;
-    `zlib`, in base64, is used where it is shorter. With `urls` strict, documents whose URL no
-    appliance can serve are rejected.
+    A deletion by pattern is expanded against `known_urls` where the target has no patterns; where
+    it has, `wide_deletes` allows one that empties a host. `max_content_bytes` is the limit of a
+    document that must be decoded. With `urls` strict, documents whose URL no appliance can serve
+    are rejected.
     """
 
     format: str
     feedtype: str | None = None
     datasource: str | None = None
-    dialect: str = "7.x"
-    empty_metadata: str = EMPTY_METADATA[0]
-    placeholder: str = "_noname_"
     known_urls: tuple[str, ...] = ()
     wide_deletes: bool = False
     default_mimetype: str | None = None
-    named_fields: tuple[tuple[str, str], ...] = ()
     max_content_bytes: int = MAX_CONTENT_BYTES
-    content_encoding: str = CONTENT_ENCODINGS[0]
     urls: str = "any"
 
 
@@ -305,6 +291,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     holds: Holds = Holds()
     """What a record may have in the format."""
 
+    options: tuple[type[msgspec.Struct], ...] = ()
+    """The structs of the options that only this format has, or few formats have."""
+
     variant: Callable[[Target], Holds] | None = None
     """Returns what a chunk for a target holds, where that depends on its feedtype or release."""
 
@@ -324,23 +313,21 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     is_common_text: bool = False
     """Whether documents that are no feeds often match: a folder of such files may be either."""
 
-    has_content_encodings: bool = False
-    """Whether the writer leaves the encoding of contents to the user."""
-
     has_one_record: bool = False
     """Whether a file holds one record."""
 
     has_record_ends: bool = False
     """Whether a record states its end, so that the last record before a fault is known whole."""
 
-    is_command_stream: bool = False
-    """Whether records are named by document ids, and a deployed parser defines strict reading."""
-
     door: Door | None = None
     """The door of an appliance that takes chunks of this format; None if no appliance does."""
 
     content_type: str = "text/xml"
     """The content type of a chunk in a multipart form."""
+
+    @property
+    def option_names(self) -> frozenset[str]:
+        return frozenset(name for kind in self.options for name in kind.__struct_fields__)
 
     @property
     def is_xml(self) -> bool:

@@ -13,7 +13,7 @@ from schemas.record import Record
 from schemas.reject import Filtered, Reject, reject_record
 from transforms.formats import FORMATS, by_name
 from transforms.formats.adapt_rules import counted, encode_contents, filtered, hold
-from transforms.formats.base import Adapted, Adapter, Target
+from transforms.formats.base import Adapted, Adapter, ContentOptions, Target
 
 __all__ = [
     "LEFT_OUT",
@@ -44,7 +44,7 @@ def adapter(target: Target) -> Adapter:
         raise ConfigError(f"--to {format_.name}: only read; expected a format that is written")
     make: Callable[[Target], Adapter] = format_.adapter or partial(hold, format_.held_by(target))
     adapt = _keep if format_.keeps_everything else make(target)
-    return encode_contents(adapt, target) if format_.has_content_encodings else adapt
+    return encode_contents(adapt, target) if ContentOptions in format_.options else adapt
 
 
 def adapt(record: Record, target: Target) -> Adapted:

@@ -9,7 +9,7 @@ from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.value_parsers import RejectLimit
 from schemas.choices import NotFound
 from schemas.errors import ConfigError
-from transforms.formats.base import Docids
+from transforms.formats import Docids
 
 MINIMUM = {"inputs": ("a.xml",), "output": "out", "to_format": "avro"}
 

@@ -30,7 +30,7 @@ from schemas.record import (
 from schemas.reject import Filtered, Reject
 from support.strategies import declarations, records
 from support.toy_format import TOY
-from transforms.formats import Holds, registered
+from transforms.formats import ContentOptions, Holds, registered
 from transforms.formats.adapt_rules import is_alone
 from transforms.formats.base import Adapted
 from transforms.rules.adapt import Target, adapt, adapt_membership
@@ -276,7 +276,9 @@ IN_BASE64 = Content(b"cm9wZQ==", Encoding.BASE64)
 def test_a_content_is_encoded_as_its_user_chose(
     encoding: str, format: str, content: Content | None, expected: Content | None
 ) -> None:
-    target = Target(format=format, datasource="pages", content_encoding=encoding)
+    target = Target(
+        format=format, datasource="pages", own=(ContentOptions(content_encoding=encoding),)
+    )
     action = Action.DELETE if content is None else Action.ADD
     arrival = None if content is None else Arrival.PUSHED
     record = Record(
@@ -291,7 +293,9 @@ def test_a_content_is_compressed_to_less() -> None:
 
 
 def test_a_content_beyond_the_limit_is_rejected() -> None:
-    target = Target(format="avro", content_encoding="zlib", max_content_bytes=10)
+    target = Target(
+        format="avro", max_content_bytes=10, own=(ContentOptions(content_encoding="zlib"),)
+    )
     (reject,), _ = adapt(Record(url="u", action=Action.ADD, content=Content(PAGE)), target)
     assert isinstance(reject, Reject)
     assert (reject.code, reject.reason) == (

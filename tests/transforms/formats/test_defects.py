@@ -11,12 +11,20 @@ from schemas.record import Action, Record
 from schemas.reject import DEFECT, Reject, defect_type
 from schemas.span import ElementContext, Span
 from support.defects import FAULTS, MARK, break_at, put_in
-from transforms.formats import FORMATS, Docids, Mode, ReadOptions, ReadResult, by_name
+from transforms.formats import (
+    FORMATS,
+    Docids,
+    Mode,
+    ReadOptions,
+    ReadResult,
+    StreamOptions,
+    by_name,
+)
 from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
 from transforms.formats.xml.scanner import RawElement
 
-OPTIONS = ReadOptions(docids=Docids(base_url="http://intranet.example.com/"))
+OPTIONS = ReadOptions(own=(StreamOptions(docids=Docids(base_url="http://intranet.example.com/")),))
 VOCABULARY = ElementNames(root="gsafeed", records=("record",))
 
 
@@ -129,7 +137,9 @@ def test_a_defect_is_no_fault_of_a_strict_stream(
 ) -> None:
     put_in(monkeypatch, FAULTS[name])
     header = b"GSA Adaptor Data Version 1 [\0]\0"
-    options = ReadOptions(docids=OPTIONS.docids, mode=Mode.STRICT)
+    options = ReadOptions(
+        own=(StreamOptions(docids=OPTIONS.of(StreamOptions).docids, mode=Mode.STRICT),)
+    )
 
     found = read(name, header + f"id={MARK}\0".encode(), options=options)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from schemas.choices import NotFound
 from schemas.errors import FormatError, UnavailableError
@@ -17,7 +16,7 @@ from schemas.feed import FeedHeader
 from schemas.reject import Reject
 from schemas.span import Span
 from support.streams import opened
-from transforms.formats import Mode, ReadOptions, ReadResult, by_name
+from transforms.formats import Mode, ReadOptions, ReadResult, StreamOptions, by_name
 from transforms.formats.canonical.jsonl import line
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -27,14 +26,15 @@ INPUTS = sorted(
     if path.suffix in {".xml", ".avro", ".json", ".csv", ".stream"}
     and path.parent.name != "convert"
 )
-OPTIONS = ReadOptions(max_content_bytes=100_000, not_found=NotFound.DELETE)
+MAX_CONTENT_BYTES = 100_000
 """Low, so that a decompression bomb can be a small file."""
 
 
 def read(path: Path, text: bytes, *, source: str = "") -> Iterator[ReadResult]:
     """What is found in a file; one that is called `.strict` is read as strictly."""
     mode = Mode.STRICT if ".strict" in path.suffixes else Mode.LENIENT
-    options = replace(OPTIONS, mode=mode)
+    own = StreamOptions(mode=mode, not_found=NotFound.DELETE)
+    options = ReadOptions(max_content_bytes=MAX_CONTENT_BYTES, own=(own,))
     reader = by_name(path.parent.name.replace("_", "-")).read
     for one in reader(opened(text), span=Span(source=source), options=options):
         if not isinstance(one, FeedHeader):  # a feed without records is a golden file without lines

@@ -16,7 +16,7 @@ from schemas.span import Span
 from support.gsa_records import read_feed
 from support.hostile_streams import hostile
 from support.steps import within_lines
-from transforms.formats import FORMATS, Mode, ReadOptions, ReadResult, by_name
+from transforms.formats import FORMATS, Mode, ReadOptions, ReadResult, StreamOptions, by_name
 from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.scanner import RecordScanner
 
@@ -30,7 +30,7 @@ VOCABULARY = ElementNames(root="feed", records=("record",))
 
 def read(format: str, text: bytes, mode: Mode = Mode.LENIENT) -> list[ReadResult]:
     """What a reader yields until it ends or refuses the stream."""
-    reader, options = by_name(format).read, ReadOptions(mode=mode)
+    reader, options = by_name(format).read, ReadOptions(own=(StreamOptions(mode=mode),))
     return taken(text, lambda: reader(io.BytesIO(text), options=options))
 
 

@@ -16,7 +16,15 @@ from schemas.record import Record
 from schemas.reject import Filtered
 from schemas.span import Span
 from support.hostile_streams import hostile
-from transforms.formats import FORMATS, THUNDERSTONE, Format, Mode, ReadOptions, ReadResult
+from transforms.formats import (
+    FORMATS,
+    THUNDERSTONE,
+    Format,
+    Mode,
+    ReadOptions,
+    ReadResult,
+    StreamOptions,
+)
 
 WHOLE = Format(name="whole", title="a format that cannot be split", read=THUNDERSTONE.read)
 SPLIT = [format_ for format_ in FORMATS if format_.split is not WHOLE.split]
@@ -33,7 +41,10 @@ def read(format_: Format, text: bytes, span: Span, mode: Mode) -> Outcome:
     """Read a span; a header has no place, and each span may have one."""
     end = None if span.length is None else span.offset + span.length
     results: list[ReadResult] = []
-    stream, options = io.BytesIO(text[span.offset : end]), ReadOptions(mode=mode)
+    stream, options = (
+        io.BytesIO(text[span.offset : end]),
+        ReadOptions(own=(StreamOptions(mode=mode),)),
+    )
     try:
         for result in format_.read(stream, span=span, options=options):
             if not isinstance(result, FeedHeader):

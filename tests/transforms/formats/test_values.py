@@ -12,7 +12,7 @@ from schemas.notice import Loss
 from schemas.record import Action, Content, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats import ReadOptions, WriteOptions, by_name
+from transforms.formats import FeedOptions, ReadOptions, WriteOptions, by_name
 from transforms.formats.values import is_absolute, notices
 from transforms.inspect import count
 from transforms.rules.adapt import Target, adapt
@@ -21,7 +21,9 @@ from transforms.rules.normalize import normalize
 NOBODY = "acl-permits-nobody"
 URL = "http://www.example.com/a"
 CONTENT_FEED = Target(format="gsa-feed", datasource="wiki", feedtype="incremental")
-OLD_FEED = Target(format="gsa-feed", datasource="wiki", feedtype="incremental", dialect="5.0")
+OLD_FEED = Target(
+    format="gsa-feed", datasource="wiki", feedtype="incremental", own=(FeedOptions(dialect="5.0"),)
+)
 WEB_FEED = Target(format="gsa-feed", datasource="web", feedtype="metadata-and-url")
 THUNDERSTONE = Target(format="thunderstone")
 ARCHIVE = Target(format="jsonl")
@@ -238,7 +240,7 @@ def test_what_is_written_is_valid_by_the_dtd_and_in_range(target: Target, dialec
     with files("schemas").joinpath(f"gsafeed-{dialect}.dtd").open("rb") as stream:
         dtd = etree.DTD(stream)
     feed = Feed(datasource="wiki", feedtype="incremental")
-    encoder = by_name("gsa-feed").make_encoder(WriteOptions(feed=feed, dialect=target.dialect))
+    encoder = by_name("gsa-feed").make_encoder(WriteOptions(feed=feed, own=target.own))
     random_choice = random.Random(0)
     written = []
     for _ in range(1000):

@@ -11,7 +11,7 @@ from schemas.notice import REFUSED
 from schemas.record import Action, Arrival, Authmethod, Content, Crawl, History, Record
 from schemas.reject import Filtered, Reject
 from support.strategies import records
-from transforms.formats import FORMATS, by_name
+from transforms.formats import FORMATS, DataloadOptions, FeedOptions, by_name
 from transforms.formats.adapt_rules import is_alone
 from transforms.rules.adapt import Target, adapt, adapter
 
@@ -19,17 +19,35 @@ TARGETS = [
     Target(format="avro"),
     Target(format="jsonl"),
     Target(format="thunderstone"),
-    Target(format="thunderstone", wide_deletes=True, named_fields=(("author", "Author"),)),
+    Target(
+        format="thunderstone",
+        wide_deletes=True,
+        own=(DataloadOptions(named_fields=(("author", "Author"),)),),
+    ),
     Target(format="gsa-feed", datasource="docs", feedtype="incremental"),
     Target(format="gsa-feed", datasource="docs", feedtype="full", default_mimetype="text/html"),
     Target(format="gsa-feed", datasource="docs", feedtype="metadata-and-url"),
     Target(format="gsa-feed", datasource="web", feedtype="incremental"),
-    Target(format="gsa-feed", datasource="docs", feedtype="incremental", dialect="5.0"),
-    Target(format="gsa-feed", datasource="web", feedtype="incremental", dialect="5.0"),
+    Target(
+        format="gsa-feed",
+        datasource="docs",
+        feedtype="incremental",
+        own=(FeedOptions(dialect="5.0"),),
+    ),
+    Target(
+        format="gsa-feed",
+        datasource="web",
+        feedtype="incremental",
+        own=(FeedOptions(dialect="5.0"),),
+    ),
     Target(format="lister-stream"),
     Target(format="retriever-stream"),
     Target(format="authorizer-stream"),
-    Target(format="gsa-feed", empty_metadata="placeholder", known_urls=("http://a.example.com/",)),
+    Target(
+        format="gsa-feed",
+        known_urls=("http://a.example.com/",),
+        own=(FeedOptions(empty_metadata="placeholder"),),
+    ),
 ]
 targets = st.sampled_from(TARGETS)
 
@@ -92,7 +110,12 @@ def test_an_unknown_format_is_refused() -> None:
 CONTENT_FEED = Target(format="gsa-feed", datasource="docs", feedtype="incremental")
 OF_CONTENT = [
     CONTENT_FEED,
-    Target(format="gsa-feed", datasource="docs", feedtype="incremental", dialect="5.0"),
+    Target(
+        format="gsa-feed",
+        datasource="docs",
+        feedtype="incremental",
+        own=(FeedOptions(dialect="5.0"),),
+    ),
     Target(format="retriever-stream"),
     Target(format="thunderstone"),
 ]
@@ -123,7 +146,9 @@ def document(**stated: object) -> Record:
 
 def name(value: object) -> str:
     if isinstance(value, Target):
-        return " ".join(filter(None, (value.format, value.datasource, value.dialect)))
+        return " ".join(
+            filter(None, (value.format, value.datasource, value.of(FeedOptions).dialect))
+        )
     return repr(value)
 
 

@@ -26,7 +26,7 @@ from schemas.feed import Feed
 from schemas.record import Action, Arrival, Authmethod, Content, Crawl, Extra, Meta, Record
 from support.strategies import declarations
 from support.toy_format import TOY
-from transforms.formats import FORMATS, Holds, WriteOptions, by_name, registered
+from transforms.formats import FORMATS, FeedOptions, Holds, WriteOptions, by_name, registered
 from transforms.rules.adapt import Target, adapter
 from transforms.rules.normalize import normalize
 
@@ -265,7 +265,12 @@ FEEDS = (
 WAYS = {
     **{
         f"gsa-feed {dialect} {datasource} {feedtype}": Way(
-            Target(format="gsa-feed", datasource=datasource, feedtype=feedtype, dialect=dialect),
+            Target(
+                format="gsa-feed",
+                datasource=datasource,
+                feedtype=feedtype,
+                own=(FeedOptions(dialect=dialect),),
+            ),
             of_gsa_feed,
         )
         for dialect in ("7.x", "5.0")
@@ -363,7 +368,7 @@ def records() -> SearchStrategy[Record]:
 def written(record: Record, target: Target) -> tuple[list[bytes], bool]:
     """Return what is written of a record, each in its own document, and whether an ACL is lost."""
     feed = Feed(datasource=target.datasource or "docs", feedtype=target.feedtype or "incremental")
-    encoder = by_name(target.format).make_encoder(WriteOptions(feed=feed, dialect=target.dialect))
+    encoder = by_name(target.format).make_encoder(WriteOptions(feed=feed, own=target.own))
     outcomes, losses = adapter(target)(normalize(record))
     texts = []
     for outcome in outcomes:

@@ -12,7 +12,7 @@ from schemas.reject import Filtered, Reject
 from support.record_samples import DOCUMENT, EVERY_FIELD, field_samples, samples
 from support.runs import ROOT
 from support.toy_format import TOY
-from transforms.formats import FORMATS, Holds, registered
+from transforms.formats import FORMATS, FeedOptions, Holds, registered
 from transforms.rules.adapt import Target, adapt, adapt_membership
 from transforms.rules.losses import Effect, LossRow, loss_table
 from transforms.rules.normalize import normalize
@@ -25,7 +25,9 @@ TARGETS = {
     "gsa-feed, datasource web": Target(
         format="gsa-feed", feedtype="metadata-and-url", datasource="web"
     ),
-    "gsa-feed, dialect 5.0": Target(format="gsa-feed", feedtype="incremental", dialect="5.0"),
+    "gsa-feed, dialect 5.0": Target(
+        format="gsa-feed", feedtype="incremental", own=(FeedOptions(dialect="5.0"),)
+    ),
 } | {name: Target(format=name) for name in WRITTEN if name != "gsa-feed"}
 
 MARK = "<!-- pytest tests/transforms/rules/test_losses.py --accept writes everything below -->\n"

@@ -1,6 +1,6 @@
 """Canonical records without loss: an Avro container, and JSON lines."""
 
-from transforms.formats.base import EVERYTHING, Format, deferred
+from transforms.formats.base import EVERYTHING, ContentOptions, Format, deferred
 
 AVRO_MAGIC = b"Obj\x01"
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
@@ -22,7 +22,7 @@ AVRO = Format(
     split=deferred("canonical.avro:cut"),
     encoder=deferred("canonical.avro:AvroEncoder"),
     holds=EVERYTHING,
-    has_content_encodings=True,
+    options=(ContentOptions,),
     has_record_ends=True,
 )
 
@@ -36,6 +36,6 @@ JSONL = Format(
     split=deferred("canonical.jsonl:cut"),
     encoder=deferred("canonical.jsonl:JsonlEncoder"),
     holds=EVERYTHING,
-    has_content_encodings=True,
+    options=(ContentOptions,),
     has_record_ends=True,
 )

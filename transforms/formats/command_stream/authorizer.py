@@ -25,6 +25,7 @@ from schemas.reject import DEFECT, KEPT_BYTES, Place, Reject, record_error, reje
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import url_maker
+from transforms.formats.command_stream.formats import StreamOptions
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
     GROUP,
@@ -65,7 +66,7 @@ class _AnswerReader:
         self.records: dict[tuple[int, str], Record] = {}
         self._span = span
         self._is_strict = self.commands.is_strict
-        self._url_of = url_maker(options.docids)
+        self._url_of = url_maker(options.of(StreamOptions).docids)
         self._question: tuple[int, str] | None = None
         self._has_id = False
         self._user: list[Extra] = []

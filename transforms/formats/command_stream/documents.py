@@ -37,8 +37,9 @@ from schemas.record import (
 )
 from schemas.reject import DEFECT, Filtered, Place, Reject, record_error, reject_bytes
 from schemas.span import Span
-from transforms.formats.base import Mode, ReadOptions, ReadResult
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import url_maker
+from transforms.formats.command_stream.formats import Mode, StreamOptions
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
     INHERITANCES,
@@ -123,7 +124,7 @@ class DocumentReader:
         self, stream: IO[bytes], span: Span, options: ReadOptions, *, is_listing: bool
     ) -> None:
         self.commands = CommandReader(stream, span, options)
-        self.url_of = url_maker(options.docids)
+        self.url_of = url_maker(options.of(StreamOptions).docids)
         self.has_documents = False
         self._name, self._own = ("lister", LISTER) if is_listing else ("retriever", RETRIEVER)
         self._is_listing = is_listing
@@ -274,7 +275,7 @@ class DocumentReader:
     def _outcome(self, document: "_DocumentBuilder") -> Record | Filtered:
         document.check_pair("the end")
         url = self.url_of(document.docid)
-        is_skipped = self._options.not_found is NotFound.SKIP
+        is_skipped = self._options.of(StreamOptions).not_found is NotFound.SKIP
         if document.final == "up-to-date" or (document.final == "not-found" and is_skipped):
             return Filtered(code=document.final, url=url, action="ADD")
         place = Provenance(source=self._span.source, span=self._span.ordinal, offset=self._begin)
@@ -316,7 +317,7 @@ class _DocumentBuilder:
         """The doc id that the ACL inherits from."""
         self._options = options
         self._note = note
-        self._is_strict = options.mode is Mode.STRICT
+        self._is_strict = options.of(StreamOptions).mode is Mode.STRICT
         self._is_listed = is_listed
         self._pending: tuple[str, str] | None = None
         self._content: bytes | None = None

@@ -1,9 +1,46 @@
 """The command streams of GSA adaptors: those of listers, retrievers and authorizers."""
 
+import enum
 from functools import partial
 
+import msgspec
+
+from schemas.choices import MAX_TOKEN_BYTES, NotFound
 from schemas.record import Action
 from transforms.formats.base import FIELDS, Format, Holds, Kind, KindRefusal, deferred
+
+
+class Mode(enum.Enum):
+    """How a command stream is read: as the deployed parser does, or with repairs."""
+
+    STRICT = "strict"
+    LENIENT = "lenient"
+
+
+class Docids(msgspec.Struct, frozen=True, kw_only=True):
+    """The rule that converts between the document ids of command streams and URLs.
+
+    With a `base_url`, it is the rule of the deployed adaptor. With a `template`, which contains
+    `{id}` once, the percent-encoded id takes its place. Otherwise, ids are URLs.
+    """
+
+    base_url: str | None = None
+    template: str | None = None
+
+
+class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Conventions of command streams.
+
+    `max_token_bytes` is the most bytes between two delimiters that are read, `delimiter` the one
+    that is written.
+    """
+
+    mode: Mode = Mode.LENIENT
+    docids: Docids = Docids()
+    not_found: NotFound = NotFound.SKIP
+    max_token_bytes: int = MAX_TOKEN_BYTES
+    delimiter: str = "\0"
+
 
 NO_ANSWER = KindRefusal(
     "no-authz-status",
@@ -66,7 +103,7 @@ LISTER_STREAM = Format(
     encoder=deferred("command_stream.writer:ListerEncoder"),
     holds=LISTING,
     adapter=deferred("command_stream.adapt:lister_adapter"),
-    is_command_stream=True,
+    options=(StreamOptions,),
 )
 
 RETRIEVER_STREAM = Format(
@@ -77,7 +114,7 @@ RETRIEVER_STREAM = Format(
     encoder=deferred("command_stream.writer:RetrieverEncoder"),
     holds=DOCUMENT,
     adapter=deferred("command_stream.adapt:retriever_adapter"),
-    is_command_stream=True,
+    options=(StreamOptions,),
     has_one_record=True,
 )
 
@@ -89,5 +126,5 @@ AUTHORIZER_STREAM = Format(
     encoder=deferred("command_stream.writer:AuthorizerEncoder"),
     holds=ANSWER,
     adapter=deferred("command_stream.adapt:authorizer_adapter"),
-    is_command_stream=True,
+    options=(StreamOptions,),
 )

@@ -21,7 +21,8 @@ from schemas.errors import ConfigError, FormatError, RecordError, UnavailableErr
 from schemas.notice import Notice
 from schemas.reject import KEPT_BYTES, record_error
 from schemas.span import Span
-from transforms.formats.base import Mode, ReadOptions
+from transforms.formats.base import ReadOptions
+from transforms.formats.command_stream.formats import Mode, StreamOptions
 from transforms.formats.streams import read_block
 
 PREFIX = b"GSA Adaptor Data Version"
@@ -175,8 +176,9 @@ class CommandReader:
 
     def __init__(self, stream: IO[bytes], span: Span, options: ReadOptions) -> None:
         self.span = span
-        self.is_strict = options.mode is Mode.STRICT
-        self.limit = options.max_token_bytes
+        own = options.of(StreamOptions)
+        self.is_strict = own.mode is Mode.STRICT
+        self.limit = own.max_token_bytes
         self.delimiter = b""
         self.crlf = False
         self.in_list = False

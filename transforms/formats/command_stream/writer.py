@@ -24,6 +24,7 @@ from schemas.errors import RecordError
 from schemas.record import Action, Crawl, Extra, Record
 from transforms.formats.base import WriteOptions
 from transforms.formats.command_stream.doc_ids import id_maker
+from transforms.formats.command_stream.formats import StreamOptions
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
     EPOCH,
@@ -141,9 +142,9 @@ class CommandEncoder(ABC):
     _actions: tuple[Action, ...] = (Action.ADD, Action.DELETE)
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
-        self._writer = TokenWriter(options.delimiter)
+        self._writer = TokenWriter(options.of(StreamOptions).delimiter)
         self._token = self._writer.token
-        self._id_of = id_maker(options.docids)
+        self._id_of = id_maker(options.of(StreamOptions).docids)
         self._max_content_bytes = options.max_content_bytes
 
     def prolog(self) -> bytes:

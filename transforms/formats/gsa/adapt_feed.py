@@ -36,7 +36,7 @@ from transforms.formats.adapt_rules import (
     lose_hints,
 )
 from transforms.formats.base import Adapter, Target
-from transforms.formats.gsa.formats import NO_MIMETYPE, held_by
+from transforms.formats.gsa.formats import NO_MIMETYPE, FeedOptions, held_by
 from transforms.formats.values import FEEDRANKS, PAGERANKS
 from transforms.formats.xml.serializer import holds
 
@@ -60,6 +60,7 @@ _ZLIB_BASE64 = Encoding.ZLIB_BASE64
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to a feed of the target's feedtype and dialect."""
     is_url_feed = is_web(target.datasource, target.feedtype)
+    own = target.of(FeedOptions)
 
     # Most records need no rule, and a call costs as much as five comparisons.
     def fit(draft: Draft) -> None:
@@ -69,12 +70,12 @@ def adapter(target: Target) -> Adapter:
         if record.extras or (record.crawl is not None and _are_ranks_unfit(record.crawl)):
             lose_doubtful_values(draft)
         if record.acl is None or not record.acl.alone:
-            _fit_document(draft, target, is_url_feed=is_url_feed)
+            _fit_document(draft, target, own, is_url_feed=is_url_feed)
 
     return hold(held_by(target), target, fit=fit)
 
 
-def _fit_document(draft: Draft, target: Target, *, is_url_feed: bool) -> None:
+def _fit_document(draft: Draft, target: Target, own: FeedOptions, *, is_url_feed: bool) -> None:
     record = draft.record
     if is_url_feed:
         _crawl(draft)
@@ -82,11 +83,11 @@ def _fit_document(draft: Draft, target: Target, *, is_url_feed: bool) -> None:
         draft.change(arrival=_PUSHED)
     if record.charset is not None:
         _drop_charset(draft)
-    if target.dialect == DIALECT_5_0:
+    if own.dialect == DIALECT_5_0:
         _fit_for_5_0(draft, target)
     if _has_empty_value(draft.record.metadata):
-        _fill_metadata(draft, target)
-    if target.dialect == DIALECT_5_0:
+        _fill_metadata(draft, own)
+    if own.dialect == DIALECT_5_0:
         _lose_binary_metadata(draft)
     record = draft.record
     if record.mimetype is None:
@@ -157,21 +158,21 @@ def _has_empty_value(metadata: tuple[Meta, ...]) -> bool:
     return False
 
 
-def _fill_metadata(draft: Draft, target: Target) -> None:
+def _fill_metadata(draft: Draft, own: FeedOptions) -> None:
     """Drop or fill empty values: an appliance refuses the whole record ("Misplaced metadata")."""
-    filled = [_filled(draft, meta, target) for meta in draft.record.metadata]
+    filled = [_filled(draft, meta, own) for meta in draft.record.metadata]
     draft.change(metadata=tuple(meta for meta in filled if meta is not None))
 
 
-def _filled(draft: Draft, meta: Meta, target: Target) -> Meta | None:
+def _filled(draft: Draft, meta: Meta, own: FeedOptions) -> Meta | None:
     if not meta.name:
         draft.lose("metadata", "a value without a name")
         return None
     if meta.value or meta.data:
         return meta
-    if target.empty_metadata == "placeholder":
+    if own.empty_metadata == "placeholder":
         draft.lose(field_of(meta), f"empty value of {meta.name!r} replaced")
-        return Meta(meta.name, target.placeholder)
+        return Meta(meta.name, own.placeholder)
     draft.lose(field_of(meta), f"empty value of {meta.name!r}")
     return None
 

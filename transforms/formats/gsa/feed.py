@@ -34,7 +34,7 @@ from schemas.span import Span
 from transforms.formats.acl_metadata import join_parent, metadata_of
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import rfc1123
-from transforms.formats.gsa.formats import FEED_NAMES
+from transforms.formats.gsa.formats import FEED_NAMES, FeedOptions
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.xml.elements import ElementReader, Grammar
 from transforms.formats.xml.serializer import (
@@ -90,7 +90,7 @@ class GsaFeedEncoder(Encoder):
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._options = options
-        self._is_5_0 = options.dialect == DIALECT_5_0
+        self._is_5_0 = options.of(FeedOptions).dialect == DIALECT_5_0
 
     def prolog(self) -> bytes:
         feed = self._options.feed

@@ -3,14 +3,33 @@
 import re
 from functools import partial
 
+import msgspec
 from msgspec.structs import replace
 
-from schemas.choices import DIALECT_5_0
+from schemas.choices import DIALECT_5_0, DIALECTS, EMPTY_METADATA
 from schemas.delivery import Door
 from schemas.feed import FULL, is_web
 from schemas.record import Action
-from transforms.formats.base import FIELDS, Format, Holds, Kind, KindRefusal, Target, deferred
+from transforms.formats.base import (
+    FIELDS,
+    ContentOptions,
+    Format,
+    Holds,
+    Kind,
+    KindRefusal,
+    Target,
+    deferred,
+)
 from transforms.formats.element_names import ElementNames
+
+
+class FeedOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """`dialect` is the release of the feeds protocol; empty metadata may become `placeholder`."""
+
+    dialect: str = DIALECTS[0]
+    empty_metadata: str = EMPTY_METADATA[0]
+    placeholder: str = "_noname_"
+
 
 FEED_NAMES = ElementNames(root="gsafeed", records=("record", "acl"), group="group", header="header")
 GROUPS_NAMES = ElementNames(root="xmlgroups", records=("membership",))
@@ -83,7 +102,10 @@ FEED = Holds(
 def held_by(target: Target) -> Holds:
     """Return what a feed of the target's feedtype and dialect holds."""
     is_url_feed = is_web(target.datasource, target.feedtype)
-    is_old, is_web_source = target.dialect == DIALECT_5_0, target.datasource == "web"
+    is_old, is_web_source = (
+        target.of(FeedOptions).dialect == DIALECT_5_0,
+        target.datasource == "web",
+    )
     unheld = {"content"} if is_url_feed else {"arrival"}
     if is_web_source:
         unheld |= {"metadata", "acl"} if is_old else {"metadata"}
@@ -113,7 +135,7 @@ def _refused_by_content_feed(target: Target) -> dict[Kind, KindRefusal]:
         refuses[Kind.UNTYPED] = NO_MIMETYPE
     if target.feedtype == FULL:
         refuses[Kind.UPDATE] = _UPDATE_IN_FULL
-    elif target.dialect == DIALECT_5_0:
+    elif target.of(FeedOptions).dialect == DIALECT_5_0:
         refuses[Kind.UPDATE] = _UPDATE_IN_5_0
     return refuses
 
@@ -131,7 +153,7 @@ GSA_FEED = Format(
     variant=held_by,
     adapter=deferred("gsa.adapt_feed:adapter"),
     door=Door.FEED,
-    has_content_encodings=True,
+    options=(FeedOptions, ContentOptions),
     has_record_ends=True,
 )
 

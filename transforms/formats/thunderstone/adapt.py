@@ -9,7 +9,7 @@ from functools import partial
 from schemas.record import Arrival, Content, Encoding, Field, Meta, Record
 from transforms.formats.adapt_rules import Draft, counted, hold, is_deletion
 from transforms.formats.base import Adapter, Target
-from transforms.formats.thunderstone.formats import HOLDS
+from transforms.formats.thunderstone.formats import HOLDS, DataloadOptions
 
 _SINGLE = ("title", "description", "keywords")
 _CATEGORY = "category"
@@ -20,7 +20,7 @@ _SEPARATOR = re.compile(": +")
 
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to Items."""
-    named = {name.lower(): field for name, field in target.named_fields}
+    named = {name.lower(): field for name, field in target.of(DataloadOptions).named_fields}
     return hold(HOLDS, target, fit=partial(_fit, target=target, named=named))
 
 

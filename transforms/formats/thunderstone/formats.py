@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import msgspec
+
 from schemas.delivery import Door
 from schemas.record import Action
 from transforms.formats.base import FIELDS, HINTS, Format, Holds, deferred
@@ -14,6 +16,13 @@ ELEMENT_NAMES = ElementNames(
     records=("Item",),
     prefixes=(("dt", DATATYPES), ("u", PARAMETRIC)),
 )
+
+
+class DataloadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """`named_fields` pairs a metadata name with the field of its values."""
+
+    named_fields: tuple[tuple[str, str], ...] = ()
+
 
 HOLDS = Holds(
     fields=FIELDS - {"acl", "overwrite_acls", "arrival", "provenance", *HINTS},
@@ -32,6 +41,7 @@ THUNDERSTONE = Format(
     split=partial(deferred("xml.elements:cut_spans"), ELEMENT_NAMES),
     encoder=deferred("thunderstone.dataload:ThunderstoneEncoder"),
     holds=HOLDS,
+    options=(DataloadOptions,),
     adapter=deferred("thunderstone.adapt:adapter"),
     door=Door.DATA,
     has_record_ends=True,

@@ -16,6 +16,7 @@ from schemas.record import Record
 from schemas.reject import Reject, reject_record
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import id_maker
+from transforms.formats.command_stream.formats import StreamOptions
 from transforms.net.retry import RetryPolicy, retry
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.process import run
@@ -61,7 +62,7 @@ class ProgramCalls:
     def __init__(self, programs: Programs, options: ReadOptions = ReadOptions()) -> None:
         self.programs = programs
         self.options = options
-        self.id_of = id_maker(options.docids)
+        self.id_of = id_maker(options.of(StreamOptions).docids)
 
     def call(
         self,

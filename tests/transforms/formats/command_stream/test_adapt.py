@@ -32,8 +32,15 @@ from schemas.record import (
 from schemas.reject import Filtered, Reject
 from support.strategies import records, texts
 from support.stream_strategies import answers, documents, listings, questions
-from transforms.formats import AUTHORIZER_STREAM, LISTER_STREAM, RETRIEVER_STREAM, by_name
-from transforms.formats.base import Mode, ReadOptions, WriteOptions, write_all
+from transforms.formats import (
+    AUTHORIZER_STREAM,
+    LISTER_STREAM,
+    RETRIEVER_STREAM,
+    Mode,
+    StreamOptions,
+    by_name,
+)
+from transforms.formats.base import ReadOptions, WriteOptions, write_all
 from transforms.rules.adapt import Target, adapt
 
 URL = "http://www.example.com/plan.html"
@@ -48,7 +55,7 @@ COLOUR = Meta("colour", "red")
 JOE = Principal(name="joe", scope=Scope.USER, access=Access.PERMIT)
 STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.DENY)
 PERMITTED = (Extra("stream/authz-status", "PERMIT"),)
-STRICT = ReadOptions(mode=Mode.STRICT, not_found=NotFound.DELETE)
+STRICT = ReadOptions(own=(StreamOptions(mode=Mode.STRICT, not_found=NotFound.DELETE),))
 LEFT = (Meta("google:aclinheritancetype", "sideways"),)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from schemas.record import Action, Extra, Provenance, Record
 from support.command_streams import MODES, NOT_UTF8, StreamUnderTest
-from transforms.formats.base import Mode
+from transforms.formats import Mode
 from transforms.formats.command_stream import authorizer
 from transforms.formats.command_stream.authorizer import MAX_GROUPS
 

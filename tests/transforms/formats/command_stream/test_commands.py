@@ -12,8 +12,8 @@ from schemas.notice import Notice
 from schemas.span import Span
 from support.streams import opened as opened_stream
 from support.streams import slow
-from transforms.formats import sniff
-from transforms.formats.base import Mode, ReadOptions
+from transforms.formats import Mode, StreamOptions, sniff
+from transforms.formats.base import ReadOptions
 from transforms.formats.command_stream.syntax import (
     BLOCK_BYTES,
     Command,
@@ -23,7 +23,7 @@ from transforms.formats.command_stream.syntax import (
     read_header,
 )
 
-STRICT = ReadOptions(mode=Mode.STRICT)
+STRICT = ReadOptions(own=(StreamOptions(mode=Mode.STRICT),))
 LENIENT = ReadOptions()
 MODES = pytest.mark.parametrize("options", [STRICT, LENIENT], ids=["strict", "lenient"])
 START = b"GSA Adaptor Data Version 1 "
@@ -345,7 +345,9 @@ def test_a_token_begins_at_its_offset(data: bytes, block_bytes: int) -> None:
 def test_a_token_over_the_limit_is_an_error_at_its_offset(
     delimiter: bytes, block_bytes: int, is_last: bool, options: ReadOptions
 ) -> None:
-    limited = ReadOptions(mode=options.mode, max_token_bytes=8)
+    limited = ReadOptions(
+        own=(StreamOptions(mode=options.of(StreamOptions).mode, max_token_bytes=8),)
+    )
     data = b"12345678" + delimiter + b"123456789" + (b"" if is_last else delimiter)
     with pytest.raises(FormatError) as caught:
         separated(slow(data, block_bytes), delimiter, limited)

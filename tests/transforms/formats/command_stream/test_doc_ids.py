@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import ConfigError, RecordError
-from transforms.formats.base import Docids
+from transforms.formats import Docids
 from transforms.formats.command_stream.doc_ids import check_docids, id_maker, url_maker
 
 PLAIN = Docids()

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from schemas.record import Action, Arrival, Crawl, Extra, Record
 from support.command_streams import HEADER, MODES, NOT_UTF8, StreamUnderTest
-from transforms.formats.base import Docids, Mode, ReadOptions
+from transforms.formats import Docids, Mode, StreamOptions
+from transforms.formats.base import ReadOptions
 from transforms.formats.command_stream import lister
 
 A = Record(url="a", action=Action.ADD, arrival=Arrival.CRAWLED)
@@ -120,7 +121,9 @@ def test_a_url_that_java_refuses_is_refused_strictly_and_else_kept() -> None:
 
 
 def test_a_url_is_made_of_an_id_by_the_rule() -> None:
-    options = ReadOptions(docids=Docids(base_url="http://adaptor.example.com/doc/"))
+    options = ReadOptions(
+        own=(StreamOptions(docids=Docids(base_url="http://adaptor.example.com/doc/")),)
+    )
     results = lister.read(io.BytesIO(HEADER + b"id=a b\nid=c"), options=options)
     assert [one.url for one in results if isinstance(one, Record)] == [
         "http://adaptor.example.com/doc/a%20b",

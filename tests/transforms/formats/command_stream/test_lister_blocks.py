@@ -18,7 +18,8 @@ from schemas.span import Span, TokenState
 from support.command_streams import HEADER, MODES
 from support.stream_strategies import listings
 from support.streams import slow
-from transforms.formats.base import Docids, Mode, ReadOptions, WriteOptions
+from transforms.formats import Docids, Mode, StreamOptions
+from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.command_stream import lister
 from transforms.formats.command_stream.documents import DocumentReader
 from transforms.formats.command_stream.syntax import BLOCK_BYTES
@@ -49,7 +50,9 @@ def read(stream: IO[bytes], mode: Mode, span: Span = Span(source="ids")) -> list
     """The results without their span, and the error that ends them."""
     results: list[Any] = []
     try:
-        results += lister.read(stream, span=span, options=ReadOptions(mode=mode))
+        results += lister.read(
+            stream, span=span, options=ReadOptions(own=(StreamOptions(mode=mode),))
+        )
     except (FormatError, UnavailableError) as exc:
         results.append(str(exc))
     return [unspanned(one) for one in results]
@@ -63,7 +66,7 @@ def unspanned(one: Any) -> Any:
 
 def read_by_commands(data: bytes, mode: Mode) -> list[Any]:
     results: list[Any] = []
-    span, options = Span(source="ids"), ReadOptions(mode=mode)
+    span, options = Span(source="ids"), ReadOptions(own=(StreamOptions(mode=mode),))
     reader = DocumentReader(io.BytesIO(data), span, options, is_listing=True)
     try:
         results += reader.open()
@@ -78,7 +81,7 @@ def read_by_commands(data: bytes, mode: Mode) -> list[Any]:
 def parse(block: bytes, offset: int, *, in_list: bool = False) -> list[Record] | None:
     """The records that are read at once, if they are."""
     docids, span = Docids(template="x:{id}"), Span(source="ids", ordinal=2)
-    options = ReadOptions(docids=docids)
+    options = ReadOptions(own=(StreamOptions(docids=docids),))
     reader = DocumentReader(io.BytesIO(), span, options, is_listing=True)
     reader.commands.separate(b"\n")
     reader.commands.in_list = in_list
@@ -171,7 +174,7 @@ def test_what_follows_a_block_concerns_its_last_id(tokens: tuple[str, ...], last
 
 @MODES
 def test_a_long_token_is_an_error_in_the_usual_shape_too(mode: Mode) -> None:
-    options = ReadOptions(mode=mode, max_token_bytes=30)
+    options = ReadOptions(own=(StreamOptions(mode=mode, max_token_bytes=30),))
     data = HEADER + b"id=a\nid=b\nid=" + b"c" * 28 + b"\nid=d\n"
     with pytest.raises(FormatError) as caught:
         list(lister.read(io.BytesIO(data), options=options))

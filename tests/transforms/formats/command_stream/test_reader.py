@@ -15,8 +15,8 @@ from schemas.record import Content, Record
 from schemas.reject import KEPT_BYTES, Reject
 from support.command_streams import HEADER, MODES
 from support.streams import opened, slow
-from transforms.formats import ReadResult, by_name
-from transforms.formats.base import Mode, ReadOptions
+from transforms.formats import Mode, ReadResult, StreamOptions, by_name
+from transforms.formats.base import ReadOptions
 
 KINDS = pytest.mark.parametrize("kind", ["lister-stream", "retriever-stream", "authorizer-stream"])
 STREAM = (
@@ -50,7 +50,7 @@ def endless(head: bytes, size: int) -> IO[bytes]:
 
 def read(kind: str, data: bytes, mode: Mode = Mode.LENIENT) -> list[Any]:
     """The results, with the error that ends them; any other exception fails the test."""
-    return read_stream(kind, opened(data), ReadOptions(mode=mode))
+    return read_stream(kind, opened(data), ReadOptions(own=(StreamOptions(mode=mode),)))
 
 
 def read_stream(kind: str, stream: IO[bytes], options: ReadOptions = ReadOptions()) -> list[Any]:
@@ -102,7 +102,7 @@ def test_rejects_hold_the_bytes_at_their_place(kind: str, data: bytes) -> None:
 @MODES
 @given(data=st.binary(max_size=60), block_bytes=st.integers(1, 9))
 def test_small_blocks_are_read_as_one(kind: str, mode: Mode, data: bytes, block_bytes: int) -> None:
-    options = ReadOptions(mode=mode)
+    options = ReadOptions(own=(StreamOptions(mode=mode),))
     text = HEADER + b"id=a\n" + data
     slowly = read_stream(kind, slow(text, block_bytes), options)
     assert slowly == read_stream(kind, io.BytesIO(text), options)
@@ -145,7 +145,7 @@ def test_a_long_token_is_read(kind: str, mode: Mode) -> None:
 
 @MODES
 def test_content_of_the_limit_is_accepted(mode: Mode) -> None:
-    options = ReadOptions(mode=mode, max_content_bytes=MILLION)
+    options = ReadOptions(max_content_bytes=MILLION, own=(StreamOptions(mode=mode),))
     stream = endless(HEADER + b"id=a\ncontent\n", MILLION)
     (record,) = by_name("retriever-stream").read(stream, options=options)
     assert isinstance(record, Record)
@@ -154,7 +154,7 @@ def test_content_of_the_limit_is_accepted(mode: Mode) -> None:
 
 @MODES
 def test_content_over_the_limit_is_rejected(mode: Mode) -> None:
-    options = ReadOptions(mode=mode, max_content_bytes=10)
+    options = ReadOptions(max_content_bytes=10, own=(StreamOptions(mode=mode),))
     (reject,) = by_name("retriever-stream").read(
         endless(HEADER + b"id=a\ncontent\n", 11), options=options
     )
@@ -172,7 +172,7 @@ def test_content_over_the_limit_is_rejected(mode: Mode) -> None:
 
 @KINDS
 def test_a_token_without_end_is_an_error(kind: str) -> None:
-    options = ReadOptions(max_token_bytes=MILLION)
+    options = ReadOptions(own=(StreamOptions(max_token_bytes=MILLION),))
     with pytest.raises(FormatError) as caught:
         list(by_name(kind).read(endless(HEADER + b"id=", 200 * MILLION), options=options))
     assert str(caught.value) == (

@@ -7,7 +7,7 @@ from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Record
 from schemas.reject import Filtered, Reject
 from support.command_streams import MODES, NOT_UTF8, StreamUnderTest
-from transforms.formats.base import Mode
+from transforms.formats import Mode
 from transforms.formats.command_stream import documents
 
 A = Record(url="a", action=Action.ADD, arrival=Arrival.PUSHED, content=Content(b"x"))

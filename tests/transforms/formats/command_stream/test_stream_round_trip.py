@@ -22,8 +22,8 @@ from support.stream_strategies import (
     questions,
 )
 from support.streams import read_both_ways
-from transforms.formats import by_name
-from transforms.formats.base import Docids, Mode, ReadOptions, WriteOptions
+from transforms.formats import Docids, Mode, StreamOptions, by_name
+from transforms.formats.base import ReadOptions, WriteOptions
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,7 @@ def write(format_name: str, records: list[Record], options: WriteOptions) -> byt
 
 def read(format_name: str, data: bytes, mode: Mode, docids: Docids = SAME) -> list[Any]:
     """The results without their places, and without notices of unknown commands."""
-    options = ReadOptions(mode=mode, docids=docids)
+    options = ReadOptions(own=(StreamOptions(mode=mode, docids=docids),))
     found = read_both_ways(partial(by_name(format_name).read, options=options), data)
     found = [one for one in found if not getattr(one, "code", "").startswith("unknown-command")]
     return [
@@ -71,7 +71,9 @@ def test_records_survive_a_round_trip_with_any_delimiter_and_without_repairs(
 ) -> None:
     records = data.draw(found)
     try:
-        written = write(format_name, records, WriteOptions(delimiter=delimiter))
+        written = write(
+            format_name, records, WriteOptions(own=(StreamOptions(delimiter=delimiter),))
+        )
     except RecordError as exc:
         assume(exc.code != "unsafe-delimiter")
         raise
@@ -84,7 +86,7 @@ def test_records_survive_a_round_trip_with_any_delimiter_and_without_repairs(
 def test_a_doc_id_survives_a_round_trip_by_its_url(mode: Mode, docids: Docids, docid: str) -> None:
     data = write("lister-stream", [Record(url=docid, action=Action.ADD)], WriteOptions())
     (record,) = read("lister-stream", data, mode, docids)
-    again = write("lister-stream", [record], WriteOptions(docids=docids))
+    again = write("lister-stream", [record], WriteOptions(own=(StreamOptions(docids=docids),)))
     assert again == data
 
 
@@ -97,7 +99,7 @@ def test_a_document_survives_a_round_trip_by_a_rule(
     (ruled,) = read(
         "retriever-stream", write("retriever-stream", [record], WriteOptions()), mode, docids
     )
-    data = write("retriever-stream", [ruled], WriteOptions(docids=docids))
+    data = write("retriever-stream", [ruled], WriteOptions(own=(StreamOptions(docids=docids),)))
     assert read("retriever-stream", data, mode, docids) == [ruled]
     assert read("retriever-stream", data, mode) == [record]
 

@@ -19,6 +19,7 @@ from schemas.record import (
     Meta,
     Record,
 )
+from transforms.formats import StreamOptions
 from transforms.formats.base import WriteOptions
 from transforms.formats.command_stream.syntax import check_delimiter
 from transforms.formats.command_stream.writer import (
@@ -39,13 +40,13 @@ STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.PERMIT)
 DELIMITERS = ("\0", "\n", ",", "**", "#~#", "\r\n", "\0\n", "\u00e9", "\u00e9\u00e9", "\x80")
 AUGUST = datetime(2011, 8, 3, 16, 7, 23, 999999, tzinfo=UTC)
 
-lister = ListerEncoder(WriteOptions(delimiter="\n"))
-retriever = RetrieverEncoder(WriteOptions(delimiter="\n"))
-authorizer = AuthorizerEncoder(WriteOptions(delimiter="\n"))
+lister = ListerEncoder(WriteOptions(own=(StreamOptions(delimiter="\n"),)))
+retriever = RetrieverEncoder(WriteOptions(own=(StreamOptions(delimiter="\n"),)))
+authorizer = AuthorizerEncoder(WriteOptions(own=(StreamOptions(delimiter="\n"),)))
 
 
 def separated_by(delimiter: str) -> ListerEncoder:
-    return ListerEncoder(WriteOptions(delimiter=delimiter))
+    return ListerEncoder(WriteOptions(own=(StreamOptions(delimiter=delimiter),)))
 
 
 def framed(encoder: CommandEncoder, *records: Record) -> bytes:

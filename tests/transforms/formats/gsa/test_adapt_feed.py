@@ -26,11 +26,12 @@ from schemas.record import (
     Scoring,
 )
 from schemas.reject import Filtered, Reject
+from transforms.formats import FeedOptions
 from transforms.rules.adapt import Adapted, Target, adapt
 
 URL = "http://www.example.com/plan.html"
 INCREMENTAL = Target(format="gsa-feed", datasource="docs", feedtype="incremental")
-OLD = replace(INCREMENTAL, dialect="5.0")
+OLD = replace(INCREMENTAL, own=(FeedOptions(dialect="5.0"),))
 FULL = Target(format="gsa-feed", datasource="docs", feedtype="full")
 AND_URL = Target(format="gsa-feed", datasource="docs", feedtype="metadata-and-url")
 WEB = Target(format="gsa-feed", datasource="web", feedtype="incremental")
@@ -220,7 +221,8 @@ def test_a_document_of_a_content_feed_is_adapted(
 
 @pytest.mark.parametrize("placeholder", ["_noname_", "-"])
 def test_an_empty_value_is_replaced_by_a_placeholder(placeholder: str) -> None:
-    target = replace(INCREMENTAL, empty_metadata="placeholder", placeholder=placeholder)
+    own = FeedOptions(empty_metadata="placeholder", placeholder=placeholder)
+    target = replace(INCREMENTAL, own=(own,))
     assert adapt(document(metadata=(Meta("a", ""), COLOUR)), target) == (
         (document(metadata=(Meta("a", placeholder), COLOUR)),),
         (lost("metadata", "empty value of 'a' replaced"),),
@@ -531,7 +533,7 @@ def test_a_pattern_that_covers_no_known_url_is_filtered(pattern: str) -> None:
 
 # The 5.0 dialect
 
-OLD_WEB = replace(WEB, dialect="5.0")
+OLD_WEB = replace(WEB, own=OLD.own)
 JOE_META = Meta("google:aclusers", "joe")
 NOBODY_META = Meta("google:acldenyusers", NOBODY.name)
 ZIPPED = Content(pybase64.b64encode(zlib.compress(b"Plan")), Encoding.ZLIB_BASE64)

@@ -35,6 +35,7 @@ from support.gsa_records import (
     write_feed,
 )
 from support.streams import read_both_ways
+from transforms.formats import FeedOptions
 from transforms.formats.base import WriteOptions
 from transforms.formats.gsa.feed import GsaFeedEncoder
 
@@ -57,7 +58,7 @@ NUL = "\x00"
 
 def written(records: list[Record], *, feed: Feed | None = None, dialect: str = "7.x") -> bytes:
     feed = feed or Feed(datasource="d", feedtype="full")
-    return write_feed(records, WriteOptions(feed=feed, dialect=dialect))
+    return write_feed(records, WriteOptions(feed=feed, own=(FeedOptions(dialect=dialect),)))
 
 
 def read(markup: bytes) -> list[Record | Reject]:
@@ -70,7 +71,7 @@ def there_and_back(case: Held, *, dialect: str = "7.x") -> list[Record | Reject]
 
 
 def encode(record: Record, *, dialect: str = "7.x") -> str:
-    return GsaFeedEncoder(WriteOptions(dialect=dialect)).encode(record).decode()
+    return GsaFeedEncoder(WriteOptions(own=(FeedOptions(dialect=dialect),))).encode(record).decode()
 
 
 def refusal(record: Record, *, dialect: str = "7.x") -> tuple[str, str]:

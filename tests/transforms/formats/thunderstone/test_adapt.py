@@ -22,11 +22,15 @@ from schemas.record import (
     Scoring,
 )
 from schemas.reject import Filtered, Reject
+from transforms.formats import DataloadOptions
 from transforms.rules.adapt import Target, adapt
 
 URL = "http://www.example.com/plan.html"
 TARGET = Target(format="thunderstone")
-NAMED = Target(format="thunderstone", named_fields=(("Colour", "Color"), ("title", "Caption")))
+NAMED = Target(
+    format="thunderstone",
+    own=(DataloadOptions(named_fields=(("Colour", "Color"), ("title", "Caption"))),),
+)
 HTML = Content(b"<p>Plan</p>")
 COLOUR = Meta("colour", "red")
 ACL = Acl(

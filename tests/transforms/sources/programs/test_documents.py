@@ -17,7 +17,8 @@ from schemas.notice import Notice
 from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from support.listings import FOLDER, HEADER, listed, shell, stream
-from transforms.formats.base import Docids, Mode, ReadOptions, ReadResult
+from transforms.formats import Docids, Mode, StreamOptions
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.programs import transformer
 from transforms.sources.programs.calls import ProgramCalls
 from transforms.sources.programs.config import Programs, User
@@ -28,8 +29,10 @@ pytestmark = pytest.mark.slow
 
 A, B = listed("a"), listed("b")
 NO_FILE = "no file in place of the metadata"
-STRICT = ReadOptions(mode=Mode.STRICT)
-UNDER_BASE = ReadOptions(docids=Docids(base_url="http://adaptor.example.com/doc/"))
+STRICT = ReadOptions(own=(StreamOptions(mode=Mode.STRICT),))
+UNDER_BASE = ReadOptions(
+    own=(StreamOptions(docids=Docids(base_url="http://adaptor.example.com/doc/")),)
+)
 DOCUMENT = Record(
     url="a",
     action=Action.ADD,
@@ -199,7 +202,7 @@ def test_items_that_are_not_added_documents_are_passed_on() -> None:
 def test_a_document_without_content_is_filtered_or_deleted(
     behaviour: str, not_found: NotFound, expected: ReadResult
 ) -> None:
-    options = ReadOptions(not_found=not_found)
+    options = ReadOptions(own=(StreamOptions(not_found=not_found),))
     assert retrieve(retriever(behaviour), A, options=options)[-1] == expected
 
 
@@ -259,7 +262,7 @@ def test_a_failed_retriever_rejects_its_document(
 def test_output_that_is_no_document_rejects_the_document(
     behaviour: str, mode: Mode, code: str, reason: str
 ) -> None:
-    reject = reject_of(retriever(behaviour), ReadOptions(mode=mode))
+    reject = reject_of(retriever(behaviour), ReadOptions(own=(StreamOptions(mode=mode),)))
 
     assert (reject.code, reject.reason[-len(reason) :]) == (code, reason or reject.reason)
 
