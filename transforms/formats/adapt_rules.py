@@ -16,17 +16,20 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from schemas.acl import Acl
 from schemas.content import compress, decode, to_base64
 from schemas.errors import RecordError
 from schemas.notice import Loss
 from schemas.record import (
     Action,
+    Anchor,
     Arrival,
     Authmethod,
     Content,
     Crawl,
     Encoding,
     Extra,
+    History,
     Meta,
     Record,
 )
@@ -61,17 +64,16 @@ _DEFAULT_HINTS = Crawl(
     display_url="",
 )
 _AUTHMETHOD_PLACE = "/@authmethod"
-_DEFAULT_FIELDS = {"overwrite_acls": True}
+_DEFAULTS = Record(url="", action=Action.ADD, overwrite_acls=True)
 # A look-up in the enum costs ten times as much.
 _ADD, _DELETE = Action.ADD, Action.DELETE
 _UPDATE_INDEX, _DELETE_PATTERN = Action.UPDATE_INDEX, Action.DELETE_PATTERN
 _TYPES = ("mimetype", "charset")
 _TEXTS = ("title", "description", "keywords", "categories")
-_SINGLE_FIELDS = (
-    *(*_TYPES, "size", "visited", "next_check", "overwrite_acls"),
-    *("title", "description", "keywords", "modified"),
+_PLAIN_FIELDS = (
+    *(*_TYPES, "size", "visited", "next_check", "overwrite_acls", "title", "description"),
+    *("keywords", "modified", "categories", "metadata", "fields", "history"),
 )
-_LISTS = ("categories", "metadata", "fields")
 _EXPANDS = "--known-urls lists the URLs that patterns are matched with"
 REFUSALS = {
     Kind.DELETION: KindRefusal(
@@ -112,16 +114,14 @@ _UNHELD = {
     Action.UPDATE: Kind.UPDATE,
     _DELETE_PATTERN: Kind.PATTERN,
 }
-_ACTIONS = {
-    Kind.UPDATE: Action.UPDATE,
-    Kind.UPDATE_OF_FIELDS: Action.UPDATE,
-    Kind.UPDATE_OF_NOTHING: Action.UPDATE,
-    Kind.DELETION: _DELETE,
-    Kind.PATTERN: _DELETE_PATTERN,
-    Kind.WIDE: _DELETE_PATTERN,
+_KINDS = {
+    _ADD: (Kind.CRAWLED, Kind.EMPTY),
+    Action.UPDATE: (Kind.UPDATE, Kind.UPDATE_OF_FIELDS, Kind.UPDATE_OF_NOTHING),
+    _DELETE: (Kind.DELETION,),
+    _DELETE_PATTERN: (Kind.PATTERN, Kind.WIDE),
 }
-_WHOLES = ("content", "body", "metadata", "acl")
-"""What an update replaces as a whole."""
+"""The kinds of records of an action that a format may refuse."""
+_ACTIONS = {kind: action for action, kinds in _KINDS.items() for kind in kinds}
 _STATED = ("body", "content", "metadata", "fields", "extras")
 
 
@@ -166,28 +166,32 @@ def filtered(record: Record, code: str) -> tuple[Outcome]:
 
 
 def lose_fields(draft: Draft, names: tuple[str, ...]) -> None:
-    """Drop single-valued fields, each a loss unless it states a default or nothing."""
-    stated = [(name, getattr(draft.record, name)) for name in names]
-    stated = [(name, value) for name, value in stated if value is not None]
-    for name, value in stated:
-        if value not in ("", _DEFAULT_FIELDS.get(name)):
-            draft.lose(name.replace("_", "-"), _format(value))
-    if stated:
-        draft.change(**dict.fromkeys(dict(stated)))
+    """Drop fields, each a loss unless it states a default or nothing."""
+    dropped = _report(draft, draft.record, names)
+    if dropped:
+        draft.change(**dropped)
 
 
 def lose_hints(draft: Draft, names: tuple[str, ...]) -> None:
     """Drop hints for crawling, ranking and showing, each a loss unless it states the default."""
     crawl = draft.record.crawl
-    if crawl is None:
-        return
-    stated = {name for name in names if getattr(crawl, name) not in (None, ())}
-    for name in names:
-        if name in stated and getattr(crawl, name) != getattr(_DEFAULT_HINTS, name):
-            draft.lose(name.replace("_", "-"), _format(getattr(crawl, name)))
-    if stated:
-        rest = replace(crawl, **{name: getattr(_NO_HINTS, name) for name in stated})
+    if crawl is not None and (dropped := _report(draft, crawl, names)):
+        rest = replace(crawl, **dropped)
         draft.change(crawl=None if rest == _NO_HINTS else rest)
+
+
+def _report(draft: Draft, holder: Record | Crawl, names: tuple[str, ...]) -> dict[str, object]:
+    """Report the fields that state more than a default; return what states nothing in each."""
+    is_record = isinstance(holder, Record)
+    nothing = _NOTHING if is_record else _NO_HINTS
+    defaults = _DEFAULTS if is_record else _DEFAULT_HINTS
+    stated = [name for name in names if getattr(holder, name) not in (None, ())]
+    for name in stated:
+        value = getattr(holder, name)
+        detail = "" if value in ("", getattr(defaults, name)) else _describe(value)
+        if detail:
+            draft.lose(name.replace("_", "-"), detail)
+    return {name: getattr(nothing, name) for name in stated}
 
 
 def fit_protection(draft: Draft, held: AbstractSet[str]) -> None:
@@ -221,16 +225,6 @@ def fit_protection(draft: Draft, held: AbstractSet[str]) -> None:
 def field_of(meta: Meta) -> str:
     """Return the field that is lost with a pair: `acl` if an appliance may read it as an ACL."""
     return "acl" if is_acl_name(meta.name) else "metadata"
-
-
-def lose_history(draft: Draft) -> None:
-    history = draft.record.history
-    if history is None:
-        return
-    stated = [name for name, value in asdict(history).items() if value not in (None, ())]
-    if stated:
-        draft.lose("history", ", ".join(stated).replace("_", "-"))
-    draft.change(history=None)
 
 
 def lose_extras(draft: Draft, held: tuple[str, ...]) -> None:
@@ -280,19 +274,10 @@ def lose_doubtful_values(draft: Draft) -> None:
         draft.change(crawl=None if crawl == _NO_HINTS else crawl)
 
 
-def lose_acl(draft: Draft) -> None:
-    acl = draft.record.acl
-    if acl is None:
-        return
-    parent = f", inherits from {acl.inherit_from!r}" if acl.inherit_from else ""
-    draft.lose("acl", f"{counted(len(acl.principals), 'principal')}{parent}")
-    draft.change(acl=None)
-
-
 def left_out(draft: Draft) -> Adapted:
     """The adapted form of an ACL alone, where a target has no place for one."""
     record = draft.record
-    lose_acl(draft)
+    lose_fields(draft, ("acl",))
     return filtered(record, "acl-alone"), () if is_deletion(record) else tuple(draft.losses)
 
 
@@ -309,7 +294,8 @@ def lose_content(draft: Draft, *, keeps_body: bool = False) -> None:
         draft.change(content=None, body=record.body if keeps_body else None)
 
 
-def body_as_content(draft: Draft) -> None:
+def body_as_content(draft: Draft, unheld: AbstractSet[str]) -> None:
+    """Make a body the content, with its type and charset unless they are not held."""
     record = draft.record
     if record.body is None:
         return
@@ -321,7 +307,9 @@ def body_as_content(draft: Draft) -> None:
     if record.mimetype not in (None, PLAIN_TEXT):
         draft.lose("mimetype", f"{record.mimetype!r}: only the text of it is there")
     content = Content(record.body.encode("utf-8", "surrogatepass"))
-    draft.change(body=None, content=content, mimetype=PLAIN_TEXT, charset="UTF-8")
+    mimetype = None if "mimetype" in unheld else PLAIN_TEXT
+    charset = None if "charset" in unheld else "UTF-8"
+    draft.change(body=None, content=content, mimetype=mimetype, charset=charset)
 
 
 def texts_as_metadata(draft: Draft, names: tuple[str, ...], *, keeps_empty: bool) -> None:
@@ -346,14 +334,6 @@ def fields_as_metadata(draft: Draft) -> None:
     draft.change(fields=(), metadata=(*record.metadata, *metas))
 
 
-def lose_named(draft: Draft, field: str) -> None:
-    """Drop a list of texts, or of values with a name; the loss has the texts or the names."""
-    values = getattr(draft.record, field)
-    names = dict.fromkeys(getattr(value, "name", value) for value in values)
-    draft.lose(field, ", ".join(map(repr, names)))
-    draft.change(**{field: ()})
-
-
 def losing(holds: Holds) -> Callable[[Draft], None]:
     """Return the rule that leaves of a record what a format holds; all else is a loss.
 
@@ -362,25 +342,24 @@ def losing(holds: Holds) -> Callable[[Draft], None]:
     """
     held = holds.fields
     moved = {*_TEXTS, "fields"} - held if "metadata" in held else frozenset[str]()
-    lost = tuple(name for name in _SINGLE_FIELDS if name not in held | moved)
+    lost = tuple(name for name in _PLAIN_FIELDS if name not in held | moved)
     texts = tuple(name for name in _TEXTS if name in moved)
     hints = tuple(name for name in HINTS if name not in held)
+    move_body = partial(body_as_content, unheld={*_TYPES} - held)
     move_texts = partial(texts_as_metadata, names=texts, keeps_empty=holds.empty_metadata)
     rules: tuple[tuple[bool, tuple[str, ...], Callable[[Draft], None]], ...] = (
         (True, ("crawl", "metadata"), partial(fit_protection, held=held)),
-        ("acl" not in held, ("acl",), lose_acl),
+        ("acl" not in held, ("acl",), partial(lose_fields, names=("acl",))),
         (
             "content" not in held,
             ("content", "body"),
             partial(lose_content, keeps_body="body" in held),
         ),
         (bool(lost), lost, partial(lose_fields, names=lost)),
-        (held >= {"content"} and "body" not in held, ("body",), partial(_move_body, lost=lost)),
+        (held >= {"content"} and "body" not in held, ("body",), move_body),
         (bool(texts), texts, move_texts),
         ("fields" in moved, ("fields",), fields_as_metadata),
-        *((name not in held | moved, (name,), partial(lose_named, field=name)) for name in _LISTS),
         (bool(hints), ("crawl",), partial(lose_hints, names=hints)),
-        ("history" not in held, ("history",), lose_history),
         (holds.extras != ("",), ("extras",), partial(lose_extras, held=holds.extras)),
     )
     needed = tuple((*_stating(names), rule) for is_needed, names, rule in rules if is_needed)
@@ -412,12 +391,6 @@ def _stating(names: Iterable[str]) -> tuple[Callable[[Record], object], object]:
     return get, get(_NOTHING)
 
 
-def _move_body(draft: Draft, lost: tuple[str, ...]) -> None:
-    """Make a body the content; its type and charset are lost already if they are not held."""
-    body_as_content(draft)
-    draft.change(**{name: None for name in _TYPES if name in lost})
-
-
 def hold(
     holds: Holds,
     target: Target,
@@ -432,6 +405,11 @@ def hold(
     """
     lose = losing(holds)
     needs_absolute, is_closed = holds.absolute_urls, not holds.actions
+    refused = tuple(
+        action
+        for action, kinds in _KINDS.items()
+        if any(refusal_of(kind, holds, target) for kind in kinds)
+    )
     leaves_out = not (is_closed or holds.keeps_acls_alone or Kind.ALONE in holds.refuses)
     expands = Action.DELETE in holds.actions and _DELETE_PATTERN not in holds.actions
 
@@ -448,8 +426,14 @@ def hold(
             draft = Draft(record)
             if is_acl and leaves_out:
                 return left_out(draft)
-            is_usual = action is _ADD and record.content is not None and not is_acl
-            if not is_usual or is_closed or (needs_absolute and not is_absolute(record.url)):
+            is_document = record.content is not None or record.body is not None
+            is_usual = action not in refused or (action is _ADD and is_document)
+            if (
+                not is_usual
+                or is_acl
+                or is_closed
+                or (needs_absolute and not is_absolute(record.url))
+            ):
                 _refuse(record, holds, target)
             lose(draft)
             if fit is not None:
@@ -514,15 +498,21 @@ def _kinds_of(record: Record, holds: Holds) -> Iterator[Kind]:
         yield crawled if is_empty else Kind.CONTENT
     elif action is _DELETE:
         yield Kind.DELETION
-    elif any(getattr(record, name) not in (None, ()) for name in _WHOLES if _holds(holds, name)):
+    elif _has_whole_part(record, holds.fields):
         yield Kind.UPDATE
     else:
         is_stated = any(getattr(record, name) for name in (*_TEXTS, *_STATED))
         yield Kind.UPDATE_OF_FIELDS if is_stated else Kind.UPDATE_OF_NOTHING
 
 
-def _holds(holds: Holds, name: str) -> bool:
-    return name in holds.fields or (name == "body" and "content" in holds.fields)
+def _has_whole_part(record: Record, held: AbstractSet[str]) -> bool:
+    """Whether an update has a part that the format replaces as a whole."""
+    return bool(
+        (record.metadata and "metadata" in held)
+        or (record.acl is not None and "acl" in held)
+        or (record.content is not None and "content" in held)
+        or (record.body is not None and not held.isdisjoint(("body", "content")))
+    )
 
 
 def _expand_pattern(record: Record, target: Target, adapt: Adapter) -> tuple[Outcome, ...]:
@@ -583,13 +573,19 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _format(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Enum):
-        return str(value.value)
+def _describe(value: object) -> str:
+    """Return what a field states, for a loss; empty if it states nothing."""
+    if isinstance(value, Acl):
+        parent = f", inherits from {value.inherit_from!r}" if value.inherit_from else ""
+        return f"{counted(len(value.principals), 'principal')}{parent}"
+    if isinstance(value, History):
+        stated = (name for name, part in asdict(value).items() if part not in (None, ()))
+        return ", ".join(stated).replace("_", "-")
+    if isinstance(value, tuple):
+        names = map(repr, dict.fromkeys(getattr(item, "name", item) for item in value))
+        return str(len(value)) if isinstance(value[0], Anchor) else ", ".join(names)
     if isinstance(value, datetime):
         return value.isoformat(" ")
-    if isinstance(value, tuple):
-        return str(len(value))
-    return repr(value)
+    if isinstance(value, Enum):
+        return str(value.value)
+    return str(value).lower() if isinstance(value, bool) else repr(value)

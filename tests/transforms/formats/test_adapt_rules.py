@@ -74,7 +74,7 @@ def test_what_a_format_does_not_declare_is_a_loss() -> None:
     assert outcome == bare
     assert [loss.field for loss in lost] == [
         *("acl", "content", "mimetype", "title", "modified", "categories", "metadata", "fields"),
-        *("lock", "history", "extras"),
+        *("history", "lock", "extras"),
     ]
 
 
