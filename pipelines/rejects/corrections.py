@@ -27,7 +27,7 @@ from transforms.formats import ReadOptions, by_name
 from transforms.rules.feed_elements import find_elements, is_well_formed
 from transforms.sources import SpanRequest, open_span, read_span, sniff_format
 from transforms.storage.atomic import whole_file
-from transforms.storage.journal import read_journal
+from transforms.storage.journal import Journal
 
 CORRECTED = "corrected"
 """Folder of an export with files that were completed or shortened for a replay."""
@@ -91,8 +91,9 @@ def converted_numbers(run: Path, corrections: Corrections) -> list[int]:
     They are none if a refused record has no reject of its own, or one with an unknown URL.
     """
     known = {url.strip() for urls in corrections.urls.values() for url in urls if url}
-    lines = read_journal(run / "filtered.jsonl")
-    bad = {msgspec.json.decode(line.text, type=Filtered).url for line in lines}
+    decode = msgspec.json.Decoder(Filtered).decode
+    filtered = Journal(run / "filtered.jsonl", decode, expected="a filtered record")
+    bad = {record.url for record in filtered.read()}
     refused = 0
     for found in rejects_of(run):
         url = (found.reject.url or "").strip()

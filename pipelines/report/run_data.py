@@ -14,14 +14,15 @@ from pipelines.folders.locks import WORK
 from pipelines.report.conversion_report import Report
 from pipelines.report.page_text import MAX_ROWS
 from schemas.account import AccountTotals, Chunk, RejectSample
-from schemas.errors import FeedferryError
-from schemas.receipt import ChunkState, Receipt
+from schemas.errors import FatalError, FeedferryError
+from schemas.receipt import ChunkState
 from schemas.reject import Reject
 from schemas.run_record import RUN_RECORD, RunRecord
 from schemas.timeline import TIMELINE, TimelinePoint
 from transforms.convert import REJECTS as SPAN_REJECTS
+from transforms.sinks.push.receipts import read_receipts
 from transforms.storage.atomic import read_rejects
-from transforms.storage.journal import read_journal
+from transforms.storage.journal import Journal
 
 REJECTS = "rejects"
 """Folder of a run with its rejects."""
@@ -175,8 +176,7 @@ def _acceptances(folder: Path, problems: list[str]) -> dict[int, float]:
     """Return the seconds until each chunk was accepted, from the last file of receipts."""
     started: dict[int, datetime] = {}
     seconds: dict[int, float] = {}
-    path = max(folder.glob("receipts-*.jsonl"), default=folder / "receipts-001.jsonl")
-    for receipt in _lines(path, Receipt, problems, skipped=1):
+    for receipt in _readable(read_receipts(folder), problems):
         at = _moment(receipt.at)
         if at is None:
             continue
@@ -196,15 +196,17 @@ def _decode(path: Path, kind: type[_T], problems: list[str]) -> _T | None:
         return None
 
 
-def _lines(path: Path, kind: type[_T], problems: list[str], *, skipped: int = 0) -> Iterator[_T]:
-    """Yield the whole lines of a file after the first `skipped` ones, up to a damaged line."""
-    decoder = msgspec.json.Decoder(kind)
+def _lines(path: Path, kind: type[_T], problems: list[str]) -> Iterator[_T]:
+    journal = Journal(path, msgspec.json.Decoder(kind).decode, expected="a line of the run")
+    return _readable(journal.read(), problems)
+
+
+def _readable(entries: Iterator[_T], problems: list[str]) -> Iterator[_T]:
+    """Yield the entries of a journal up to a damaged line."""
     try:
-        for line in read_journal(path):
-            if line.number > skipped:
-                yield decoder.decode(line.text)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as exc:
-        problems.append(f"{path}: {exc}")
+        yield from entries
+    except FatalError as exc:
+        problems.append(str(exc))
 
 
 def _moment(text: str) -> datetime | None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.errors import FatalError
-from transforms.storage.journal import DISK, Disk, Journal, read_journal
+from transforms.storage.atomic import writing
+from transforms.storage.journal import DISK, Disk, Journal
 
 FOLDER = "forward"
 """The folder of a spool with the journal, and the runs that have rejects."""
@@ -57,7 +57,7 @@ class ForwardJournal:
     All deliveries up to the ordinal `settled` are settled, except those to be retried; `last` is
     the last ordinal in the journal. `set_aside` has the deliveries that are set aside, by ordinal.
 
-    Raises FatalError if the file cannot be opened or read. A last line without its end is removed.
+    Raises FatalError if the file cannot be opened or read.
     """
 
     def __init__(self, spool: Path, *, disk: Disk = DISK) -> None:
@@ -67,30 +67,13 @@ class ForwardJournal:
         self.set_aside: dict[int, DeliveryOutcome] = {}
         self._later: set[int] = set()
         self._retried: set[int] = set()
-        size = 0
-        try:
+        decode = msgspec.json.Decoder(DeliveryOutcome).decode
+        self._lines = Journal(path, decode, expected="the outcome of a delivery", disk=disk)
+        with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            for line in read_journal(path):
-                try:
-                    self._apply(msgspec.json.decode(line.text, type=DeliveryOutcome))
-                except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-                    raise FatalError(
-                        f"{path}:{line.number}: {exc}; expected the outcome of a delivery;"
-                        " remove the line"
-                    ) from exc
-                size = line.end
-            self._lines = Journal(path, size=size, disk=disk)
-            disk.sync_folder(path.parent)
-            disk.sync_folder(spool)
-        except OSError as exc:
-            raise FatalError(
-                f"{path}: {exc.strerror}; expected a place for the outcomes of deliveries"
-            ) from exc
-
-    @property
-    def open_after(self) -> int:
-        """All deliveries up to this ordinal are settled, without exception."""
-        return min(self._retried, default=self.settled + 1) - 1
+            for outcome in self._lines.read():
+                self._apply(outcome)
+            self._lines.open()
 
     def is_settled(self, ordinal: int) -> bool:
         """Whether a delivery needs nothing more."""
@@ -99,7 +82,7 @@ class ForwardJournal:
 
     def append(self, outcome: DeliveryOutcome) -> None:
         """Append a line; it is on the disk when this returns."""
-        self._lines.append(msgspec.json.encode(outcome) + b"\n")
+        self._lines.append(outcome)
         self._apply(outcome)
 
     def close(self) -> None:

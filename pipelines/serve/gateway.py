@@ -17,7 +17,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from pipelines.serve.forward_journal import FOLDER, DeliveryOutcome
+from pipelines.serve.forward_journal import FOLDER, DeliveryOutcome, ForwardState
 from pipelines.serve.forwarder import Forwarder
 from pipelines.serve.rehearsal.index import SetAsideDelivery
 from pipelines.serve.retry import describe, name
@@ -27,7 +27,7 @@ from transforms.net.retry import RetryPolicy
 from transforms.sinks.push.outcome import PushProgress
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.throttle.gate import StopSignal
-from transforms.sources.spool import queue_of, read_deliveries
+from transforms.sources.spool import open_deliveries, queue_of
 
 RETRY = RetryPolicy(first_seconds=5.0, max_seconds=300.0, jitter=lambda: 1.0)
 """The pauses of a queue; one gateway needs no jitter."""
@@ -75,12 +75,15 @@ class Gateway:
         self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
         self._lock = threading.Lock()
         self._queues: dict[tuple[Door, str], DatasourceQueue] = {}
-        self._last_queued: int | None = None
+        self._deliveries = open_deliveries(self._spool)
+        self._last_queued = 0
+        self._aside: dict[int, Delivery] = {}
         self._needs_update = False
         self._updated = -math.inf
 
     def __enter__(self) -> Self:
         with self._lock:
+            self._queue_new()
             self._check_order()
             self._forwarder.clear_settled()
             journal = self._forwarder.journal
@@ -105,10 +108,9 @@ class Gateway:
     def set_aside(self) -> list[SetAsideDelivery]:
         """Return the deliveries that are set aside, in order, as many as a page shows."""
         with self._lock:
-            outcomes = sorted(
-                self._forwarder.journal.set_aside.values(), key=lambda each: each.ordinal
-            )
-        return [describe(self._spool, outcome) for outcome in outcomes[:_MAX_SET_ASIDE]]
+            outcomes = self._forwarder.journal.set_aside
+            ordinals = sorted(outcomes)[:_MAX_SET_ASIDE]
+            return [describe(outcomes[each], self._aside.get(each)) for each in ordinals]
 
     def backlog(self) -> int:
         """Return the number of deliveries that are not forwarded."""
@@ -122,7 +124,7 @@ class Gateway:
         The next deliveries would have ordinals that count as forwarded.
         """
         last = self._forwarder.journal.last
-        if last and not any(True for _ in read_deliveries(self._spool, after=last - 1)):
+        if self._last_queued < last:
             raise ConfigError(
                 f"{self._forwarder.journal.path}: has delivery {last}, but {JOURNAL} ends"
                 " before it; expected its line there; restore the line, as the next delivery would"
@@ -131,14 +133,14 @@ class Gateway:
 
     def _queue_new(self) -> None:
         journal = self._forwarder.journal
-        if self._last_queued is None:
-            self._last_queued = journal.open_after
-        for delivery in read_deliveries(self._spool, after=self._last_queued):
+        for delivery in self._deliveries.read():
+            # A queue needs no more of a delivery in memory.
+            short = replace(delivery, client="", user_agent="")
             if not journal.is_settled(delivery.ordinal):
-                # A queue needs no more of a delivery in memory.
-                short = replace(delivery, client="", user_agent="")
                 queue = self._queues.setdefault(queue_of(delivery), DatasourceQueue())
                 queue.waiting.append(short)
+            elif delivery.ordinal in journal.set_aside:
+                self._aside[delivery.ordinal] = short
             self._last_queued = delivery.ordinal
 
     def _run(self) -> None:
@@ -194,7 +196,7 @@ class Gateway:
             queue.waiting.popleft()
             first_waiting = min(
                 (other.waiting[0].ordinal for other in self._queues.values() if other.waiting),
-                default=(self._last_queued or 0) + 1,
+                default=self._last_queued + 1,
             )
             try:
                 now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -202,6 +204,8 @@ class Gateway:
             except OSError:
                 queue.waiting.appendleft(delivery)
                 raise
+            if outcome.state is ForwardState.SET_ASIDE:
+                self._aside[delivery.ordinal] = delivery
             queue.failures = 0
             self._needs_update = True
             if not queue.waiting:

@@ -7,6 +7,7 @@ spool, and done by the next one.
 """
 
 import shutil
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from pipelines.serve.forward_journal import (
     DeliveryOutcome,
     ForwardJournal,
     ForwardState,
-    run_folder,
 )
 from pipelines.serve.rehearsal.index import (
     INDEX_FILE,
@@ -47,9 +47,28 @@ def retry(spool: Path, wanted: str) -> int:
         Index(spool / INDEX_FILE) as index,
         closing(ForwardJournal(spool)) as journal,
     ):
-        chosen = _choose(spool, wanted, index, journal)
+        deliveries = {delivery.ordinal: delivery for delivery in read_deliveries(spool)}
+        by_gateway = [describe(each, deliveries.get(at)) for at, each in journal.set_aside.items()]
+        aside = sorted((*index.all_set_aside(), *by_gateway), key=lambda each: each.ordinal)
+        chosen = [each for each in aside if wanted in ("all", str(each.ordinal), each.name)]
+        if not chosen and wanted != "all":
+            known = sorted({f"{each.ordinal} ({each.name})" for each in aside[:_MAX_LISTED]})
+            raise ConfigError(
+                f"--retry {wanted}: not set aside in {spool}; expected all, or the number or"
+                f" datasource of one of: {', '.join(known) or 'none is set aside'}"
+            )
         for each in chosen:
-            _retry(spool, each, index, journal)
+            first = deliveries.get(each.ordinal)
+            if first is None:
+                raise ConfigError(
+                    f"{spool / JOURNAL}: no delivery {each.ordinal}; expected its line in it"
+                )
+            queue = [one for one in deliveries.values() if queue_of(one) == queue_of(first)]
+            later = [one for one in queue if one.ordinal > first.ordinal]
+            if each.by is SetAsideBy.INDEX:
+                _digest_again(first, later, index)
+            else:
+                _forward_again(first, later, journal)
     for each in chosen:
         click.echo(
             f"delivery {each.ordinal} of {each.name!r}, by the {each.by.value}: {each.reason}"
@@ -76,7 +95,7 @@ def set_aside_message(spool: Path, delivery: Delivery, reason: object) -> str:
     )
 
 
-def describe(spool: Path, outcome: DeliveryOutcome) -> SetAsideDelivery:
+def describe(outcome: DeliveryOutcome, delivery: Delivery | None) -> SetAsideDelivery:
     """Return a delivery that a gateway has set aside, as far as the journal of the spool has it."""
     aside = SetAsideDelivery(
         ordinal=outcome.ordinal,
@@ -84,8 +103,7 @@ def describe(spool: Path, outcome: DeliveryOutcome) -> SetAsideDelivery:
         reason=outcome.reason,
         set_aside_at=outcome.at,
     )
-    delivery = next(read_deliveries(spool, after=outcome.ordinal - 1), None)
-    if delivery is None or delivery.ordinal != outcome.ordinal:
+    if delivery is None:
         return aside
     return replace(
         aside,
@@ -97,51 +115,30 @@ def describe(spool: Path, outcome: DeliveryOutcome) -> SetAsideDelivery:
     )
 
 
-def _choose(
-    spool: Path, wanted: str, index: Index, journal: ForwardJournal
-) -> list[SetAsideDelivery]:
-    by_gateway = (describe(spool, outcome) for outcome in journal.set_aside.values())
-    aside = sorted((*index.all_set_aside(), *by_gateway), key=lambda each: each.ordinal)
-    chosen = [each for each in aside if wanted in ("all", str(each.ordinal), each.name)]
-    if not chosen and wanted != "all":
-        known = ", ".join(sorted({f"{each.ordinal} ({each.name})" for each in aside[:_MAX_LISTED]}))
-        raise ConfigError(
-            f"--retry {wanted}: not set aside in {spool}; expected all, or the number or datasource"
-            f" of one of: {known or 'none is set aside'}"
-        )
-    return chosen
-
-
-def _retry(spool: Path, aside: SetAsideDelivery, index: Index, journal: ForwardJournal) -> None:
-    """Have a delivery and all later ones of its queue processed again, or drop it.
+def _digest_again(first: Delivery, later: Sequence[Delivery], index: Index) -> None:
+    """Have a delivery and all later ones of its queue digested again, or drop it.
 
     They are repeated together, so that old records do not overwrite newer ones. A delivery is
     dropped if a later one has replaced everything of the queue.
     """
-    following = read_deliveries(spool, after=aside.ordinal - 1)
-    first = next(following, None)
-    if first is None or first.ordinal != aside.ordinal:
-        raise ConfigError(
-            f"{spool / JOURNAL}: no delivery {aside.ordinal}; expected its line in it"
-        )
-    later = [one for one in following if queue_of(one) == queue_of(first)]
-    if aside.by is SetAsideBy.INDEX:
-        last = index.applied
-        done = [one for one in later if one.ordinal <= last]
-        replaced = [one for one in done if is_whole(one) and index.status(one.ordinal) in _APPLIED]
+    last = index.applied
+    done = [one for one in later if one.ordinal <= last]
+    replaced = [one for one in done if is_whole(one) and index.status(one.ordinal) in _APPLIED]
+    if replaced:
+        reason = f"superseded by delivery {replaced[-1].ordinal}, and not digested"
+        index.end([first.ordinal], DeliveryStatus.FAILED, reason)
     else:
-        done = [one for one in later if journal.is_settled(one.ordinal)]
-        replaced = [one for one in done if is_whole(one) and one.ordinal not in journal.set_aside]
-    repeated = [one.ordinal for one in (first, *done)]
-    reason = f"superseded by delivery {replaced[-1].ordinal}" if replaced else ""
-    if aside.by is SetAsideBy.INDEX:
-        if replaced:
-            index.end([first.ordinal], DeliveryStatus.FAILED, f"{reason}, and not digested")
-        else:
-            index.end(repeated, DeliveryStatus.WAITING)
-    elif replaced:
+        index.end([one.ordinal for one in (first, *done)], DeliveryStatus.WAITING)
+
+
+def _forward_again(first: Delivery, later: Sequence[Delivery], journal: ForwardJournal) -> None:
+    """Have a delivery and all later ones of its queue forwarded again, or drop it."""
+    done = [one for one in later if journal.is_settled(one.ordinal)]
+    replaced = [one for one in done if is_whole(one) and one.ordinal not in journal.set_aside]
+    if replaced:
+        reason = f"superseded by delivery {replaced[-1].ordinal}"
         journal.append(DeliveryOutcome(first.ordinal, ForwardState.LEFT_OUT, reason=reason))
-    else:
-        for ordinal in reversed(repeated):  # if this is interrupted, the first is still set aside
-            journal.append(DeliveryOutcome(ordinal, ForwardState.RETRIED))
-            shutil.rmtree(run_folder(spool, ordinal), ignore_errors=True)
+        return
+    for one in reversed((first, *done)):  # if this is interrupted, the first is still set aside
+        journal.append(DeliveryOutcome(one.ordinal, ForwardState.RETRIED))
+        shutil.rmtree(journal.path.parent / f"{one.ordinal:012d}", ignore_errors=True)

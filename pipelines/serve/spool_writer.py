@@ -25,9 +25,10 @@ from typing import IO, Self
 
 import msgspec
 
-from schemas.delivery import JOURNAL, Delivery
+from schemas.delivery import Delivery
 from schemas.errors import FatalError
-from transforms.storage.journal import DISK, Disk, Journal, read_journal
+from transforms.sources.spool import open_deliveries
+from transforms.storage.journal import DISK, Disk
 from transforms.storage.lock import Lock
 
 FEEDS_PER_FOLDER = 1000
@@ -66,8 +67,10 @@ class SpoolWriter:
             incoming.mkdir(exist_ok=True)
             for path in incoming.glob("*.partial"):
                 path.unlink()
-            self._lines = Journal(folder / JOURNAL, size=self._read_journal(), disk=disk)
-            disk.sync_folder(folder)
+            self._journal = open_deliveries(folder, disk=disk)
+            for delivery in self._journal.read():
+                self._count(delivery)
+            self._journal.open()
         except BaseException:
             self._lock.close()
             raise
@@ -77,7 +80,7 @@ class SpoolWriter:
 
     def __exit__(self, *exc: object) -> None:
         with self._order:
-            self._lines.close()
+            self._journal.close()
             self._lock.close()
         self._syncs.shutdown()
 
@@ -130,27 +133,16 @@ class SpoolWriter:
     def _append(self, delivery: Delivery) -> None:
         """Append a line to the journal; remove the feed if there is no room."""
         try:
-            self._lines.append(msgspec.json.encode(delivery) + b"\n")
+            self._journal.append(delivery)
         except OSError:
             if delivery.path:
                 (self.folder / delivery.path).unlink()
             raise
+        self._count(delivery)
+
+    def _count(self, delivery: Delivery) -> None:
         self.ordinal = delivery.ordinal
         self.bytes += delivery.bytes
-
-    def _read_journal(self) -> int:
-        """Read the complete lines of the journal; return where they end."""
-        path, size = self.folder / JOURNAL, 0
-        for line in read_journal(path):
-            try:
-                entry = msgspec.json.decode(line.text, type=Delivery)
-            except msgspec.DecodeError as exc:
-                found = f"{path}:{line.number}: {line.text[:80]!r}"
-                raise FatalError(f"{found}; expected a delivery") from exc
-            self.ordinal = entry.ordinal
-            self.bytes += entry.bytes
-            size = line.end
-        return size
 
 
 class IncomingFeed:

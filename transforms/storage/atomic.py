@@ -92,13 +92,13 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 def write_by_several(path: Path, text: bytes) -> None:
     """Write a file that several processes may write at the same time; the last one wins."""
     partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
-    try:
-        partial.write_bytes(text)
-        os.replace(partial, path)
-    except OSError as exc:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise unwritable(path, exc) from exc
+    with writing(path):
+        try:
+            partial.write_bytes(text)
+            os.replace(partial, path)
+        finally:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: object) -> None:
@@ -189,6 +189,15 @@ def read_rejects(path: Path) -> Iterator[Reject]:
         raise FatalError(
             f"{path}: unreadable ({type(exc).__name__}); expected an Avro file of rejects"
         ) from exc
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise FatalError in place of an OSError of the block, which writes a file or to a folder."""
+    try:
+        yield
+    except OSError as exc:
+        raise unwritable(path, exc) from exc
 
 
 def unwritable(path: Path, exc: OSError) -> FatalError:

@@ -32,7 +32,7 @@ import msgspec
 from schemas.account import Account, SpanFile
 from schemas.errors import BusyError
 from schemas.span import Span
-from transforms.storage.atomic import NOWHERE, WrittenFile, unwritable
+from transforms.storage.atomic import NOWHERE, WrittenFile, writing
 from transforms.storage.lock import Lock
 
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
@@ -76,14 +76,12 @@ class Attempt:
         return None
 
     def __enter__(self) -> Self:
-        try:
+        with writing(self._parent):
             self._parent.mkdir(exist_ok=True)
             where = str(self.folder)
             self._lock = Lock(self._parent / f"{self._name}.lock", where=where, by="attempt")
             self._sweep()
             self.folder.mkdir()
-        except OSError as exc:
-            raise unwritable(self._parent, exc) from exc
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -110,14 +108,10 @@ class Attempt:
         own = _PublishedAccount(span=self._digest, attempt=self._name, account=account)
         while (published := self.find_account()) is None:
             path = self._account_path(self._damaged)
-            try:
+            with writing(path), suppress(FileExistsError):
                 _create(path, msgspec.json.encode(own), staged=self.folder / "account.json")
-            except FileExistsError:
-                continue
-            except OSError as exc:
-                raise unwritable(path, exc) from exc
-            self._is_committed = True
-            return account
+                self._is_committed = True
+                return account
         return published
 
     def _sweep(self) -> None:

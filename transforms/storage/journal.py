@@ -1,10 +1,16 @@
-"""Append-only files that outlive a crash of the machine."""
+"""Journals: append-only files of JSON lines that outlive a crash of the machine."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, Self, TypeVar
+
+import msgspec
+
+from schemas.errors import FatalError
+
+Entry = TypeVar("Entry")
 
 
 class Disk:
@@ -36,61 +42,101 @@ class Disk:
 DISK = Disk()
 
 
-class JournalLine(NamedTuple):
-    """A whole line without its line break; `end` is the offset after the line break."""
+class Journal(Generic[Entry]):
+    """A file with a JSON line for each entry; a caller that appends entries has locked it.
 
-    number: int
-    text: bytes
-    end: int
-
-
-def read_journal(path: Path) -> Iterator[JournalLine]:
-    """Yield the whole lines of a journal, none if there is no file.
-
-    A crash may leave a last line without its end, which never counted.
-    """
-    if not path.exists():
-        return
-    end = 0
-    with path.open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
-            if not line.endswith(b"\n"):
-                return
-            end += len(line)
-            yield JournalLine(number, line[:-1], end)
-
-
-class Journal:
-    """Appends lines to a file; the caller has locked it.
-
-    Everything after the first `size` bytes, a torn line, is cut off. Raises OSError if the file
-    cannot be opened.
+    `decode` makes an entry of a line, and raises MsgspecError or ValueError for a damaged line.
+    `expected` names an entry in messages, and `fix` what to do without a copy of the file. Lines
+    are counted from 1: `number` is that of the last line that was read or appended.
     """
 
-    def __init__(self, path: Path, *, size: int, disk: Disk = DISK) -> None:
-        self._size = size
+    def __init__(
+        self,
+        path: Path,
+        decode: Callable[[bytes], Entry],
+        *,
+        expected: str,
+        fix: str = "remove the line",
+        disk: Disk = DISK,
+    ) -> None:
+        self.path = path
+        self.number = 0
+        self._decode = decode
+        self._help = f"expected {expected}: restore the file from a copy, or {fix}"
         self._disk = disk
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        self._size = 0  # up to the end of that line
+        self._file: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def read(self) -> Iterator[Entry]:
+        """Yield the entries after those that were read or appended; none if there is no file.
+
+        A crash may leave a last line without its end, which never counted. Raises FatalError for a
+        damaged line, and if the file cannot be read.
+        """
         try:
-            disk.truncate(self._file, size)
-            disk.sync(self._file)
+            stream = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        except OSError as exc:
+            raise FatalError(f"{self.path}: {exc.strerror}; expected a readable file") from exc
+        with stream:
+            stream.seek(self._size)
+            for line in stream:
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    entry = self._decode(line[:-1])
+                except (msgspec.MsgspecError, ValueError) as exc:
+                    where = f"{self.path}:{self.number + 1}"
+                    raise FatalError(f"{where}: {exc}; {self._help}") from exc
+                self.number += 1
+                self._size += len(line)
+                yield entry
+
+    def open(self) -> int:
+        """Open the file for new entries, after all that are there; return its descriptor.
+
+        A torn line is cut off. File and folder are on the disk on return. Raises OSError if the
+        file cannot be opened.
+        """
+        if self._file is not None:
+            return self._file
+        for _ in self.read():
+            pass
+        file = self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            self._disk.truncate(file, self._size)
+            self._disk.sync(file)
+            self._disk.sync_folder(self.path.parent)
+            self._disk.sync_folder(self.path.parent.parent)
         except OSError:
             self.close()
             raise
+        return file
 
-    def append(self, line: bytes) -> None:
-        """Append a line, which is on the disk on return. After an OSError nothing of it stays."""
+    def append(self, entry: Entry) -> None:
+        """Append an entry, which is on the disk on return. After an OSError nothing of it stays."""
+        file, line = self.open(), msgspec.json.encode(entry) + b"\n"
         try:
-            self._disk.write(self._file, line, self._size)
-            self._disk.sync(self._file)
+            self._disk.write(file, line, self._size)
+            self._disk.sync(file)
         except OSError:
             with suppress(OSError):
-                self._disk.truncate(self._file, self._size)
+                self._disk.truncate(file, self._size)
             raise
+        self.number += 1
         self._size += len(line)
 
     def close(self) -> None:
-        os.close(self._file)
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 def write_at(file: int, block: bytes, offset: int) -> None:

@@ -22,10 +22,10 @@ from pipelines.serve.worker_process import (
     WorkerProcess,
     WorkStoppedError,
 )
-from schemas.delivery import JOURNAL, Delivery
+from schemas.delivery import Delivery
 from schemas.errors import FatalError, FeedferryError
 from transforms.formats import ReadOptions
-from transforms.sources.spool import read_deliveries
+from transforms.sources.spool import open_deliveries
 
 Digest = Callable[[Path, Delivery, Path, ReadOptions], None]
 """Digests a delivery that was begun: path of the index, delivery, spool, and how it is read."""
@@ -96,10 +96,10 @@ class Feeder:
         self.history = BacklogHistory(self.backlog)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
-        self._journal_size = 0
+        self._journal = open_deliveries(spool)
+        self._reported = ""
         self._applied = index.applied
         self._repeated = frozenset(index.open_deliveries())
-        self._last_queued = min(self._repeated, default=self._applied + 1) - 1
         self._waiting: deque[Delivery] = deque()
 
     def arrived(self) -> None:
@@ -146,23 +146,18 @@ class Feeder:
                 self.history.sample()
 
     def _queue(self) -> deque[Delivery]:
-        """Return the deliveries that are not digested; read the journal if it has grown.
+        """Return the deliveries that are not digested; read what is new in the journal.
 
         Deliveries of a retry come first: they arrived before the last digested delivery.
         """
         try:
-            size = (self._spool / JOURNAL).stat().st_size
-        except OSError:
-            size = 0
-        if size != self._journal_size:
-            self._journal_size = size
-            try:
-                for delivery in read_deliveries(self._spool, self._last_queued):
-                    if delivery.ordinal > self._applied or delivery.ordinal in self._repeated:
-                        self._waiting.append(delivery)
-                    self._last_queued = delivery.ordinal
-            except FatalError as exc:  # lines after a damaged line cannot be trusted
+            for delivery in self._journal.read():
+                if delivery.ordinal > self._applied or delivery.ordinal in self._repeated:
+                    self._waiting.append(delivery)
+        except FatalError as exc:  # lines after a damaged line cannot be trusted
+            if str(exc) != self._reported:
                 _log.error("%s", exc)
+            self._reported = str(exc)
         return self._waiting
 
     def _apply(self, delivery: Delivery) -> None:

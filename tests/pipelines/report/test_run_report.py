@@ -222,7 +222,7 @@ def test_files_that_cannot_be_read_are_named_and_left_out(tmp_path: Path) -> Non
 
     problems = [text for text in page.texts if text.startswith(str(folder))]
     assert [text.partition(": ")[0] for text in problems] == [
-        *(f"{folder}/report.json", f"{folder}/{TIMELINE}")
+        *(f"{folder}/report.json", f"{folder}/{TIMELINE}:370")
     ]
     assert page.headings[:2] == ["Push to", "http://gsa.example.com:19900"]
     assert ("Records" in page.headings, "Over time" in page.headings) == (False, True)

@@ -72,7 +72,7 @@ def test_damaged_line_is_reported(tmp_path: Path, path: Path) -> None:
         ForwardJournal(tmp_path)
     assert str(caught.value) == (
         f"{path}:2: JSON is malformed: invalid character (byte 4); expected the outcome of a"
-        " delivery; remove the line"
+        " delivery: restore the file from a copy, or remove the line"
     )
 
 
@@ -80,9 +80,7 @@ def test_journal_that_cannot_be_opened_is_reported(tmp_path: Path, path: Path) -
     path.mkdir(parents=True)
     with pytest.raises(FatalError) as caught:
         ForwardJournal(tmp_path)
-    assert str(caught.value) == (
-        f"{path}: Is a directory; expected a place for the outcomes of deliveries"
-    )
+    assert str(caught.value) == f"{path}: Is a directory; expected a readable file"
 
 
 def test_a_line_is_on_the_disk_when_it_was_noted(tmp_path: Path) -> None:

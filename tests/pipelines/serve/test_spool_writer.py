@@ -127,10 +127,16 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path) -> None:
 
 def test_damaged_line_is_reported(tmp_path: Path) -> None:
     path = tmp_path / JOURNAL
-    path.write_bytes(msgspec.json.encode(POSTED) + b"\n\0\0\0\n")
+    path.write_bytes(
+        msgspec.json.encode(msgspec.structs.replace(POSTED, ordinal=1)) + b"\n\0\0\0\n"
+    )
     with pytest.raises(FatalError) as caught:
         SpoolWriter(tmp_path)
-    assert str(caught.value) == f"{path}:2: b'\\x00\\x00\\x00'; expected a delivery"
+    assert str(caught.value) == (
+        f"{path}:2: JSON is malformed: invalid character (byte 0); expected a delivery, as"
+        " feedferry serve writes it: restore the file from a copy, or take the line out, and all"
+        " but the feed that it names is read"
+    )
     path.unlink()
     with SpoolWriter(tmp_path) as spool:  # the lock is free
         assert deliver(spool, b"<a/>").ordinal == 1
@@ -305,4 +311,5 @@ def test_a_new_spool_is_on_the_disk_before_it_takes_anything(
     tmp_path: Path, disk: RecordingDisk
 ) -> None:
     with SpoolWriter(tmp_path, disk=disk):
-        assert disk.done == ["sync deliveries.jsonl", "sync folder ."]
+        folders = ("sync folder .", f"sync folder {tmp_path.parent}")
+        assert disk.done == ["sync deliveries.jsonl", *folders]

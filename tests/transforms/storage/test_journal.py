@@ -4,9 +4,11 @@ import errno
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from transforms.storage.journal import Disk, Journal, read_journal, write_at
+from schemas.errors import FatalError
+from transforms.storage.journal import DISK, Disk, Journal, write_at
 
 
 class SyncRecordingDisk(Disk):
@@ -33,47 +35,60 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "lines.jsonl"
 
 
+def opened(path: Path, disk: Disk = DISK) -> Journal[int]:
+    return Journal(path, msgspec.json.Decoder(int).decode, expected="a number", disk=disk)
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
-    [
-        (None, []),
-        (b"", []),
-        (b"torn", []),
-        (b"a\n\nb\nto", [(1, b"a", 2), (2, b"", 3), (3, b"b", 5)]),
-    ],
+    [(None, []), (b"", []), (b"12", []), (b"1\n22\n3", [1, 22])],
 )
-def test_whole_lines_are_read(
-    path: Path, content: bytes | None, expected: list[tuple[int, bytes, int]]
-) -> None:
+def test_whole_lines_are_read(path: Path, content: bytes | None, expected: list[int]) -> None:
     if content is not None:
         path.write_bytes(content)
 
-    assert list(read_journal(path)) == expected
+    assert list(opened(path).read()) == expected
 
 
-def test_lines_are_appended_after_the_whole_lines(path: Path) -> None:
-    path.write_bytes(b"a\nto")
+def test_a_journal_is_read_from_where_it_was_read_to(path: Path) -> None:
+    path.write_bytes(b"1\n2\n3")
+    journal = opened(path)
+    assert list(journal.read()) == [1, 2]
+    with path.open("ab") as stream:
+        stream.write(b"3\n4\n{}\n")
+    assert [next(journal.read()), journal.number, next(journal.read())] == [33, 3, 4]
+
+    for _ in range(2):
+        with pytest.raises(FatalError) as caught:
+            list(journal.read())
+        assert str(caught.value) == (
+            f"{path}:5: Expected `int`, got `object`; expected a number: restore"
+            " the file from a copy, or remove the line"
+        )
+
+
+def test_entries_are_appended_after_the_whole_lines(path: Path) -> None:
+    path.write_bytes(b"1\n2")
     disk = SyncRecordingDisk(path)
-    journal = Journal(path, size=2, disk=disk)
-    journal.append(b"b\n")
-    journal.append(b"c\n")
-    journal.close()
+    with opened(path, disk) as journal:
+        journal.append(2)
+        journal.append(3)
+        assert list(journal.read()) == []
 
-    assert disk.synced == [b"a\n", b"a\nb\n", b"a\nb\nc\n"]
+    assert disk.synced == [b"1\n", b"1\n2\n", b"1\n2\n3\n"]
 
 
-def test_nothing_stays_of_a_line_without_space(path: Path) -> None:
+def test_nothing_stays_of_an_entry_without_space(path: Path) -> None:
     disk = SyncRecordingDisk(path)
-    journal = Journal(path, size=0, disk=disk)
-    journal.append(b"a\n")
-    disk.is_full = True
-    with pytest.raises(OSError, match="No space left on device"):
-        journal.append(b"bb\n")
-    disk.is_full = False
-    journal.append(b"c\n")
-    journal.close()
+    with opened(path, disk) as journal:
+        journal.append(1)
+        disk.is_full = True
+        with pytest.raises(OSError, match="No space left on device"):
+            journal.append(22)
+        disk.is_full = False
+        journal.append(3)
 
-    assert path.read_bytes() == b"a\nc\n"
+    assert path.read_bytes() == b"1\n3\n"
 
 
 def test_a_block_that_the_system_takes_in_pieces_is_written_whole(

@@ -19,19 +19,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from schemas.account import Chunk
-from schemas.errors import ConfigError, FatalError
+from schemas.errors import ConfigError
 from schemas.feed import FULL
 from schemas.run_record import RUN_RECORD, RunRecord
 from transforms.sinks.push.model import ERASING_FEEDTYPES
 from transforms.sinks.push.settings import PushSettings
-from transforms.storage.atomic import unwritable
-from transforms.storage.journal import DISK, Disk, Journal, read_journal
+from transforms.storage.atomic import writing
+from transforms.storage.journal import DISK, Disk, Journal
 from transforms.storage.lock import Lock, waiting_lock
 from transforms.storage.run_record import read_run
 
@@ -40,6 +39,8 @@ PUSHED = "pushed"
 _LEDGER = "ledger.jsonl"
 _NO_DATASOURCE = "-"
 """The folder of data for Thunderstone, which has no datasources; no datasource has this name."""
+
+_A_RUN = "a line about a run"
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,9 +64,6 @@ class PushedRun(msgspec.Struct, frozen=True, kw_only=True):
         """Whether pushing the older run now would undo a part of this one."""
         is_related = self.job == older.job or self.is_full or older.is_full
         return self.generation > older.generation and is_related
-
-
-_Entry = TypeVar("_Entry", Generation, PushedRun)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +95,8 @@ class Ledger:
         """Add the run, unless it is there; it is on the disk on return."""
         if any(run.run == self.run.run for run in self._entries()):
             return
-        _append(self.folder / _LEDGER, self.run, disk)
-        disk.sync_folder(self.folder)
-        disk.sync_folder(self.folder.parent)
+        with _ledger(self.folder, disk) as ledger, writing(ledger.path):
+            ledger.append(self.run)
 
     @property
     def folder(self) -> Path:
@@ -107,7 +104,7 @@ class Ledger:
 
     def _entries(self) -> Iterator[PushedRun]:
         for name in self.names:
-            yield from _read_entries(self.pushed / name / self.place / _LEDGER, PushedRun)
+            yield from _ledger(self.pushed / name / self.place).read()
 
     def _sent_runs(self) -> Iterator[PushedRun]:
         """Yield the runs of the job with receipts, which a ledger that was cut off may not have."""
@@ -124,16 +121,19 @@ def next_generation(runs: Path, record: RunRecord) -> RunRecord:
     It is greater than that of any pushed run, and of any run of the job that is still there, also
     if lines of `generations.jsonl` or of ledgers were lost.
     """
-    path = runs / GENERATIONS
-    ledgers = runs.glob(f"{PUSHED}/*/*/*/{_LEDGER}")
-    with waiting_lock(runs / f".{GENERATIONS}.lock"):
-        known = [entry.generation for entry in _read_entries(path, Generation)]
-        known += [run.generation for ledger in ledgers for run in _read_entries(ledger, PushedRun)]
+    ledgers = runs.glob(f"{PUSHED}/*/*/*")
+    with (
+        waiting_lock(runs / f".{GENERATIONS}.lock"),
+        _generations(runs / GENERATIONS) as generations,
+    ):
+        known = [entry.generation for entry in generations.read()]
+        known += [run.generation for ledger in ledgers for run in _ledger(ledger).read()]
         records = (runs / str(record.job)).glob(f"*/{RUN_RECORD}")
         earlier = (read_run(path.parent) for path in records)
         known += [run.generation for run in earlier if run and run.generation]
         entry = Generation(generation=max(known, default=0) + 1, run=record.id, job=record.job)
-        _append(path, entry, DISK)
+        with writing(generations.path):
+            generations.append(entry)
     return replace(record, generation=entry.generation)
 
 
@@ -178,7 +178,7 @@ def _ledgers(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> Ite
         )
     path = home.parent / GENERATIONS
     begun = Generation(generation=record.generation, run=record.id, job=record.job)
-    if begun not in _read_entries(path, Generation):
+    if begun not in _generations(path).read():
         raise ConfigError(
             f"{root}: not in {path}; expected a run where it was made, because newer runs are"
             " recorded next to that: push it there, or begin a new run with --fresh"
@@ -205,24 +205,10 @@ def _ledgers(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> Ite
         )
 
 
-def _read_entries(path: Path, entry: type[_Entry]) -> Iterator[_Entry]:
-    for line in read_journal(path):
-        try:
-            yield msgspec.json.decode(line.text, type=entry)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-            raise FatalError(
-                f"{path}:{line.number}: {exc}; expected a line about a run: restore the file, or"
-                " remove this line"
-            ) from exc
+def _generations(path: Path) -> Journal[Generation]:
+    return Journal(path, msgspec.json.Decoder(Generation).decode, expected=_A_RUN)
 
 
-def _append(path: Path, entry: Generation | PushedRun, disk: Disk) -> None:
-    size = max((line.end for line in read_journal(path)), default=0)
-    try:
-        journal = Journal(path, size=size, disk=disk)
-        try:
-            journal.append(msgspec.json.encode(entry) + b"\n")
-        finally:
-            journal.close()
-    except OSError as exc:
-        raise unwritable(path, exc) from exc
+def _ledger(path: Path, disk: Disk = DISK) -> Journal[PushedRun]:
+    decode = msgspec.json.Decoder(PushedRun).decode
+    return Journal(path / _LEDGER, decode, expected=_A_RUN, disk=disk)

@@ -8,18 +8,19 @@ consequences yet, so it is cut off.
 import hashlib
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 import msgspec
 
 from schemas.account import Chunk
-from schemas.errors import ConfigError, FatalError
+from schemas.errors import ConfigError
 from schemas.receipt import Receipt
 from transforms.sinks.push.outcome import outcomes_of
 from transforms.sinks.push.settings import PushSettings
-from transforms.storage.journal import DISK, Disk, Journal, JournalLine, read_journal
+from transforms.storage.atomic import writing
+from transforms.storage.journal import DISK, Disk, Journal
 from transforms.storage.lock import Lock
 
 VERSION = 1
@@ -38,7 +39,32 @@ class ReceiptsHeader(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.run!r} at {self.target!r}"
 
 
-_JournalEntry = TypeVar("_JournalEntry", ReceiptsHeader, Receipt)
+ReceiptsJournal = Journal[ReceiptsHeader | Receipt | None]
+"""`None` stands for a line of an earlier version."""
+
+_header_decoder = msgspec.json.Decoder(ReceiptsHeader)
+_receipt_decoder = msgspec.json.Decoder(Receipt)
+
+
+def read_receipts(folder: Path) -> Iterator[Receipt]:
+    """Yield the receipts of the last push or replay; raise FatalError at a damaged line."""
+    entries = _journal_in(_last_file(folder)).read()
+    return (entry for entry in entries if isinstance(entry, Receipt))
+
+
+def _last_file(folder: Path) -> Path:
+    return max(folder.glob("receipts-*.jsonl"), default=folder / "receipts-001.jsonl")
+
+
+def _journal_in(path: Path, disk: Disk = DISK) -> ReceiptsJournal:
+    def decode(line: bytes) -> ReceiptsHeader | Receipt | None:
+        if not journal.number:
+            return _header_decoder.decode(line)
+        return None if line.startswith(_FINISHED) else _receipt_decoder.decode(line)
+
+    fix = "remove its folder and push everything again"
+    journal = ReceiptsJournal(path, decode, expected="a receipt", fix=fix, disk=disk)
+    return journal
 
 
 class Receipts:
@@ -56,15 +82,13 @@ class Receipts:
         self._disk = disk
         self._planned = planned
         self._is_replay = settings.replay
-        self._path = folder / "receipts-001.jsonl"
         identity = [(chunk.sha256, chunk.datasource, chunk.feedtype) for chunk in planned]
         run = hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:16]
         self._targets = settings.appliance.targets
         self._header = ReceiptsHeader(version=VERSION, target=self._targets[0], run=run)
         self._lock = threading.Lock()
         self._opened = ExitStack()
-        self._journal: Journal | None = None
-        self._size = 0  # up to the end of the last whole line
+        self._journal = _journal_in(_last_file(folder), disk)
         self._receipts: list[Receipt] = []
         self._last: dict[tuple[int, int, int], Receipt] = {}
 
@@ -74,7 +98,7 @@ class Receipts:
         Raises BusyError if another push has the folder, ConfigError if it belongs to another run,
         FatalError if a file is damaged or cannot be written.
         """
-        with ExitStack() as opened, self._explained():
+        with ExitStack() as opened, writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
             where = str(self._folder)
             opened.enter_context(Lock(self._folder / "lock", where=where, by="push"))
@@ -84,6 +108,7 @@ class Receipts:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._journal.close()
         self._opened.close()
 
     def all(self) -> list[Receipt]:
@@ -94,9 +119,10 @@ class Receipts:
     def add(self, receipt: Receipt) -> None:
         """Add a receipt, which is on the disk on return."""
         with self._lock:
-            with self._explained():
-                self._journal = self._journal or self._open_journal()
-                self._journal.append(msgspec.json.encode(receipt) + b"\n")
+            with writing(self._folder):
+                if not self._journal.number:
+                    self._journal.append(self._header)
+                self._journal.append(receipt)
             self._remember(receipt)
 
     def last(self, chunk: Chunk, first: int, count: int) -> Receipt | None:
@@ -109,29 +135,31 @@ class Receipts:
 
         Raises ConfigError if they belong to another run, or if there is nothing to replay.
         """
-        first = self._path
-        path = self._path = max(self._folder.glob("receipts-*.jsonl"), default=first)
-        with self._explained():
-            lines = list(read_journal(path))
-        receipts = self._decode(lines) if lines else []
+        path = _last_file(self._folder)
+        self._journal = _journal_in(path, self._disk)
+        receipts: list[Receipt] = []
+        for entry in self._journal.read():
+            if isinstance(entry, ReceiptsHeader):
+                self._check_header(entry, path)
+            elif entry is not None:
+                receipts.append(entry)
         if not self._is_replay:
             return receipts
+        number = int(path.stem.rpartition("-")[2])
         outcomes = outcomes_of(self._planned, receipts)
-        if lines and all(outcome.allows_next for outcome in outcomes):
-            number = int(path.stem.rpartition("-")[2]) + 1
-            self._path, self._size = self._folder / f"receipts-{number:03d}.jsonl", 0
+        if self._journal.number and all(outcome.allows_next for outcome in outcomes):
+            new = self._folder / f"receipts-{number + 1:03d}.jsonl"
+            self._journal = _journal_in(new, self._disk)
             return []
-        if path == first:
-            found = "a push that is not finished" if lines else "nothing was pushed"
+        if number == 1:
+            found = "a push that is not finished" if self._journal.number else "nothing was pushed"
             raise ConfigError(
                 f"--replay: {self._folder}: {found}; expected a finished push: push without it"
                 " first"
             )
         return receipts
 
-    def _decode(self, lines: Sequence[JournalLine]) -> list[Receipt]:
-        path = self._path
-        header = _decode(lines[0].text, ReceiptsHeader, f"{path}:1")
+    def _check_header(self, header: ReceiptsHeader, path: Path) -> None:
         if header.version != VERSION:
             raise ConfigError(f"{path}:1: version {header.version}; expected {VERSION}")
         if header.run != self._header.run or header.target not in self._targets:
@@ -140,41 +168,7 @@ class Receipts:
                 f"that they belong to, with the same --groups-mode, or remove {self._folder} to "
                 "push all of these"
             )
-        self._size = lines[-1].end
-        return [
-            _decode(line.text, Receipt, f"{path}:{line.number}")
-            for line in lines[1:]
-            if not line.text.startswith(_FINISHED)
-        ]
-
-    def _open_journal(self) -> Journal:
-        journal = Journal(self._path, size=self._size, disk=self._disk)
-        self._opened.callback(journal.close)
-        if not self._size:
-            journal.append(msgspec.json.encode(self._header) + b"\n")
-            self._disk.sync_folder(self._folder)
-            self._disk.sync_folder(self._folder.parent)
-        return journal
 
     def _remember(self, receipt: Receipt) -> None:
         self._receipts.append(receipt)
         self._last[receipt.chunk, receipt.first, receipt.count] = receipt
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as exc:
-            raise FatalError(
-                f"{self._folder}: {exc.strerror}; expected to write receipts there"
-            ) from exc
-
-
-def _decode(line: bytes, entry: type[_JournalEntry], where: str) -> _JournalEntry:
-    try:
-        return msgspec.json.decode(line, type=entry)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-        raise FatalError(
-            f"{where}: a damaged line; expected a receipt: restore the file from a copy, or remove "
-            "its folder and push everything again"
-        ) from exc

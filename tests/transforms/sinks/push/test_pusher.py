@@ -221,7 +221,7 @@ def test_the_most_serious_error_of_several_datasources_decides(
 
 JOURNAL = "push/gsa/receipts-001.jsonl"
 LINE = [f"write {JOURNAL}", f"sync {JOURNAL}"]
-BEGIN = [f"sync {JOURNAL}", *LINE, "sync folder push/gsa", "sync folder push"]
+BEGIN = [f"sync {JOURNAL}", "sync folder push/gsa", "sync folder push", *LINE]
 CHUNK = [*LINE, "send", *LINE]
 
 

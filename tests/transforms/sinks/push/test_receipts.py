@@ -169,15 +169,23 @@ def test_zeros_that_a_crash_leaves_are_cut_off(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"", b"{", b"[]", b"\xff", b'{"chunk":1}', b"null", b'{"state":"sendinh"}']
+    ("line", "found"),
+    [
+        (b"", "Input data was truncated"),
+        (b"{", "Input data was truncated"),
+        (b"\xff", "JSON is malformed: invalid character (byte 0)"),
+        (b'{"chunk":1}', "Object missing required field `sha256`"),
+        (b"null", "Expected `object`, got `null`"),
+        (b'{"state":"sendinh"}', "Invalid enum value 'sendinh' - at `$.state`"),
+    ],
 )
-def test_a_damaged_line_is_fatal(folder: Path, line: bytes) -> None:
+def test_a_damaged_line_is_fatal(folder: Path, line: bytes, found: str) -> None:
     push(folder, SENDING)
     file_of(folder).write_bytes(HEADER + line + b"\n")
 
     assert refusal(opened(folder), FatalError) == (
-        f"{file_of(folder)}:2: a damaged line; expected a receipt: restore the file from a copy, "
-        "or remove its folder and push everything again"
+        f"{file_of(folder)}:2: {found}; expected a receipt: restore the file from a copy, or"
+        " remove its folder and push everything again"
     )
 
 
@@ -205,16 +213,14 @@ def test_a_full_disk_leaves_no_torn_line(folder: Path) -> None:
         receipts.add(FAILED)
 
     assert read_receipts(folder) == [SENDING, FAILED]
-    assert str(caught.value) == (
-        f"{folder}: No space left on device; expected to write receipts there"
-    )
+    assert str(caught.value) == (f"{folder}: No space left on device; expected to write there")
 
 
 def test_a_folder_that_is_a_file_is_fatal(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
 
     assert refusal(opened(tmp_path / "file"), FatalError) == (
-        f"{tmp_path}/file: File exists; expected to write receipts there"
+        f"{tmp_path}/file: File exists; expected to write there"
     )
 
 
