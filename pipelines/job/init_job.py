@@ -22,7 +22,7 @@ from schemas.span import Span
 from transforms.config.secrets import check_no_secret
 from transforms.config.yaml_structs import PLACEHOLDER, quote_text
 from transforms.formats import FORMATS, JSONL, ReadOptions, find_format
-from transforms.sinks.push.wire.address import RECVDATA_PATH
+from transforms.sinks.push.wire.recvdata import RECVDATA_PATH
 from transforms.sources import (
     PROGRAMS,
     ROWS,

@@ -37,10 +37,11 @@ from transforms.sinks.push.push_plan import (
     is_update,
     plan_chunks,
     pushed_formats,
+    request_form,
     write_update,
 )
 from transforms.sinks.push.settings import PushSettings, SeveralFull
-from transforms.sinks.push.wire.protocol import REQUEST_FORMS, RequestForm
+from transforms.sinks.push.wire.protocol import RequestForm
 from transforms.sources import check_input_name, open_span
 from transforms.storage.atomic import whole_file, write_json
 
@@ -175,9 +176,10 @@ def _format(path: Path, head: bytes) -> tuple[Format, RequestForm]:
     if name is None:
         raise FormatError(f"{path}: looks like {look_of(head)}; {expected}")
     format = find_format(name)
-    if format is None or format.door is None:
+    form = request_form(format) if format else None
+    if format is None or form is None:
         raise FormatError(f"{path}: {name}; {expected}: convert it first")
-    return format, REQUEST_FORMS[format.door]
+    return format, form
 
 
 def _with_first_full(chunks: list[Chunk]) -> Iterator[Chunk]:

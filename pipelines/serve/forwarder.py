@@ -37,7 +37,7 @@ from schemas.span import Span
 from schemas.units import counted
 from transforms.conversion_settings import Settings
 from transforms.convert import DELETIONS, convert, cut
-from transforms.formats import GSA_FEED, GSA_GROUPS, THUNDERSTONE, Format
+from transforms.formats import GSA_FEED, Format, by_door
 from transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
     ResponseMeaning,
@@ -45,19 +45,10 @@ from transforms.sinks.push.model import (
 )
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import Keep, PushSettings
-from transforms.sinks.push.wire.feedergate import FEEDERGATE
-from transforms.sinks.push.wire.recvdata import RECVDATA
+from transforms.sinks.push.wire.protocol import ApplianceProtocol
 from transforms.sinks.push.wire.responses import judge_response
 from transforms.sources.spool import is_whole, spans_of
 
-_TARGET_FORMATS = {
-    FEEDERGATE.name: {
-        Door.FEED: GSA_FEED,
-        Door.GROUPS: GSA_GROUPS,
-        Door.DATA: GSA_FEED,
-    },
-    RECVDATA.name: {Door.FEED: THUNDERSTONE, Door.DATA: THUNDERSTONE},
-}
 _REPORT = "report.json"
 _DELIVERY = "delivery.json"
 _LEFT_OUT = "left-out.xml"
@@ -122,22 +113,22 @@ class Forwarder:
         return ForwardJournal(self.spool)
 
     @property
-    def is_for_thunderstone(self) -> bool:
-        return self.settings.appliance.protocol == RECVDATA
+    def protocol(self) -> ApplianceProtocol:
+        return self.settings.appliance.protocol
 
     def forward(self, delivery: Delivery, pusher: Pusher) -> DeliveryOutcome:
         """Return the outcome of a delivery; raise FeedferryError or OSError if it has none yet."""
-        to_format = _TARGET_FORMATS[self.settings.appliance.protocol.name].get(delivery.door)
-        if to_format is None:
+        door = self.protocol.forwards.get(delivery.door)
+        if door is None:
             self.inform(f"{name(delivery)}: groups, which Thunderstone does not have; left out")
             return DeliveryOutcome(delivery.ordinal, ForwardState.LEFT_OUT)
         try:
             if delivery.feedtype == CLEANUP:
-                verdict = judge_response(FEEDERGATE, pusher.client.cleanup(delivery.datasource))
+                verdict = judge_response(self.protocol, pusher.client.cleanup(delivery.datasource))
                 if verdict.meaning is not ResponseMeaning.ACCEPTED:
                     raise TargetError(verdict.message)
                 return DeliveryOutcome(delivery.ordinal, ForwardState.FORWARDED)
-            return self._push(delivery, self._convert(delivery, to_format), pusher)
+            return self._push(delivery, self._convert(delivery, by_door(door)), pusher)
         except SetAsideError as exc:
             self.fail(set_aside_message(self.spool, delivery, exc))
             return DeliveryOutcome(delivery.ordinal, ForwardState.SET_ASIDE, reason=str(exc))
@@ -193,7 +184,7 @@ class Forwarder:
     def _needs_deletions(self, delivery: Delivery) -> bool:
         """Whether a full feed is for an appliance without full feeds."""
         is_full = delivery.door is Door.FEED and is_whole(delivery)
-        return is_full and self.is_for_thunderstone
+        return is_full and not self.protocol.has_full_feeds
 
     def _spans_of(self, delivery: Delivery, work: Path) -> list[Span]:
         """Return the deletions of a full feed where the target needs them, and the delivery."""

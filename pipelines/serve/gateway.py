@@ -168,7 +168,7 @@ class Gateway:
     def _update_index(self, pusher: Pusher) -> None:
         """Make pushed data searchable on Thunderstone: when idle, and not too often."""
         is_due = time.monotonic() >= self._updated + UPDATE_SECONDS
-        if self._needs_update and is_due and self._forwarder.is_for_thunderstone:
+        if self._needs_update and is_due and self._forwarder.protocol.has_index_updates:
             pusher.update_index(self._spool / FOLDER)
             self._needs_update, self._updated = False, time.monotonic()
 

@@ -41,17 +41,17 @@ from schemas.errors import FormatError
 from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, REPLACE
 from schemas.record import Record
 from transforms.formats import by_door
+from transforms.sinks.push.wire.feedergate import BACKLOG_PATH, FEEDERGATE
+from transforms.sinks.push.wire.recvdata import RECVDATA_PATH
 
 # The words of an appliance, to the letter: clients compare them.
 SUCCESS = "Success"
 DISK_FULL = "Feed not accepted due to insufficient disk space. Contact Google for Work Support."
 UNAUTHORIZED = "Error - Unauthorized Request"
 
-DATA_PATH = "/recvdata.xml"
-BACKLOG_PATH = "/getbacklogcount"
 DTD_PATHS = ("/getdtd", "/gsafeed.dtd")
 MAX_PAGE = 1000
-_POST_PATHS = {"/xmlfeed": Door.FEED, "/xmlgroups": Door.GROUPS}
+_POST_PATHS = {form.path: door for door, form in FEEDERGATE.forms.items()}
 _GET_PATHS = (BACKLOG_PATH, *DTD_PATHS, "/documents", "/set-aside", "/")
 _GROUPSOURCE_FIELDS = ("groupsource", CLEANUP, REPLACE)
 _FIELDS = {
@@ -120,14 +120,14 @@ class Endpoints:
     def answer(self, request: Request) -> Reply:
         """Return the reply; raise RefusedError, or ConnectionDroppedError for no reply."""
         path = request.path
-        door = Door.DATA if path.endswith(DATA_PATH) else _POST_PATHS.get(path)
+        door = Door.DATA if path.endswith(RECVDATA_PATH) else _POST_PATHS.get(path)
         if door is not None:
             if request.method == "POST":
                 return self._post(door, request)
             return self._get_data(request) if door is Door.DATA else _only("POST")
         if path not in _GET_PATHS:
             known = ", ".join((*_POST_PATHS, *_GET_PATHS))
-            raise RefusedError(404, f"{path!r}; expected {known} or ...{DATA_PATH}")
+            raise RefusedError(404, f"{path!r}; expected {known} or ...{RECVDATA_PATH}")
         return self._get(request) if request.method in {"GET", "HEAD"} else _only("GET, HEAD")
 
     def _post(self, door: Door, request: Request) -> Reply:

@@ -19,7 +19,8 @@ from transforms.chunk import write_chunk
 from transforms.formats import FORMATS, THUNDERSTONE, Format, WriteOptions, find_format
 from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.wire.protocol import REQUEST_FORMS, Appliance, ApplianceProtocol
+from transforms.sinks.push.wire.address import all_protocols
+from transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol, RequestForm
 
 UPDATE_FILE = "update-index.xml"
 """The request that updates search indexes, if no feed file makes one."""
@@ -56,8 +57,14 @@ def plan_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> list[Chunk]:
 
 def pushed_formats(protocol: ApplianceProtocol | None = None) -> list[Format]:
     """Return the formats that appliances take, or that one kind of appliance takes."""
-    doors = protocol.doors if protocol else tuple(REQUEST_FORMS)
+    doors = {door for each in ([protocol] if protocol else all_protocols()) for door in each.forms}
     return [format for format in FORMATS if format.door in doors]
+
+
+def request_form(format: Format) -> RequestForm | None:
+    """Return the form in which appliances take a format, None if none does."""
+    forms = (each.forms.get(format.door) for each in all_protocols() if format.door is not None)
+    return next(filter(None, forms), None)
 
 
 def check_chunk(chunk: Chunk, appliance: Appliance) -> None:
@@ -71,7 +78,7 @@ def check_chunk(chunk: Chunk, appliance: Appliance) -> None:
     if door is None:
         expected = " or ".join(format.name for format in formats)
         raise ConfigError(f"{chunk.path}: {chunk.format}; expected {expected} for {appliance.url}")
-    form = REQUEST_FORMS[door]
+    form = appliance.protocol.forms[door]
     if not form.source_field:
         return
     name, label = chunk.datasource, f"{chunk.path}: {form.source_field}"

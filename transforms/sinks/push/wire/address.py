@@ -1,25 +1,29 @@
-"""Parse the address of an appliance."""
+"""Parse the address of an appliance; the kinds of appliances."""
 
 import re
 import ssl
+from functools import cache
+from importlib.metadata import entry_points
 
 from schemas.errors import ConfigError
-from transforms.sinks.push.wire.feedergate import BACKLOG_PATH, FEEDERGATE
-from transforms.sinks.push.wire.protocol import REQUEST_FORMS, Appliance
+from transforms.sinks.push.wire.feedergate import FEEDERGATE
+from transforms.sinks.push.wire.protocol import Address, Appliance, ApplianceProtocol
 from transforms.sinks.push.wire.recvdata import RECVDATA
 
-RECVDATA_PATH = "/recvdata.xml"
-_DEFAULT_PORTS = {"http": ":19900", "https": ":19902"}
-_FEEDERGATE_PATHS = {"", BACKLOG_PATH, *(form.path for form in REQUEST_FORMS.values())}
+GROUP = "feedferry.appliances"
+"""The group of entry points that name an `ApplianceProtocol` of another package."""
+
 _ADDRESS = re.compile(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>/[^?#@\x00-\x20\x7f]*)?",
     re.ASCII | re.IGNORECASE,
 )
-_EXPECTED = (
-    "expected http://HOST[:19900], https://HOST[:19902] or the whole address of a "
-    f"{RECVDATA_PATH.lstrip('/')}"
-)
+
+
+@cache
+def all_protocols() -> tuple[ApplianceProtocol, ...]:
+    """Return the kinds of appliances: ours, then those of entry points."""
+    return (FEEDERGATE, RECVDATA, *(point.load() for point in entry_points(group=GROUP)))
 
 
 def parse_target(
@@ -34,12 +38,13 @@ def parse_target(
     >>> parse_target("http://gsa.example.com/xmlfeed").url
     'http://gsa.example.com:19900'
     """
-    scheme, host, port, path = _split("--to", url, _EXPECTED)
-    protocol, address = RECVDATA, f"{scheme}://{host}{port}{path}"
-    if path.rstrip("/") in _FEEDERGATE_PATHS:
-        protocol, address = FEEDERGATE, f"{scheme}://{host}{port or _DEFAULT_PORTS[scheme]}"
-    elif not path.endswith(RECVDATA_PATH):
-        raise ConfigError(f"--to: {url!r}: path {path!r}; {_EXPECTED}")
+    expected = f"expected {' or '.join(protocol.addresses for protocol in all_protocols())}"
+    address = _split("--to", url, expected)
+    for protocol in all_protocols():
+        if found := protocol.find_url(address):
+            break
+    else:
+        raise ConfigError(f"--to: {url!r}: path {address.path!r}; {expected}")
     if profile is not None and not protocol.has_profiles:
         raise ConfigError(f"--profile: {profile!r}; expected none: only Thunderstone has profiles")
     if protocol.has_profiles and not profile:
@@ -51,7 +56,7 @@ def parse_target(
         trusted_certificates(ca_file)
     return Appliance(
         protocol=protocol,
-        url=address,
+        url=found,
         profile=profile or "",
         ca_file=ca_file,
         proxy=None if proxy is None else _parse_proxy(proxy),
@@ -71,18 +76,18 @@ def trusted_certificates(ca_file: str | None) -> ssl.SSLContext:
 
 def _parse_proxy(proxy: str) -> str:
     expected = "expected http://HOST:PORT or https://HOST:PORT"
-    scheme, host, port, path = _split("--proxy", proxy, expected)
-    if path.rstrip("/"):
-        raise ConfigError(f"--proxy: {proxy!r}: path {path!r}; {expected}")
-    return f"{scheme}://{host}{port}"
+    address = _split("--proxy", proxy, expected)
+    if address.path.rstrip("/"):
+        raise ConfigError(f"--proxy: {proxy!r}: path {address.path!r}; {expected}")
+    return f"{address.scheme}://{address.host}{address.port}"
 
 
-def _split(flag: str, url: str, expected: str) -> tuple[str, str, str, str]:
-    """Return scheme, host, `:PORT` if it is stated, and path; nothing else is allowed."""
+def _split(flag: str, url: str, expected: str) -> Address:
+    """Return the parts of a URL that may only have these."""
     if "@" in url:  # not shown: it may be a password
         raise ConfigError(f"{flag}: a user or password in the address; {expected}")
     match = _ADDRESS.fullmatch(url)
     if not match or (match["port"] and not 0 < int(match["port"]) < 1 << 16):
         raise ConfigError(f"{flag}: {url!r}; {expected}")
     port = f":{int(match['port'])}" if match["port"] else ""
-    return match["scheme"].lower(), match["host"].lower(), port, match["path"] or ""
+    return Address(match["scheme"].lower(), match["host"].lower(), port, match["path"] or "")

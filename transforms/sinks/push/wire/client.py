@@ -19,14 +19,13 @@ from typing import Self
 import httpx2
 from msgspec.structs import replace
 
-from schemas.delivery import Door
 from schemas.errors import SourceError
 from schemas.feed import CLEANUP
 from transforms.net.response_deadline import ResponseDeadline
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
 from transforms.sinks.push.wire.address import trusted_certificates
-from transforms.sinks.push.wire.body import RequestBody, compressed, multipart
-from transforms.sinks.push.wire.protocol import REQUEST_FORMS, Appliance
+from transforms.sinks.push.wire.body import RequestBody, compressed
+from transforms.sinks.push.wire.protocol import Appliance
 from transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, judge_response, quote
 
 BACKLOG_SECONDS = 30.0
@@ -85,8 +84,11 @@ class ApplianceClient:
         return self._make_request(part, feedtype)[1].length
 
     def cleanup(self, groupsource: str) -> ApplianceResponse:
-        """Remove all groups of a groupsource."""
-        return self._exchange(REQUEST_FORMS[Door.GROUPS].path, multipart([(CLEANUP, groupsource)]))
+        """Remove all groups of a groupsource; only for an appliance that has groups."""
+        make_cleanup = self._appliance.protocol.make_cleanup
+        if make_cleanup is None:
+            raise TypeError(f"{self._appliance.url}: expected an appliance with groups")
+        return self._exchange(*make_cleanup(groupsource))
 
     def _cleanup_before(self, part: ChunkPart) -> ApplianceResponse | None:
         """Remove the groups of a part's groupsource; return the response unless it is accepted.

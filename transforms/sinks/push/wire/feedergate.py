@@ -13,12 +13,12 @@ import re
 
 from schemas.check import CheckLine, fail_of, ok, warn
 from schemas.delivery import Door
-from schemas.feed import CLEANUP, INCREMENTAL, METADATA_AND_URL, REPLACE
+from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, METADATA_AND_URL, REPLACE
 from transforms.formats import by_door, find_format
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
 from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.sinks.push.wire.body import RequestBody, multipart
-from transforms.sinks.push.wire.protocol import REQUEST_FORMS, ApplianceProtocol
+from transforms.sinks.push.wire.protocol import Address, ApplianceProtocol, RequestForm
 from transforms.sinks.push.wire.responses import (
     describe,
     is_html,
@@ -28,6 +28,17 @@ from transforms.sinks.push.wire.responses import (
 )
 
 BACKLOG_PATH = "/getbacklogcount"
+_FORMS = {
+    Door.FEED: RequestForm(path="/xmlfeed", source_field="datasource", feedtypes=FEEDTYPES),
+    Door.GROUPS: RequestForm(
+        path="/xmlgroups",
+        source_field="groupsource",
+        feedtypes=(FULL, INCREMENTAL, REPLACE, CLEANUP),
+        default_feedtype=INCREMENTAL,  # a full feed would delete the other groups of its source
+    ),
+}
+_PATHS = ("", BACKLOG_PATH, *(form.path for form in _FORMS.values()))
+_DEFAULT_PORTS = {"http": ":19900", "https": ":19902"}
 _PORTS = "a feedergate listens on port 19900, with TLS on 19902"
 _TRUST = (
     "add the address of this machine to the List of Trusted IP Addresses "
@@ -53,7 +64,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 def _request(part: ChunkPart, _profile: str, feedtype: str | None) -> tuple[str, RequestBody]:
     format = find_format(part.chunk.format) or by_door(Door.FEED)
-    form, source = REQUEST_FORMS[format.door or Door.FEED], part.chunk.datasource or ""
+    form, source = _FORMS[format.door or Door.FEED], part.chunk.datasource or ""
     feedtype = feedtype or part.chunk.feedtype or METADATA_AND_URL
     if feedtype == REPLACE:
         return form.path, multipart([(REPLACE, source)], part)
@@ -61,6 +72,17 @@ def _request(part: ChunkPart, _profile: str, feedtype: str | None) -> tuple[str,
         feedtype = INCREMENTAL  # a request before this one has removed the groups
     fields = [(form.source_field, source), ("feedtype", feedtype)]
     return form.path, multipart(fields, part, content_type=format.content_type)
+
+
+def _cleanup(groupsource: str) -> tuple[str, RequestBody]:
+    return _FORMS[Door.GROUPS].path, multipart([(CLEANUP, groupsource)])
+
+
+def _find_url(address: Address) -> str | None:
+    if address.path.rstrip("/") not in _PATHS:
+        return None
+    port = address.port or _DEFAULT_PORTS[address.scheme]
+    return f"{address.scheme}://{address.host}{port}"
 
 
 def _judge(response: ApplianceResponse, _sent: int) -> Verdict | None:
@@ -103,12 +125,16 @@ def _judge_probe(response: ApplianceResponse) -> CheckLine:
 
 FEEDERGATE = ApplianceProtocol(
     name="feedergate",
-    doors=(Door.FEED, Door.GROUPS),
+    forms=_FORMS,
+    forwards={Door.FEED: Door.FEED, Door.GROUPS: Door.GROUPS, Door.DATA: Door.FEED},
+    addresses="http://HOST[:19900], https://HOST[:19902]",
+    find_url=_find_url,
     acceptance="Success",
     fix_server=_PORTS,
     fix_address=f"check host and port of --to; {_PORTS}",
     fix_trust=_TRUST,
     make_request=_request,
+    make_cleanup=_cleanup,
     judge=_judge,
     judge_probe=_judge_probe,
     probe_path=BACKLOG_PATH,

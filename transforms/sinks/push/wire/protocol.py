@@ -1,14 +1,19 @@
-"""How each kind of appliance takes feeds: one `ApplianceProtocol` object for each."""
+"""The kinds of appliances: one `ApplianceProtocol` object for each.
+
+Another kind is added by an object of another package, which names it as an entry point of the group
+`feedferry.appliances`.
+"""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from schemas.check import CheckLine
 from schemas.delivery import Door
-from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, REPLACE
+from schemas.feed import FULL
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, Verdict
 from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.sinks.push.wire.body import RequestBody
@@ -32,20 +37,22 @@ class RequestForm(msgspec.Struct, frozen=True, kw_only=True):
     default_feedtype: str | None = None
 
 
-REQUEST_FORMS = {
-    Door.FEED: RequestForm(path="/xmlfeed", source_field="datasource", feedtypes=FEEDTYPES),
-    Door.GROUPS: RequestForm(
-        path="/xmlgroups",
-        source_field="groupsource",
-        feedtypes=(FULL, INCREMENTAL, REPLACE, CLEANUP),
-        default_feedtype=INCREMENTAL,  # a full feed would delete the other groups of its source
-    ),
-    Door.DATA: RequestForm(),
-}
+class Address(NamedTuple):
+    """The parts of a URL; `port` is `:PORT`, or empty if it is not stated."""
+
+    scheme: str
+    host: str
+    port: str
+    path: str
 
 
 class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """How one kind of appliance takes feeds, and what it can do.
+
+    `forms` has a form for each door. A gateway forwards what arrived at a door as a feed for the
+    door in `forwards`, and leaves out what is not there. `find_url` returns the URL of an appliance
+    at an address, None for an address of another kind; `addresses` describes them in messages.
+    `make_cleanup` makes the request that removes the groups of a groupsource.
 
     `make_request` returns the path and the body of a request; it raises SourceError if the file of
     the part cannot be read. `judge` returns the meaning of a complete response to a number of
@@ -58,7 +65,10 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    doors: tuple[Door, ...]
+    forms: Mapping[Door, RequestForm]
+    forwards: Mapping[Door, Door]
+    addresses: str
+    find_url: Callable[[Address], str | None]
     acceptance: str
     fix_server: str
     fix_address: str
@@ -66,12 +76,17 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     make_request: Callable[[ChunkPart, str, str | None], tuple[str, RequestBody]]
     judge: Callable[[ApplianceResponse, int], Verdict | None]
     judge_probe: Callable[[ApplianceResponse], CheckLine]
+    make_cleanup: Callable[[str], tuple[str, RequestBody]] | None = None
     probe_path: str = ""
     read_backlog: Callable[[ApplianceResponse], BacklogCount] | None = None
     max_records: int | None = None
     has_profiles: bool = False
     has_index_updates: bool = False
     can_gzip: bool = False
+
+    @property
+    def has_full_feeds(self) -> bool:
+        return any(FULL in form.feedtypes for form in self.forms.values())
 
 
 class Appliance(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from schemas.delivery import Door
 from schemas.receipt import Refusal
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
 from transforms.sinks.push.wire.body import RequestBody, urlencoded
-from transforms.sinks.push.wire.protocol import ApplianceProtocol
+from transforms.sinks.push.wire.protocol import Address, ApplianceProtocol, RequestForm
 from transforms.sinks.push.wire.responses import (
     MAX_RESPONSE_BYTES,
     describe,
@@ -26,6 +26,7 @@ from transforms.sinks.push.wire.responses import (
     verdict_on,
 )
 
+RECVDATA_PATH = "/recvdata.xml"
 MAX_ITEMS = 100_000
 """Items in one request: each has a result in the response, which is held in memory."""
 
@@ -89,6 +90,10 @@ class _ReplicationResult(NamedTuple):
 
 def _request(part: ChunkPart, profile: str, _feedtype: str | None) -> tuple[str, RequestBody]:
     return "", urlencoded([("profile", profile)], part)
+
+
+def _find_url(address: Address) -> str | None:
+    return "{}://{}{}{}".format(*address) if address.path.endswith(RECVDATA_PATH) else None
 
 
 def _judge(response: ApplianceResponse, sent: int) -> Verdict | None:
@@ -206,7 +211,10 @@ def _judge_probe(response: ApplianceResponse) -> CheckLine:
 
 RECVDATA = ApplianceProtocol(
     name="recvdata",
-    doors=(Door.DATA,),
+    forms={Door.DATA: RequestForm()},
+    forwards={Door.FEED: Door.DATA, Door.DATA: Door.DATA},
+    addresses="the whole address of a recvdata.xml",
+    find_url=_find_url,
     acceptance=f"a {_ROOT}",
     fix_server="expected the appliance's web server there",
     fix_address=_ADDRESS,

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.errors import ConfigError
 from support.appliance_sockets import certificate
-from transforms.sinks.push.wire.address import parse_target
+from transforms.sinks.push.wire.address import GROUP, all_protocols, parse_target
 from transforms.sinks.push.wire.feedergate import FEEDERGATE
 from transforms.sinks.push.wire.protocol import Appliance
 from transforms.sinks.push.wire.recvdata import RECVDATA as RECVDATA_PROTOCOL
@@ -165,3 +165,32 @@ def test_a_file_without_certificates_is_refused(
 )
 def test_a_folder_is_named_after_an_appliance(url: str, profile: str, name: str) -> None:
     assert Appliance(protocol=FEEDERGATE, url=url, profile=profile).name == name
+
+
+TOY = """
+from msgspec.structs import replace
+from transforms.sinks.push.wire.feedergate import FEEDERGATE
+
+def find_url(address):
+    return f"https://{address.host}/feeds" if address.path == "/feeds" else None
+
+TOY = replace(FEEDERGATE, name="toy", addresses="https://HOST/feeds", find_url=find_url)
+"""
+
+
+def test_an_entry_point_adds_a_kind_of_appliance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy_appliance.py").write_text(TOY)
+    metadata = tmp_path / "toy-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Name: toy\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text(f"[{GROUP}]\ntoy = toy_appliance:TOY\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    all_protocols.cache_clear()
+    try:
+        appliance = parse_target("https://toy.example.com/feeds")
+        assert (appliance.protocol.name, appliance.url) == ("toy", "https://toy.example.com/feeds")
+        assert parse_target("https://gsa.example.com").protocol is FEEDERGATE
+    finally:
+        all_protocols.cache_clear()
