@@ -9,8 +9,8 @@ Here such a feed changes nothing either, as it would remove documents that the m
 contain. The same applies to a full feed of which no record can be read. Any other feed without its
 end is included up to the damage.
 
-A receiver reads its own index while it writes; a gateway reads that of its spool. Reads return the
-state before the delivery that is being digested.
+A receiver reads its index while its worker process writes, and a gateway reads that of its spool.
+Reads of another process return the state before the delivery that is being digested.
 """
 
 import enum
@@ -261,13 +261,71 @@ _LEFT_OUT = (
 )
 
 
-class IndexReader:
-    """The documents, groups and deliveries of a spool; safe from several threads."""
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
-    def __init__(self, path: Path, *, wait_seconds: float = WAIT_SECONDS) -> None:
+
+class DigestTally:
+    """Counts the records of a delivery that are included and refused, with the first reasons."""
+
+    def __init__(self) -> None:
+        self.included = self.in_error = 0
+        self.details: list[str] = []
+
+    @property
+    def status(self) -> DeliveryStatus:
+        if not self.in_error:
+            return DeliveryStatus.COMPLETED
+        return DeliveryStatus.WITH_ERRORS if self.included else DeliveryStatus.FAILED
+
+    def refuse(self, line: int, reason: str) -> None:
+        """Count a refused record."""
+        self._add(f"Skipping the record, Line number: {line}, Error: {reason}")
+
+    def refuse_end(self, reject: Reject) -> None:
+        """Count the missing end of a feed."""
+        self._add(f"ProcessFeed: parsing error, Line number: {reject.line}: {reject.reason}")
+
+    def fail(self, reason: str) -> None:
+        """Record that nothing of the delivery is included."""
+        self.included, self.in_error = 0, max(1, self.in_error)
+        self.details = [_truncate(reason), *self.details[: MAX_DETAILS - 1]]
+
+    def _add(self, reason: str) -> None:
+        self.in_error += 1
+        if len(self.details) < MAX_DETAILS:
+            self.details.append(_truncate(reason))
+
+
+class Index:
+    """The documents, groups and deliveries of a spool; all methods are safe from several threads.
+
+    `now` returns the time in RFC 3339. `wait_seconds` is how long to wait for another process that
+    writes. Raises ConfigError for a file that is no index of this version. A file that `is_made` by
+    another process is opened as it is.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        now: Callable[[], str] = _now,
+        reading: ReadOptions = ReadOptions(),
+        wait_seconds: float = WAIT_SECONDS,
+        is_made: bool = False,
+    ) -> None:
         self.path = path
-        self._reading = threading.Lock()
-        self._reader = connect(path, wait_seconds)
+        self.reading = reading
+        self._now = now
+        self._lock = threading.Lock()
+        try:
+            self._database = _open(path, wait_seconds, is_made=is_made)
+        except sqlite3.DatabaseError as exc:
+            if is_made:
+                raise
+            is_place = isinstance(exc, sqlite3.OperationalError)
+            expected = "expected a folder where it can be written" if is_place else _EXPECTED
+            raise ConfigError(f"{path}: {exc}; {expected}") from exc
         self._totals: tuple[int, list[DatasourceTotal]] | None = None
 
     @property
@@ -359,90 +417,24 @@ class IndexReader:
 
         The second value is the last delivery by which another datasource or profile took the URL.
         """
-        yield from self._reader.execute(_LEFT_OUT, (delivery.ordinal, delivery.datasource))
-
-    def close(self) -> None:
-        with self._reading:
-            self._reader.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+        yield from self._database.execute(_LEFT_OUT, (delivery.ordinal, delivery.datasource))
 
     def _rows(self, type_: type[Row], query: str, *values: object) -> list[Row]:
         decode = msgspec.json.Decoder(type_).decode
         return [decode(row[0]) for row in self._query(query, *values)]
 
     def _query(self, query: str, *values: object) -> list[tuple[str, ...]]:
-        with self._reading:
-            return self._reader.execute(query, values).fetchall()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-class DigestTally:
-    """Counts the records of a delivery that are included and refused, with the first reasons."""
-
-    def __init__(self) -> None:
-        self.included = self.in_error = 0
-        self.details: list[str] = []
-
-    @property
-    def status(self) -> DeliveryStatus:
-        if not self.in_error:
-            return DeliveryStatus.COMPLETED
-        return DeliveryStatus.WITH_ERRORS if self.included else DeliveryStatus.FAILED
-
-    def refuse(self, line: int, reason: str) -> None:
-        """Count a refused record."""
-        self._add(f"Skipping the record, Line number: {line}, Error: {reason}")
-
-    def refuse_end(self, reject: Reject) -> None:
-        """Count the missing end of a feed."""
-        self._add(f"ProcessFeed: parsing error, Line number: {reject.line}: {reject.reason}")
-
-    def fail(self, reason: str) -> None:
-        """Record that nothing of the delivery is included."""
-        self.included, self.in_error = 0, max(1, self.in_error)
-        self.details = [_truncate(reason), *self.details[: MAX_DETAILS - 1]]
-
-    def _add(self, reason: str) -> None:
-        self.in_error += 1
-        if len(self.details) < MAX_DETAILS:
-            self.details.append(_truncate(reason))
-
-
-class Index(IndexReader):
-    """The index that a receiver writes; all methods are safe from several threads.
-
-    `now` returns the time in RFC 3339. `wait_seconds` is how long to wait for another process that
-    writes. Raises ConfigError for a file that is no index of this version.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        now: Callable[[], str] = _now,
-        reading: ReadOptions = ReadOptions(),
-        wait_seconds: float = WAIT_SECONDS,
-    ) -> None:
-        self.reading = reading
-        self._now = now
-        self._writing = threading.Lock()
-        self._writer = _open(path, wait_seconds)
-        super().__init__(path, wait_seconds=wait_seconds)
+        with self._lock:
+            return self._database.execute(query, values).fetchall()
 
     def begin(self, delivery: Delivery) -> None:
         """Record that a delivery is being digested."""
         name, size = name_of(delivery), delivery.bytes
         row = (delivery.ordinal, delivery.door.value, name, delivery.feedtype, size)
-        with self._writing:
-            self._writer.execute(_BEGIN, (*row, delivery.at, delivery.client, delivery.user_agent))
+        with self._lock:
+            self._database.execute(
+                _BEGIN, (*row, delivery.at, delivery.client, delivery.user_agent)
+            )
 
     def digest(self, delivery: Delivery, spool: Path) -> None:
         """Digest a delivery that was begun, all or nothing; its errors become its status.
@@ -450,7 +442,7 @@ class Index(IndexReader):
         A delivery that is finished already is not digested again. Raises OperationalError if the
         index cannot be written, SetAsideError for a defect: nothing has changed then.
         """
-        with self._writing:
+        with self._lock:
             tally = DigestTally()
             try:
                 self._digest(delivery, spool, tally)
@@ -470,30 +462,35 @@ class Index(IndexReader):
         tally = DigestTally()
         if reason:
             tally.fail(reason)
-        with self._writing, _transaction(self._writer):
+        with self._lock, _transaction(self._database):
             for ordinal in ordinals:
                 self._end(ordinal, status, tally)
 
     def close(self) -> None:
-        super().close()
-        with self._writing:
-            self._writer.close()
+        with self._lock:
+            self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
     def _digest(self, delivery: Delivery, spool: Path, tally: DigestTally) -> None:
-        writer = self._writer
-        with _transaction(writer):
-            if not writer.execute(_IS_BEGUN, (delivery.ordinal,)).fetchone():
+        database = self._database
+        with _transaction(database):
+            if not database.execute(_IS_BEGUN, (delivery.ordinal,)).fetchone():
                 return  # the worker process of a receiver that was killed has finished it
             changes = read_changes(delivery, spool, tally, self.reading)
             for statement, run in groupby(changes, key=itemgetter(0)):
                 while batch := [values for _, values in islice(run, _BATCH)]:
-                    writer.executemany(statement, batch)
+                    database.executemany(statement, batch)
             self._end(delivery.ordinal, tally.status, tally)
 
     def _end(self, ordinal: int, status: DeliveryStatus, tally: DigestTally) -> None:
         details = msgspec.json.encode(tally.details).decode()
         result = (status.value, tally.included, tally.in_error, details, self._now())
-        self._writer.execute(_END, (*result, ordinal))
+        self._database.execute(_END, (*result, ordinal))
 
 
 _index_of = lru_cache(maxsize=1)(Index)
@@ -515,24 +512,22 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-def _open(path: Path, wait_seconds: float) -> sqlite3.Connection:
-    """Open the file for writing, and create its tables if it is new."""
+def _open(path: Path, wait_seconds: float, *, is_made: bool) -> sqlite3.Connection:
+    """Open the file; create it, and its tables if it is new, unless it is made by another."""
+    uri = f"{path.absolute().as_uri()}?mode={'rw' if is_made else 'rwc'}"
     with ExitStack() as opened:
-        try:
-            connection = connect(path, wait_seconds, mode="rwc")
-            opened.callback(connection.close)
-            for setting in _SETTINGS:
-                connection.execute(setting)
-            with _transaction(connection):
-                if _is_blank(connection, path):
-                    for statement in _SCHEMA:
-                        connection.execute(statement)
-        except sqlite3.OperationalError as exc:
-            raise ConfigError(f"{path}: {exc}; expected a folder where it can be written") from exc
-        except sqlite3.DatabaseError as exc:
-            raise ConfigError(f"{path}: {exc}; {_EXPECTED}") from exc
+        database = sqlite3.connect(
+            uri, uri=True, timeout=wait_seconds, isolation_level=None, check_same_thread=False
+        )
+        opened.callback(database.close)
+        for setting in () if is_made else _SETTINGS:
+            database.execute(setting)
+        if not is_made:
+            with _transaction(database):
+                for statement in _SCHEMA if _is_blank(database, path) else ():
+                    database.execute(statement)
         opened.pop_all()
-    return connection
+    return database
 
 
 def _is_blank(connection: sqlite3.Connection, path: Path) -> bool:
@@ -609,19 +604,11 @@ def _truncate(reason: str) -> str:
     return reason if len(reason) <= MAX_DETAIL_LENGTH else f"{reason[:MAX_DETAIL_LENGTH]} …"
 
 
-def connect(path: Path, wait_seconds: float, *, mode: str = "rw") -> sqlite3.Connection:
-    """Open a database; it is created only with the mode `rwc`."""
-    uri = f"{path.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(
-        uri, uri=True, timeout=wait_seconds, isolation_level=None, check_same_thread=False
-    )
-
-
 @contextmanager
-def open_index(path: Path) -> Iterator[IndexReader]:
-    """Open the index of a spool; raise SourceError if it cannot be read."""
+def open_index(path: Path) -> Iterator[Index]:
+    """Open the index of a spool for reading; raise SourceError if it cannot be read."""
     try:
-        with IndexReader(path) as index:
+        with Index(path, is_made=True) as index:
             yield index
     except sqlite3.Error as exc:
         raise SourceError(
@@ -641,7 +628,7 @@ def write_deletions(
     """
     count = 0
 
-    def deletions(index: IndexReader) -> Iterator[Record]:
+    def deletions(index: Index) -> Iterator[Record]:
         nonlocal count
         for url, taken_by in index.left_out(delivery):
             if taken_by is None or not is_settled(taken_by):
