@@ -32,7 +32,7 @@ class ForwardState(enum.Enum):
 
 
 class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The outcome of a delivery; all deliveries up to the ordinal `settled` have one too.
+    """The outcome of a delivery.
 
     `accepted` and `refused` count records by the reply of the appliance, `rejected` and `filtered`
     count records that were not sent, `losses` what records were sent without. `at` is a time in
@@ -41,7 +41,6 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ordinal: int
     state: ForwardState
-    settled: int = 0
     accepted: int = 0
     refused: int = 0
     rejected: int = 0
@@ -54,19 +53,17 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
 class ForwardJournal:
     """The journal file of a spool, which one gateway has to itself.
 
-    All deliveries up to the ordinal `settled` are settled, except those to be retried; `last` is
-    the last ordinal in the journal. `set_aside` has the deliveries that are set aside, by ordinal.
+    `last` is the last ordinal in the journal. `set_aside` has the deliveries that are set aside, by
+    ordinal.
 
     Raises FatalError if the file cannot be opened or read.
     """
 
     def __init__(self, spool: Path, *, disk: Disk = DISK) -> None:
         self.path = path = spool / FOLDER / FILE_NAME
-        self.settled = 0
         self.last = 0
         self.set_aside: dict[int, DeliveryOutcome] = {}
-        self._later: set[int] = set()
-        self._retried: set[int] = set()
+        self._open: set[int] = set()  # of those up to the last
         decode = msgspec.json.Decoder(DeliveryOutcome).decode
         self._lines = Journal(path, decode, expected="the outcome of a delivery", disk=disk)
         with writing(path):
@@ -77,8 +74,7 @@ class ForwardJournal:
 
     def is_settled(self, ordinal: int) -> bool:
         """Whether a delivery needs nothing more."""
-        is_known = ordinal <= self.settled or ordinal in self._later
-        return is_known and ordinal not in self._retried
+        return ordinal <= self.last and ordinal not in self._open
 
     def append(self, outcome: DeliveryOutcome) -> None:
         """Append a line; it is on the disk when this returns."""
@@ -90,15 +86,13 @@ class ForwardJournal:
 
     def _apply(self, outcome: DeliveryOutcome) -> None:
         ordinal = outcome.ordinal
-        self.last = max(self.last, ordinal, outcome.settled)
+        self._open.update(range(self.last + 1, ordinal + 1))
+        self.last = max(self.last, ordinal)
         self.set_aside.pop(ordinal, None)
         if outcome.state is ForwardState.RETRIED:
-            self._retried.add(ordinal)
+            self._open.add(ordinal)
             return
-        self._retried.discard(ordinal)
-        self._later.add(ordinal)
-        self._later.difference_update(range(self.settled + 1, outcome.settled + 1))
-        self.settled = max(self.settled, outcome.settled)
+        self._open.discard(ordinal)
         if outcome.state is ForwardState.SET_ASIDE:
             self.set_aside[ordinal] = outcome
 

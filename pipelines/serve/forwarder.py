@@ -1,12 +1,12 @@
 """One delivery in a gateway: converted as `convert` does, and pushed as `push` does."""
 
 import filecmp
+import logging
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from pipelines.convert.publish import publish
 from pipelines.convert.source_runs import check_account, settings_of
 from pipelines.folders.locks import WORK
-from pipelines.folders.manifest import read_manifest, receipts_folder
+from pipelines.folders.manifest import REPORT, read_manifest, receipts_folder
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.push.record import record_push
+from pipelines.report.conversion_report import Report
 from pipelines.serve.forward_journal import (
     FOLDER,
     DeliveryOutcome,
@@ -49,7 +50,7 @@ from transforms.sinks.push.wire.protocol import ApplianceProtocol
 from transforms.sinks.push.wire.responses import judge_response
 from transforms.sources.spool import is_whole, spans_of
 
-_REPORT = "report.json"
+_log = logging.getLogger(__name__)
 _DELIVERY = "delivery.json"
 _LEFT_OUT = "left-out.xml"
 _LEFT_OUT_NOW = "left-out-now.xml"
@@ -57,20 +58,6 @@ _REJECTS = "rejects"
 
 Convert = Callable[[list[Span], Settings, int], Account]
 """Converts the spans of a delivery, none larger than a number of bytes."""
-
-
-class Notifier(NamedTuple):
-    """Reports to the operator: `fail` what needs a decision, `warn` what may, `inform` the rest."""
-
-    fail: Callable[[str], None]
-    warn: Callable[[str], None]
-    inform: Callable[[str], None]
-
-
-class _Report(msgspec.Struct):
-    """The part of the report of a run that is read again."""
-
-    account: Account
 
 
 def convert_spans(spans: list[Span], settings: Settings, span_bytes: int) -> Account:
@@ -87,12 +74,11 @@ class Forwarder:
     that no other gateway writes it.
     """
 
-    def __init__(  # noqa: PLR0913 - the collaborators of a conversion and a push
+    def __init__(
         self,
         spool: Path,
         options: ConvertOptions,
         settings: PushSettings,
-        notifier: Notifier,
         *,
         worker: WorkerProcess,
         convert: Convert = convert_spans,
@@ -101,7 +87,6 @@ class Forwarder:
         self.settings = replace(
             settings, keep=Keep.REFUSED, max_wait_seconds=None, can_empty=True, update_index=False
         )
-        self.fail, self.warn, self.inform = notifier
         self.worker = worker
         self._options = options
         self._folder = spool / FOLDER
@@ -120,7 +105,7 @@ class Forwarder:
         """Return the outcome of a delivery; raise FeedferryError or OSError if it has none yet."""
         door = self.protocol.forwards.get(delivery.door)
         if door is None:
-            self.inform(f"{name(delivery)}: groups, which Thunderstone does not have; left out")
+            _log.info("%s", f"{name(delivery)}: groups, which Thunderstone does not have; left out")
             return DeliveryOutcome(delivery.ordinal, ForwardState.LEFT_OUT)
         try:
             if delivery.feedtype == CLEANUP:
@@ -130,7 +115,7 @@ class Forwarder:
                 return DeliveryOutcome(delivery.ordinal, ForwardState.FORWARDED)
             return self._push(delivery, self._convert(delivery, by_door(door)), pusher)
         except SetAsideError as exc:
-            self.fail(set_aside_message(self.spool, delivery, exc))
+            _log.error("%s", set_aside_message(self.spool, delivery, exc))
             return DeliveryOutcome(delivery.ordinal, ForwardState.SET_ASIDE, reason=str(exc))
 
     def is_ready(self, delivery: Delivery) -> bool:
@@ -254,21 +239,23 @@ class Forwarder:
         source = self._deletions_source(delivery)
         count = sum(count_records(chunk) for chunk in account.chunks if chunk.source == source)
         if count:
-            self.inform(f"{name(delivery)}: {count} documents that it leaves out are deleted")
+            _log.info("%s", f"{name(delivery)}: {count} documents that it leaves out are deleted")
         for notice in account.notices.values():
-            self.inform(f"{notice.first.message}; {notice.count} in all")
+            _log.info("%s", f"{notice.first.message}; {notice.count} in all")
         for field, loss in account.losses.items():
             first = loss.samples[0]
-            self.inform(
-                f"{name(delivery)}: without {field}: {loss.count}, as {first.url}: {first.detail}"
+            _log.info(
+                "%s",
+                f"{name(delivery)}: without {field}: {loss.count}, as {first.url}: {first.detail}",
             )
         if account.filtered:
-            self.inform(f"{name(delivery)}: {_format_counts(account.filter_codes)} left out")
+            _log.info("%s", f"{name(delivery)}: {_format_counts(account.filter_codes)} left out")
         if account.rejected:
             nothing = "" if account.chunks else "; no record is sent"
-            self.warn(
+            _log.warning(
+                "%s",
                 f"{name(delivery)}: {_format_counts(account.reject_codes)} rejected, in"
-                f" {output}/rejects/{nothing}"
+                f" {output}/rejects/{nothing}",
             )
 
     def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> DeliveryOutcome:
@@ -288,7 +275,7 @@ class Forwarder:
             raise SetAsideError(f"{pushed.stopped}; its records are in {root}/rejects/")
         if pushed.stopped is not None:
             raise TargetError(pushed.stopped)
-        report = msgspec.json.decode((root / _REPORT).read_bytes(), type=_Report)
+        report = msgspec.json.decode((root / REPORT).read_bytes(), type=Report)
         outcome = DeliveryOutcome(
             delivery.ordinal,
             ForwardState.FORWARDED,
@@ -299,7 +286,7 @@ class Forwarder:
             losses={field: loss.count for field, loss in report.account.losses.items()},
         )
         if outcome.refused:
-            self.warn(f"{name(delivery)}: {outcome.refused} refused, in {root}/rejects/")
+            _log.warning("%s", f"{name(delivery)}: {outcome.refused} refused, in {root}/rejects/")
         return outcome
 
 
@@ -309,7 +296,7 @@ def _is_finished(output: Path, to_format: Format, delivery: Delivery) -> bool:
     The ordinal may have belonged to a delivery that was removed from the journal.
     """
     source = output / _DELIVERY
-    if not (output / _REPORT).exists() or not source.exists():
+    if not (output / REPORT).exists() or not source.exists():
         return False
     if source.read_bytes() != msgspec.json.encode(delivery):
         return False

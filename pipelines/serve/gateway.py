@@ -67,7 +67,6 @@ class Gateway:
     ) -> None:
         self._forwarder = forwarder
         self._spool = forwarder.spool
-        self._warn, self._inform = forwarder.warn, forwarder.inform
         self._retry = retry
         self._drain_seconds = drain_seconds
         self._stop = StopSignal()
@@ -87,9 +86,9 @@ class Gateway:
             self._check_order()
             self._forwarder.clear_settled()
             journal = self._forwarder.journal
-            self._needs_update = journal.settled > 0  # it may have been killed before
+            self._needs_update = journal.last > 0  # it may have been killed before
             if journal.set_aside:
-                self._inform(f"{len(journal.set_aside)} deliveries are set aside so far")
+                _log.info("%d deliveries are set aside so far", len(journal.set_aside))
         self._thread.start()
         return self
 
@@ -100,7 +99,9 @@ class Gateway:
         self._forwarder.worker.stop()
         self._thread.join(_LOOK_SECONDS)
         if self._thread.is_alive():  # as after a kill, receipts decide about sending again
-            self._warn("the current delivery has no reply yet; it is sent again at the next start")
+            _log.warning(
+                "the current delivery has no reply yet; it is sent again at the next start"
+            )
         else:
             self._forwarder.journal.close()
         self._forwarder.worker.close()
@@ -146,12 +147,12 @@ class Gateway:
     def _run(self) -> None:
         while not self._ending.is_set():
             try:
-                progress = PushProgress(self._inform)
+                progress = PushProgress(_log.info)
                 with Pusher(self._forwarder.settings, stop=self._stop, progress=progress) as pusher:
                     self._forward_all(pusher)
             except (FeedferryError, OSError) as exc:
                 pause = self._retry.pause_seconds(1)
-                self._warn(f"nothing is forwarded: {exc}; tried again in {pause:.0f} s")
+                _log.warning("nothing is forwarded: %s; tried again in %.0f s", exc, pause)
                 self._ending.wait(pause)
             self._stop = StopSignal()
 
@@ -193,17 +194,9 @@ class Gateway:
 
     def _settle(self, queue: DatasourceQueue, delivery: Delivery, outcome: DeliveryOutcome) -> None:
         with self._lock:
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            self._forwarder.journal.append(replace(outcome, at=now))
             queue.waiting.popleft()
-            first_waiting = min(
-                (other.waiting[0].ordinal for other in self._queues.values() if other.waiting),
-                default=self._last_queued + 1,
-            )
-            try:
-                now = datetime.now(UTC).isoformat(timespec="milliseconds")
-                self._forwarder.journal.append(replace(outcome, settled=first_waiting - 1, at=now))
-            except OSError:
-                queue.waiting.appendleft(delivery)
-                raise
             if outcome.state is ForwardState.SET_ASIDE:
                 self._aside[delivery.ordinal] = delivery
             queue.failures = 0
@@ -215,15 +208,14 @@ class Gateway:
         """Pause a queue, or hold it back until the gateway is started with other options."""
         if self._ending.is_set():
             return
-        message = str(exc)
-        if not isinstance(exc, (FeedferryError, OSError)):
-            _log.exception("delivery %s cannot be forwarded", delivery.ordinal)
-            message = repr(exc)
+        is_defect = not isinstance(exc, (FeedferryError, OSError))
+        message = repr(exc) if is_defect else str(exc)
         queue.failures += 1
         pause = self._retry.pause_seconds(queue.failures)
-        report, when = self._warn, f"tried again in {pause:.0f} s"
+        level, when = logging.WARNING, f"tried again in {pause:.0f} s"
         if isinstance(exc, (StoppedError, ConfigError)):
             pause, when = math.inf, "tried again when the gateway is started again"
-            report = self._forwarder.fail
+            level = logging.ERROR
         queue.until = time.monotonic() + pause
-        report(f"{name(delivery)}: {message}; held back, with later deliveries of it; {when}")
+        held = f"{name(delivery)}: {message}; held back, with later deliveries of it; {when}"
+        _log.log(level, "%s", held, exc_info=is_defect)

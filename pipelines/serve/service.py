@@ -1,6 +1,5 @@
 """`feedferry serve`: a receiver for clients of an appliance, a rehearsal appliance, a gateway."""
 
-import logging
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -15,7 +14,7 @@ from pipelines.observer.signals import draining, write_in_handler
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.flags import decode
 from pipelines.options.push_options import parse_push_to
-from pipelines.serve.forwarder import Forwarder, Notifier
+from pipelines.serve.forwarder import Forwarder
 from pipelines.serve.gateway import Gateway
 from pipelines.serve.receiver import Receiver
 from pipelines.serve.retry import retry
@@ -24,7 +23,6 @@ from pipelines.serve.worker_process import WorkerProcess
 from schemas.errors import ConfigError
 from transforms.sinks.push.settings import PushSettings
 
-_log = logging.getLogger(__name__)
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _STOPPING = "feedferry: Finishing the current requests. Press Ctrl-C again to stop now."
 
@@ -76,7 +74,6 @@ def _make_gateway(settings: ServeSettings, target: PushSettings) -> Gateway:
         Path(settings.spool),
         ConvertOptions(inputs=(), output="", to_format="", accept_loss=settings.accept_loss),
         target,
-        Notifier(fail=_log.error, warn=_log.warning, inform=_log.info),
         worker=WorkerProcess(limit_seconds=settings.feed_seconds),
     )
     return Gateway(forwarder)

@@ -200,7 +200,7 @@ def test_a_delivery_that_is_set_aside_twice_is_counted_once(
     spool.feed(gsa_feed(document(1)), "crm")
     set_aside(spool)
     journal_file = ForwardJournal(spool.root)
-    journal_file.append(DeliveryOutcome(1, ForwardState.SET_ASIDE, settled=1, reason=FAILED))
+    journal_file.append(DeliveryOutcome(1, ForwardState.SET_ASIDE, reason=FAILED))
     journal_file.close()
     retry(spool.root, "all")
     assert capsys.readouterr().out.splitlines() == [

@@ -1,5 +1,6 @@
 """Gateways for tests: their appliance is a function, see `fake_appliance.replace_client`."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
@@ -8,7 +9,7 @@ import msgspec
 
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.serve.forward_journal import DeliveryOutcome
-from pipelines.serve.forwarder import Convert, Forwarder, Notifier, convert_spans
+from pipelines.serve.forwarder import Convert, Forwarder, convert_spans
 from pipelines.serve.gateway import DRAIN_SECONDS, RETRY, Gateway
 from pipelines.serve.rehearsal.index import Index
 from pipelines.serve.worker_process import WorkerProcess
@@ -35,7 +36,7 @@ def digest(spool: Path) -> None:
             digest_missing(index, delivery, spool)
 
 
-class GatewayRun:
+class GatewayRun(logging.Handler):
     """A gateway on a spool, with its warnings and its other messages."""
 
     def __init__(  # noqa: PLR0913 - the options of a gateway and its collaborators
@@ -49,6 +50,11 @@ class GatewayRun:
         worker: WorkerProcess | None = None,
         convert: Convert = convert_spans,
     ) -> None:
+        super().__init__()
+        for module in ("forwarder", "gateway"):
+            log = logging.getLogger(f"pipelines.serve.{module}")
+            log.setLevel(logging.INFO)
+            log.handlers[:] = [self]
         self.said: list[str] = []
         self.remarks: list[str] = []
         self.spool = spool.root
@@ -57,7 +63,6 @@ class GatewayRun:
             spool.root,
             ConvertOptions(inputs=(), output="", to_format="", accept_loss=frozenset(accepted)),
             PushSettings(appliance=appliance, retry=RetryPolicy(max_attempts=1)),
-            Notifier(fail=self.said.append, warn=self.said.append, inform=self.remarks.append),
             worker=worker or InlineWorker(),
             convert=convert,
         )
@@ -68,6 +73,10 @@ class GatewayRun:
         with self.gateway:
             wait_until(is_so)
         return self
+
+    def emit(self, record: logging.LogRecord) -> None:
+        texts = self.said if record.levelno >= logging.WARNING else self.remarks
+        texts.append(record.getMessage())
 
     def to_the_end(self) -> Self:
         return self.until(lambda: self.gateway.backlog() == 0)

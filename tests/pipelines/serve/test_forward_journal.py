@@ -10,10 +10,8 @@ from schemas.errors import FatalError
 from support.disks import RecordingDisk
 
 
-def settled(
-    ordinal: int, *, up_to: int = 0, state: ForwardState = ForwardState.FORWARDED
-) -> DeliveryOutcome:
-    return DeliveryOutcome(ordinal=ordinal, state=state, settled=up_to)
+def settled(ordinal: int, *, state: ForwardState = ForwardState.FORWARDED) -> DeliveryOutcome:
+    return DeliveryOutcome(ordinal=ordinal, state=state)
 
 
 @pytest.fixture
@@ -27,20 +25,20 @@ def written(spool: Path, *lines: DeliveryOutcome) -> None:
             journal.append(line)
 
 
-AGAIN = (settled(1, up_to=1), settled(2, up_to=2), settled(1, state=ForwardState.RETRIED))
+AGAIN = (settled(1), settled(2), settled(1, state=ForwardState.RETRIED))
 
 
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        ((settled(3), settled(1, up_to=3)), [True, True, True, False]),
+        ((settled(2), settled(1), settled(3)), [True, True, True, False]),
         ((settled(2), settled(3)), [False, True, True, False]),
         (AGAIN, [False, True, False, False]),
-        ((*AGAIN, settled(1, up_to=2)), [True, True, False, False]),
+        ((*AGAIN, settled(1)), [True, True, False, False]),
     ],
     ids=["all-before", "gap", "retried", "forwarded-again"],
 )
-def test_a_delivery_is_settled_by_its_line_or_a_later_one(
+def test_a_delivery_is_settled_by_its_last_line(
     tmp_path: Path, lines: tuple[DeliveryOutcome, ...], expected: list[bool]
 ) -> None:
     written(tmp_path, *lines)
@@ -49,23 +47,22 @@ def test_a_delivery_is_settled_by_its_line_or_a_later_one(
 
 
 def test_line_has_no_default_values(tmp_path: Path, path: Path) -> None:
-    written(tmp_path, DeliveryOutcome(7, ForwardState.FORWARDED, settled=7, accepted=2))
-    assert path.read_text() == '{"ordinal":7,"state":"forwarded","settled":7,"accepted":2}\n'
+    written(tmp_path, DeliveryOutcome(7, ForwardState.FORWARDED, accepted=2))
+    assert path.read_text() == '{"ordinal":7,"state":"forwarded","accepted":2}\n'
 
 
 def test_incomplete_line_is_overwritten(tmp_path: Path, path: Path) -> None:
-    written(tmp_path, settled(1, up_to=1))
+    written(tmp_path, settled(1))
     with path.open("ab") as stream:
         stream.write(b'{"ordinal":2,"st')
-    written(tmp_path, settled(2, up_to=2))
+    written(tmp_path, settled(2))
     assert path.read_text() == (
-        '{"ordinal":1,"state":"forwarded","settled":1}\n'
-        '{"ordinal":2,"state":"forwarded","settled":2}\n'
+        '{"ordinal":1,"state":"forwarded"}\n{"ordinal":2,"state":"forwarded"}\n'
     )
 
 
 def test_damaged_line_is_reported(tmp_path: Path, path: Path) -> None:
-    written(tmp_path, settled(1, up_to=1))
+    written(tmp_path, settled(1))
     with path.open("ab") as stream:
         stream.write(b"nothing\n")
     with pytest.raises(FatalError) as caught:
@@ -88,7 +85,7 @@ def test_a_line_is_on_the_disk_when_it_was_noted(tmp_path: Path) -> None:
     journal = ForwardJournal(tmp_path, disk=disk)
     assert disk.done == ["sync forward/forwarded.jsonl", "sync folder forward", "sync folder ."]
     disk.done.clear()
-    journal.append(DeliveryOutcome(ordinal=1, state=ForwardState.FORWARDED, settled=1))
+    journal.append(DeliveryOutcome(ordinal=1, state=ForwardState.FORWARDED))
     journal.close()
     assert disk.done == ["write forward/forwarded.jsonl", "sync forward/forwarded.jsonl"]
 
@@ -101,7 +98,7 @@ def test_a_delivery_is_not_settled_while_its_line_is_not_on_the_disk(
     journal = ForwardJournal(tmp_path, disk=disk)
     disk.fail_at(operation)
     with pytest.raises(OSError, match="Input/output error"):
-        journal.append(DeliveryOutcome(ordinal=1, state=ForwardState.FORWARDED, settled=1))
+        journal.append(DeliveryOutcome(ordinal=1, state=ForwardState.FORWARDED))
     assert not journal.is_settled(1)
     journal.close()
     with closing(ForwardJournal(tmp_path)) as again:

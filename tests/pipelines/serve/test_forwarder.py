@@ -63,8 +63,8 @@ def test_forwarded_delivery_leaves_only_a_line(spool: HandSpool, wired: Wired) -
     spool.feed(gsa_feed(document(1), document(2)))
     spool.feed(gsa_feed(document(3)))
     run = GatewayRun(spool).to_the_end()
-    found = [(one.ordinal, one.state, one.accepted, one.settled) for one in run.journal()]
-    assert found == [(1, ForwardState.FORWARDED, 2, 1), (2, ForwardState.FORWARDED, 1, 2)]
+    found = [(one.ordinal, one.state, one.accepted) for one in run.journal()]
+    assert found == [(1, ForwardState.FORWARDED, 2), (2, ForwardState.FORWARDED, 1)]
     assert (run.kept(), run.said) == (["forwarded.jsonl"], [])
 
 
@@ -304,7 +304,7 @@ def test_queue_continues_when_its_loss_is_accepted(spool: HandSpool, wired: Wire
     held = GatewayRun(spool, appliance=THUNDERSTONE)
     held.until(lambda: held.gateway.backlog() == 2)
     run = GatewayRun(spool, appliance=THUNDERSTONE, accepted=("acl",)).to_the_end()
-    assert [(one.ordinal, one.settled) for one in run.journal()] == [(2, 0), (1, 2), (3, 3)]
+    assert [one.ordinal for one in run.journal()] == [2, 1, 3]
 
 
 def test_missing_file_holds_its_queue_back(spool: HandSpool, wired: Wired) -> None:
@@ -352,7 +352,7 @@ def test_defect_holds_only_one_queue_back(
         "delivery 1 of 'web': ZeroDivisionError('by nothing'); held back, with later deliveries of"
         " it; tried again in 300 s"
     ]
-    assert caplog.messages == ["delivery 1 cannot be forwarded"]
+    assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
 def test_profile_that_is_no_datasource_is_set_aside(spool: HandSpool, wired: Wired) -> None:
