@@ -1,6 +1,6 @@
 """A receiver: the HTTP server of an appliance, its spool, and its rehearsal index."""
 
-import queue
+import math
 import threading
 import time
 from contextlib import ExitStack
@@ -20,6 +20,7 @@ from pipelines.serve.worker_process import WorkerProcess
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 from transforms.formats import ReadOptions
+from transforms.sinks.push.throttle.gate import StopSignal
 
 
 class Receiver:
@@ -40,7 +41,7 @@ class Receiver:
         self._settings = settings
         self._gateway = gateway
         self._digest = digest
-        self._stops: queue.SimpleQueue[None] = queue.SimpleQueue()  # an Event is not reentrant
+        self._stop = StopSignal()
         self._stopping = threading.Event()
         self._opened = ExitStack()
 
@@ -66,16 +67,11 @@ class Receiver:
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait for `stop`; return False if the time is up before."""
-        try:
-            self._stops.get(timeout=timeout_seconds)
-        except queue.Empty:
-            return False
-        self._stops.put(None)  # for the next caller
-        return True
+        return self._stop.wait(math.inf if timeout_seconds is None else timeout_seconds)
 
     def stop(self) -> None:
         """End `wait`; running requests end with the block. Safe in signal handlers."""
-        self._stops.put(None)
+        self._stop.stop()
 
     def _open(self, opened: ExitStack) -> None:
         settings, gateway = self._settings, self._gateway

@@ -74,31 +74,37 @@ class HashingReader(BlockStream):
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that gets its name when the block ends; remove it if the block raises."""
-    partial = path.with_name(path.name + PARTIAL)
+def writing(path: Path) -> Iterator[None]:
+    """Raise FatalError in place of an OSError of the block, which writes a file or to a folder."""
     try:
-        with partial.open("wb") as stream:
-            yield stream
-        os.replace(partial, path)
-    except BaseException as exc:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        if isinstance(exc, OSError):
-            raise unwritable(path, exc) from exc
-        raise
+        yield
+    except OSError as exc:
+        raise unwritable(path, exc) from exc
+
+
+@contextmanager
+def whole_file(path: Path, *, by_several: bool = False) -> Iterator[IO[bytes]]:
+    """Open a file that gets its name when the block ends; remove it if the block raises.
+
+    With `by_several`, other processes may write it at the same time.
+    """
+    own = f".{uuid4().hex}" if by_several else ""
+    partial = path.with_name(path.name + own + PARTIAL)
+    with writing(path):
+        try:
+            with partial.open("wb") as stream:
+                yield stream
+            os.replace(partial, path)
+        except BaseException:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+            raise
 
 
 def write_by_several(path: Path, text: bytes) -> None:
     """Write a file that several processes may write at the same time; the last one wins."""
-    partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
-    with writing(path):
-        try:
-            partial.write_bytes(text)
-            os.replace(partial, path)
-        finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+    with whole_file(path, by_several=True) as stream:
+        stream.write(text)
 
 
 def write_json(path: Path, value: object) -> None:
@@ -139,17 +145,16 @@ class AtomicFile:
         """Give the file its name if it is complete, else remove it; return its description."""
         if self._stream is None:
             return None
-        try:
-            self._stream.close()
-            if whole:
-                if self._is_stored:
-                    os.replace(self._partial, self._path)
-                self.written = self._stream.describe(self._path.name)
-        except OSError as exc:
-            raise unwritable(self._path, exc) from exc
-        finally:
-            if self.written is None and self._is_stored:
-                self._partial.unlink(missing_ok=True)
+        with writing(self._path):
+            try:
+                self._stream.close()
+                if whole:
+                    if self._is_stored:
+                        os.replace(self._partial, self._path)
+                    self.written = self._stream.describe(self._path.name)
+            finally:
+                if self.written is None and self._is_stored:
+                    self._partial.unlink(missing_ok=True)
         return self.written
 
 
@@ -189,15 +194,6 @@ def read_rejects(path: Path) -> Iterator[Reject]:
         raise FatalError(
             f"{path}: unreadable ({type(exc).__name__}); expected an Avro file of rejects"
         ) from exc
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Raise FatalError in place of an OSError of the block, which writes a file or to a folder."""
-    try:
-        yield
-    except OSError as exc:
-        raise unwritable(path, exc) from exc
 
 
 def unwritable(path: Path, exc: OSError) -> FatalError:
