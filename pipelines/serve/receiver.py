@@ -12,7 +12,7 @@ from pipelines.serve.gateway import Gateway
 from pipelines.serve.http.endpoints import Callbacks, Endpoints
 from pipelines.serve.http.server import HttpServer
 from pipelines.serve.rehearsal import page, scenario
-from pipelines.serve.rehearsal.feeder import BacklogHistory, Digest, Feeder
+from pipelines.serve.rehearsal.feeder import Digest, Feeder
 from pipelines.serve.rehearsal.index import INDEX_FILE, Index, SetAsideDelivery, digest_delivery
 from pipelines.serve.settings import ServeSettings
 from pipelines.serve.spool_writer import SpoolWriter
@@ -87,10 +87,10 @@ class Receiver:
         self._feeder = opened.enter_context(
             Feeder(self._index, folder, worker=worker, digest=self._digest)
         )
-        self._history = BacklogHistory(gateway.backlog) if gateway else self._feeder.history
+        self._history = (gateway or self._feeder).history
         started = time.monotonic()
         callbacks = Callbacks(
-            arrived=self._feeder.arrived,
+            arrived=self._arrived,
             behave=lambda door: rules.next(door, time.monotonic() - started),
             wait=self._stopping.wait,
             backlog=self._history.sample,
@@ -100,6 +100,11 @@ class Receiver:
         endpoints = Endpoints(settings, self._spool, self._index, callbacks)
         self._server = HttpServer(settings, endpoints.answer)
         opened.callback(self._server.stop)
+
+    def _arrived(self) -> None:
+        self._feeder.arrived()
+        if self._gateway is not None:
+            self._gateway.arrived()
 
     def _set_aside(self) -> list[SetAsideDelivery]:
         by_gateway = self._gateway.set_aside() if self._gateway else []

@@ -82,19 +82,6 @@ def retry(spool: Path, wanted: str) -> int:
     return 0
 
 
-def name(delivery: Delivery) -> str:
-    """Return the name of a delivery in a message."""
-    return f"delivery {delivery.ordinal} of {name_of(delivery)!r}"
-
-
-def set_aside_message(spool: Path, delivery: Delivery, reason: object) -> str:
-    return (
-        f"{name(delivery)}: {reason}; set aside, its feed is {delivery.path}; later deliveries go"
-        f" on; to try again, stop the receiver: feedferry serve --spool {spool} --retry"
-        f" {delivery.ordinal}"
-    )
-
-
 def describe(outcome: DeliveryOutcome, delivery: Delivery | None) -> SetAsideDelivery:
     """Return a delivery that a gateway has set aside, as far as the journal of the spool has it."""
     aside = SetAsideDelivery(

@@ -14,7 +14,6 @@ from pipelines.observer.signals import draining, write_in_handler
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.flags import decode
 from pipelines.options.push_options import parse_push_to
-from pipelines.serve.forwarder import Forwarder
 from pipelines.serve.gateway import Gateway
 from pipelines.serve.receiver import Receiver
 from pipelines.serve.retry import retry
@@ -70,13 +69,12 @@ def parse_serve(words: Mapping[str, object]) -> ServeSettings:
 
 
 def _make_gateway(settings: ServeSettings, target: PushSettings) -> Gateway:
-    forwarder = Forwarder(
+    return Gateway(
         Path(settings.spool),
         ConvertOptions(inputs=(), output="", to_format="", accept_loss=settings.accept_loss),
         target,
         worker=WorkerProcess(limit_seconds=settings.feed_seconds),
     )
-    return Gateway(forwarder)
 
 
 def _check_target(

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.serve.forward_journal import DeliveryOutcome, ForwardJournal, ForwardState
-from pipelines.serve.forwarder import Convert
-from pipelines.serve.gateway import DRAIN_SECONDS
+from pipelines.serve.gateway import DRAIN_SECONDS, Convert
 from pipelines.serve.rehearsal.index import DeliveryStatus, Index
 from pipelines.serve.retry import retry
 from pipelines.serve.spool_writer import SpoolWriter

@@ -9,8 +9,7 @@ import msgspec
 
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.serve.forward_journal import DeliveryOutcome
-from pipelines.serve.forwarder import Convert, Forwarder, convert_spans
-from pipelines.serve.gateway import DRAIN_SECONDS, RETRY, Gateway
+from pipelines.serve.gateway import DRAIN_SECONDS, RETRY, Convert, Gateway, convert_spans
 from pipelines.serve.rehearsal.index import Index
 from pipelines.serve.worker_process import WorkerProcess
 from support.fake_appliance import GSA, SUCCESS, Sent
@@ -51,7 +50,7 @@ class GatewayRun(logging.Handler):
         convert: Convert = convert_spans,
     ) -> None:
         super().__init__()
-        for module in ("forwarder", "gateway"):
+        for module in ("gateway", "spool_consumer"):
             log = logging.getLogger(f"pipelines.serve.{module}")
             log.setLevel(logging.INFO)
             log.handlers[:] = [self]
@@ -59,15 +58,15 @@ class GatewayRun(logging.Handler):
         self.remarks: list[str] = []
         self.spool = spool.root
         digest(spool.root)
-        self.forwarder = Forwarder(
+        self.gateway = Gateway(
             spool.root,
             ConvertOptions(inputs=(), output="", to_format="", accept_loss=frozenset(accepted)),
             PushSettings(appliance=appliance, retry=RetryPolicy(max_attempts=1)),
             worker=worker or InlineWorker(),
             convert=convert,
+            retry=msgspec.structs.replace(RETRY, first_seconds=first_pause_seconds),
+            drain_seconds=drain_seconds,
         )
-        retry = msgspec.structs.replace(RETRY, first_seconds=first_pause_seconds)
-        self.gateway = Gateway(self.forwarder, retry=retry, drain_seconds=drain_seconds)
 
     def until(self, is_so: Callable[[], bool]) -> Self:
         with self.gateway:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from pipelines.serve.forwarder import convert_spans
+from pipelines.serve.gateway import convert_spans
 from pipelines.serve.rehearsal.index import digest_delivery
 from schemas.account import Account
 from schemas.delivery import Delivery

@@ -9,6 +9,7 @@ from pipelines.serve.gateway import Gateway
 from pipelines.serve.receiver import Receiver
 from pipelines.serve.rehearsal.index import SetAsideDelivery
 from pipelines.serve.settings import ServeSettings
+from pipelines.serve.spool_consumer import BacklogHistory
 from schemas.errors import ConfigError
 from support.receivers import deliveries, kept, receiving, wait_until_idle
 from support.served import wait_until
@@ -49,7 +50,8 @@ def urls(receiver: Receiver) -> list[str]:
 class TwelveWaiting(Gateway):
     """A gateway with a backlog."""
 
-    def __init__(self) -> None: ...
+    def __init__(self) -> None:
+        self.history = BacklogHistory(self.backlog)
 
     def backlog(self) -> int:
         return 12

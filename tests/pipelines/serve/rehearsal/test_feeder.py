@@ -165,7 +165,10 @@ def test_a_delivery_is_tried_again_when_the_index_cannot_be_written(
     with inline(rehearsal, digest) as feeder:
         wait_until(lambda: feeder.backlog() == 0)
     assert rehearsal.pages() == ["a"]
-    assert caplog.messages == ["001.xml: database or disk is full; tried again"]
+    assert caplog.messages == [
+        "delivery 1 of 'sample': database or disk is full; held back, with later deliveries of it;"
+        " tried again in 0 s"
+    ]
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from lxml import html
 
-from pipelines.serve.rehearsal.feeder import BacklogHistory
 from pipelines.serve.rehearsal.index import (
     DatasourceTotal,
     DeliveryStatus,
@@ -20,6 +19,7 @@ from pipelines.serve.rehearsal.index import (
     SetAsideDelivery,
 )
 from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
+from pipelines.serve.spool_consumer import BacklogHistory
 from schemas.delivery import Door
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)

@@ -140,11 +140,11 @@ def test_full_feed_waits_for_its_digestion(spool: HandSpool, wired: Wired) -> No
 def test_full_feed_waits_for_earlier_digestions(spool: HandSpool) -> None:
     spool.feed(gsa_feed(page("a")), "crm", "full")
     (delivery,) = read_deliveries(spool.root)
-    forwarder = GatewayRun(spool, appliance=THUNDERSTONE).forwarder
-    with closing(forwarder.journal) as journal:
-        assert forwarder.is_ready(delivery)
+    gateway = GatewayRun(spool, appliance=THUNDERSTONE).gateway
+    with closing(gateway.journal) as journal:
+        assert gateway.is_ready(delivery)
         journal.append(DeliveryOutcome(2, ForwardState.FORWARDED))
-        assert not forwarder.is_ready(delivery)
+        assert not gateway.is_ready(delivery)
 
 
 def test_document_taken_during_a_pause_is_not_deleted(spool: HandSpool, wired: Wired) -> None:
