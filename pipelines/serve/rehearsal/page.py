@@ -17,6 +17,7 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from jinja2.filters import do_filesizeformat
 
+from pipelines.report.page_text import short_text
 from pipelines.serve.rehearsal.index import (
     DatasourceTotal,
     DeliveryStatus,
@@ -26,6 +27,8 @@ from pipelines.serve.rehearsal.index import (
     SetAsideDelivery,
 )
 from schemas.delivery import Door
+from schemas.printable import printable
+from schemas.units import format_duration
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; img-src data:; "
@@ -38,11 +41,6 @@ MAX_ROWS = 100
 """The most datasources, totals and set-aside deliveries on a page; more are counted."""
 
 _CHART_WIDTH, _CHART_HEIGHT = 720, 160
-_MAX_TEXT = 400
-_DURATIONS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
-_CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {
-    127: 0x2421
-}
 _DOORS = {Door.FEED: "feeds", Door.GROUPS: "groups", Door.DATA: "Thunderstone data"}
 _ORIGINS = {DocumentOrigin.FEED: "feeds", DocumentOrigin.DATA: "Thunderstone data"}
 _SET_ASIDE_BY = {SetAsideBy.INDEX: "the index", SetAsideBy.GATEWAY: "the gateway"}
@@ -129,7 +127,7 @@ def _template() -> Template:
         "number": "{:,}".format,
         "sign": _STATUS_SIGNS.__getitem__,
         "size": lambda count: do_filesizeformat(count, binary=True),
-        "text": _visible_text,
+        "text": lambda text: printable(short_text(text), kept="\n\t"),
     }
     return environment.get_template("feeds.html")
 
@@ -161,22 +159,10 @@ def _draw_chart(history: Sequence[tuple[float, int]]) -> BacklogChart | None:
     return BacklogChart(
         line=" ".join(f"{x:.1f},{y:.1f}" for x, y in corners),
         top=top,
-        begin=_format_duration(begin),
+        begin=format_duration(int(begin)),
         words=f"{counts[-1]:,} now; highest {highest:,}, {when}; lowest {min(counts):,}.",
     )
 
 
-def _visible_text(text: str) -> str:
-    """Return an untrusted text, truncated, with visible control characters."""
-    short = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} …"
-    return short.translate(_CONTROL_PICTURES)
-
-
 def _format_age(seconds: float) -> str:
-    return f"{_format_duration(seconds)} ago" if seconds >= 1 else "just now"
-
-
-def _format_duration(seconds: float) -> str:
-    length, name = next((unit for unit in _DURATIONS if unit[0] <= seconds), _DURATIONS[-1])
-    count = int(seconds // length)
-    return f"{count} {name}" if count == 1 else f"{count} {name}s"
+    return f"{format_duration(int(seconds))} ago" if seconds >= 1 else "just now"
