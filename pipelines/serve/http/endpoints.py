@@ -10,6 +10,7 @@ CM3 only those with a status below 400, and the refusal for a full disk is docum
 import logging
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
@@ -153,14 +154,12 @@ class Endpoints:
             return _text(UNAUTHORIZED)
         behaviour = self._meet(door, request)
         blocks = self._read_body(request, behaviour)
-        scripted = _scripted_reply(behaviour)
-        if scripted is None:
+        reply = _scripted_reply(behaviour)
+        if reply is None:
             refused_urls = frozenset(behaviour.refuse_urls or ())
             reply = self._receive(door, request, blocks, refused_urls, facts)
         else:
-            for _ in blocks:
-                pass
-            reply = scripted
+            deque(blocks, maxlen=0)
         return self._finish(reply, behaviour)
 
     def _get_data(self, request: Request) -> Reply:
@@ -286,12 +285,7 @@ class Endpoints:
             return _refuse_data(thunderstone_result.FAIL) if door is Door.DATA else _text(DISK_FULL)
 
     def _take_feed(self, form: PostedForm) -> Reply:
-        datasource = _name_in("datasource", form.fields)
-        feedtype = form.fields.get("feedtype", "")
-        _check_feedtype(feedtype, FEEDTYPES)
-        _check_content(form)
-        self._commit(form, form.intake, datasource=datasource, feedtype=feedtype)
-        return _text(SUCCESS)
+        return self._store(form, "datasource", form.fields.get("feedtype", ""), FEEDTYPES)
 
     def _take_groups(self, form: PostedForm) -> Reply:
         """Deployed clients name the groupsource in the field for what to do with its groups."""
@@ -299,18 +293,24 @@ class Endpoints:
         if len(given) != 1:
             names = " and ".join(given) or "no groupsource"
             raise RefusedError(400, f"{names}; expected one of {', '.join(_GROUPSOURCE_FIELDS)}")
-        groupsource = _name_in(given[0], form.fields)
         if given[0] == CLEANUP:
+            groupsource = _name_in(CLEANUP, form.fields)
             if form.intake.bytes:
                 raise RefusedError(400, "cleanup and data; expected one of them")
             self._commit(form, None, datasource=groupsource, feedtype=CLEANUP)
             return _text(SUCCESS)
         # The guide's own client sends no feedtype.
         feedtype = form.fields.get("feedtype") or INCREMENTAL
-        _check_feedtype(feedtype, (FULL, INCREMENTAL))
+        return self._store(form, given[0], feedtype, (FULL, INCREMENTAL))
+
+    def _store(self, form: PostedForm, field: str, feedtype: str, known: tuple[str, ...]) -> Reply:
+        """Store a feed whose datasource or groupsource is in a field."""
+        datasource = _name_in(field, form.fields)
+        if feedtype not in known:
+            raise RefusedError(400, f"feedtype: {feedtype!r}; expected {' or '.join(known)}")
         _check_content(form)
-        feedtype = REPLACE if given[0] == REPLACE else feedtype
-        self._commit(form, form.intake, datasource=groupsource, feedtype=feedtype)
+        feedtype = REPLACE if field == REPLACE else feedtype
+        self._commit(form, form.intake, datasource=datasource, feedtype=feedtype)
         return _text(SUCCESS)
 
     def _take_data(self, form: PostedForm) -> Reply:
@@ -417,11 +417,6 @@ def _name_in(field: str, fields: Mapping[str, str]) -> str:
     if not _NAME.fullmatch(fields[field]):
         raise RefusedError(400, f"{field}: {fields[field]!r}; {_A_NAME}")
     return fields[field]
-
-
-def _check_feedtype(feedtype: str, known: tuple[str, ...]) -> None:
-    if feedtype not in known:
-        raise RefusedError(400, f"feedtype: {feedtype!r}; expected {' or '.join(known)}")
 
 
 def _check_content(form: PostedForm) -> None:
