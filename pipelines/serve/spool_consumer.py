@@ -150,7 +150,7 @@ class SpoolConsumer(ABC):
                     queue = self._queues.setdefault(self.queue_of(delivery), DeliveryQueue())
                     queue.waiting.append(delivery)
                 self._last = delivery.ordinal
-        except FatalError as exc:  # lines after a damaged line cannot be trusted
+        except (FatalError, OSError) as exc:  # lines after a damaged line cannot be trusted
             if str(exc) != self._reported:
                 _log.error("%s", exc)
             self._reported = str(exc)
