@@ -50,7 +50,7 @@ from schemas.errors import ConfigError, FatalError, StoppedError
 from schemas.run_record import Phase, Replay, RunRecord
 from schemas.units import format_size
 from transforms.sinks.push.generations import next_generation
-from transforms.storage.atomic import whole_file
+from transforms.storage.atomic import read_json, whole_file
 from transforms.storage.lock import Lock
 from transforms.storage.run_record import read_run, write_run
 
@@ -222,13 +222,11 @@ class JobRun:
     def _conversion_code(self) -> int:
         """Return the exit code of the conversion, which an earlier attempt may have finished."""
         path = self.folder / "report.json"
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=_ExitCode).exit_code
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
-            raise FatalError(
-                f"{path}: {exc}; expected the report of a conversion: restore it, or begin a new"
-                " run with --fresh"
-            ) from exc
+        expected = "the report of a conversion: restore it, or begin a new run with --fresh"
+        report = read_json(path, _ExitCode, expected=expected)
+        if report is None:
+            raise FatalError(f"{path}: no such file; expected {expected}")
+        return report.exit_code
 
     def _push(self, result: RunResult) -> RunResult:
         """Push, and compare the receipts; the message of the result says why the push stopped."""

@@ -12,10 +12,10 @@ import msgspec
 from pipelines.folders.job_folders import read_run
 from pipelines.job.job_file import load_job
 from pipelines.report.run_data import REJECTS, numbered_rejects
-from schemas.errors import ConfigError, FatalError
+from schemas.errors import ConfigError
 from schemas.reject import Reject
 from transforms.rules.known_rejects import add_known_rejects, entry_of, load_known_rejects
-from transforms.storage.atomic import write_json
+from transforms.storage.atomic import read_json, write_json
 
 _REPORT = "report.json"
 _REPLAYED = "replayed.json"
@@ -88,13 +88,10 @@ def known_path_of(run: Path) -> Path | None:
 
     It is in the report of a run; a run without a report has that of its job.
     """
-    try:
-        report = msgspec.json.decode((run / _REPORT).read_bytes(), type=_SettingsOfReport)
-    except FileNotFoundError:
+    report = read_json(run / _REPORT, _SettingsOfReport, expected="the report of a run")
+    if report is None:
         job_file = job_file_of(run)
         return None if job_file is None else _known_path_of_job(job_file)
-    except (OSError, msgspec.MsgspecError) as exc:
-        raise FatalError(f"{run / _REPORT}: {exc}; expected the report of a run") from exc
     found = report.settings.accepted_rejects
     return Path(found) if found else None
 
@@ -150,12 +147,8 @@ def accept_rejects(
 
 def read_replayed(run: Path) -> dict[int, str]:
     """Return the runs that converted rejects of a run, by the numbers of the rejects."""
-    try:
-        return msgspec.json.decode((run / REJECTS / _REPLAYED).read_bytes(), type=dict[int, str])
-    except FileNotFoundError:
-        return {}
-    except (OSError, msgspec.MsgspecError) as exc:
-        raise FatalError(f"{run / REJECTS / _REPLAYED}: {exc}; expected numbers of runs") from exc
+    path = run / REJECTS / _REPLAYED
+    return read_json(path, dict[int, str], expected="numbers of runs") or {}
 
 
 def mark_replayed(run: Path, numbers: Iterable[int], by: str) -> None:

@@ -21,7 +21,7 @@ from schemas.run_record import RUN_RECORD, RunRecord
 from schemas.timeline import TIMELINE, TimelinePoint
 from transforms.convert import REJECTS as SPAN_REJECTS
 from transforms.sinks.push.receipts import read_receipts
-from transforms.storage.atomic import read_rejects
+from transforms.storage.atomic import read_json, read_rejects
 from transforms.storage.journal import Journal
 
 REJECTS = "rejects"
@@ -188,11 +188,9 @@ def _acceptances(folder: Path, problems: list[str]) -> dict[int, float]:
 
 def _decode(path: Path, kind: type[_T], problems: list[str]) -> _T | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as exc:
-        problems.append(f"{path}: {exc}")
+        return read_json(path, kind, expected="a file of the run")
+    except FatalError as exc:
+        problems.append(str(exc))
         return None
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -27,6 +27,7 @@ NOWHERE = Path(os.devnull)
 """The folder of files that are counted and hashed, and not stored."""
 
 _BLOCK_BYTES = 1 << 20
+_Document = TypeVar("_Document")
 
 
 class WrittenFile(NamedTuple):
@@ -112,6 +113,20 @@ def write_json(path: Path, value: object) -> None:
     with whole_file(path) as stream:
         text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
         stream.write(text.encode() + b"\n")
+
+
+def read_json(path: Path, kind: type[_Document], *, expected: str) -> _Document | None:
+    """Return the document of a file, None without a file.
+
+    Raises FatalError if it is unreadable or damaged; `expected` names the document, and the fix.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        found = exc.strerror if isinstance(exc, OSError) else exc
+        raise FatalError(f"{path}: {found}; expected {expected}") from exc
 
 
 class AtomicFile:
