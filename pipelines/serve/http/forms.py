@@ -128,38 +128,31 @@ def _name_of(part: MultipartSegment) -> str:
 
 
 def _read_pairs(blocks: Iterable[bytes]) -> Iterator[Event]:
-    is_name, pending = True, b""  # what is not decoded yet
-    for piece, is_last in _split_pairs(blocks):
-        pending += piece
-        if is_name:
-            name, equals, value = pending.partition(b"=")
-            if len(name) > _MAX_HEAD_BYTES:
-                raise RefusedError(400, f"{name[:80]!r}; expected name=value")
-            if not equals and not is_last:
-                continue
-            yield unquote(name).decode("latin-1")
-            is_name, pending = False, value
-        cut = -1 if is_last else pending.rfind(b"%", max(len(pending) - 2, 0))
-        cut = len(pending) if cut < 0 else cut  # before an escape that may be incomplete
-        if cut:
-            yield unquote(pending[:cut])
-        pending = pending[cut:]
-        is_name = is_last
-
-
-def _split_pairs(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Yield the text between `&` in pieces, and whether a piece is the last of its pair."""
-    pairs = 1
-    for block in blocks:
-        begin = 0
-        while (end := block.find(b"&", begin)) >= 0:
-            pairs += 1
-            if pairs > MAX_FIELDS:
-                raise RefusedError(400, f"more than {MAX_FIELDS} fields; expected those of a feed")
-            yield block[begin:end], True
-            begin = end + 1
-        yield block[begin:], False
-    yield b"", True
+    """Yield the pairs of an urlencoded body; each `&` ends one, and so does the end."""
+    pairs, is_name, pending = 1, True, b""  # what is not decoded yet
+    for block in itertools.chain(blocks, (b"&",)):
+        for place, piece in enumerate(block.split(b"&", MAX_FIELDS + 1)):
+            if place:
+                if is_name or pending:
+                    yield unquote(pending).decode("latin-1") if is_name else unquote(pending)
+                pairs, is_name, pending = pairs + 1, True, b""
+                if pairs > MAX_FIELDS + 1:
+                    raise RefusedError(
+                        400, f"more than {MAX_FIELDS} fields; expected those of a feed"
+                    )
+            pending += piece
+            if is_name:
+                name, equals, value = pending.partition(b"=")
+                if len(name) > _MAX_HEAD_BYTES:
+                    raise RefusedError(400, f"{name[:80]!r}; expected name=value")
+                if not equals:
+                    continue
+                yield unquote(name).decode("latin-1")
+                is_name, pending = False, value
+            cut = pending.rfind(b"%", max(len(pending) - 2, 0))
+            if cut := len(pending) if cut < 0 else cut:  # before an escape that may be incomplete
+                yield unquote(pending[:cut])
+                pending = pending[cut:]
 
 
 def limit_size(blocks: Iterable[bytes], *, limit: int) -> Iterator[bytes]:
