@@ -1,4 +1,4 @@
-"""The formats and the sources by their names: ours, and those of other packages.
+"""Formats, sources and appliances by their names: ours, and those of other packages.
 
 Another package adds an object of its own by an entry point with the name of the object::
 

@@ -1,7 +1,6 @@
 """A flag is declared once: its option, its help and its parser follow."""
 
 import enum
-from typing import Annotated
 
 import click
 import msgspec
@@ -10,7 +9,7 @@ import pytest
 from pipelines.cli.click_flags import click_options
 from pipelines.cli.verb import Verb
 from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.flags import Flag, decode, flags_of
+from pipelines.options.flags import Flag, declare, decode, flags_of
 from pipelines.options.push_options import ApplianceOptions, PushOptions
 from pipelines.options.section import Section
 from pipelines.options.value_parsers import SIZE, count_of
@@ -25,14 +24,28 @@ class Colour(enum.Enum):
 
 class ToyOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    part_bytes: Annotated[int, Flag("Size of a part.", Section.READ, SIZE)] = 2048
-    colour: Annotated[Colour, Flag("Colour.", Section.READ)] = Colour.RED
-    words: Annotated[tuple[str, ...], Flag("Words.", Section.READ, metavar="WORD")] = ()
-    deep: Annotated[bool, Flag("Look deeper.", Section.WRITE, names=("-d", "--deep"))] = False
-    verify: Annotated[bool, Flag("Do not verify.", Section.WRITE)] = True
-    tries: Annotated[int | None, Flag("Tries.", Section.WRITE, count_of("times"), default="3")] = (
-        None
-    )
+    part_bytes: int = 2048
+    colour: Colour = Colour.RED
+    words: tuple[str, ...] = ()
+    deep: bool = False
+    verify: bool = True
+    tries: int | None = None
+
+
+declare(
+    ToyOptions,
+    Section.READ,
+    part_bytes=Flag("Size of a part.", SIZE),
+    colour=Flag("Colour."),
+    words=Flag("Words.", metavar="WORD"),
+)
+declare(
+    ToyOptions,
+    Section.WRITE,
+    deep=Flag("Look deeper.", names=("-d", "--deep")),
+    verify=Flag("Do not verify."),
+    tries=Flag("Tries.", count_of("times"), default="3"),
+)
 
 
 def toy(*args: str) -> ToyOptions:

@@ -19,7 +19,7 @@ from transforms.chunk import write_chunk
 from transforms.formats import FORMATS, THUNDERSTONE, Format, WriteOptions, find_format
 from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.wire.address import all_protocols
+from transforms.sinks.push.wire.address import APPLIANCES
 from transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol, RequestForm
 
 UPDATE_FILE = "update-index.xml"
@@ -57,13 +57,13 @@ def plan_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> list[Chunk]:
 
 def pushed_formats(protocol: ApplianceProtocol | None = None) -> list[Format]:
     """Return the formats that appliances take, or that one kind of appliance takes."""
-    doors = {door for each in ([protocol] if protocol else all_protocols()) for door in each.forms}
+    doors = {door for each in ((protocol,) if protocol else APPLIANCES) for door in each.forms}
     return [format for format in FORMATS if format.door in doors]
 
 
 def request_form(format: Format) -> RequestForm | None:
     """Return the form in which appliances take a format, None if none does."""
-    forms = (each.forms.get(format.door) for each in all_protocols() if format.door is not None)
+    forms = (each.forms.get(format.door) for each in APPLIANCES if format.door is not None)
     return next(filter(None, forms), None)
 
 

@@ -2,16 +2,12 @@
 
 import re
 import ssl
-from functools import cache
-from importlib.metadata import entry_points
 
 from schemas.errors import ConfigError
+from transforms.registry import Registry
 from transforms.sinks.push.wire.feedergate import FEEDERGATE
 from transforms.sinks.push.wire.protocol import Address, Appliance, ApplianceProtocol
 from transforms.sinks.push.wire.recvdata import RECVDATA
-
-GROUP = "feedferry.appliances"
-"""The group of entry points that name an `ApplianceProtocol` of another package."""
 
 _ADDRESS = re.compile(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
@@ -20,10 +16,8 @@ _ADDRESS = re.compile(
 )
 
 
-@cache
-def all_protocols() -> tuple[ApplianceProtocol, ...]:
-    """Return the kinds of appliances: ours, then those of entry points."""
-    return (FEEDERGATE, RECVDATA, *(point.load() for point in entry_points(group=GROUP)))
+APPLIANCES = Registry("feedferry.appliances", ApplianceProtocol, FEEDERGATE, RECVDATA)
+"""The kinds of appliances."""
 
 
 def parse_target(
@@ -38,9 +32,9 @@ def parse_target(
     >>> parse_target("http://gsa.example.com/xmlfeed").url
     'http://gsa.example.com:19900'
     """
-    expected = f"expected {' or '.join(protocol.addresses for protocol in all_protocols())}"
+    expected = f"expected {' or '.join(protocol.addresses for protocol in APPLIANCES)}"
     address = _split("--to", url, expected)
-    for protocol in all_protocols():
+    for protocol in APPLIANCES:
         if found := protocol.find_url(address):
             break
     else:

@@ -6,9 +6,10 @@ import pytest
 
 from schemas.errors import ConfigError
 from support.appliance_sockets import certificate
-from transforms.sinks.push.wire.address import GROUP, all_protocols, parse_target
+from transforms.registry import Registry
+from transforms.sinks.push.wire.address import APPLIANCES, parse_target
 from transforms.sinks.push.wire.feedergate import FEEDERGATE
-from transforms.sinks.push.wire.protocol import Appliance
+from transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol
 from transforms.sinks.push.wire.recvdata import RECVDATA as RECVDATA_PROTOCOL
 
 RECVDATA = "http://search.example.com/texis/dowalk/recvdata.xml"
@@ -185,12 +186,10 @@ def test_an_entry_point_adds_a_kind_of_appliance(
     metadata = tmp_path / "toy-1.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Name: toy\nVersion: 1\n")
-    (metadata / "entry_points.txt").write_text(f"[{GROUP}]\ntoy = toy_appliance:TOY\n")
+    (metadata / "entry_points.txt").write_text("[feedferry.appliances]\ntoy = toy_appliance:TOY\n")
     monkeypatch.syspath_prepend(tmp_path)
-    all_protocols.cache_clear()
-    try:
-        appliance = parse_target("https://toy.example.com/feeds")
-        assert (appliance.protocol.name, appliance.url) == ("toy", "https://toy.example.com/feeds")
-        assert parse_target("https://gsa.example.com").protocol is FEEDERGATE
-    finally:
-        all_protocols.cache_clear()
+    fresh = Registry("feedferry.appliances", ApplianceProtocol, *APPLIANCES.ours)
+    monkeypatch.setattr("transforms.sinks.push.wire.address.APPLIANCES", fresh)
+    appliance = parse_target("https://toy.example.com/feeds")
+    assert (appliance.protocol.name, appliance.url) == ("toy", "https://toy.example.com/feeds")
+    assert parse_target("https://gsa.example.com").protocol is FEEDERGATE
