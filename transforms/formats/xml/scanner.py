@@ -443,26 +443,22 @@ class RecordScanner:
             if isinstance(at, BadRange):
                 break
             is_continued = kind == CDATA.kind and begin == cdata_end
-            depth = self._depth_after(name, kind, begin, at, depth if is_continued else 0)
+            text = self._inside(kind, begin, at)
+            depth = depth if is_continued else 0
+            depth = self._ambiguity.depth_after(name, self._data, *text, depth=depth)
             cdata_end = at
             if depth == CROSSES:
                 ambiguous = ambiguous or kind
-                at = self._certain_after(kind, begin, at)
+                # Go on where no section is open in any reading.
+                opened = self._ambiguity.open_section(self._data, *text)
+                closer = self._find_closer(opened, at) if opened else None
+                at = at if closer is None else closer + len(SECTIONS[opened].closer)
         return self._set_aside(at, is_inside=True)
 
-    def _depth_after(self, name: str, kind: str, begin: int, end: int, depth: int) -> int:
-        """Return the depth after the section in a record from `begin` to `end`."""
-        first = self._pos + begin + len(SECTIONS[kind].opener)
-        close = self._pos + end - len(SECTIONS[kind].closer)
-        return self._ambiguity.depth_after(name, self._data, first, close, depth=depth)
-
-    def _certain_after(self, kind: str, begin: int, end: int) -> int:
-        """Return the place after an ambiguous section where no section is open in any reading."""
-        first = self._pos + begin + len(SECTIONS[kind].opener)
-        close = self._pos + end - len(SECTIONS[kind].closer)
-        opened = self._ambiguity.open_section(self._data, first, close)
-        closer = self._find_closer(opened, end) if opened else None
-        return end if closer is None else closer + len(SECTIONS[opened].closer)
+    def _inside(self, kind: str, begin: int, end: int) -> tuple[int, int]:
+        """Return the range of the text of a section in the buffer."""
+        section = SECTIONS[kind]
+        return self._pos + begin + len(section.opener), self._pos + end - len(section.closer)
 
     def _take(self, name: str, length: int, *, is_plain: bool) -> RawElement:
         text = self._data[self._pos : self._pos + length]
@@ -654,9 +650,7 @@ class RecordScanner:
         end = self._close(kind, 0)
         if isinstance(end, BadRange):
             return self._set_aside(end)
-        begin = self._pos + len(SECTIONS[kind].opener)
-        close = self._pos + end - len(SECTIONS[kind].closer)
-        if self._ambiguity.swallows_records(self._data, begin, close, kind=kind):
+        if self._ambiguity.swallows_records(self._data, *self._inside(kind, 0, end), kind=kind):
             return self._reject_ambiguous(kind, end)
         if kind == INSTRUCTION.kind:
             self._note_prolog(end)
