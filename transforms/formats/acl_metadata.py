@@ -20,8 +20,10 @@ from urllib.parse import quote, unquote
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.record import Meta
 from transforms.formats.java_uri import OTHER, PATH
+from transforms.formats.xml.rows import names_of
 
-INHERITANCES = {kind.value.lower().replace("_", "-"): kind for kind in Inheritance}
+_KINDS = names_of(Inheritance)
+INHERITANCE = _KINDS._replace(expected=f"one of {', '.join(_KINDS.names)}")
 
 BLANKS = " \t\r\n"
 """The white space of XML; Python's has more characters."""
@@ -36,7 +38,6 @@ _LISTS = {
     "google:acldenygroups": (Scope.GROUP, Access.DENY),
 }
 _LIST_NAMES = {list_: name for name, list_ in _LISTS.items()}
-_INHERITANCE_NAMES = {kind: name for name, kind in INHERITANCES.items()}
 _PEEKER = "=peeker"
 _ROLES = ("=owner", "=writer", "=reader", _PEEKER)
 _MOST_NAMES = 1024
@@ -126,8 +127,8 @@ def metadata_of(acl: Acl) -> tuple[Meta, ...]:
     parent = join_parent(acl.inherit_from, acl.inherit_fragment) or acl.inherit_from
     if parent:
         metas.append(Meta(INHERIT_FROM, parent))
-    if acl.inheritance is not None:
-        metas.append(Meta(INHERITANCE_TYPE, _INHERITANCE_NAMES[acl.inheritance]))
+    if (inheritance := INHERITANCE.encode(acl.inheritance)) is not None:
+        metas.append(Meta(INHERITANCE_TYPE, inheritance))
     return tuple(metas)
 
 
@@ -148,8 +149,8 @@ def _split_metadata(metadata: tuple[Meta, ...]) -> tuple[Acl | None, tuple[Meta,
             principals += _principals(*_LISTS[name], value)
         elif name == INHERIT_FROM and value and parent is None:
             parent = value
-        elif name == INHERITANCE_TYPE and value in INHERITANCES and inheritance is None:
-            inheritance = INHERITANCES[value]
+        elif name == INHERITANCE_TYPE and value in INHERITANCE.names and not inheritance:
+            inheritance = INHERITANCE.decode(value)
         else:
             others.append(meta)
             continue

@@ -37,7 +37,7 @@ from transforms.formats.adapt_rules import (
 )
 from transforms.formats.base import Adapter, Target
 from transforms.formats.gsa.formats import NO_MIMETYPE, FeedOptions, held_by
-from transforms.formats.values import FEEDRANKS, PAGERANKS
+from transforms.formats.gsa.rows import FEEDRANKS, PAGERANKS
 from transforms.formats.xml.serializer import holds
 
 IGNORED_MIMETYPE = "text/plain"

@@ -10,7 +10,7 @@ the parser.
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from schemas.errors import RecordError
 from schemas.record import Meta
 from transforms.formats.acl_metadata import BLANKS
 from transforms.formats.gsa.acl import Extras, read_acl
+from transforms.formats.gsa.rows import CONTENT, METADATA
 from transforms.formats.xml.elements import parse_markup
 from transforms.formats.xml.scanner import RawElement
 from transforms.formats.xml.serializer import holds_bytes, may_be_attribute
@@ -38,20 +39,25 @@ _CDATA = b"<![CDATA["
 _PRINCIPAL = re.compile(rb"\s*(<principal\b[^<>]*>[^<>]*</principal>)")
 _CHILDREN: dict[str, list[list[str]]] = {
     "acl": [[]],
-    "metadata": [[], ["overwrite-acls"]],
-    "content": [[], ["encoding"]],
+    "metadata": [[], *([row.name] for row in METADATA.rows)],
+    "content": [[], *([row.name] for row in CONTENT.rows)],
 }
 """The children of a record in a template, and the attributes that each may have."""
 
+Pairs = Sequence[tuple[str, str]]
+
 
 class RecordParts(NamedTuple):
-    """A record in pieces, as the parser would return them."""
+    """A record in pieces, as the parser would return them.
+
+    `of_metadata` and `of_content` are the attributes of these elements.
+    """
 
     attributes: dict[str, str]
     acl: Acl | None
     metadata: list[Meta]
-    overwrite_acls: str | None
-    encoding: str | None
+    of_metadata: Pairs
+    of_content: Pairs
     payload: bytes | None
 
 
@@ -65,8 +71,8 @@ class MarkupTemplate(NamedTuple):
     names: tuple[str, ...]
     first_meta: int
     metas: int
-    overwrite: int | None
-    encoding: int | None
+    of_metadata: tuple[tuple[str, int], ...]
+    of_content: tuple[tuple[str, int], ...]
 
 
 class TemplateCache:
@@ -112,15 +118,14 @@ class TemplateCache:
             return None
         first = template.first_meta
         end = first + 2 * template.metas
-        encoding = None if template.encoding is None else values[template.encoding]
-        if encoding is None and payload and not _is_text(payload):
+        if payload and not template.of_content and not _is_text(payload):
             return None
         return RecordParts(
             attributes=dict(zip(template.names, values, strict=False)),
             acl=acl,
             metadata=list(map(Meta, values[first:end:2], values[first + 1 : end : 2])),
-            overwrite_acls=None if template.overwrite is None else values[template.overwrite],
-            encoding=encoding,
+            of_metadata=[(name, values[at]) for name, at in template.of_metadata],
+            of_content=[(name, values[at]) for name, at in template.of_content],
             payload=payload,
         )
 
@@ -186,7 +191,7 @@ class UniformBatch:
             return None
         markup = _common_markup(pieces, width, count)
         template = self._templates.template(markup) if markup else None
-        if template is None or template.overwrite is not None or template.encoding is not None:
+        if template is None or template.of_metadata or template.of_content:
             return None
         values = _unescaped(pieces[1::2])
         if values is None or len(template.names) + 2 * template.metas != width // 2:
@@ -235,7 +240,7 @@ def _read_acl(markup: bytes) -> Acl | None:
     extras: Extras = []
     try:
         element = parse_markup(markup)
-        acl = read_acl(element, dict(element.items()), extras, "record/acl", alone=False)
+        acl = read_acl(element, extras)
     except RecordError:
         return None
     return None if extras or element.tag != "acl" else acl
@@ -268,14 +273,14 @@ def _learn(markup: str) -> MarkupTemplate | None:
         names=tuple(map(str, record.keys())),
         first_meta=int(metas[0].values()[0]) if metas else 0,
         metas=len(metas),
-        overwrite=_number_in(metadata),
-        encoding=_number_in(content),
+        of_metadata=_numbers_in(metadata),
+        of_content=_numbers_in(content),
     )
 
 
-def _number_in(element: etree._Element | None) -> int | None:
-    """Return the number that is the value of the only attribute."""
-    return None if element is None or not element.keys() else int(element.values()[0])
+def _numbers_in(element: etree._Element | None) -> tuple[tuple[str, int], ...]:
+    """Return the names of the attributes, with the numbers that are their values."""
+    return () if element is None else tuple((name, int(at)) for name, at in element.items())
 
 
 def _has_text(element: etree._Element) -> bool:

@@ -19,50 +19,44 @@ elements of a record, the order of a record's children, fractions of seconds; on
 that `transforms.rules.adapt` reports.
 """
 
-import enum
 from collections.abc import Iterator
 from typing import IO
 
 import pybase64
+from msgspec.structs import replace
 
-from schemas.acl import Acl, Principal
+from schemas.acl import Acl
 from schemas.choices import DIALECT_5_0
 from schemas.content import CHECKED, decode
 from schemas.errors import RecordError
-from schemas.record import Action, Content, Crawl, Encoding, Meta, Record
+from schemas.record import Action, Content, Encoding, Meta, Record
 from schemas.span import Span
 from transforms.formats.acl_metadata import join_parent, metadata_of
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import rfc1123
+from transforms.formats.gsa.acl import write_principal
 from transforms.formats.gsa.formats import FEED_NAMES, FeedOptions
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
+from transforms.formats.gsa.rows import ACL, ENCODING, METADATA, PRINCIPAL, RECORD
 from transforms.formats.xml.elements import ElementReader, Grammar
 from transforms.formats.xml.serializer import (
     ExtraMarkup,
     attributes,
+    attributes_of,
     count_marks,
-    element,
     escape_bytes,
     escape_text,
-    holds,
     holds_bytes,
     is_plain_text,
     not_xml,
+    similar_attributes,
 )
 
-_ENCODING_NAMES = {Encoding.BASE64: b"base64binary", Encoding.ZLIB_BASE64: b"base64compressed"}
-_ACTION_NAMES = {Action.ADD: None, Action.UPDATE: None, Action.DELETE: "delete"}
+_WRITTEN = (Action.ADD, Action.UPDATE, Action.DELETE)
 # A look-up in the enum costs ten times as much.
 _ADD, _UPDATE, _NO_ENCODING = Action.ADD, Action.UPDATE, Encoding.NONE
-_BOOLEAN_NAMES = {None: None, True: "true", False: "false"}
-_NO_HINTS = Crawl()
 # How many characters of the markup itself `count_marks` counts.
 _RECORD_MARKS, _DATE_MARKS, _METADATA_MARKS, _META_MARKS = 7, 2, 6, 7
-_SENSITIVITY_NAMES = {
-    None: None,
-    True: "everything-case-sensitive",
-    False: "everything-case-insensitive",
-}
 
 
 def read(
@@ -91,6 +85,7 @@ class GsaFeedEncoder(Encoder):
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._options = options
         self._is_5_0 = options.of(FeedOptions).dialect == DIALECT_5_0
+        self._attributes = RECORD.of_5_0 if self._is_5_0 else RECORD
 
     def prolog(self) -> bytes:
         feed = self._options.feed
@@ -113,7 +108,7 @@ class GsaFeedEncoder(Encoder):
     def _element(self, record: Record) -> bytes:
         if not record.extras and record.acl is None and (head := _simple_head(record)):
             return self._with_content(record, head)
-        if record.action not in _ACTION_NAMES:
+        if record.action not in _WRITTEN:
             found = record.action.value
             raise RecordError("bad-action", f"action {found}; expected ADD, UPDATE or DELETE")
         extras = ExtraMarkup(record.extras)
@@ -133,7 +128,9 @@ class GsaFeedEncoder(Encoder):
         metadata, acl = record.metadata, record.acl
         if is_5_0 and acl is not None:
             metadata, acl = metadata + metadata_of(acl), None
-        stated = _record_attributes(record, is_5_0=is_5_0)
+        if record.mimetype is None:
+            record = replace(record, mimetype="")  # it is required
+        stated = attributes_of(self._attributes, record)
         pieces = [
             f"<record{extras.attributes('record', stated=stated)}>\n",
             "" if acl is None else _acl(acl, extras, "record/acl", url=None),
@@ -182,37 +179,10 @@ def _simple_head(record: Record) -> bytes | None:
     return head.replace(b"&", b"&amp;") if count_marks(head) == marks else None
 
 
-def _record_attributes(record: Record, *, is_5_0: bool) -> str:
-    """Return the attributes in the order of the guide; a mimetype is required, so may be empty."""
-    crawl = record.crawl or _NO_HINTS
-    pairs = [
-        ("url", record.url),
-        ("displayurl", crawl.display_url),
-        ("action", _ACTION_NAMES[record.action]),
-        ("lock", _BOOLEAN_NAMES[crawl.lock]),
-        ("mimetype", record.mimetype or ""),
-        ("last-modified", None if record.modified is None else rfc1123(record.modified)),
-    ]
-    if record.crawl is not None:
-        method = _name(crawl.authmethod)
-        pairs += [
-            ("authmethod", None if is_5_0 and method == "negotiate" else method),
-            ("pagerank", _number(crawl.pagerank)),
-        ]
-        if not is_5_0:
-            pairs += [
-                ("feedrank", _number(crawl.feedrank)),
-                ("crawl-immediately", _BOOLEAN_NAMES[crawl.crawl_immediately]),
-                ("crawl-once", _BOOLEAN_NAMES[crawl.crawl_once]),
-                ("scoring", _name(crawl.scoring)),
-            ]
-    return attributes(pairs)
-
-
 def _metadata(record: Record, metas: tuple[Meta, ...], extras: ExtraMarkup, *, is_5_0: bool) -> str:
     attrs = extras.attributes("record/metadata")
     if not is_5_0:
-        attrs += attributes([("overwrite-acls", _BOOLEAN_NAMES[record.overwrite_acls])])
+        attrs += similar_attributes(METADATA, METADATA.values(record))
     children = extras.children("record/metadata")
     if not (metas or attrs or children):
         return ""
@@ -247,8 +217,8 @@ def _content(content: Content, attrs: str, *, is_5_0: bool) -> tuple[bytes, byte
         data, encoding = pybase64.b64encode(decode(content, max_bytes=CHECKED)), Encoding.BASE64
     if encoding is _NO_ENCODING:
         return b"<content%b>" % attrs.encode(), escape_bytes(data), b"</content>\n"
-    name = _ENCODING_NAMES[encoding]
-    return b'<content encoding="%b"%b>' % (name, attrs.encode()), data, b"</content>\n"
+    name = ENCODING.encode(encoding)
+    return f'<content encoding="{name}"{attrs}>'.encode(), data, b"</content>\n"
 
 
 def _is_text(data: bytes) -> bool:
@@ -264,33 +234,11 @@ def _acl(acl: Acl, extras: ExtraMarkup, place: str, *, url: str | None) -> str:
     if parent is None and acl.inherit_fragment is not None:
         found = f"the fragment {acl.inherit_fragment!r} of {acl.inherit_from!r}"
         raise RecordError("bad-acl", f"{found}; expected a url without a query or a fragment")
-    pairs = [("url", url), ("inheritance-type", _name(acl.inheritance)), ("inherit-from", parent)]
+    if parent != acl.inherit_from:
+        acl = replace(acl, inherit_from=parent)
+    stated = attributes([("url", url)]) + similar_attributes(ACL, ACL.values(acl))
     principals = [
-        _principal(principal, extras.attributes(f"{place}/principal[{number}]"))
+        write_principal(PRINCIPAL, principal, extras, f"{place}/principal[{number}]")
         for number, principal in enumerate(acl.principals)
     ]
-    stated = extras.attributes(place, stated=attributes(pairs))
-    return f"<acl{stated}>\n{''.join(principals)}</acl>\n"
-
-
-def _principal(principal: Principal, more: str) -> str:
-    """Return the element; values that are not stated are left to the defaults of the DTD."""
-    pairs = [
-        ("scope", _name(principal.scope)),
-        ("access", _name(principal.access)),
-        ("namespace", principal.namespace),
-        ("case-sensitivity-type", _SENSITIVITY_NAMES[principal.case_sensitive]),
-        ("principal-type", "unqualified" if principal.unqualified else None),
-    ]
-    if not holds(principal.name):
-        raise ValueError(f"principal {principal.name!r}")
-    return element("principal", principal.name, attributes(pairs) + more) + "\n"
-
-
-def _name(value: enum.Enum | None) -> str | None:
-    """Return an enum's value as the DTD spells it."""
-    return None if value is None else str(value.value).lower().replace("_", "-")
-
-
-def _number(value: int | None) -> str | None:
-    return None if value is None else str(value)
+    return f"<acl{extras.attributes(place, stated=stated)}>\n{''.join(principals)}</acl>\n"

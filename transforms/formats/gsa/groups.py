@@ -21,11 +21,11 @@ It is dropped on reading too, so that a membership reads back as it was.
 One membership is in memory at a time, however many members it has.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import IO, TypeVar
+from collections.abc import Iterator
+from typing import IO
 
-import msgspec
 from lxml import etree
+from msgspec.structs import replace
 
 from schemas.acl import Scope
 from schemas.errors import RecordError
@@ -35,24 +35,16 @@ from schemas.record import Extra, Provenance, Record
 from schemas.span import ElementContext, Span
 from transforms.formats.acl_metadata import BLANKS
 from transforms.formats.base import Encoder, ReadOptions, ReadResult
-from transforms.formats.gsa.acl import require_no_text, tag_of
+from transforms.formats.gsa.acl import require_no_text, tag_of, write_principal
 from transforms.formats.gsa.formats import GROUPS_NAMES
+from transforms.formats.gsa.rows import MEMBER, MEMBERS, MEMBERSHIP
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement, parse_markup
 from transforms.formats.xml.serializer import (
     ExtraMarkup,
-    attributes,
-    element,
+    attributes_of,
     extra_element,
-    holds,
     not_xml,
 )
-
-SCOPES = {scope.value: scope for scope in Scope}
-SENSITIVITIES = {"EVERYTHING_CASE_SENSITIVE": True, "EVERYTHING_CASE_INSENSITIVE": False}
-TYPES = {"UNQUALIFIED": True}
-
-_SENSITIVITY_NAMES = {None: None} | {value: name for name, value in SENSITIVITIES.items()}
-_Value = TypeVar("_Value")
 
 
 def read(
@@ -81,9 +73,8 @@ class MembershipBuilder:
 
     def build(self, parsed: ParsedElement) -> Membership:
         require_no_text(parsed.element)
-        stated = dict(parsed.element.items())
-        origin = stated.pop("source", None)
-        extras = _attribute_extras("membership", stated)
+        extras: list[Extra] = []
+        values = MEMBERSHIP.take(parsed.element.items(), extras)
         group: Member | None = None
         members: list[Member] | None = None
         for child in parsed.element:
@@ -106,12 +97,10 @@ class MembershipBuilder:
         if group is None:
             raise _bad_membership("a membership without a principal; expected that of its group")
         _check_group(group)
-        if group.case_sensitive is False:
-            group = msgspec.structs.replace(group, case_sensitive=None)
         return Membership(
-            group=group,
+            group=_with_usual_case(group),
             members=tuple(members or ()),
-            origin=origin,
+            origin=values.get("origin"),
             extras=tuple(sorted(extras, key=lambda extra: extra.place)),
             provenance=Provenance(
                 source=self._span.source,
@@ -135,7 +124,7 @@ class MembershipBuilder:
 
 def _members(element: etree._Element, extras: list[Extra]) -> list[Member]:
     require_no_text(element)
-    extras += _attribute_extras("membership/members", dict(element.items()))
+    MEMBERS.take(element.items(), extras)
     members: list[Member] = []
     for child in element:
         if child.tag != "principal":
@@ -147,38 +136,11 @@ def _members(element: etree._Element, extras: list[Extra]) -> list[Member]:
 def _member(element: etree._Element, place: str, extras: list[Extra]) -> Member:
     if len(element):
         raise _bad_membership(f"<{tag_of(element[0])}> inside <principal>; expected a name")
-    stated = dict(element.items())
-    scope = stated.pop("scope", None)
     name = (element.text or "").strip(BLANKS)
     if not name:
-        raise _nameless(scope)
-    if scope is None:
-        raise _bad_membership(f"no scope of {name!r}; expected USER or GROUP")
-    sensitivity = stated.pop("case-sensitivity-type", None)
-    kind = stated.pop("principal-type", None)
-    member = Member(
-        name=name,
-        scope=_one_of("scope", scope, SCOPES, name),
-        namespace=stated.pop("namespace", None),
-        case_sensitive=None
-        if sensitivity is None
-        else _one_of("case-sensitivity-type", sensitivity, SENSITIVITIES, name),
-        unqualified=kind is not None and _one_of("principal-type", kind, TYPES, name),
-    )
-    extras += _attribute_extras(place, stated)
-    return member
-
-
-def _attribute_extras(place: str, stated: dict[str, str]) -> list[Extra]:
-    return [Extra(f"{place}/@{name}", value) for name, value in stated.items()]
-
-
-def _one_of(attribute: str, stated: str, values: Mapping[str, _Value], name: str) -> _Value:
-    value = values.get(stated.strip(BLANKS).upper().replace("-", "_"))
-    if value is None:
-        expected = " or ".join(values) if len(values) > 1 else "unqualified"
-        raise _bad_membership(f"{attribute}={stated!r} of {name!r}; expected {expected}")
-    return value
+        raise _nameless(element.get("scope"))
+    values = MEMBER.take(element.items(), extras, place=place, owner=f" of {name!r}")
+    return Member(name=name, **values)
 
 
 def _bad_membership(reason: str) -> RecordError:
@@ -197,6 +159,11 @@ def _check_group(group: Member) -> None:
             "cannot have members: correct its scope, or leave the membership out"
         )
         raise RecordError("user-with-members", reason)
+
+
+def _with_usual_case(group: Member) -> Member:
+    """Return a group without the case-insensitive name that the prose of the guide forbids."""
+    return group if group.case_sensitive else replace(group, case_sensitive=None)
 
 
 # Writing
@@ -236,22 +203,16 @@ class GsaGroupsEncoder(Encoder):
 
 
 def _membership(membership: Membership, extras: ExtraMarkup) -> str:
-    group = membership.group
-    origin = extras.attributes("membership", stated=attributes([("source", membership.origin)]))
-    sensitivity = _SENSITIVITY_NAMES[group.case_sensitive or None]
+    group = _with_usual_case(membership.group)
+    origin = extras.attributes("membership", stated=attributes_of(MEMBERSHIP, membership))
     members_attributes = extras.attributes("membership/members")
     members = "".join(
-        _principal(
-            member,
-            _SENSITIVITY_NAMES[member.case_sensitive],
-            extras,
-            f"membership/members/principal[{number}]" if extras else "",
-        )
+        _principal(member, extras, f"membership/members/principal[{number}]" if extras else "")
         for number, member in enumerate(membership.members)
     )
     return (
         f"<membership{origin}>\n"
-        + _principal(group, sensitivity, extras, "membership/principal")
+        + _principal(group, extras, "membership/principal")
         + (
             f"<members{members_attributes}>\n{members}</members>\n"
             if members
@@ -261,19 +222,7 @@ def _membership(membership: Membership, extras: ExtraMarkup) -> str:
     )
 
 
-def _principal(member: Member, sensitivity: str | None, extras: ExtraMarkup, place: str) -> str:
-    """Return the element with its attributes in alphabetical order, as deployed programs write."""
-    name = member.name.strip(BLANKS)
-    if not name:
+def _principal(member: Member, extras: ExtraMarkup, place: str) -> str:
+    if not member.name.strip(BLANKS):
         raise _nameless(member.scope.value)
-    if not holds(member.name):
-        raise ValueError(f"principal {member.name!r}")
-    stated = attributes(
-        [
-            ("case-sensitivity-type", sensitivity),
-            ("namespace", member.namespace),
-            ("principal-type", "unqualified" if member.unqualified else None),
-            ("scope", "GROUP" if member.scope is Scope.GROUP else "USER"),
-        ]
-    )
-    return element("principal", name, extras.attributes(place, stated=stated)) + "\n"
+    return write_principal(MEMBER, member, extras, place)

@@ -5,10 +5,10 @@ Markup that is not understood is kept as an `Extra`. Only the parts that decide 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import pybase64
 from lxml import etree
@@ -20,49 +20,29 @@ from schemas.feed import FeedHeader, check_header, is_web, read_feedtype
 from schemas.record import (
     Action,
     Arrival,
-    Authmethod,
     Content,
     Crawl,
-    Encoding,
     Extra,
     Meta,
     Provenance,
     Record,
-    Scoring,
 )
 from schemas.reject import record_error
 from schemas.span import ElementContext, Span
 from transforms.formats.acl_metadata import acl_of
 from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
-from transforms.formats.gsa.acl import (
-    Attributes,
-    Extras,
-    bad_acl,
-    read_acl,
-    require_no_text,
-    tag_of,
-)
+from transforms.formats.gsa.acl import Extras, bad_acl, read_acl, require_no_text, tag_of
 from transforms.formats.gsa.fast_reader import TemplateCache, UniformBatch
+from transforms.formats.gsa.rows import ACTION, CONTENT, GROUP, HINTS, META, METADATA
 from transforms.formats.xml.elements import ParsedElement, parse_markup
 from transforms.formats.xml.scanner import NESTED, UNKNOWN, RawElement
 from transforms.formats.xml.serializer import extra_element
 
-ACTIONS = {"add": Action.ADD, "delete": Action.DELETE}
-BOOLEANS = {"true": True, "false": False}
-AUTHMETHODS = {method.value.lower(): method for method in Authmethod}
-SCORINGS = {scoring.value.lower(): scoring for scoring in Scoring}
-ENCODINGS = {
-    None: Encoding.NONE,
-    "base64binary": Encoding.BASE64,
-    "base64compressed": Encoding.ZLIB_BASE64,
-}
 CONTEXT_UNKNOWN = "context-unknown"
 _HIDDEN_GROUP = "a group after damage that may hide its tag"
-_RANK_DIGITS = 9
-_NO_HINTS = Crawl()
 
-Value = TypeVar("Value")
+Attributes = dict[str, str]
 
 
 class FeedContext(NamedTuple):
@@ -70,14 +50,14 @@ class FeedContext(NamedTuple):
 
     `fault` describes a group that cannot be relied on, so that only records with an action of their
     own are read. `is_unknown` says that no record can be read, as it may belong to another feed.
+    `hints` are the attributes of the group that apply to its records.
     """
 
     datasource: str | None
     feedtype: str | None
     repair: str
     action: Action | None
-    pagerank: str | None
-    feedrank: str | None
+    hints: Attributes
     extras: tuple[Extra, ...]
     fault: str
     is_unknown: bool = False
@@ -88,16 +68,18 @@ def feed_context(context: ElementContext) -> FeedContext:
     """Read the start tags and the header before an element."""
     datasource, feedtype, repair = _header(context.header)
     attributes, fault = _group(context)
-    action = attributes.pop("action", "add")
-    if action not in ACTIONS:
-        fault = f"a group with action={action!r}"
+    stated = attributes.pop("action", "add")
+    action: Action | None = ACTION.decode(stated)
+    if action is None:
+        fault = f"a group with action={stated!r}"
+    names = [row.name for row in GROUP.rows if row.name in attributes]
+    hints = {name: attributes.pop(name) for name in names}
     return FeedContext(
         datasource=datasource,
         feedtype=feedtype,
         repair=repair,
-        action=ACTIONS.get(action),
-        pagerank=attributes.pop("pagerank", None),
-        feedrank=attributes.pop("feedrank", None),
+        action=action,
+        hints=hints,
         extras=tuple(Extra(f"group/@{name}", value) for name, value in attributes.items()),
         fault=fault,
         is_unknown=context.header == UNKNOWN,
@@ -173,10 +155,10 @@ class FeedRecordBuilder:
         children = _RecordChildren(list(context.extras))
         children.acl = parts.acl
         children.metadata = parts.metadata
-        if parts.overwrite_acls is not None:
-            children.take_overwrite_acls("overwrite-acls", parts.overwrite_acls)
+        if parts.of_metadata:
+            children.take_attributes(parts.of_metadata)
         if parts.payload is not None:
-            children.content = make_content(parts.encoding, parts.payload)
+            children.content = make_content(parts.of_content, parts.payload, children.extras)
         return self._record(parts.attributes, children, self._provenance(raw.line, raw.offset))
 
     def bulk(
@@ -215,7 +197,7 @@ class FeedRecordBuilder:
     def _enter(self, context: ElementContext, line: int) -> FeedContext:
         if context is not self._element_context:
             self._context = self._as_posted(feed_context(context), f":{line}")
-            self._is_ranked = self._context.pagerank or self._context.feedrank
+            self._is_ranked = any(self._context.hints.values())
             self._is_web = is_web(self._context.datasource, self._context.feedtype)
             self._element_context = context  # last: if this fails, the next record tries again
         if self._context.is_unknown:
@@ -290,8 +272,7 @@ class FeedRecordBuilder:
         return moment.replace(microsecond=0) if moment and moment.microsecond else moment
 
     def _acl_alone(self, element: etree._Element, extras: Extras, provenance: Provenance) -> Record:
-        attributes = dict(element.items())
-        url = attributes.pop("url", "")
+        url = element.get("url", "")
         if not url.strip():
             reason = "an acl in a group without a url; expected the url that it is for"
             raise RecordError("acl-without-url", reason)
@@ -299,7 +280,7 @@ class FeedRecordBuilder:
         return Record(
             url=url,
             action=Action.UPDATE if action is Action.ADD else action,
-            acl=read_acl(element, attributes, extras, "acl", alone=True),
+            acl=read_acl(element, extras, alone=True),
             extras=tuple(extras),
             provenance=provenance,
         )
@@ -307,9 +288,9 @@ class FeedRecordBuilder:
     def _action(self, stated: str | None) -> Action:
         """Return the record's own action, or else that of its group, if the group can be read."""
         if stated is not None:
-            action = ACTIONS.get(stated)
+            action: Action | None = ACTION.decode(stated)
             if action is None:
-                raise RecordError("bad-action", f"action={stated!r}; expected add or delete")
+                raise RecordError("bad-action", f"action={stated!r}; expected {ACTION.expected}")
             return action
         if fault := self._context.fault:
             code = CONTEXT_UNKNOWN if fault == _HIDDEN_GROUP else "group-unreadable"
@@ -323,39 +304,10 @@ class FeedRecordBuilder:
 
     def _crawl(self, attributes: Attributes, extras: Extras) -> Crawl | None:
         """Return the hints of a record and its group; other attributes become extras."""
-        context = self._context
-        if context.pagerank is not None:
-            attributes.setdefault("pagerank", context.pagerank)
-        if context.feedrank is not None:
-            attributes.setdefault("feedrank", context.feedrank)
-        crawl = Crawl(
-            lock=_pop_known(attributes, "lock", BOOLEANS),
-            crawl_immediately=_pop_known(attributes, "crawl-immediately", BOOLEANS),
-            crawl_once=_pop_known(attributes, "crawl-once", BOOLEANS),
-            authmethod=_pop_known(attributes, "authmethod", AUTHMETHODS),
-            pagerank=_pop_rank(attributes, "pagerank"),
-            feedrank=_pop_rank(attributes, "feedrank"),
-            scoring=_pop_known(attributes, "scoring", SCORINGS),
-            display_url=attributes.pop("displayurl", None),
-        )
-        extras.extend(Extra(f"record/@{name}", value) for name, value in attributes.items())
-        return crawl if crawl != _NO_HINTS else None
-
-
-def _pop_known(attributes: Attributes, name: str, values: Mapping[str, Value]) -> Value | None:
-    """Take an attribute out of a mapping if its value is known; otherwise it stays there."""
-    value = values.get(attributes.get(name, ""))
-    if value is not None:
-        del attributes[name]
-    return value
-
-
-def _pop_rank(attributes: Attributes, name: str) -> int | None:
-    text = attributes.get(name, "").strip()
-    if not (text.isascii() and text.isdecimal() and len(text) <= _RANK_DIGITS):
-        return None
-    del attributes[name]
-    return int(text)
+        if self._context.hints:
+            attributes = self._context.hints | attributes
+        hints = HINTS.take(attributes.items(), extras)
+        return Crawl(**hints) if hints else None
 
 
 class _RecordChildren:
@@ -381,20 +333,17 @@ class _RecordChildren:
             elif tag == "acl":
                 if self.acl is not None:
                     raise bad_acl("a second acl in a record; expected one")
-                attributes = dict(child.items())
-                self.acl = read_acl(child, attributes, self.extras, "record/acl", alone=False)
+                self.acl = read_acl(child, self.extras)
             else:
                 self.extras.append(extra_element(f"record/{tag_of(child)}", child))
 
-    def take_overwrite_acls(self, name: str, value: str) -> None:
-        if name == "overwrite-acls" and value in BOOLEANS:
-            self.overwrite_acls = BOOLEANS[value]
-        else:
-            self.extras.append(Extra(f"record/metadata/@{name}", value))
+    def take_attributes(self, stated: Iterable[tuple[str, str]]) -> None:
+        """Take the attributes of a metadata element."""
+        values = METADATA.take(stated, self.extras)
+        self.overwrite_acls = values.get("overwrite_acls", self.overwrite_acls)
 
     def _take_metadata(self, element: etree._Element) -> None:
-        for name, value in element.items():
-            self.take_overwrite_acls(name, value)
+        self.take_attributes(element.items())
         require_no_text(element)
         metadata = [*self.metadata]
         self.metadata = metadata
@@ -403,24 +352,19 @@ class _RecordChildren:
             if len(pairs) == 2 and pairs[0][0] == "name" and pairs[1][0] == "content":
                 metadata.append(Meta(pairs[0][1], pairs[1][1]))
             elif meta.tag == "meta":
-                metadata.append(self._meta(dict(pairs)))
+                metadata.append(self._meta(meta))
             else:
                 self.extras.append(extra_element(f"record/metadata/{tag_of(meta)}", meta))
 
-    def _meta(self, attributes: Attributes) -> Meta:
-        name, content = attributes.pop("name", None), attributes.pop("content", None)
+    def _meta(self, element: etree._Element) -> Meta:
+        name, content = element.get("name"), element.get("content")
         if name is None or content is None:
             found = "name" if content is None else "content"
             what = f"a meta with {found} only" if name or content else "a meta without both"
             raise RecordError("bad-meta", f"{what}; expected name and content")
-        encoding = attributes.pop("encoding", None)
-        place = f"record/metadata/meta[{len(self.metadata)}]"
-        self.extras.extend(Extra(f"{place}/@{key}", value) for key, value in attributes.items())
-        if encoding is None:
-            return Meta(name, content)
-        if encoding != "base64binary":
-            raise RecordError("bad-meta", f"encoding={encoding!r} of a meta; expected base64binary")
-        return _decoded_meta(name, content)
+        place = f"{META.place}[{len(self.metadata)}]"
+        values = META.take(element.items(), self.extras, place=place)
+        return _decoded_meta(name, content) if "encoding" in values else Meta(name, content)
 
 
 def _decoded_meta(name: str, content: str) -> Meta:
@@ -436,19 +380,13 @@ def _decoded_meta(name: str, content: str) -> Meta:
 
 
 def _content(element: etree._Element, extras: Extras) -> Content:
-    attributes = dict(element.items())
-    encoding = attributes.pop("encoding", None)
     if len(element):
         reason = f"<{tag_of(element[0])}> inside <content>; expected text: escape it or use CDATA"
         raise RecordError("content-with-elements", reason)
-    extras.extend(Extra(f"record/content/@{key}", value) for key, value in attributes.items())
-    return make_content(encoding, (element.text or "").encode())
+    return make_content(element.items(), (element.text or "").encode(), extras)
 
 
-def make_content(stated: str | None, text: bytes) -> Content:
-    """Return the content of a text in its stated encoding; base64 is checked and repaired."""
-    if stated not in ENCODINGS:
-        expected = "base64binary, base64compressed or no encoding"
-        raise RecordError("bad-encoding", f"encoding={stated!r} of a content; expected {expected}")
-    encoding = ENCODINGS[stated]
-    return Content(text if encoding is Encoding.NONE else clean_base64(text), encoding)
+def make_content(stated: Iterable[tuple[str, str]], text: bytes, extras: Extras) -> Content:
+    """Return the content of a text with these attributes; base64 is checked and repaired."""
+    encoding = CONTENT.take(stated, extras).get("encoding")
+    return Content(text) if encoding is None else Content(clean_base64(text), encoding)

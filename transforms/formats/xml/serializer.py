@@ -4,11 +4,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from copy import deepcopy
+from functools import lru_cache
 
 from lxml import etree
 
 from schemas.errors import RecordError
 from schemas.record import Extra
+from transforms.formats.xml.rows import ElementRows
 
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
 
@@ -112,7 +114,22 @@ def attributes(pairs: Iterable[tuple[str, str | None]]) -> str:
 
     Raises ValueError, with the pair for a message, for a value that XML cannot hold.
     """
-    stated = [(name, value) for name, value in pairs if value is not None]
+    return _stated_attributes([(name, value) for name, value in pairs if value is not None])
+
+
+def attributes_of(rows: ElementRows, source: object) -> str:
+    """Return the attributes of a record or a struct by the rows of its element."""
+    rows = rows.stated_by(source)
+    return _stated_attributes(rows.pairs(rows.values(source)))
+
+
+@lru_cache(maxsize=1024)
+def similar_attributes(rows: ElementRows, values: tuple[object, ...]) -> str:
+    """Return the attributes with these values, of which most documents have a few only."""
+    return _stated_attributes(rows.pairs(values))
+
+
+def _stated_attributes(stated: list[tuple[str, str]]) -> str:
     text = "".join([value for _, value in stated])
     if is_plain(text):
         return "".join([f' {name}="{value}"' for name, value in stated])
