@@ -4,12 +4,10 @@
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from lxml import etree
 
 from pipelines.job.job_file import load_job
 from schemas.errors import ConfigError
@@ -18,6 +16,19 @@ from support.reference import all_commands
 from support.runs import ROOT, keep_levels
 from transforms.formats import FORMATS
 from transforms.formats.command_stream.syntax import COMMAND_NAMES
+from transforms.formats.gsa.rows import (
+    ACL_ALONE,
+    CONTENT,
+    GROUP,
+    MEMBER,
+    MEMBERS,
+    MEMBERSHIP,
+    META,
+    METADATA,
+    PRINCIPAL,
+    RECORD,
+)
+from transforms.formats.thunderstone.rows import item_rows
 from transforms.sources import SOURCES
 from transforms.sources.programs import config
 
@@ -34,7 +45,11 @@ WITH_EXAMPLES = [
 STREAM_PAGES = (
     *("command-streams", "lister-stream", "retriever-stream", "authorizer-stream", "adaptor"),
 )
-DTDS = {"gsafeed-5": "gsa-feed", "gsafeed-7": "gsa-feed", "xmlgroups": "gsa-groups"}
+ELEMENTS = {
+    "gsa-feed": (RECORD, METADATA, META, CONTENT, GROUP, ACL_ALONE, PRINCIPAL),
+    "gsa-groups": (MEMBERSHIP, MEMBERS, MEMBER),
+    "thunderstone": (item_rows("UTC"),),
+}
 COMMANDS = {
     name: {
         option
@@ -50,6 +65,8 @@ YAML_KEYS = {
     for field in msgspec.structs.fields(struct)
 }
 
+_QUOTED = re.compile(r"`([^`]+)`")
+_MARKED = re.compile(r"`([^`]+)`((?: \(?\*7\*\)?)?)")
 _LINK = re.compile(r"\]\((?!https?:)([\w./-]+)")
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 _COMMAND_LINE = re.compile(r"^(?:\$ )?(?:\./run_local\.sh|feedferry) ((?:.*\\\n)*.+)", re.MULTILINE)
@@ -84,12 +101,14 @@ def codes(*globs: str) -> set[str]:
     return {"".join(groups) for text in texts for groups in _CODE.findall(text)}
 
 
-def attributes() -> Iterator[tuple[str, str]]:
-    """Yield each attribute of the DTDs with the page that must have it."""
-    for name, page in DTDS.items():
-        for element in etree.DTD(str(ROOT / "schemas" / f"{name}.dtd")).iterelements():
-            for attribute in element.iterattributes():
-                yield page, f"`{element.name}/@{attribute.name}`"
+def elements_in(page: str) -> dict[str, tuple[set[str], bool]]:
+    """Return the fields of each element in the tables of a page, and whether it is marked *7*."""
+    cells = [line.split("|") for line in table_rows(page).splitlines()]
+    return {
+        name: ({field.rpartition(".")[2] for field in _QUOTED.findall(row[2])}, "*7*" in mark)
+        for row in cells
+        for name, mark in _MARKED.findall(row[1])
+    }
 
 
 def table_rows(*pages: str) -> str:
@@ -176,10 +195,15 @@ def test_each_command_is_in_a_table() -> None:
     assert [name for name in COMMAND_NAMES if not re.search(rf"`{name}=?`", rows)] == []
 
 
-def test_each_attribute_of_a_dtd_is_on_the_page_of_its_format() -> None:
-    pairs = sorted(set(attributes()))
-    assert pairs
-    assert [pair for pair in pairs if pair[1] not in PAGES[pair[0]]] == []
+@pytest.mark.parametrize("page", ELEMENTS)
+def test_each_row_of_a_format_is_in_a_table_of_its_page(page: str) -> None:
+    named = elements_in(page)
+    for element in ELEMENTS[page]:
+        place = element.place.rpartition("/")[2] + "/@"
+        for row in element.rows:
+            fields, is_new = named[row.name if place == "Item/@" else place + row.name]
+            assert row.attribute in fields or not fields
+            assert is_new is (row.is_new or element in (ACL_ALONE, PRINCIPAL))
 
 
 def test_each_key_of_a_file_of_programs_is_in_a_table() -> None:

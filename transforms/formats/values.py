@@ -6,7 +6,7 @@ loss under the name of the field. `notices` also reports URLs that no appliance 
 that permit no user.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Defining the XML Record for a Document": pagerank
-68 to 100, feedrank 1 to 100. The DTDs in `schemas/` state the other values.
+68 to 100, feedrank 1 to 100. The rows of the formats have the other values.
 """
 
 import re
@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 from schemas.notice import Notice
 from schemas.record import Action, Extra, Record
-
-PAGERANKS = range(68, 101)
-FEEDRANKS = range(1, 101)
+from transforms.formats.gsa.rows import HINTS, METADATA, RECORD
+from transforms.formats.thunderstone.rows import item_rows
 
 _ABSOLUTE = re.compile(r"(?!https?:///)[A-Za-z][A-Za-z0-9+.-]*://\S", re.IGNORECASE)
 is_unserved = re.compile(
@@ -31,37 +30,13 @@ Connectors serve the URLs of other schemes, such as googleconnector.
 """
 
 _DELETIONS = (Action.DELETE, Action.DELETE_PATTERN)
-_BOOLEAN = "true or false"
-_DATE = "a date"
-_INTEGER = "an integer"
-
-
-class _ValueRule(NamedTuple):
-    """The name of the loss, the field of the record, and the allowed values, of an extra."""
-
-    loss: str
-    field: str | None
-    expected: str
-
-
-_TEXTS = {
-    "record/@lock": _ValueRule("lock", None, _BOOLEAN),
-    "record/@crawl-immediately": _ValueRule("crawl-immediately", None, _BOOLEAN),
-    "record/@crawl-once": _ValueRule("crawl-once", None, _BOOLEAN),
-    "record/@authmethod": _ValueRule(
-        "authmethod", None, "none, httpbasic, ntlm, httpsso or negotiate"
-    ),
-    "record/@pagerank": _ValueRule("pagerank", None, "an integer from 68 to 100"),
-    "record/@feedrank": _ValueRule("feedrank", None, "an integer from 1 to 100"),
-    "record/@scoring": _ValueRule("scoring", None, "content or web"),
-    "record/@last-modified": _ValueRule("modified", None, _DATE),
-    "record/metadata/@overwrite-acls": _ValueRule("overwrite-acls", None, _BOOLEAN),
-    "Item/Modified": _ValueRule("modified", "modified", _DATE),
-    "Item/Visited": _ValueRule("visited", "visited", _DATE),
-    "Item/NextCheck": _ValueRule("next-check", "next_check", _DATE),
-    "Item/Size": _ValueRule("size", "size", _INTEGER),
+_DOUBTFUL = {
+    place: row
+    for mark, rows in (("@", RECORD), ("@", METADATA), ("", item_rows("UTC")))
+    for place, row in ((f"{rows.place}/{mark}{row.name}", row) for row in rows.rows)
+    if row.codec.expected and row.struct != "history"
 }
-"""Rules by the place of the extra. If the field has a value too, its element occurred twice."""
+"""The rows with values of a known form, by the place of an extra that has another form."""
 
 
 class DoubtfulValue(NamedTuple):
@@ -97,24 +72,20 @@ def doubtful_url(record: Record) -> str | None:
 
 def doubtful_extra(record: Record, extra: Extra) -> DoubtfulValue | None:
     """Return the value of an extra that states an attribute which no reader understands."""
-    value = _TEXTS.get(extra.place)
-    if value is None or (value.field is not None and getattr(record, value.field) is not None):
-        return None
-    return DoubtfulValue(value.loss, extra.place, repr(extra.value), value.expected)
+    row = _DOUBTFUL.get(extra.place)
+    if row is None or ("@" not in extra.place and getattr(record, row.attribute) is not None):
+        return None  # an element, unlike an attribute, may occur twice
+    return DoubtfulValue(row.loss, extra.place, repr(extra.value), row.codec.expected)
 
 
 def doubtful_ranks(record: Record) -> Iterator[DoubtfulValue]:
     """Yield the ranks that are out of range."""
-    crawl = record.crawl
-    if crawl is None:
+    if record.crawl is None:
         return
-    for name, rank, allowed in (
-        ("pagerank", crawl.pagerank, PAGERANKS),
-        ("feedrank", crawl.feedrank, FEEDRANKS),
-    ):
-        if rank is not None and rank not in allowed:
-            expected = f"an integer from {allowed[0]} to {allowed[-1]}"
-            yield DoubtfulValue(name, name, str(rank), expected)
+    for row in HINTS.rows:
+        rank, allowed = getattr(record.crawl, row.attribute), row.codec.allowed
+        if allowed and rank is not None and rank not in allowed:
+            yield DoubtfulValue(row.loss, row.name, str(rank), row.codec.expected)
 
 
 def notices(record: Record, outcomes: Iterable[object] | None = None) -> Iterator[Notice]:

@@ -20,7 +20,7 @@ from schemas.errors import FormatError, RecordError
 from schemas.record import Action, Record
 from schemas.reject import Reject, record_error
 from transforms.formats import THUNDERSTONE, ReadOptions
-from transforms.formats.thunderstone.item_reader import ACTIONS
+from transforms.formats.thunderstone.rows import TYPES
 from transforms.formats.xml.serializer import element, holds
 
 OK = "OK"
@@ -35,7 +35,6 @@ VERSION = "Version 5.01.0 20051010 (feedferry, modelled on the manual)\n2005-10-
 _ID = element("rid", "000000000")
 _HEAD = b'<?xml version="1.0" encoding="UTF-8"?>\n<ThunderstoneReplicationResult>\n'
 _TAIL = b"</ThunderstoneReplicationResult>\n"
-_TYPES = {action: name for name, action in ACTIONS.items()}
 _UNKNOWN_TYPE_CODES = ("unknown-type", "no-type")
 _ITEM = b"<Item"
 _TYPE = re.compile(rb"<Type\s*>([^<]*)</Type")
@@ -87,7 +86,7 @@ class ItemReplies(msgspec.Struct, frozen=True, kw_only=True):
                 yield _item_result(status, kind=kind, notice=result.reason)
 
     def _reply_to(self, record: Record) -> bytes:
-        kind, action = _TYPES[record.action], record.action
+        kind, action = str(TYPES.encode(record.action)), record.action
         if record.url in self.refused_urls:
             return _item_result(FAIL, kind=kind, notice=REFUSED_BY_SCENARIO)
         if action is Action.DELETE_PATTERN:

@@ -25,10 +25,8 @@ comments; extras of other formats; an empty content next to a body. A time in th
 repeats reads back as the first of the two.
 """
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime
 from functools import lru_cache
 from typing import IO
 
@@ -36,24 +34,21 @@ import pybase64
 
 from schemas.content import to_base64
 from schemas.errors import RecordError
-from schemas.record import Action, Arrival, Extra, Field, History, Meta, Provenance, Record
+from schemas.record import Action, Arrival, Extra, Field, Provenance, Record
 from schemas.span import Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
-from transforms.formats.dates import local_date
 from transforms.formats.thunderstone.formats import DATATYPES, ELEMENT_NAMES, PARAMETRIC
 from transforms.formats.thunderstone.item_reader import (
-    ACTIONS,
     ATTRIBUTE_PLACE,
     CHARSET,
-    ERRORS,
     FIELD_NAME,
-    META_SEPARATOR,
-    REFS,
+    LEAVES,
     TEXT_PLACE,
     encode_text,
     parse_item,
     parse_item_extras,
 )
+from transforms.formats.thunderstone.rows import NESTED, SEPARATORS, TYPES, item_rows
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement, parse_markup
 from transforms.formats.xml.serializer import (
     ExtraMarkup,
@@ -68,8 +63,6 @@ from transforms.formats.xml.serializer import (
 _PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 BASE64 = attributes([("dt:dt", "bin.base64")])
 _RESULTS = attributes([("xmlns:dt", DATATYPES)])
-_TYPES = {action: type_.encode() for type_, action in ACTIONS.items()}
-_NO_HISTORY = History()
 
 
 @lru_cache(maxsize=256)
@@ -87,6 +80,7 @@ def enclose(name: str, markup: bytes, attrs: str = "") -> bytes:
 
 _ROOT = tags(ELEMENT_NAMES.root, attributes([("xmlns:dt", DATATYPES), ("xmlns:u", PARAMETRIC)]))
 _END_ITEM = tags("Item")[1] + b"\n"
+_TYPES = {TYPES.decode(name): enclose("Type", name.encode()) for name in TYPES.names}
 
 
 def read(
@@ -113,7 +107,7 @@ class ThunderstoneEncoder(Encoder):
     extension = "xml"
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
-        self._zone = options.zone
+        self._rows = item_rows(options.zone)
 
     def prolog(self) -> bytes:
         return b"".join((_PROLOG, _ROOT[0], b"\n"))
@@ -124,7 +118,7 @@ class ThunderstoneEncoder(Encoder):
     def encode(self, record: Record) -> bytes:
         """Return the Item of a record; raise RecordError if the format cannot hold it."""
         start, extras = encode_extras(record.extras)
-        markup = [start, enclose("Type", _TYPES[record.action])]
+        markup = [start, _TYPES[record.action]]
         if record.action is not Action.UPDATE_INDEX:
             _check(record)
             charset = record.charset or CHARSET
@@ -133,45 +127,25 @@ class ThunderstoneEncoder(Encoder):
         return b"".join((*markup, extras, _END_ITEM))
 
     def _elements(self, record: Record, charset: str) -> Iterator[bytes]:
-        for name, text in self._texts(record):
+        for name, encode, value in self._rows.stated_by(record).columns(record):
+            if value is None:
+                continue
             if name == "Url":
                 yield url_element(name, record.url, charset)
-            elif text is not None:
-                yield text_element(name, text, charset)
-        history = record.history or _NO_HISTORY
-        if history.references is not None:
-            yield nested_element(REFS, history.references, url=record.url)
-        if history.errors is not None:
-            yield nested_element(ERRORS, history.errors, url=record.url)
+            elif isinstance(value, tuple):
+                texts = [encode(each) or "" for each in value]
+                separator = SEPARATORS[name] if texts else ""
+                for text in [separator.join(texts)] if separator else texts:
+                    yield text_element(name, text, charset)
+            else:
+                yield text_element(name, encode(value) or "", charset)
+        for row in NESTED if record.history else ():
+            nested = getattr(record.history, row.attribute)
+            if nested is not None:
+                yield nested_element(row.name, nested, url=record.url)
         if record.content is not None:
             start, end = tags("RawData", BASE64)
             yield from (start, to_base64(record.content), end)
-
-    def _texts(self, record: Record) -> Iterator[tuple[str, str | None]]:
-        """Yield names and texts in the order of the specification."""
-        history = record.history or _NO_HISTORY
-        yield "Size", _integer(record.size)
-        yield "Visited", self._date(record.visited)
-        yield "Dlsecs", _number("Dlsecs", history.download_seconds, seconds_text)
-        yield "Depth", _integer(history.depth)
-        yield "Url", record.url
-        yield "Title", record.title
-        yield "Body", record.body
-        yield "Keywords", record.keywords
-        yield "Description", record.description
-        yield "Meta", "\n".join(map(_line, record.metadata)) if record.metadata else None
-        yield from (("Category", category) for category in record.categories)
-        yield "Modified", self._date(record.modified)
-        yield "NextCheck", self._date(record.next_check)
-        yield "Views", _integer(history.views)
-        yield "Clicks", _integer(history.clicks)
-        yield "CTR", _number("CTR", history.click_ratio, ratio_text)
-        yield "Pop", _integer(history.popularity)
-        yield "MimeType", record.mimetype
-        yield "Charset", record.charset
-
-    def _date(self, moment: datetime | None) -> str | None:
-        return None if moment is None else local_date(moment, zone=self._zone)
 
 
 def _check(record: Record) -> None:
@@ -184,18 +158,6 @@ def _check(record: Record) -> None:
     for category in record.categories:
         if not category.strip():
             raise RecordError("bad-category", f"category {category!r}; expected a name")
-
-
-def _integer(number: int | None) -> str | None:
-    return None if number is None else str(number)
-
-
-def _number(name: str, number: float | None, form: Callable[[float], str]) -> str | None:
-    if number is None:
-        return None
-    if not math.isfinite(number):
-        raise RecordError("bad-number", f"{name} {number!r}; expected a finite number")
-    return form(number)
 
 
 def _field(field: Field, charset: str) -> bytes:
@@ -249,41 +211,15 @@ def _base64_element(name: str, data: bytes, attrs: str = "") -> bytes:
     return enclose(name, pybase64.b64encode(data), attrs + BASE64)
 
 
-def seconds_text(number: float) -> str:
-    """Return a number in the form of Dlsecs: without decimals if it is whole."""
-    return str(int(number)) if number == int(number) else repr(number)
-
-
-def ratio_text(number: float) -> str:
-    """Return a number in the form of CTR: with six decimals, or more if it has more."""
-    text = f"{number:.6f}"
-    return text if float(text) == number else repr(number)
-
-
-def _line(pair: Meta) -> str:
-    """Return the line that `parse_metadata` reads; raise RecordError if the pair has none."""
-    if pair.data is not None:
-        reason = f"metadata {pair.name!r} of {len(pair.data)} bytes that are no text; expected text"
-        raise RecordError("bad-metadata", reason)
-    if "\n" in pair.name or "\n" in pair.value or META_SEPARATOR in pair.name:
-        raise RecordError(
-            "bad-metadata",
-            f"metadata {pair.name!r} does not fit on a line of Meta; expected no line end in it"
-            f" and no {META_SEPARATOR!r} in its name",
-        )
-    if not pair.name and pair.value.strip() and META_SEPARATOR not in pair.value:
-        return pair.value
-    return f"{pair.name}{META_SEPARATOR}{pair.value}"
-
-
-def nested_element(names: tuple[str, str], texts: tuple[str, ...], *, url: str) -> bytes:
+def nested_element(name: str, texts: tuple[str, ...], *, url: str) -> bytes:
     """Return the element that `parse_nested` reads."""
     if not texts:
-        return enclose(names[0], b"", BASE64)
-    write = url_element if names == REFS else text_element
+        return enclose(name, b"", BASE64)
+    leaf = LEAVES[name]
+    write = url_element if leaf == "Ref" else text_element
     location = url_element("Url", url, CHARSET)
-    results = (enclose("result", location + write(names[1], text, CHARSET)) for text in texts)
-    return _base64_element(names[0], enclose("results", b"".join(results), _RESULTS))
+    results = (enclose("result", location + write(leaf, text, CHARSET)) for text in texts)
+    return _base64_element(name, enclose("results", b"".join(results), _RESULTS))
 
 
 def encode_extras(extras: tuple[Extra, ...]) -> tuple[bytes, bytes]:

@@ -10,11 +10,11 @@ attributes of an Item, and the text between its elements.
 """
 
 import codecs
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
-from typing import TypeVar
+from functools import partial
+from itertools import chain
+from typing import Any, TypeVar
 
 import pybase64
 from lxml import etree
@@ -29,48 +29,31 @@ from schemas.record import (
     Extra,
     Field,
     History,
-    Meta,
     Provenance,
     Record,
 )
 from transforms.content_types.charset import NO_CHARSETS
 from transforms.formats.base import ReadOptions
-from transforms.formats.dates import parse_date
 from transforms.formats.thunderstone.formats import DATATYPES, PARAMETRIC
+from transforms.formats.thunderstone.rows import NESTED, SEPARATORS, TYPES, item_rows
+from transforms.formats.xml.rows import Row
 from transforms.formats.xml.serializer import XML_NAMESPACE, extra_element, shut_parser
 
 CHARSET = "UTF-8"
 """The charset of texts in base64 whose Item declares none."""
-REFS = ("Refs", "Ref")
-ERRORS = ("Errors", "Reason")
-_DT = f"{{{DATATYPES}}}dt"
-_INTEGER = re.compile(r"-?[0-9]{1,19}")
-_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
-META_SEPARATOR = ": "
-_INTEGER_LIMIT = 1 << 63
 ATTRIBUTE_PLACE = "Item/@"
 TEXT_PLACE = "Item/text()"
-
-ACTIONS = {
-    "I": Action.ADD,
-    "D": Action.DELETE,
-    "DP": Action.DELETE_PATTERN,
-    "U": Action.UPDATE,
-    "UI": Action.UPDATE_INDEX,
-}
 FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+LEAVES = {"Refs": "Ref", "Errors": "Reason"}
+"""The element of a text in the results of Refs and Errors."""
 
-_SPECIFIED = frozenset(
-    (
-        *("Type", "Size", "Visited", "Dlsecs", "Depth", "Url", "Title", "Body", "Keywords"),
-        *("Description", "Meta", "Category", "Modified", "NextCheck", "Views", "Clicks", "CTR"),
-        *("Pop", "MimeType", "Charset", "Refs", "Errors", "RawData"),
-    )
-)
+_DT = f"{{{DATATYPES}}}dt"
+_FIRST = ("Url", "Charset")
+"""Other elements depend on these."""
+
+_SPECIFIED = frozenset(("Type", "RawData", *LEAVES, *(row.name for row in item_rows("UTC").rows)))
 _NO_FIELDS = (DATATYPES, XML_NAMESPACE)
 _PUSHED = (Action.ADD, Action.UPDATE)
-_HISTORY = frozenset(("Dlsecs", "Depth", "Views", "Clicks", "CTR", "Pop", "Refs", "Errors"))
-_NO_HISTORY = History()
 _Value = TypeVar("_Value")
 
 
@@ -81,28 +64,18 @@ def parse_item(item: etree._Element, *, options: ReadOptions, provenance: Proven
     if action is Action.UPDATE_INDEX:
         return Record(url="", action=action, extras=reader.extras(action), provenance=provenance)
     charset, url = reader.read_charset(), reader.url(action)
-    body = reader.text("Body")
+    values, history = reader.values(url)
     return Record(
         url=url,
         action=action,
         arrival=Arrival.PUSHED if action in _PUSHED else None,
-        content=reader.content(body, max_bytes=options.max_content_bytes),
-        mimetype=reader.text("MimeType"),
+        content=reader.content(values.get("body"), max_bytes=options.max_content_bytes),
         charset=charset,
-        size=reader.integer("Size"),
-        title=reader.text("Title"),
-        description=reader.text("Description"),
-        keywords=reader.text("Keywords"),
-        body=body,
-        categories=tuple(reader.stated_texts("Category")),
-        metadata=reader.metadata(),
         fields=reader.fields(),
-        modified=reader.date("Modified"),
-        visited=reader.date("Visited"),
-        next_check=reader.date("NextCheck"),
-        history=reader.history(url),
+        history=History(**history) if history else None,
         extras=reader.extras(action),
         provenance=provenance,
+        **values,
     )
 
 
@@ -119,17 +92,17 @@ class _ItemReader:
             self._named.setdefault(str(child.tag), []).append(child)
 
     def action(self) -> Action:
-        text = self.text("Type")
+        text = self._take("Type", self._text_of)
         if text is None:
-            raise RecordError("no-type", "an Item without Type; expected I, D, DP, U or UI")
-        action = ACTIONS.get(text.strip())
+            raise RecordError("no-type", f"an Item without Type; expected {TYPES.expected}")
+        action: Action | None = TYPES.decode(text.strip())
         if action is None:
-            raise RecordError("unknown-type", f"Type {text!r}; expected I, D, DP, U or UI")
+            raise RecordError("unknown-type", f"Type {text!r}; expected {TYPES.expected}")
         return action
 
     def read_charset(self) -> str | None:
         """Return the Charset; the texts that follow are decoded with it."""
-        charset = self.text("Charset")
+        charset = self._take("Charset", self._text_of)
         self._charset = charset or CHARSET
         return charset
 
@@ -140,27 +113,36 @@ class _ItemReader:
             raise RecordError("no-url", reason)
         return url
 
-    def text(self, tag: str) -> str | None:
-        return self._take(tag, self._text_of)
+    def values(self, url: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the values of the record and those of its history, by their fields."""
+        values: dict[str, dict[str, Any]] = {"": {}, "history": {}}  # each of the type of its field
+        for row in item_rows(self._zone).rows:
+            if row.name in self._named and row.name not in _FIRST:
+                value = self._all(row) if row.name in SEPARATORS else self._value(row)
+                if value is not None:
+                    values[row.struct][row.attribute] = value
+        for row in NESTED:
+            nested = self._take(row.name, partial(parse_nested, url=url))
+            if nested is not None:
+                values[row.struct][row.attribute] = nested
+        return values[""], values["history"]
 
-    def stated_texts(self, tag: str) -> Iterator[str]:
-        """Yield the text of each element with this name that is not blank."""
-        return self._take_all(self._named.get(tag, ()), self._stated_text)
+    def _value(self, row: Row) -> object:
+        """Return the value of the first element that the row understands."""
+        for child in self._named[row.name]:
+            text = text_of(child, self._charset)
+            value = None if text is None else row.codec.decode(text)
+            if value is not None:
+                del self._left[child]
+                return value
+        return None
 
-    def integer(self, tag: str) -> int | None:
-        return self._take(tag, lambda child: parse_integer(self._text_of(child) or ""))
-
-    def number(self, tag: str) -> float | None:
-        return self._take(tag, lambda child: parse_number(self._text_of(child) or ""))
-
-    def date(self, tag: str) -> datetime | None:
-        """Return a date. One with a fraction of a second stays an extra: it cannot be written."""
-
-        def parse(child: etree._Element) -> datetime | None:
-            moment = parse_date(self._text_of(child) or "", zone=self._zone)
-            return moment if moment and not moment.microsecond else None
-
-        return self._take(tag, parse)
+    def _all(self, row: Row) -> tuple[object, ...]:
+        """Return the values of all elements that are not blank, without blank values."""
+        texts = self._take_all(self._named[row.name], self._stated_text)
+        separator = SEPARATORS[row.name]
+        parts = [text.split(separator) if separator else [text] for text in texts]
+        return tuple(row.codec.decode(part) for part in chain(*parts) if part.strip())
 
     def content(self, body: str | None, *, max_bytes: int) -> Content | None:
         """Return RawData; an empty one next to a Body is no content, as the specification says."""
@@ -171,28 +153,10 @@ class _ItemReader:
         check(content, max_bytes=max_bytes)
         return content
 
-    def metadata(self) -> tuple[Meta, ...]:
-        return tuple(pair for text in self.stated_texts("Meta") for pair in parse_metadata(text))
-
     def fields(self) -> tuple[Field, ...]:
         """Return the elements in any namespace that have the shape of a field."""
         qualified = [child for child in self._left if str(child.tag).startswith("{")]
         return tuple(self._take_all(qualified, lambda child: _field(child, self._charset)))
-
-    def history(self, url: str) -> History | None:
-        if _HISTORY.isdisjoint(self._named):
-            return None
-        history = History(
-            download_seconds=self.number("Dlsecs"),
-            depth=self.integer("Depth"),
-            views=self.integer("Views"),
-            clicks=self.integer("Clicks"),
-            click_ratio=self.number("CTR"),
-            popularity=self.integer("Pop"),
-            references=self._take("Refs", lambda child: parse_nested(child, REFS, url=url)),
-            errors=self._take("Errors", lambda child: parse_nested(child, ERRORS, url=url)),
-        )
-        return None if history == _NO_HISTORY else history
 
     def extras(self, action: Action) -> tuple[Extra, ...]:
         """Return attributes, text between elements, then the elements that no field took.
@@ -355,33 +319,7 @@ def _codec(charset: str) -> str:
     return name
 
 
-def parse_integer(text: str) -> int | None:
-    """Return an integer of 64 bits, None for any other text."""
-    text = text.strip()
-    if not _INTEGER.fullmatch(text):
-        return None
-    number = int(text)
-    return number if -_INTEGER_LIMIT <= number < _INTEGER_LIMIT else None
-
-
-def parse_number(text: str) -> float | None:
-    """Return a finite number, None for any other text."""
-    text = text.strip()
-    number = float(text) if _NUMBER.fullmatch(text) else math.inf
-    return number if math.isfinite(number) else None
-
-
-def parse_metadata(text: str) -> tuple[Meta, ...]:
-    """Return a pair for each line that is not blank; without `: ` it is a value without a name."""
-    lines = (line.partition(META_SEPARATOR) for line in text.split("\n") if line.strip())
-    return tuple(
-        Meta(name, value) if separator else Meta("", name) for name, separator, value in lines
-    )
-
-
-def parse_nested(
-    child: etree._Element, names: tuple[str, str], *, url: str
-) -> tuple[str, ...] | None:
+def parse_nested(child: etree._Element, *, url: str) -> tuple[str, ...] | None:
     """Return the texts of a Refs or Errors element, in order; an empty element has none.
 
     Return None if the element holds more: another URL, other elements, no such document. Raise
@@ -392,10 +330,11 @@ def parse_nested(
         return None if text is None else ()
     if not is_base64(child):
         return None
-    root = _parse_document(decode_base64(text.encode(), names[0]))
+    root = _parse_document(decode_base64(text.encode(), str(child.tag)))
     if root is None or root.tag != "results" or not is_layout(root):
         return None
-    texts = [_nested_text(result, names[1], url) for result in root]
+    leaf = LEAVES[str(child.tag)]
+    texts = [_nested_text(result, leaf, url) for result in root]
     stated = tuple(text for text in texts if text is not None)
     return stated if len(stated) == len(texts) else None
 
@@ -413,7 +352,7 @@ def _nested_text(result: etree._Element, leaf: str, url: str) -> str | None:
         return None
     if [child.tag for child in result] != ["Url", leaf] or url_of(result[0], CHARSET) != url:
         return None
-    read = url_of if leaf == REFS[1] else text_of
+    read = url_of if leaf == "Ref" else text_of
     return read(result[1], CHARSET)
 
 
