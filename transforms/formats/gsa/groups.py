@@ -139,7 +139,7 @@ def _member(element: etree._Element, place: str, extras: list[Extra]) -> Member:
     name = (element.text or "").strip(BLANKS)
     if not name:
         raise _nameless(element.get("scope"))
-    values = MEMBER.take(element.items(), extras, place=place, owner=f" of {name!r}")
+    values = MEMBER.take(element.items(), extras, place=place, owner=name)
     return Member(name=name, **values)
 
 

@@ -125,7 +125,7 @@ class ElementRows:
     ) -> dict[str, Any]:  # fields with types of their own
         """Return the values of attributes by their fields; what no row takes becomes an extra.
 
-        `place` and `owner` replace those of the rows.
+        `place` replaces that of the rows, and messages have the name `owner` for their owner.
         """
         values = {}
         for name, text in stated:
@@ -163,5 +163,5 @@ class ElementRows:
         ]
 
     def _error(self, row: Row, found: str, owner: str) -> RecordError:
-        where = (owner or self._owner) if row.names_owner else ""
+        where = (f" of {owner!r}" if owner else self._owner) if row.names_owner else ""
         return RecordError(self._code, f"{found}{where}; expected {row.codec.expected}")
