@@ -18,8 +18,14 @@ SERVERS = {"postgresql_server", "mariadb_server"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`pytest --accept` takes what is made now as what is expected; read the diff."""
-    parser.addoption("--accept", action="store_true", help="rewrite the golden files")
+    """`pytest --accept` rewrites all expected and generated files; read the diff."""
+    parser.addoption("--accept", action="store_true", help="rewrite expected and generated files")
+
+
+@pytest.fixture
+def accept(pytestconfig: pytest.Config) -> bool:
+    """Whether to write the file that the test compares."""
+    return bool(pytestconfig.getoption("--accept"))
 
 
 @pytest.fixture
@@ -31,13 +37,20 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Try fewer examples where slow tests are left out, and the same ones every time in CI."""
+    """Try fewer examples where slow tests are left out, and the same ones every time in CI.
+
+    `--accept` runs slow tests too.
+    """
+    if config.getoption("--accept"):
+        config.option.markexpr = ""
     is_quick = config.getoption("markexpr") == "not slow"
     settings.load_profile("quick" if is_quick else "ci" if "CI" in os.environ else "local")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--accept"):  # only tests that compare a file which they can write
+        items[:] = [item for item in items if "accept" in getattr(item, "fixturenames", ())]
     for item in items:
         if isinstance(item, pytest.Function) and SERVERS.intersection(item.fixturenames):
             item.add_marker(pytest.mark.slow)

@@ -12,19 +12,18 @@ from random import Random
 from typing import IO
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from fuzz.containment import (
-    MARKED_FORMATS,
-    MarkedFormat,
-    check_containment,
-    damaged_documents,
-)
+from fuzz.containment import check_containment, damaged_documents
 from fuzz.mutate import Mutator
 from fuzz.properties import Violation, check
-from fuzz.targets import CORPUS, TARGETS, Target, corpus, seeds
+from kits import KITS, Kit
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats import Format, ReadOptions, ReadResult, registered
+from support.hostile_streams import hostile
+from transforms.formats import Format, ReadOptions, ReadResult
 
 pytestmark = pytest.mark.slow
 
@@ -33,35 +32,45 @@ CASES = int(os.environ.get("FUZZ_CASES", "250"))
 SEED = os.environ.get("FUZZ_SEED", "0")
 MEMORY_EVERY = 50
 """How often the memory of a case is measured, which takes several times as long."""
+CORPUS = Path(__file__).parent / "fuzz" / "corpus"
 MAX_CORPUS_BYTES = 1_000_000
-DOCUMENTS = [(name, path) for name, target in TARGETS.items() for path in corpus(target)]
+MAX_SEED_BYTES = 16 << 10
+DOCUMENTS = [(name, path) for name in KITS for path in sorted((CORPUS / name).glob("*"))]
 
 USUAL = ReadOptions()
 
-BROKEN = TARGETS["jsonl"]._replace(reader="broken")
+
+def cases(kit: Kit, seed: str) -> Iterator[bytes]:
+    corpus = [path.read_bytes() for name, path in DOCUMENTS if name == kit.name]
+    seeds = [*kit.seeds(max_bytes=MAX_SEED_BYTES), *corpus]
+    return Mutator(
+        seeds, kit.words or (kit.record_of("1"),), random=Random(f"{kit.name} {seed}")
+    ).cases()
 
 
-def cases(target: Target, seed: str) -> Iterator[bytes]:
-    random = Random(f"{target.reader} {seed}")
-    return Mutator(seeds(target), target.words, random=random).cases()
-
-
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", KITS)
 def test_all_properties_hold_for_mutated_inputs(name: str) -> None:
-    for number, data in enumerate(islice(cases(TARGETS[name], SEED), CASES)):
+    for number, data in enumerate(islice(cases(KITS[name], SEED), CASES)):
         has_memory = CASES > 250 and number % MEMORY_EVERY == 0
         try:
-            check(TARGETS[name], data, seed=number, memory=has_memory)
+            check(KITS[name], data, seed=number, memory=has_memory)
         except Violation as exc:
             raise AssertionError(f"case {number} of seed {SEED}: {data!r}") from exc
 
 
-@pytest.mark.parametrize("format_", MARKED_FORMATS, ids=lambda format_: format_.name)
-def test_damage_that_crosses_records_neither_merges_nor_loses_them(format_: MarkedFormat) -> None:
-    documents = damaged_documents(format_, Random(f"{format_.name} {SEED}"))
+@pytest.mark.parametrize("name", KITS)
+@settings(max_examples=150)
+@given(data=st.data())
+def test_all_properties_hold_for_hostile_streams(name: str, data: st.DataObject) -> None:
+    check(KITS[name], data.draw(hostile(KITS[name])), seed=data.draw(st.integers(0, 99)))
+
+
+@pytest.mark.parametrize("name", [name for name, kit in KITS.items() if kit.frame])
+def test_damage_that_crosses_records_neither_merges_nor_loses_them(name: str) -> None:
+    documents = damaged_documents(KITS[name], Random(f"{name} {SEED}"))
     for number, document in enumerate(islice(documents, 4 * CASES)):
         try:
-            check_containment(format_, document)
+            check_containment(KITS[name], document)
         except Violation as exc:
             raise AssertionError(f"case {number} of seed {SEED}: {document!r}") from exc
 
@@ -69,7 +78,7 @@ def test_damage_that_crosses_records_neither_merges_nor_loses_them(format_: Mark
 @pytest.mark.parametrize(("name", "path"), DOCUMENTS, ids=lambda value: Path(value).name)
 def test_all_properties_hold_for_the_corpus(name: str, path: Path) -> None:
     for seed in range(8):  # of options, pieces and spans
-        check(TARGETS[name], path.read_bytes(), seed=seed, memory=seed == 0)
+        check(KITS[name], path.read_bytes(), seed=seed, memory=seed == 0)
 
 
 def test_the_corpus_is_small() -> None:
@@ -81,9 +90,9 @@ def test_the_corpus_is_small() -> None:
 
 
 def test_a_seed_has_the_same_bounded_cases_each_time() -> None:
-    first, second = (list(islice(cases(TARGETS["jsonl"], "7"), 300)) for _ in range(2))
+    first, second = (list(islice(cases(KITS["jsonl"], "7"), 300)) for _ in range(2))
     assert first == second
-    assert first != list(islice(cases(TARGETS["jsonl"], "8"), 300))
+    assert first != list(islice(cases(KITS["jsonl"], "8"), 300))
     mutator = Mutator([b"a" * 20_000], [b"word" * 5_000], random=Random(1))
     assert max(map(len, islice(mutator.cases(), 200))) == 24 << 10
 
@@ -127,13 +136,13 @@ class Broken:
     ],
 )
 def test_a_broken_reader_is_found(reader: Broken, kind: str) -> None:
-    with registered(broken(reader)), pytest.raises(Violation) as raised:
-        check(BROKEN, b"x y", seed=0)
+    with pytest.raises(Violation) as raised:
+        check(broken(reader), b"x y", seed=0)
     assert raised.value.name == kind
 
 
-def broken(reader: Broken) -> Format:
-    return Format(name=BROKEN.reader, title="a reader with a defect", read=reader)
+def broken(reader: Broken) -> Kit:
+    return replace(KITS["jsonl"], format=Format(name="broken", title="defective", read=reader))
 
 
 class Endless(Broken):
@@ -148,5 +157,5 @@ class Endless(Broken):
 
 def test_a_reader_that_hangs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.properties.CPU_SECONDS", 0.2)
-    with registered(broken(Endless())), pytest.raises(Violation, match=r"^hang: "):
-        check(BROKEN, b"x", seed=0)
+    with pytest.raises(Violation, match=r"^hang: "):
+        check(broken(Endless()), b"x", seed=0)

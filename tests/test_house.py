@@ -129,7 +129,7 @@ def shape_of_struct(kind: inspect.Type) -> object:
     """Return the shape of a type of `msgspec.inspect`."""
     match kind:
         case inspect.UnionType(types=types):
-            (other,) = (one for one in types if not isinstance(one, inspect.NoneType))
+            (other,) = (item for item in types if not isinstance(item, inspect.NoneType))
             return ("or nothing", shape_of_struct(other))
         case inspect.StructType(fields=fields):
             return [(field.name, shape_of_struct(field.type)) for field in fields]
@@ -144,16 +144,16 @@ def undocumented(kind: Any, place: str) -> Iterator[str]:
     """Yield the fields, at any depth, without a doc string."""
     match kind:
         case list():
-            for one in kind:
-                yield from undocumented(one, place)
+            for item in kind:
+                yield from undocumented(item, place)
         case {"fields": fields}:
             for field in fields:
                 inner = f"{place}.{field['name']}"
                 if not field.get("doc", "").strip():
                     yield inner
                 yield from undocumented(field["type"], inner)
-        case {"items": one}:
-            yield from undocumented(one, place)
+        case {"items": item}:
+            yield from undocumented(item, place)
 
 
 @pytest.mark.slow
@@ -173,7 +173,7 @@ def test_importing_transforms_imports_no_module() -> None:
 
 def test_every_folder_of_modules_is_a_package() -> None:
     folders = {path.parent for path in modules(*PACKAGES)}
-    assert [name_of(one) for one in sorted(folders) if not (one / "__init__.py").exists()] == []
+    assert [name_of(item) for item in sorted(folders) if not (item / "__init__.py").exists()] == []
 
 
 def test_no_function_has_more_than_60_lines() -> None:

@@ -39,9 +39,8 @@ def levels() -> Iterator[None]:
 
 @pytest.mark.parametrize("example", [*examples(README)], ids=lambda example: example.command)
 def test_an_example_of_the_readme_does_what_it_shows(
-    example: Example, readme: Terminal, pytestconfig: pytest.Config
+    example: Example, readme: Terminal, accept: bool
 ) -> None:
-    accept = pytestconfig.getoption("--accept")
     readme.check(example, accept_in=ROOT / "README.md" if accept else None)
 
 

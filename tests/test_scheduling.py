@@ -212,9 +212,9 @@ def airflow_result(
         "airflow.providers.standard.operators.bash": {"BashOperator": BashOperatorStandIn},
     }
     for module, names in stand_ins.items():
-        made = ModuleType(module)
-        vars(made).update(names)
-        monkeypatch.setitem(sys.modules, module, made)
+        stand_in = ModuleType(module)
+        vars(stand_in).update(names)
+        monkeypatch.setitem(sys.modules, module, stand_in)
     BashOperatorStandIn.started.clear()
     text = placed(FILES["nightly_dag.py"], folder, command).replace("nightly.yaml", name)
     exec(compile(text, "nightly_dag.py", "exec"), {"__name__": "nightly_dag"})

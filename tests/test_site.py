@@ -23,6 +23,17 @@ def navigation() -> list[str]:
     return [*pages_of(yaml.safe_load(CONFIG.read_text("utf-8"))["nav"])]
 
 
+def add_to_navigation(page: str) -> None:
+    """Add a page after the last page of its folder."""
+    lines = CONFIG.read_text("utf-8").splitlines(keepends=True)
+    folder = page.rpartition("/")[0]
+    places = [at for at, line in enumerate(lines) if f" - {folder}/" in line]
+    if places:
+        indent = lines[places[-1]].partition("-")[0]
+        lines.insert(places[-1] + 1, f"{indent}- {page}\n")
+        CONFIG.write_text("".join(lines), "utf-8")
+
+
 def pages_of(entry: Any) -> Iterator[str]:
     """Yield the pages of an entry: of a page, of a list of entries, or of a mapping of titles."""
     if isinstance(entry, str):
@@ -32,18 +43,21 @@ def pages_of(entry: Any) -> Iterator[str]:
         yield from pages_of(inner)
 
 
-def test_each_page_has_one_entry_in_the_navigation() -> None:
-    named = navigation()
+def test_each_page_has_one_entry_in_the_navigation(accept: bool) -> None:
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    if accept:
+        for page in sorted(pages - {*navigation()}):
+            add_to_navigation(page)
+    named = navigation()
     cures = [f"docs/{page}: add {page} to nav in .ci/mkdocs.yml" for page in pages - {*named}]
     cures += [f"docs/{page}: in nav of .ci/mkdocs.yml, but no page" for page in {*named} - pages]
     assert sorted(cures) == []
     assert sorted(named) == sorted(pages)
 
 
-def test_the_pages_of_commands_match_the_help(pytestconfig: pytest.Config) -> None:
+def test_the_pages_of_commands_match_the_help(accept: bool) -> None:
     pages = command_pages()
-    if pytestconfig.getoption("--accept"):
+    if accept:
         REFERENCE.mkdir(exist_ok=True)
         for path in {*REFERENCE.iterdir()} - {REFERENCE / name for name in pages}:
             path.unlink()

@@ -110,8 +110,8 @@ def check_files(account: Account, work: Path, *, verify: bool) -> None:
         path = work / file.path
         if not is_untouched(path, file) and not is_whole(path, file, verify=verify):
             raise FatalError(
-                f"{path}: differs from the {file.bytes:,} bytes that were written; expected an"
-                " unchanged file; start again to write it again"
+                f"{path}: differs from the {file.bytes:,} bytes that were written; start"
+                " again to write it again"
             )
 
 

@@ -200,10 +200,7 @@ def _worker_error(exc: Exception) -> Exception:
     code = LocalWorker.deaths[0]
     reason = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
     fix = "; use fewer --jobs if memory is short" if code == -signal.SIGKILL else ""
-    fatal = FatalError(
-        f"worker process: ended with {reason}; expected it to work to the end of the run; start"
-        f" again to resume{fix}"
-    )
+    fatal = FatalError(f"a worker process ended with {reason}; start again to resume{fix}")
     fatal.__cause__ = exc
     return fatal
 

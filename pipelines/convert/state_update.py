@@ -112,9 +112,6 @@ def _read_update(work: Path, state: str) -> StateUpdate | None:
     if update is None:
         return None
     if not is_sealed(work, verify=True):
-        raise FatalError(
-            f"{work}: files of the run are damaged; expected them as they were written: begin again"
-            " with --fresh"
-        )
+        raise FatalError(f"{work}: files of the run are damaged; begin again with --fresh")
     check_files(Account(files=update.files), work, verify=True)
     return update

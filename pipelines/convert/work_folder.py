@@ -119,8 +119,8 @@ def _check_can_begin_again(work: Path, output: Path, options: ConvertOptions) ->
     """
     if options.state is not None and (output / "report.json").exists():
         raise FatalError(
-            f"{work}: files of the run are damaged; expected them as they were written; its output"
-            f" is published in {output}: push that, or begin again with --fresh"
+            f"{work}: files of the run are damaged; its output is published in {output}:"
+            " push that, or begin again with --fresh"
         )
 
 

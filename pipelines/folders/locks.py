@@ -53,7 +53,7 @@ def locked_state(path: Path) -> Iterator[None]:
     try:
         lock = Lock(state_lock(path), where=f"--state {path}", by="run")
     except OSError as exc:
-        raise FatalError(f"--state {path}: {exc.strerror}; expected to lock it") from exc
+        raise FatalError(f"--state {path}: cannot be locked: {exc.strerror}") from exc
     with lock:
         try:
             yield

@@ -222,7 +222,7 @@ def _parse_version(value: object) -> int:
 
 
 def _refuse_rules(value: object) -> None:
-    raise ValueError("rules are not supported yet; expected a job without the key transform")
+    raise ValueError("rules are not supported yet: remove the key transform")
 
 
 def _kinds(section: str, name: str = "") -> list[Any]:  # Any: a source or a format

@@ -49,7 +49,9 @@ def settle(root: Path, settings: PushSettings, *, verify: bool) -> Settlement:
     outcomes = outcomes_of(planned, receipts)
     for outcome in outcomes:
         if not outcome.state.is_settled:
-            raise BalanceError(f"{outcome.chunk.path}: no final receipt; expected one: a defect")
+            raise BalanceError(
+                f"{outcome.chunk.path}: no final receipt: report this defect of feedferry"
+            )
     records = [outcome for outcome in outcomes if not is_added_update(outcome.chunk)]
     accepted = sum(outcome.accepted for outcome in records)
     refused = sum(outcome.refused for outcome in records)

@@ -22,7 +22,7 @@ def parse_job_name(text: str) -> str:
             " without . or - at its beginning"
         )
     if text in (PUSHED, GENERATIONS):
-        raise ConfigError(f"{text!r}; expected another name: the folder of runs has one of its own")
+        raise ConfigError(f"{text!r}: the folder of runs uses this name; expected another name")
     return text
 
 

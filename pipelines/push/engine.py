@@ -145,7 +145,7 @@ def _settings_of(options: PushOptions, target: PushSettings) -> PushSettings:
 
 def _run_of_files(options: PushOptions, settings: PushSettings) -> tuple[Path, list[Chunk]]:
     if options.replay:
-        raise ConfigError(f"--replay: {options.inputs[0]!r} is no folder of a run; expected one")
+        raise ConfigError(f"--replay: {options.inputs[0]!r}; expected the folder of a run")
     from pipelines.push.feed_files import make_run
 
     return make_run(options, settings)

@@ -192,7 +192,7 @@ class _ExportReplay:
             command = shlex.join(["feedferry", "rejects", "replay", named, str(self.folder)])
             raise ConfigError(f"{self.folder}: an export of another run than {run.name}: {command}")
         if not run.is_dir():
-            raise ConfigError(f"{self.folder}: an export of {run}; expected this run to be there")
+            raise ConfigError(f"{self.folder}: an export of {run}, which is not there")
 
     def _options(self) -> ConvertOptions:
         """Return the options for files of an export: no other source, and never full."""

@@ -218,8 +218,8 @@ class Gateway(SpoolConsumer):
         if self._last < last:
             raise ConfigError(
                 f"{self.journal.path}: has delivery {last}, but {JOURNAL} ends"
-                " before it; expected its line there; restore the line, as the next delivery would"
-                " have its number and count as forwarded"
+                " before it: restore its line, as the next delivery would have its number and count"
+                " as forwarded"
             )
 
     def _settle(self, delivery: Delivery, outcome: DeliveryOutcome) -> None:

@@ -144,6 +144,6 @@ def _check_order(index: Index, spool: SpoolWriter) -> None:
     """
     if index.applied > spool.ordinal:
         raise ConfigError(
-            f"{index.path}: made from {index.applied} deliveries, {JOURNAL} has {spool.ordinal};"
-            " expected no more; remove the file, and it is made again from the deliveries"
+            f"{index.path}: made from {index.applied} deliveries, but {JOURNAL} has"
+            f" {spool.ordinal}: remove the file, and it is made again from the deliveries"
         )

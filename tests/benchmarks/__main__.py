@@ -97,8 +97,8 @@ def _table(outcome: Outcome) -> Iterator[str]:
     rows = [_COLUMNS, *(_row(figures, outcome) for figures in outcome.figures)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     for row in rows:
-        first, *rest = (f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
-        yield "  ".join((first.strip().ljust(widths[0]), *rest))
+        first, *others = (f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        yield "  ".join((first.strip().ljust(widths[0]), *others))
     yield from (f"aim: {aim}" for aim in scenario.aims)
 
 

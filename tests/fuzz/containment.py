@@ -7,15 +7,14 @@ action of any, or lose one that is not in the bytes of a reject.
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from random import Random
-from typing import NamedTuple
 
 from fuzz.properties import Violation
+from kits import Kit
 from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats import by_name
 
 SECTIONS = (
     "<![CDATA[",
@@ -31,68 +30,25 @@ _MARK = re.compile(r"MARK(\d{3})X")
 _NUMBER = re.compile(r"/(\d+)$")
 
 
-class MarkedFormat(NamedTuple):
-    """How a format writes a document: its head and tail, one record, and tags of its frame."""
-
-    name: str
-    head: str
-    tail: str
-    record: Callable[[int, str], str]
-    frame: tuple[str, ...]
-
-
-MARKED_FORMATS = (
-    MarkedFormat(
-        name="gsa-feed",
-        head='<?xml version="1.0"?>\n<gsafeed>\n<header><datasource>wiki</datasource>'
-        "<feedtype>full</feedtype></header>\n<group>\n",
-        tail="</group>\n</gsafeed>\n",
-        record=lambda number, content: (
-            f'<record url="http://www.example.com/{number}" mimetype="text/html"><metadata>'
-            f'<meta name="n" content="v"/></metadata><content>{content}</content></record>\n'
-        ),
-        frame=(
-            *("<gsafeed>", "</gsafeed>", "<group>", "</group>", '<group action="delete">'),
-            *("<header>", "</header>", "<header><datasource>other</datasource></header>"),
-            "<gsafeed><header><datasource>other</datasource><feedtype>full</feedtype></header>",
-            *("</record>", "</content>", "<metadata>"),
-        ),
-    ),
-    MarkedFormat(
-        name="thunderstone",
-        head='<?xml version="1.0"?>\n<ThunderstoneReplication>\n',
-        tail="</ThunderstoneReplication>\n",
-        record=lambda number, content: (
-            f"<Item><Type>I</Type><Url>http://www.example.com/{number}</Url>"
-            f"<Body>{content}</Body></Item>\n"
-        ),
-        frame=(
-            *("<ThunderstoneReplication>", "</ThunderstoneReplication>"),
-            *("</Item>", "</Body>", "<Url>"),
-        ),
-    ),
-)
-
-
-def damaged_documents(format_: MarkedFormat, random: Random) -> Iterator[bytes]:
+def damaged_documents(kit: Kit, random: Random) -> Iterator[bytes]:
     """Yield documents without end, each with one to three places of damage."""
     while True:
-        records = [_record(format_, number, random) for number in range(random.choice((3, 6, 12)))]
+        records = [_record(kit, number, random) for number in range(random.choice((3, 6, 12)))]
         for at in random.sample(range(len(records)), random.randint(1, 3)):
-            records[at] = _with_insertion(records[at], format_, random)
-        document = format_.head + "".join(records) + format_.tail
+            records[at] = _with_insertion(records[at], kit, random)
+        document = kit.start.decode() + "".join(records) + kit.tail.decode()
         if random.random() < 0.2:
             document = _with_zeros(document, random)
         elif random.random() < 0.2:
-            document = _with_damaged_head(document, format_, random)
+            document = _with_damaged_head(document, kit, random)
         yield document.encode()
 
 
-def check_containment(format_: MarkedFormat, document: bytes) -> None:
+def check_containment(kit: Kit, document: bytes) -> None:
     """Raise Violation if damage costs more than rejects say, or changes what records mean."""
     written: set[int] = set()
     rejected = b""
-    for item in by_name(format_.name).read(io.BytesIO(document), span=Span(source="f")):
+    for item in kit.format.read(io.BytesIO(document), span=Span(source="f")):
         if isinstance(item, Record):
             marks = _marks((item.content.data.decode() if item.content else "") + (item.body or ""))
             number = _NUMBER.search(item.url)
@@ -109,7 +65,7 @@ def check_containment(format_: MarkedFormat, document: bytes) -> None:
 
 def _check_context(record: Record) -> None:
     feed = record.provenance.datasource, record.provenance.feedtype
-    if feed[0] not in (None, "wiki") or feed[1] not in (None, "full"):
+    if feed[0] not in (None, "wiki") or feed[1] not in (None, "incremental"):
         raise Violation("other feed", f"{record.url} is in {feed}")
     if record.action is Action.DELETE:
         raise Violation("deleted", record.url)
@@ -119,7 +75,7 @@ def _marks(text: str) -> set[int]:
     return {int(number) for number in _MARK.findall(text)}
 
 
-def _record(format_: MarkedFormat, number: int, random: Random) -> str:
+def _record(kit: Kit, number: int, random: Random) -> str:
     mark = f"MARK{number:03}X"
     content = random.choice(
         (
@@ -129,10 +85,10 @@ def _record(format_: MarkedFormat, number: int, random: Random) -> str:
             f"{mark} &lt;!-- &amp; more",
         )
     )
-    return format_.record(number, content)
+    return kit.record_of(str(number), content).decode()
 
 
-def _with_insertion(record: str, format_: MarkedFormat, random: Random) -> str:
+def _with_insertion(record: str, kit: Kit, random: Random) -> str:
     """Insert a mark of a section or a tag between the URL and the end tag of a record.
 
     A section without its end mark, in a record without its end tag, cannot be told from a document
@@ -142,7 +98,7 @@ def _with_insertion(record: str, format_: MarkedFormat, random: Random) -> str:
     at = random.randint(first, max(first, record.rfind("</")))
     for mark in _MARK.finditer(record):
         at = mark.end() if mark.start() < at < mark.end() else at
-    return record[:at] + random.choice((*SECTIONS, *format_.frame)) + record[at:]
+    return record[:at] + random.choice((*SECTIONS, *kit.frame)) + record[at:]
 
 
 def _with_zeros(document: str, random: Random) -> str:
@@ -151,14 +107,14 @@ def _with_zeros(document: str, random: Random) -> str:
     return document[:begin] + "\0" * (end - begin) + document[end:]
 
 
-def _with_damaged_head(document: str, format_: MarkedFormat, random: Random) -> str:
+def _with_damaged_head(document: str, kit: Kit, random: Random) -> str:
     """Remove a stretch of the header, or of the text after it up to the first URL.
 
     The values of the header stay: another name that is valid is no damage that can be seen.
     """
-    begin = document.find("<header>") if "<header>" in format_.head else len(format_.head)
-    at = random.randint(begin, len(format_.head) + 8)
+    head = kit.start.decode()
+    begin = document.find("<header>") if "<header>" in head else len(head)
+    at = random.randint(begin, len(head) + 8)
     damaged = document[:at] + document[at + random.choice((1, 2, 9, 40)) :]
-    head = damaged[: len(format_.head)]
-    has_values = ">wiki<" in head and ">full<" in head
-    return damaged if has_values or format_.name != "gsa-feed" else document
+    has_values = ">wiki<" in damaged[: len(head)] and ">incremental<" in damaged[: len(head)]
+    return damaged if has_values or "<header>" not in head else document

@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from fuzz.targets import Target
+from kits import Kit
 from schemas.errors import FeedferryError, FormatError, RecordError
 from schemas.feed import Feed, FeedHeader
 from schemas.membership import Membership
@@ -22,10 +22,9 @@ from schemas.notice import Notice
 from schemas.record import Authmethod, Crawl, Provenance, Record
 from schemas.reject import DEFECT, Filtered, Reject
 from schemas.span import Span
-from transforms.formats import ReadOptions, ReadResult, StreamOptions, WriteOptions, by_name
+from transforms.formats import ReadOptions, ReadResult, StreamOptions, WriteOptions
 from transforms.formats.base import Encoder
-from transforms.rules import adapt
-from transforms.rules.adapt import adapter
+from transforms.rules.adapt import Target, adapter
 from transforms.rules.normalize import normalize
 from transforms.sources.files import ByteRangeStream, SpanStream
 
@@ -70,18 +69,18 @@ class Pieces(io.RawIOBase):
         return self._stream.read(most if size < 0 else min(size, most))
 
 
-def check(target: Target, data: bytes, *, seed: int, memory: bool = False) -> None:
+def check(kit: Kit, data: bytes, *, seed: int, memory: bool = False) -> None:
     """Raise Violation where a property does not hold for one input."""
     random = Random(seed)
-    options = random.choice(target.options)
+    options = random.choice(kit.options)
     with _watched(), _contained():
-        whole = _read(target, data, options)
-        _check_places(target, data, whole)
-        _check_pieces(target, data, options, whole, random)
-        _check_spans(target, data, options, whole, random)
-        _check_round_trip(target, whole.items, options)
+        whole = _read(kit, data, options)
+        _check_places(kit, data, whole)
+        _check_pieces(kit, data, options, whole, random)
+        _check_spans(kit, data, options, whole, random)
+        _check_round_trip(kit, whole.items, options)
         if memory:
-            _check_memory(target, data, options)
+            _check_memory(kit, data, options)
 
 
 def production_stream(stream: IO[bytes] | io.RawIOBase, length: int | None = None) -> SpanStream:
@@ -123,17 +122,17 @@ def _contained() -> Iterator[None]:
         raise Violation(f"raises {type(exc).__name__} in {place}", str(exc)) from exc
 
 
-def _read(target: Target, data: bytes, options: ReadOptions) -> Outcome:
-    return _outcome(target, io.BytesIO(data), len(data), Span(source=SOURCE), options)
+def _read(kit: Kit, data: bytes, options: ReadOptions) -> Outcome:
+    return _outcome(kit, io.BytesIO(data), len(data), Span(source=SOURCE), options)
 
 
 def _outcome(
-    target: Target, stream: IO[bytes] | io.RawIOBase, size: int, span: Span, options: ReadOptions
+    kit: Kit, stream: IO[bytes] | io.RawIOBase, size: int, span: Span, options: ReadOptions
 ) -> Outcome:
     """Read a span, and check that the reader makes progress."""
-    most = size * target.results_per_byte + _FREE_RESULTS
+    most = size * kit.results_per_byte + _FREE_RESULTS
     items: list[ReadResult] = []
-    reader = by_name(target.reader).read
+    reader = kit.format.read
     try:
         results = reader(production_stream(stream, span.length), span=span, options=options)
         for number, result in enumerate(results, start=1):
@@ -148,7 +147,7 @@ def _outcome(
     return Outcome(items, "")
 
 
-def _check_places(target: Target, data: bytes, whole: Outcome) -> None:
+def _check_places(kit: Kit, data: bytes, whole: Outcome) -> None:
     """Rejects lie in the input, one after the other, and hold the bytes of their place."""
     at = 0
     for number, result in enumerate(whole.items):
@@ -157,7 +156,7 @@ def _check_places(target: Target, data: bytes, whole: Outcome) -> None:
         end = result.offset + result.length
         if not 0 <= result.offset <= end <= len(data):
             raise Violation("reject outside", f"{result!r} in {len(data)} bytes")
-        if not target.is_placed:
+        if not kit.is_placed:
             continue
         if result.offset < at:
             raise Violation("rejects overlap", f"{result!r} after byte {at}")
@@ -171,16 +170,16 @@ def _check_places(target: Target, data: bytes, whole: Outcome) -> None:
 
 
 def _check_pieces(
-    target: Target, data: bytes, options: ReadOptions, whole: Outcome, random: Random
+    kit: Kit, data: bytes, options: ReadOptions, whole: Outcome, random: Random
 ) -> None:
     sizes = random.choice(((1,), (1, 2, 3), (7,), (64, 1), (1000,), (4096, 5)))
-    outcome = _outcome(target, Pieces(data, sizes), len(data), Span(source=SOURCE), options)
+    outcome = _outcome(kit, Pieces(data, sizes), len(data), Span(source=SOURCE), options)
     if outcome != whole:
         raise Violation("pieces differ", f"{sizes}: {_difference(whole, outcome)}")
 
 
 def _check_spans(
-    target: Target, data: bytes, options: ReadOptions, whole: Outcome, random: Random
+    kit: Kit, data: bytes, options: ReadOptions, whole: Outcome, random: Random
 ) -> None:
     """Spans are end to end, and give what the whole gives."""
     size = random.choice((1, 50, 300, 1000))
@@ -188,7 +187,7 @@ def _check_spans(
     stream = production_stream(io.BytesIO(data))
     at = 0
     try:
-        for span in by_name(target.reader).split(stream, source=SOURCE, span_bytes=size):
+        for span in kit.format.split(stream, source=SOURCE, span_bytes=size):
             if len(spans) > len(data) + 1:
                 raise Violation("cut without progress", repr(span))
             if span.offset != at or (span.length is not None and span.length <= 0):
@@ -201,18 +200,17 @@ def _check_spans(
         return
     if not spans or spans[-1].length is not None or at > len(data):
         raise Violation("spans without an end", repr(spans[-1:]))
-    if whole.error:
-        return  # where a stream breaks off, its spans may say so in other words
     items: list[ReadResult] = []
+    error = ""
     for span in spans:
-        part = _outcome(target, io.BytesIO(data[span.offset :]), len(data), span, options)
-        if part.error:
-            raise Violation("span cannot be read", f"{span!r}: {part.error}")
+        part = _outcome(kit, io.BytesIO(data[span.offset :]), len(data), span, options)
         items += part.items
-    restored = list(map(_without_span, items))
-    if restored != whole.items:
-        outcome = Outcome(restored, "")
-        raise Violation("spans differ", f"{size}: {_difference(whole, outcome)}")
+        if error := part.error:
+            break
+    restored = Outcome(list(map(_without_span, items)), error)
+    count = len(whole.items) if whole.error else None  # a span may end just before the error
+    if restored.items[:count] != whole.items or bool(error) != bool(whole.error):
+        raise Violation("spans differ", f"{size}: {_difference(whole, restored)}")
 
 
 def _are_notices(items: list[ReadResult]) -> bool:
@@ -229,31 +227,31 @@ def _without_span(result: ReadResult) -> ReadResult:
     return msgspec.structs.replace(result, span=0)
 
 
-def _check_round_trip(target: Target, items: Iterable[ReadResult], options: ReadOptions) -> None:
+def _check_round_trip(kit: Kit, items: Iterable[ReadResult], options: ReadOptions) -> None:
     """What was read is written again in its own format, and reads back as it was."""
-    if by_name(target.reader).encoder is None:
+    if kit.format.encoder is None:
         return
     for result in items:
         if isinstance(result, Record | Membership):
-            encoder = _encoder(target, result, options)
-            held = _adapted(target, result) if target.is_loose else result
+            encoder = _encoder(kit, result, options)
+            held = _adapted(kit, result) if kit.is_loose else result
             if held is None:
                 continue
             try:
                 encoded = encoder.encode(held)
             except RecordError as exc:
-                if target.is_loose:
+                if kit.is_loose:
                     continue
                 raise Violation(f"not written again: {exc.code}", f"{result!r}: {exc}") from exc
             text = encoder.prolog() + encoder.frame([encoded]) + encoder.epilog()
-            _check_read_back(target, held, text, options)
+            _check_read_back(kit, held, text, options)
 
 
-def _adapted(target: Target, result: Record | Membership) -> Record | None:
+def _adapted(kit: Kit, result: Record | Membership) -> Record | None:
     """The record as its own format holds it; None where it holds less."""
     if isinstance(result, Membership):
         return None
-    outcomes, losses = adapter(adapt.Target(format=target.reader))(normalize(result))
+    outcomes, losses = adapter(Target(format=kit.name))(normalize(result))
     held = outcomes[0]
     return _without_defaults(held) if isinstance(held, Record) and not losses else None
 
@@ -270,7 +268,7 @@ def _without_defaults(record: Record) -> Record:
     return msgspec.structs.replace(record, crawl=None if crawl == Crawl() else crawl)
 
 
-def _encoder(target: Target, result: Record | Membership, options: ReadOptions) -> Encoder:
+def _encoder(kit: Kit, result: Record | Membership, options: ReadOptions) -> Encoder:
     origin = result.provenance
     feed = Feed(datasource=origin.datasource or "d", feedtype=origin.feedtype or "incremental")
     writing = WriteOptions(
@@ -279,18 +277,15 @@ def _encoder(target: Target, result: Record | Membership, options: ReadOptions) 
         memberships=isinstance(result, Membership),
         own=options.own,
     )
-    return by_name(target.reader).make_encoder(writing)
+    return kit.format.make_encoder(writing)
 
 
 def _check_read_back(
-    target: Target, result: Record | Membership, text: bytes, options: ReadOptions
+    kit: Kit, result: Record | Membership, text: bytes, options: ReadOptions
 ) -> None:
     own = options.of(StreamOptions)
-    usual = ReadOptions(
-        zone=options.zone,
-        own=(StreamOptions(docids=own.docids, mode=own.mode),),
-    )
-    back = _read(target, text, usual)
+    usual = ReadOptions(zone=options.zone, own=(StreamOptions(docids=own.docids, mode=own.mode),))
+    back = _read(kit, text, usual)
     again = [other for other in back.items if not isinstance(other, Notice)]
     placed = [_without_place(other) for other in again]
     if placed != [_without_place(result)] or back.error:
@@ -305,10 +300,10 @@ def _without_place(result: ReadResult) -> ReadResult:
     return result
 
 
-def _check_memory(target: Target, data: bytes, options: ReadOptions) -> None:
+def _check_memory(kit: Kit, data: bytes, options: ReadOptions) -> None:
     tracemalloc.start()
     try:
-        items = _read(target, data, options)
+        items = _read(kit, data, options)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -32,7 +32,7 @@ DIED = "begun 3 times and never finished: the process ended each time"
 def sent(wire: FakeClient) -> list[tuple[str | None, list[str]]]:
     """The feedtype and the names of the documents of each feed."""
     both = zip(wire.sent, wire.texts, strict=True)
-    return [(one.feedtype, re.findall(r"/(\d+\.txt)", text.decode())) for one, text in both]
+    return [(request.feedtype, re.findall(r"/(\d+\.txt)", text.decode())) for request, text in both]
 
 
 @pytest.fixture
@@ -79,8 +79,13 @@ def test_what_cannot_be_converted_is_set_aside_and_the_others_are_forwarded(
     wire = replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "bad", "full")
     spool.feed(gsa_feed(document(2)), "crm")
-    (one,) = forwarding(spool, convert, limit=limit).to_the_end().gateway.set_aside()
-    assert (one.ordinal, one.name, one.feedtype, one.reason) == (1, "bad", "full", reason)
+    (delivery,) = forwarding(spool, convert, limit=limit).to_the_end().gateway.set_aside()
+    assert (delivery.ordinal, delivery.name, delivery.feedtype, delivery.reason) == (
+        1,
+        "bad",
+        "full",
+        reason,
+    )
     assert sent(wire) == [("incremental", ["2.txt"])]
 
 
@@ -89,7 +94,7 @@ def test_a_retry_starts_from_zero(spool: HandSpool, monkeypatch: pytest.MonkeyPa
     spool.feed(gsa_feed(document(1)), "bad")
     forwarding(spool, work.convert_dying).to_the_end()
     retry(spool.root, "all")
-    run = forwarding(spool, work.convert_dying).until_told("its process was ended by SIGKILL")
+    run = forwarding(spool, work.convert_dying).until_warned("its process was ended by SIGKILL")
     assert run.gateway.set_aside() == []
     (spool.root / "fixed").touch()
     forwarding(spool, work.convert_dying).to_the_end()
@@ -115,7 +120,7 @@ def test_a_retried_delivery_is_forwarded_with_all_later_ones_of_its_datasource(
         ("full", ["1.txt"]),
         ("incremental", ["3.txt"]),
     ]
-    states = [one.state for one in run.journal() if one.ordinal == 1]
+    states = [entry.state for entry in run.journal() if entry.ordinal == 1]
     assert states == [ForwardState.SET_ASIDE, ForwardState.RETRIED, ForwardState.FORWARDED]
 
 
@@ -141,9 +146,9 @@ def test_a_full_feed_whose_deletions_the_index_cannot_say_is_set_aside(
     spool.feed(gsa_feed(document(1)), "crm", "full")
     set_aside(spool)
     run = forwarding(spool, work.convert_failing, to=THUNDERSTONE).to_the_end()
-    (one,) = run.gateway.set_aside()
-    assert one.reason == "the index could not digest it, so its deletions are not known"
-    assert [one for one in wire.sent if one.chunk] == []
+    (delivery,) = run.gateway.set_aside()
+    assert delivery.reason == "the index could not digest it, so its deletions are not known"
+    assert [request for request in wire.sent if request.chunk] == []
 
 
 def set_aside(spool: HandSpool, ordinal: int = 1) -> None:

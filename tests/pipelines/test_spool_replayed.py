@@ -46,8 +46,8 @@ def record(source: str, number: int, what: str) -> str:
 
 
 def deliver(spool: HandSpool, step: Step) -> None:
-    source, feedtype, found = step
-    lines = [record(source, number, what) for number, what in found]
+    source, feedtype, changes = step
+    lines = [record(source, number, what) for number, what in changes]
     spool.feed(gsa_feed(*lines, datasource=source, feedtype=feedtype), source, feedtype)
 
 
@@ -57,8 +57,13 @@ def held(spool: HandSpool) -> list[tuple[object, ...]]:
         for delivery in read_deliveries(spool.root):
             digest_missing(index, delivery, spool.root)
         return [
-            (one.url, one.datasource, one.sha256, one.acl and one.acl.principals)
-            for one in index.documents()
+            (
+                document.url,
+                document.datasource,
+                document.sha256,
+                document.acl and document.acl.principals,
+            )
+            for document in index.documents()
         ]
 
 

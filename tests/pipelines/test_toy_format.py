@@ -1,15 +1,23 @@
 """A format that is added from outside: no other module knows it."""
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from pathlib import Path
+from random import Random
 from threading import Thread
 from typing import ClassVar
 
 import pytest
 
+from fuzz.mutate import Mutator
+from fuzz.properties import check
+from kits import Kit
 from pipelines.cli.main import main
+from schemas.reject import DEFECT, Reject
+from support.defects import put_in
 from support.runs import chunks, column, convert, report
 from support.toy_format import TOY
 from transforms.formats import by_name, registered, sniff
@@ -118,6 +126,29 @@ def test_documents_of_the_format_are_counted(
     assert any(line.startswith("reject     bad-block: 1") for line in lines)
 
 
+def test_a_plan_and_a_table_of_losses_have_the_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "in.txt"
+    source.write_bytes(DOCUMENTS)
+
+    assert main(["plan", str(source), *TO_TOY]) == 0
+    assert "http://intranet.example.com/quay" in capsys.readouterr().out
+    assert main(["loss", "--from", "gsa-feed", "--to", "toy"]) == 0
+    assert "acl" in capsys.readouterr().out
+
+
+def test_the_format_passes_the_tests_of_all_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    kit = Kit(format=TOY, reads_record="support.toy_format._record")
+    cases = Mutator([kit.document], [b"url: ", b"\n\n", b": "], random=Random(1)).cases()
+    for seed, data in enumerate(islice(cases, 200)):
+        check(kit, data, seed=seed)
+    put_in(monkeypatch, kit)
+    _, reject, _ = TOY.read(io.BytesIO(kit.document))
+    assert isinstance(reject, Reject)
+    assert reject.code == DEFECT
+
+
 def test_an_acl_that_the_format_does_not_hold_stops_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,7 +195,7 @@ def test_chunks_of_the_format_are_pushed(tmp_path: Path) -> None:
 
 def test_a_name_is_registered_once_and_for_the_block_only() -> None:
     with (
-        pytest.raises(ValueError, match="'toy' is a format; expected another name"),
+        pytest.raises(ValueError, match="'toy' is in use; expected another name"),
         registered(TOY),
     ):
         pass

@@ -70,7 +70,7 @@ def undisturbed(feed: Path, folder: Path) -> float:
     """Convert without a signal; return how long it took."""
     begun = time.monotonic()
     with converting(feed, folder) as run:
-        assert run.process.wait(PATIENCE_SECONDS * 3) == 0, run.said()
+        assert run.process.wait(PATIENCE_SECONDS * 3) == 0, run.stderr()
     return time.monotonic() - begun
 
 
@@ -88,7 +88,7 @@ def signalled(feed: Path, number: int, *, folder: Path, seconds: float) -> tuple
             os.kill(run.process.pid, sent)
         code = run.process.wait(PATIENCE_SECONDS)
         assert run.alive() == []
-        return code, run.said().strip()
+        return code, run.stderr().strip()
 
 
 def test_a_signal_at_any_instant_ends_a_run_that_can_be_resumed(feed: Path, tmp_path: Path) -> None:
@@ -145,11 +145,11 @@ def test_a_worker_that_dies_ends_the_run_with_a_message(
         wait(tmp_path / "run")
         os.kill(worker, signal.SIGKILL)
         code = run.process.wait(PATIENCE_SECONDS)
-        message, again = run.said().splitlines()
+        message, again = run.stderr().splitlines()
         assert (code, run.alive()) == (4, [])
         assert message == (
-            "feedferry: worker process: ended with SIGKILL; expected it to work to the end of the"
-            " run; start again to resume; use fewer --jobs if memory is short"
+            "feedferry: a worker process ended with SIGKILL; start again to resume; use fewer"
+            " --jobs if memory is short"
         )
         assert again.startswith("feedferry: start again: feedferry convert ")
 

@@ -43,19 +43,19 @@ def record(**fields: Any) -> Record:
     return Record(url=URL, action=Action.ADD, **fields)
 
 
-def builtins(found: Any) -> Any:
+def builtins(item: Any) -> Any:
     """What fastavro takes: it reads a tuple in a union as a type and its value."""
-    if isinstance(found, dict):
-        return {name: builtins(value) for name, value in found.items()}
-    if isinstance(found, tuple | list):
-        return [builtins(part) for part in found]
-    return found
+    if isinstance(item, dict):
+        return {name: builtins(value) for name, value in item.items()}
+    if isinstance(item, tuple | list):
+        return [builtins(part) for part in item]
+    return item
 
 
-def fastavro_datum(found: RecordOrMembership) -> bytes:
+def fastavro_datum(item: RecordOrMembership) -> bytes:
     stream = io.BytesIO()
-    fields = builtins(msgspec.to_builtins(found, builtin_types=(bytes, datetime)))
-    fastavro.schemaless_writer(stream, avro.schema(type(found).__name__.lower()), fields)
+    fields = builtins(msgspec.to_builtins(item, builtin_types=(bytes, datetime)))
+    fastavro.schemaless_writer(stream, avro.schema(type(item).__name__.lower()), fields)
     return stream.getvalue()
 
 
@@ -88,9 +88,9 @@ def outcome(datum: bytes, kind: type[RecordOrMembership] = Record) -> str:
         return exc.code
 
 
-def refusal(found: RecordOrMembership) -> tuple[str, str]:
+def refusal(item: RecordOrMembership) -> tuple[str, str]:
     with pytest.raises(RecordError) as caught:
-        avro.encode(found)
+        avro.encode(item)
     return caught.value.code, caught.value.reason
 
 
@@ -99,10 +99,10 @@ def refusal(found: RecordOrMembership) -> tuple[str, str]:
 
 @given(records() | memberships())
 def test_a_datum_is_the_one_that_fastavro_writes_and_is_read_back(
-    found: RecordOrMembership,
+    item: RecordOrMembership,
 ) -> None:
-    datum = avro.encode(found)
-    assert (datum, decode(datum, type(found))) == (fastavro_datum(found), found)
+    datum = avro.encode(item)
+    assert (datum, decode(datum, type(item))) == (fastavro_datum(item), item)
 
 
 def test_a_datum_is_a_byte_for_each_field_that_is_not_stated() -> None:
@@ -113,15 +113,15 @@ def test_a_datum_is_a_byte_for_each_field_that_is_not_stated() -> None:
     "length", [0, 1, 63, 64, 8191, 8192, 8193, 1_048_575, 1_048_576, 3_000_000]
 )
 def test_a_text_of_any_length_is_what_fastavro_writes(length: int) -> None:
-    found = record(title="x" * length, metadata=(Meta("x" * length, "x" * length),))
-    assert avro.encode(found) == fastavro_datum(found)
+    original = record(title="x" * length, metadata=(Meta("x" * length, "x" * length),))
+    assert avro.encode(original) == fastavro_datum(original)
 
 
 @pytest.mark.parametrize("length", [0, 1, 8191, 8192, 20_000])
 def test_an_array_of_any_length_is_what_fastavro_writes(length: int) -> None:
-    found = record(categories=("x",) * length, metadata=(Meta("a", ""),) * length)
+    original = record(categories=("x",) * length, metadata=(Meta("a", ""),) * length)
     group = msgspec.structs.replace(STAFF, members=(STAFF.group,) * length)
-    assert avro.encode(found) == fastavro_datum(found)
+    assert avro.encode(original) == fastavro_datum(original)
     assert avro.encode(group) == fastavro_datum(group)
 
 
@@ -130,8 +130,8 @@ def test_an_array_of_any_length_is_what_fastavro_writes(length: int) -> None:
 @example(datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
 @example(datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
 def test_a_time_keeps_its_microseconds(moment: datetime) -> None:
-    found = record(modified=moment)
-    assert decode(avro.encode(found)) == found
+    original = record(modified=moment)
+    assert decode(avro.encode(original)) == original
 
 
 def test_a_time_in_another_zone_is_the_same_moment_in_utc() -> None:
@@ -155,15 +155,18 @@ def test_a_time_in_another_zone_is_the_same_moment_in_utc() -> None:
     ],
 )
 def test_empty_and_extreme_values_are_kept(fields: dict[str, Any]) -> None:
-    found = record(**fields)
-    assert (decode(avro.encode(found)), avro.encode(found)) == (found, fastavro_datum(found))
+    original = record(**fields)
+    assert (decode(avro.encode(original)), avro.encode(original)) == (
+        original,
+        fastavro_datum(original),
+    )
 
 
 # What Avro cannot hold
 
 
 @pytest.mark.parametrize(
-    "found",
+    "item",
     [
         *(record(**{name: "\ud800"}) for name in ("title", "mimetype")),
         record(categories=("\ud800",)),
@@ -177,12 +180,12 @@ def test_empty_and_extreme_values_are_kept(fields: dict[str, Any]) -> None:
         Membership(group=Member(name="\ud800", scope=Scope.GROUP)),
     ],
 )
-def test_a_lone_surrogate_is_a_record_error(found: RecordOrMembership) -> None:
-    assert refusal(found) == ("not-unicode", "a lone surrogate U+D800; expected Unicode text")
+def test_a_lone_surrogate_is_a_record_error(item: RecordOrMembership) -> None:
+    assert refusal(item) == ("not-unicode", "a lone surrogate U+D800; expected Unicode text")
 
 
 @pytest.mark.parametrize(
-    ("found", "reason"),
+    ("item", "reason"),
     [
         (record(crawl=Crawl(pagerank=2**31)), f"crawl.pagerank=2147483648; {INTS}"),
         (record(crawl=Crawl(feedrank=-(2**31) - 1)), f"crawl.feedrank=-2147483649; {INTS}"),
@@ -195,8 +198,8 @@ def test_a_lone_surrogate_is_a_record_error(found: RecordOrMembership) -> None:
         ),
     ],
 )
-def test_a_number_that_avro_cannot_hold_is_named(found: RecordOrMembership, reason: str) -> None:
-    assert refusal(found) == ("out-of-range", reason)
+def test_a_number_that_avro_cannot_hold_is_named(item: RecordOrMembership, reason: str) -> None:
+    assert refusal(item) == ("out-of-range", reason)
 
 
 # Other bytes
@@ -230,8 +233,8 @@ def test_random_bytes_are_a_datum_or_a_record_error(datum: bytes) -> None:
 
 
 @given(records(), st.data())
-def test_a_damaged_datum_is_a_record_or_a_record_error(found: Record, data: st.DataObject) -> None:
-    datum = bytearray(avro.encode(found))
+def test_a_damaged_datum_is_a_record_or_a_record_error(item: Record, data: st.DataObject) -> None:
+    datum = bytearray(avro.encode(item))
     datum[data.draw(st.integers(0, len(datum) - 1))] = data.draw(st.integers(0, 255))
     assert outcome(bytes(datum)) in ("record", "bad-avro")
 

@@ -156,12 +156,12 @@ def test_a_code_that_is_raised_is_in_the_table() -> None:
 def test_a_code_of_the_table_is_in_the_source() -> None:
     strings = {text for source in _SOURCES for text in re.findall(r'"([a-z0-9-]+)"', source)}
     fields = {*loss_fields(), "feedtype"}
-    made = {name.replace("program", "transformer") for name in strings} | {
+    derived = {name.replace("program", "transformer") for name in strings} | {
         f"{name}-value" for name in fields
     }
     assert {name for kind, name in all_codes() if kind == "loss"} == fields
     names = {name for kind, name in all_codes() if kind != "loss"}
-    assert names - strings - made - DERIVED == set()
+    assert names - strings - derived - DERIVED == set()
 
 
 def test_the_table_is_sorted_and_complete() -> None:
@@ -171,11 +171,11 @@ def test_the_table_is_sorted_and_complete() -> None:
 
 
 def test_a_code_with_a_name_after_it_is_found() -> None:
-    found = find_code("notice", "unknown-command colour")
-    assert (found and found.name, find_code("reject", "newer")) == ("unknown-command", None)
+    code = find_code("notice", "unknown-command colour")
+    assert (code and code.name, find_code("reject", "newer")) == ("unknown-command", None)
 
 
-def test_the_page_of_codes_matches_the_table(pytestconfig: pytest.Config) -> None:
-    if pytestconfig.getoption("--accept"):
+def test_the_page_of_codes_matches_the_table(accept: bool) -> None:
+    if accept:
         PAGE.write_text(page(), "utf-8")
     assert PAGE.read_text("utf-8") == page()

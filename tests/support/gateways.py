@@ -54,7 +54,7 @@ class GatewayRun(logging.Handler):
             log = logging.getLogger(f"pipelines.serve.{module}")
             log.setLevel(logging.INFO)
             log.handlers[:] = [self]
-        self.said: list[str] = []
+        self.warnings: list[str] = []
         self.remarks: list[str] = []
         self.spool = spool.root
         digest(spool.root)
@@ -74,14 +74,14 @@ class GatewayRun(logging.Handler):
         return self
 
     def emit(self, record: logging.LogRecord) -> None:
-        texts = self.said if record.levelno >= logging.WARNING else self.remarks
+        texts = self.warnings if record.levelno >= logging.WARNING else self.remarks
         texts.append(record.getMessage())
 
     def to_the_end(self) -> Self:
         return self.until(lambda: self.gateway.backlog() == 0)
 
-    def until_told(self, words: str) -> Self:
-        return self.until(lambda: any(words in line for line in self.said))
+    def until_warned(self, words: str) -> Self:
+        return self.until(lambda: any(words in line for line in self.warnings))
 
     def journal(self) -> list[DeliveryOutcome]:
         lines = (self.spool / "forward" / "forwarded.jsonl").read_bytes().splitlines()

@@ -56,7 +56,7 @@ def _value(key: JobKey) -> str:
         choices = ("true", "false")
     elif "enum" in schema:
         choices = tuple(key.declared.metavar.split("|"))
-    text = ", ".join(f"`{one}`" for one in choices or ()) or key.declared.metavar
+    text = ", ".join(f"`{item}`" for item in choices or ()) or key.declared.metavar
     return f"list of {text}" if key.is_list else text
 
 

@@ -28,10 +28,10 @@ _PAUSE_SECONDS = 0.05
 class Marked:
     """A process of the command, in a process group of its own."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", mark: str, said: IO[bytes]) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", mark: str, stderr: IO[bytes]) -> None:
         self.process = process
         self._mark = mark
-        self._said = said
+        self._stderr = stderr
 
     def alive(self) -> list[int]:
         """Return the processes that live of all that the command started, itself among them."""
@@ -45,8 +45,8 @@ class Marked:
         """Wait until there are so many, and return them."""
         end = time.monotonic() + PATIENCE_SECONDS
         while len(children := self.children()) < count:
-            assert time.monotonic() < end, self.said()
-            assert self.process.poll() is None, self.said()
+            assert time.monotonic() < end, self.stderr()
+            assert self.process.poll() is None, self.stderr()
             time.sleep(_PAUSE_SECONDS)
         return children
 
@@ -57,10 +57,10 @@ class Marked:
             assert time.monotonic() < end, f"processes {left} are left"
             time.sleep(_PAUSE_SECONDS)
 
-    def said(self) -> str:
+    def stderr(self) -> str:
         """Return what was written to stderr, by the command or by what it started."""
-        self._said.seek(0)
-        return self._said.read().decode()
+        self._stderr.seek(0)
+        return self._stderr.read().decode()
 
     def _is_ours(self, pid: str) -> bool:
         try:
@@ -73,20 +73,20 @@ class Marked:
 def marked(folder: Path, *args: str, code: str = _MAIN) -> Iterator[Marked]:
     """Start the command in `folder`; yield when it handles signals; leave no process behind."""
     mark = uuid.uuid4().hex
-    with (folder / f"{mark}.stderr").open("w+b") as said:
+    with (folder / f"{mark}.stderr").open("w+b") as stderr:
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", code, *args],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(ROOT), "TEST_MARK": mark},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=stderr,
             start_new_session=True,
         )
-        started = Marked(process, mark, said)
+        started = Marked(process, mark, stderr)
         try:
             assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n", started.said()
+            assert process.stdout.readline() == b"ready\n", started.stderr()
             yield started
         finally:
             for pid in started.alive():

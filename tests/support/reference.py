@@ -1,4 +1,4 @@
-"""The pages of the command reference, as the help texts of the commands have them."""
+"""Parts of the documentation that are made of the program: commands, and the table of formats."""
 
 import inspect
 import re
@@ -9,6 +9,8 @@ import click
 
 from pipelines.cli.main import feedferry
 from pipelines.cli.verb import Verb
+from transforms.formats import FORMATS
+from transforms.sources import SOURCES
 
 DEFECT = "5"
 """The exit code that means the same for every command, so that only the index explains it."""
@@ -33,6 +35,17 @@ stdin or stdout.
 | command | effect |
 |---|---|
 """
+
+
+def table_of_formats() -> str:
+    """Return the table of `docs/formats/index.md`: a row for each source and each format."""
+    rows = [
+        *((source.name, "no", source.title) for source in SOURCES),
+        *((form.name, "yes" if form.encoder else "no", form.title) for form in FORMATS),
+    ]
+    head = ("| format | written | contents |", "|---|---|---|")
+    lines = (f"| [`{name}`]({name}.md) | {written} | {title} |" for name, written, title in rows)
+    return "\n".join((*head, *lines))
 
 
 def command_pages() -> dict[str, str]:
@@ -132,8 +145,8 @@ def _rows(context: click.Context) -> dict[str, list[tuple[str, str]]]:
     """Return the flags of a command with their help texts, by the headings of its sections."""
     if isinstance(context.command, Verb):
         return context.command.flag_rows(context)
-    options = (one for one in context.command.get_params(context) if "--help" not in one.opts)
-    rows = [row for one in options if (row := one.get_help_record(context)) and row[1]]
+    options = (item for item in context.command.get_params(context) if "--help" not in item.opts)
+    rows = [row for option in options if (row := option.get_help_record(context)) and row[1]]
     return {"": rows} if rows else {}
 
 

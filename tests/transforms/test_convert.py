@@ -170,7 +170,7 @@ def test_a_known_reject_is_counted_apart_also_in_an_attempt_that_did_not_know_it
         account = convert(span, msgspec.structs.replace(listed, folder=str(folder)))
         assert (account.accepted_rejects, account.new_rejects) == ({"malformed": 1}, 0)
         assert account.rejected == {"unreadable": 1}
-        assert [one.is_accepted for one in account.reject_samples["malformed"]] == [True]
+        assert [reject.is_accepted for reject in account.reject_samples["malformed"]] == [True]
 
 
 def test_records_are_written_in_their_order(work: Path) -> None:

@@ -25,8 +25,8 @@ from support.runs import ROOT
 )
 def test_words_are_completed(words: list[str], incomplete: str, completed: list[str]) -> None:
     shell = BashComplete(feedferry, {}, "feedferry", "_FEEDFERRY_COMPLETE")
-    found = [item.value for item in shell.get_completions(words, incomplete)]
-    assert found == completed
+    results = [item.value for item in shell.get_completions(words, incomplete)]
+    assert results == completed
 
 
 @pytest.mark.parametrize("words", [["convert"], ["push"], ["run"], ["convert", "--mapping"]])

@@ -315,7 +315,7 @@ def test_libraries_log_less_than_feedferry(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "finding"),
     [
         ("Nosuch", "'Nosuch'"),
         ("nosuch.Runner", "'nosuch.Runner' (No module named 'nosuch')"),
@@ -323,14 +323,14 @@ def test_libraries_log_less_than_feedferry(
     ],
 )
 def test_an_unknown_runner_is_refused_before_anything_is_written(
-    here: Path, capsys: pytest.CaptureFixture[str], name: str, found: str
+    here: Path, capsys: pytest.CaptureFixture[str], name: str, finding: str
 ) -> None:
     (here / "a.xml").write_bytes(b"<gsafeed/>")
     code = main([*MINIMUM, "--runner", name])
     assert (code, Path("out").exists(), capsys.readouterr().err) == (
         2,
         False,
-        f"feedferry: --runner: {found}; expected one of Beam's, such as DirectRunner, "
+        f"feedferry: --runner: {finding}; expected one of Beam's, such as DirectRunner, "
         "FlinkRunner or PortableRunner, or the full name of a class\n",
     )
 

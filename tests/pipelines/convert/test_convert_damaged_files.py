@@ -47,7 +47,7 @@ def torn(packed: bytes) -> bytes:
 
 def rejects() -> list[tuple[str, str, int]]:
     """Code, source and offset of each reject of the run."""
-    return [(one["code"], one["source"], one["offset"]) for one in all_rejects()]
+    return [(reject["code"], reject["source"], reject["offset"]) for reject in all_rejects()]
 
 
 def all_rejects() -> Iterator[Any]:
@@ -84,7 +84,7 @@ def test_all_that_can_be_decompressed_of_a_torn_file_is_read(suffix: str) -> Non
     put(Path(f"1.xml.{suffix}"), COMPRESSORS[suffix](text)[:-1])
 
     assert convert(f"1.xml.{suffix}", *TO_JSONL) == 1
-    assert ("torn-compression", f"1.xml.{suffix}") in [one[:2] for one in rejects()]
+    assert ("torn-compression", f"1.xml.{suffix}") in [reject[:2] for reject in rejects()]
 
 
 def test_a_gz_file_whose_checksum_is_wrong_has_all_records_and_a_reject() -> None:
@@ -94,7 +94,7 @@ def test_a_gz_file_whose_checksum_is_wrong_has_all_records_and_a_reject() -> Non
 
     assert convert("1.xml.gz", *TO_JSONL) == 1
     assert column("out", "records") == [{"ADD": 3}]
-    assert [one[0] for one in rejects()] == ["torn-compression"]
+    assert [reject[0] for reject in rejects()] == ["torn-compression"]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ NO_FEEDS = {
 
 def data_of(source: str) -> tuple[bytes, bool, str | None]:
     """The bytes of the only reject of a source, whether they are truncated, and its action."""
-    (reject,) = (one for one in all_rejects() if one["source"] == source)
+    (reject,) = (item for item in all_rejects() if item["source"] == source)
     assert (reject["stage"], reject["offset"]) == ("read", 0)
     return reject["data"], reject["truncated"], reject["action"]
 

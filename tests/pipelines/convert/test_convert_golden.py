@@ -41,7 +41,7 @@ DIRECTIONS = [
 def test_a_direction_there_and_back_is_as_expected(
     direction: Direction,
     here: Path,
-    request: pytest.FixtureRequest,
+    accept: bool,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     golden = GOLDEN / direction.name
@@ -51,8 +51,8 @@ def test_a_direction_there_and_back_is_as_expected(
     convert("there/chunks", "-o", "back", "--to", *direction.back)
     Path("back/printed.txt").write_text(capsys.readouterr().out)
 
-    if request.config.getoption("accept"):
-        accept(here, golden)
+    if accept:
+        write(here, golden)
     assert kept(here) == kept(golden)
 
 
@@ -63,11 +63,11 @@ def kept(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
-def accept(made: Path, golden: Path) -> None:
+def write(folder: Path, golden: Path) -> None:
     """Replace what was expected."""
     shutil.rmtree(golden / "there", ignore_errors=True)
     shutil.rmtree(golden / "back", ignore_errors=True)
-    for name, text in kept(made).items():
+    for name, text in kept(folder).items():
         path = golden / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text)

@@ -194,8 +194,8 @@ def test_a_killed_and_damaged_run_publishes_the_same_files(
 
 def check(folder: Path, undisturbed: Undisturbed) -> None:
     """Compare what a run has published with what it should be, byte for byte."""
-    found = {name: text for name, text in published(folder).items() if ".work" not in name}
+    files = {name: text for name, text in published(folder).items() if ".work" not in name}
     expected = undisturbed.published
 
-    assert found.keys() == expected.keys()
-    assert [name for name in found if found[name] != expected[name]] == []
+    assert files.keys() == expected.keys()
+    assert [name for name in files if files[name] != expected[name]] == []

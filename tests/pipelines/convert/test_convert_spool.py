@@ -53,8 +53,8 @@ def sent(folder: str = "out") -> list[tuple[str, str, str]]:
 
 def notices(folder: str = "out") -> dict[str, tuple[int, str]]:
     """The notices in the report of a run by code: their number, and the detail of the first."""
-    found = report(folder)["account"]["notices"]
-    return {code: (noted["count"], noted["first"]["detail"]) for code, noted in found.items()}
+    counted = report(folder)["account"]["notices"]
+    return {code: (noted["count"], noted["first"]["detail"]) for code, noted in counted.items()}
 
 
 # What is read, and in which order

@@ -119,7 +119,7 @@ def test_repairs_are_notices_in_output_report_and_log(
         "wild.txt (byte 84): 'foo', a command that nobody knows; kept; 2 in all"
     ]
     noted = report("out")["account"]["notices"]
-    assert {code: one["count"] for code, one in noted.items()} == {
+    assert {code: notice["count"] for code, notice in noted.items()} == {
         "date": 1,
         "flag": 1,
         "unknown-command foo": 2,

@@ -71,7 +71,7 @@ def _url(number: int) -> str:
 
 
 def place_a_fault(draw: st.DrawFn, feed: bytes) -> bytes:
-    fault = draw(st.sampled_from([one for one in FAULTS.values() if one.place.search(feed)]))
+    fault = draw(st.sampled_from([item for item in FAULTS.values() if item.place.search(feed)]))
     begin, end = draw(st.sampled_from([match.span() for match in fault.place.finditer(feed)]))
     return feed[:begin] + fault.becomes + feed[end:]
 

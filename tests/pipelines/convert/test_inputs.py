@@ -163,7 +163,7 @@ def test_adjacent_files_of_one_record_are_read_together(
         format_ = "gsa-feed" if name == "F" else "retriever-stream"
         whole.append(Span(source=name, path=name, format=format_, signature=size))
     grouped = group_spans(whole, span_bytes=span_bytes)
-    assert [[one.source for one in span.members or (span,)] for span in grouped] == expected
+    assert [[member.source for member in span.members or (span,)] for span in grouped] == expected
 
 
 def test_a_span_of_several_files_is_named_after_the_first_and_last() -> None:

@@ -223,5 +223,5 @@ def test_a_state_is_not_updated_from_a_damaged_listing(here: Path) -> None:
     put(here / "docs/a.txt", b"x")
     work = converted(options(state="s"))
     (work / "00000-00000.listing").write_bytes(b"")
-    with pytest.raises(FatalError, match="files of the run are damaged; expected them as they"):
+    with pytest.raises(FatalError, match="files of the run are damaged; begin again with --fresh"):
         remember(work, "s")

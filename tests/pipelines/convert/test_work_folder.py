@@ -69,7 +69,7 @@ def test_a_run_with_a_damaged_listing_begins_again(
     code = convert(*REFUSING)
 
     [text] = chunks("out")
-    assert (code, [text.count(f"{one}.txt".encode()) for one in "abcd"]) == (0, [1, 1, 1, 1])
+    assert (code, [text.count(f"{item}.txt".encode()) for item in "abcd"]) == (0, [1, 1, 1, 1])
 
 
 @DAMAGES
@@ -86,7 +86,7 @@ def test_a_published_run_with_a_damaged_listing_is_refused(
 
     assert (code, capsys.readouterr().err.splitlines()[0]) == (
         4,
-        f"feedferry: {work}: files of the run are damaged; expected them as they were written;"
-        " its output is published in out: push that, or begin again with --fresh",
+        f"feedferry: {work}: files of the run are damaged; its output is published in out: push"
+        " that, or begin again with --fresh",
     )
     assert column("out", "records") == [{"ADD": 1}]

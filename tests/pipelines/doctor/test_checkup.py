@@ -98,9 +98,9 @@ def finished_run(job: Job, run_id: str, *, size: int) -> None:
 
 
 def test_a_job_that_can_run_has_no_cures(tmp_path: Path) -> None:
-    found = findings(job_of(tmp_path, feed(tmp_path)), free=lambda _: 10 << 30)
-    assert list(found) == ["ok input", "ok folder of runs", "ok disk"]
-    assert found["ok disk"][1].startswith("10.0 GiB free; a run needs ")
+    report = findings(job_of(tmp_path, feed(tmp_path)), free=lambda _: 10 << 30)
+    assert list(report) == ["ok input", "ok folder of runs", "ok disk"]
+    assert report["ok disk"][1].startswith("10.0 GiB free; a run needs ")
 
 
 def test_the_exit_code_tells_a_failed_check_from_a_job_file_with_errors(
@@ -145,9 +145,9 @@ def test_a_job_with_a_state_that_has_never_run_is_checked(
 
 
 def test_a_source_that_cannot_be_loaded_does_not_hide_other_checks(tmp_path: Path) -> None:
-    found = findings(job_of(tmp_path, tmp_path / "gone.xml"), free=lambda _: 1 << 40)
-    assert list(found) == ["fail source", "ok folder of runs", "ok disk"]
-    assert found["fail source"][2] == "expected a file, folder, glob, uri or -"
+    report = findings(job_of(tmp_path, tmp_path / "gone.xml"), free=lambda _: 1 << 40)
+    assert list(report) == ["fail source", "ok folder of runs", "ok disk"]
+    assert report["fail source"][2] == "expected a file, folder, glob, uri or -"
 
 
 @pytest.mark.parametrize(
@@ -159,15 +159,15 @@ def test_the_disk_has_room_for_chunks_like_those_of_the_last_run(
     job = job_of(tmp_path, feed(tmp_path))
     finished_run(job, "20261120T220000Z-aaaa", size=10**9)
     finished_run(job, "20261121T220000Z-aaaa", size=1000)
-    found = findings(job, free=lambda _: free)
-    assert f"{level} disk" in found
-    assert found[f"{level} disk"][1].endswith("a run needs 1000 B, as the last run")
+    report = findings(job, free=lambda _: free)
+    assert f"{level} disk" in report
+    assert report[f"{level} disk"][1].endswith("a run needs 1000 B, as the last run")
 
 
 def test_a_folder_of_runs_that_cannot_be_made_fails(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
-    found = findings(job_of(tmp_path, feed(tmp_path)))
-    assert found["fail folder of runs"][1] == f"{tmp_path / 'runs'}: Not a directory"
+    report = findings(job_of(tmp_path, feed(tmp_path)))
+    assert report["fail folder of runs"][1] == f"{tmp_path / 'runs'}: Not a directory"
 
 
 def test_files_of_a_tree_are_counted_and_opened(tmp_path: Path) -> None:
@@ -176,9 +176,9 @@ def test_files_of_a_tree_are_counted_and_opened(tmp_path: Path) -> None:
     (tree / "a.txt").write_text("text")
     (tree / "b.txt").symlink_to("gone")
     options = {"from_format": "files", "base_url": "http://www.example.com/"}
-    found = findings(job_of(tmp_path, tree, follow_links=True, **options))
-    assert found["ok tree"][1] == f"{tree}: 1 file, 4 bytes"
-    assert found["fail tree"][1:] == (
+    report = findings(job_of(tmp_path, tree, follow_links=True, **options))
+    assert report["ok tree"][1] == f"{tree}: 1 file, 4 bytes"
+    assert report["fail tree"][1:] == (
         "1 cannot be read, the first: a link to 'gone', which does not exist",
         "let the user of the run read them, or leave them out by --exclude",
     )
@@ -190,8 +190,8 @@ def test_a_folder_without_permission_fails() -> None:
         Path(folder).chmod(0o755)
         (docs := Path(folder, "docs")).mkdir(mode=0)
         with not_as_root():
-            found = findings(job_of(Path(folder), docs, **options))
-    assert "Permission denied" in found["fail tree"][1]
+            report = findings(job_of(Path(folder), docs, **options))
+    assert "Permission denied" in report["fail tree"][1]
 
 
 @contextmanager
@@ -214,13 +214,13 @@ def test_programs_are_looked_up_and_not_started(tmp_path: Path) -> None:
     )
     (tmp_path / "list.sh").write_text("#!/bin/sh\n")
     job = job_of(tmp_path, config, from_format="adaptor")
-    found = findings(job)
-    assert found["ok retriever"][1].endswith("/sh")
-    assert found["fail lister"][1:] == (
+    report = findings(job)
+    assert report["ok retriever"][1].endswith("/sh")
+    assert report["fail lister"][1:] == (
         "./list.sh: no program that can be executed",
         f"name one on the PATH or below {tmp_path} with ./, and chmod +x it",
     )
-    assert found["fail secrets"][1] == "${env:DOCTOR_HAS_NO_SUCH_VARIABLE}: not set"
+    assert report["fail secrets"][1] == "${env:DOCTOR_HAS_NO_SUCH_VARIABLE}: not set"
     (tmp_path / "list.sh").chmod(0o755)
     assert "ok lister" in findings(job)
     assert not (tmp_path / "started").exists()
@@ -299,12 +299,12 @@ def test_a_deadline_before_the_window_opens_fails(tmp_path: Path) -> None:
 
 def test_a_dead_port_fails(tmp_path: Path) -> None:
     with kept_port() as port:
-        found = findings(job_of(tmp_path, feed(tmp_path), to=f"http://127.0.0.1:{port}"))
-    assert found["fail appliance"][1:] == (
+        report = findings(job_of(tmp_path, feed(tmp_path), to=f"http://127.0.0.1:{port}"))
+    assert report["fail appliance"][1:] == (
         f"http://127.0.0.1:{port}/getbacklogcount: connection refused",
         "a feedergate listens on port 19900, with TLS on 19902",
     )
-    assert "ok input" in found
+    assert "ok input" in report
 
 
 @pytest.mark.slow
@@ -313,18 +313,18 @@ def test_a_remote_tree_is_listed(tmp_path: Path) -> None:
     with sftp_server(tmp_path / "remote", tmp_path / "home") as server:
         options = {"from_format": "files", "base_url": "http://www.example.com/"}
         job = job_of(tmp_path, inputs=(f"{server.root}/docs/",), **options)
-        found = findings(job)
+        report = findings(job)
         server.closed = b"/docs"
         assert "fail tree" in findings(job)
-    assert found["ok tree"][1].startswith(f"{server.root}/docs: 2 files, ")
+    assert report["ok tree"][1].startswith(f"{server.root}/docs: 2 files, ")
 
 
 @pytest.mark.slow
 def test_a_trusting_appliance_passes(tmp_path: Path) -> None:
     with receiving(tmp_path / "spool") as receiver:
-        found = findings(job_of(tmp_path, feed(tmp_path), to=receiver.url))
-    assert {"ok appliance", "ok trust", "ok backlog", "ok clock"} <= {*found}
-    assert found["ok backlog"][1] == "0 feeds waiting; ceiling 4,000, floor 1,000"
+        report = findings(job_of(tmp_path, feed(tmp_path), to=receiver.url))
+    assert {"ok appliance", "ok trust", "ok backlog", "ok clock"} <= {*report}
+    assert report["ok backlog"][1] == "0 feeds waiting; ceiling 4,000, floor 1,000"
     assert deliveries(tmp_path / "spool") == []
 
 
@@ -334,18 +334,18 @@ def test_a_clock_that_differs_is_a_warning(tmp_path: Path) -> None:
         push = parse_push_to({"url": receiver.url})
         assert push is not None
         now = datetime.now(UTC).timestamp()
-        for ahead, found in ((600, "behind ours"), (-600, "ahead of ours")):
+        for ahead, finding in ((600, "behind ours"), (-600, "ahead of ours")):
             lines = check_appliance(push.appliance, push.backlog, seconds=5, now=now + ahead)
-            assert by_thing([*lines])["warn clock"][1].endswith(f" s {found}")
+            assert by_thing([*lines])["warn clock"][1].endswith(f" s {finding}")
 
 
 @pytest.mark.slow
 def test_an_appliance_that_does_not_trust_us_fails(tmp_path: Path) -> None:
     with receiving(tmp_path / "spool", trusted=UNTRUSTING) as receiver:
-        found = findings(job_of(tmp_path, feed(tmp_path), to=receiver.url))
-    assert "'Error - Unauthorized Request'" in found["fail trust"][1]
-    assert found["fail trust"][2].startswith(f"expected Success: {TRUST}")
-    assert "ok backlog" not in found
+        report = findings(job_of(tmp_path, feed(tmp_path), to=receiver.url))
+    assert "'Error - Unauthorized Request'" in report["fail trust"][1]
+    assert report["fail trust"][2].startswith(f"expected Success: {TRUST}")
+    assert "ok backlog" not in report
 
 
 @pytest.mark.slow
@@ -355,10 +355,10 @@ def test_thunderstone_answers_a_request_without_data(
 ) -> None:
     with receiving(tmp_path / "spool", trusted=trusted) as receiver:
         url = f"{receiver.url}/texis/recvdata.xml"
-        found = findings(job_of(tmp_path, feed(tmp_path), to=url, profile="intranet"))
-    assert f"{level} trust" in found
+        report = findings(job_of(tmp_path, feed(tmp_path), to=url, profile="intranet"))
+    assert f"{level} trust" in report
     if level == "fail":
-        assert "Cluster Members of the appliance" in found["fail trust"][2]
+        assert "Cluster Members of the appliance" in report["fail trust"][2]
 
 
 @pytest.mark.slow
@@ -366,8 +366,8 @@ def test_a_backlog_above_the_ceiling_is_a_warning(tmp_path: Path) -> None:
     scenario = tmp_path / "scenario.yaml"
     scenario.write_text("- {backlog: 5000}\n")
     with receiving(tmp_path / "spool", scenario=str(scenario)) as receiver:
-        found = findings(job_of(tmp_path, feed(tmp_path), to=receiver.url))
-    assert found["warn backlog"][1:] == (
+        report = findings(job_of(tmp_path, feed(tmp_path), to=receiver.url))
+    assert report["warn backlog"][1:] == (
         "5,000 feeds waiting; ceiling 4,000, floor 1,000",
         "a push waits until fewer than 1,000 feeds wait; start it later",
     )
@@ -387,9 +387,9 @@ def test_a_certificate_is_renewed_before_it_expires(
 ) -> None:
     pem, key = certificate(tmp_path, days=days)
     with receiving(tmp_path / "spool", certificate=str(pem), key=str(key)) as receiver:
-        found = findings(job_of(tmp_path, feed(tmp_path), to=receiver.url, ca_file=str(pem)))
-    assert found[line][2] == cure
-    assert ("fail appliance" in found) is (days < 0)
+        report = findings(job_of(tmp_path, feed(tmp_path), to=receiver.url, ca_file=str(pem)))
+    assert report[line][2] == cure
+    assert ("fail appliance" in report) is (days < 0)
 
 
 def mapping_file(folder: Path, connection: str, **keys: str) -> Path:
@@ -414,11 +414,11 @@ def test_a_database_is_connected_described_and_counted(tmp_path: Path, server: S
     (tmp_path / "url").write_text(server.url(database))
     (tmp_path / "url").chmod(0o600)
     mapping = mapping_file(tmp_path, f"${{file:{tmp_path / 'url'}}}")
-    found = findings(job_of(tmp_path, mapping, from_format="database"))
-    assert found["ok database"][1].startswith("postgresql ")
-    assert found["ok columns"][1] == "key id; columns id, name"
-    assert found["ok rows"][1] == "1,234"
-    assert "time zones" in " ".join(found)
+    report = findings(job_of(tmp_path, mapping, from_format="database"))
+    assert report["ok database"][1].startswith("postgresql ")
+    assert report["ok columns"][1] == "key id; columns id, name"
+    assert report["ok rows"][1] == "1,234"
+    assert "time zones" in " ".join(report)
 
 
 @pytest.mark.slow
@@ -427,9 +427,9 @@ def test_a_server_in_another_zone_is_a_warning(tmp_path: Path, server: Server) -
     server.execute("", [f"ALTER DATABASE {database} SET timezone TO 'Asia/Kathmandu'"])
     (tmp_path / "url").write_text(server.url(database))
     mapping = mapping_file(tmp_path, f"${{file:{tmp_path / 'url'}}}")
-    found = findings(job_of(tmp_path, mapping, from_format="database"))
-    assert found["warn time zones"][1].startswith("database Asia/Kathmandu, this machine ")
-    assert "warn rows" in found
+    report = findings(job_of(tmp_path, mapping, from_format="database"))
+    assert report["warn time zones"][1].startswith("database Asia/Kathmandu, this machine ")
+    assert "warn rows" in report
 
 
 @pytest.mark.slow
@@ -440,18 +440,18 @@ def test_a_login_or_a_table_that_is_wrong_fails_without_the_secret(
     (tmp_path / "url").write_text(server.url(database, password="wr0ng-word"))
     mapping = mapping_file(tmp_path, f"${{file:{tmp_path / 'url'}}}")
     lines = [*check_job(job_of(tmp_path, mapping, from_format="database"))]
-    found = by_thing(lines)
-    assert "password authentication failed" in found["fail database"][1]
+    results = by_thing(lines)
+    assert "password authentication failed" in results["fail database"][1]
     assert (
-        found["fail database"][2]
+        results["fail database"][2]
         == "expected a database that answers, and a login that may read it"
     )
     assert "wr0ng" not in shown(lines)
     (tmp_path / "url").write_text(server.url(database))
     mapping_file(tmp_path, f"${{file:{tmp_path / 'url'}}}", table="persons")
-    found = findings(job_of(tmp_path, mapping, from_format="database"))
-    assert "ok database" in found
-    assert found["fail database"][1:] == (
+    results = findings(job_of(tmp_path, mapping, from_format="database"))
+    assert "ok database" in results
+    assert results["fail database"][1:] == (
         "table: 'persons'",
         "expected a table or view; feedferry init lists them",
     )

@@ -295,8 +295,8 @@ def test_groups_feeds_define_the_groups_of_documents(
 ) -> None:
     Path(here, "groups.xml").write_text(GROUPS_FEED, "utf-8")
     code = main(["inspect", str(ROOT / "pipelines" / "sample"), "groups.xml"])
-    found = capsys.readouterr().out.splitlines()
-    assert (code, found[-6:]) == (
+    printed = capsys.readouterr().out.splitlines()
+    assert (code, printed[-6:]) == (
         1,
         [
             "groups     1 defined, 0 of them named nowhere; 6 named, 5 of them defined nowhere",
@@ -365,8 +365,8 @@ def test_inputs_that_cannot_be_read_are_reported(
     Path(here, "note.txt").write_text("hello\n", "utf-8")
     Path(here, "torn.jsonl.gz").write_bytes(gzip.compress(jsonl.line(RECORD))[:5])
     given = main(["inspect", *args])
-    said = capsys.readouterr()
-    assert (given, said.out, said.err[: len(message)]) == (code, "", message)
+    printed = capsys.readouterr()
+    assert (given, printed.out, printed.err[: len(message)]) == (code, "", message)
 
 
 @pytest.mark.parametrize("words", [("spool",), ("spool", "--from", "spool")])

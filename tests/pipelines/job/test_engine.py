@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from pipelines.cli.main import main
+from pipelines.folders.locks import locked_state
 from pipelines.job.engine import run as run_job
 from pipelines.job.job_file import load_job
 from pipelines.job.settlement import settle
@@ -45,7 +46,7 @@ def run(*flags: str) -> int:
 
 def ends(job: TreeJob) -> list[tuple[Phase, bool, int | None]]:
     """Return the phase of each run, whether it is abandoned, and its exit code."""
-    return [(one.phase, one.is_abandoned, one.exit_code) for one in job.records()]
+    return [(record.phase, record.is_abandoned, record.exit_code) for record in job.records()]
 
 
 UNREADABLE = "<p>\0\0\0"
@@ -155,6 +156,16 @@ def test_an_input_that_is_too_large_for_the_disk_leaves_no_run(
     assert run() == 4
     assert "expected 7.5 TiB at least, half the size of the inputs" in capsys.readouterr().err
     assert [path.name for path in job.home.iterdir()] == ["lock"]
+
+
+def test_a_job_refuses_to_run_while_its_state_is_in_use(
+    job: TreeJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.home.mkdir(parents=True)
+    with locked_state(job.home / "state"):
+        assert run() == 75
+    assert f"{job.home}/state: in use by another run" in capsys.readouterr().err
+    assert (ends(job), run()) == ([], 0)
 
 
 def test_a_deadline_ends_the_conversion_and_the_next_start_goes_on(

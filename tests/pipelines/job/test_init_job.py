@@ -18,6 +18,7 @@ from pipelines.job.job_file import load_job
 from pipelines.observer.observer import Observer
 from schemas.delivery import JOURNAL
 from support.archives import put
+from support.format_names import WRITTEN
 from support.runs import ROOT, report
 
 SAMPLE = ROOT / "pipelines" / "sample"
@@ -140,9 +141,7 @@ def test_a_draft_is_printed_without_output(
         (("--source", "docs"), "--target: not given; see feedferry init --help"),
         (
             ("--source", "docs", "--target", "gsa"),
-            "--target: 'gsa'; expected one of gsa-feed, thunderstone, lister-stream,"
-            " retriever-stream, authorizer-stream, gsa-groups, avro, jsonl, or the URL of an"
-            " appliance",
+            f"--target: 'gsa'; expected one of {WRITTEN}, or the URL of an appliance",
         ),
         (
             ("--source", "none", "--target", "avro"),

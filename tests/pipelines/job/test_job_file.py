@@ -19,6 +19,7 @@ from schemas.errors import (
     UnreadableError,
 )
 from support.archives import put
+from support.format_names import READ, SOURCE_NAMES
 
 PUSHED = """\
 version: 1
@@ -96,7 +97,12 @@ def test_a_tree_has_a_state_in_its_home(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [TREE + "state: false", TREE.replace("pdfs}", "pdfs, feedtype: full}")]
+    "text",
+    [
+        TREE + "state: false",
+        TREE.replace("pdfs}", "pdfs, feedtype: full}"),
+        TREE.replace("path: docs", "path: [docs, drafts]"),
+    ],
 )
 def test_a_job_without_state_has_none(tmp_path: Path, text: str) -> None:
     job = load(tmp_path, text)
@@ -147,17 +153,15 @@ push: {timeout: {connect: 10}}
         "job.yaml:1:10: version: 2; expected 1",
         "job.yaml:2:6: job: '../x'; expected the name of a folder: at most 100 letters, digits, -,"
         " _ and ., without . or - at its beginning",
-        "job.yaml:3:16: source.type: 'gsa-fed'; expected one of files, database, spool, adaptor,"
-        " gsa-feed, thunderstone, lister-stream, retriever-stream, authorizer-stream, gsa-groups,"
-        " groups-csv, avro, jsonl, feeds; did you mean 'gsa-feed'?",
+        f"job.yaml:3:16: source.type: 'gsa-fed'; expected one of {SOURCE_NAMES}, {READ},"
+        " feeds; did you mean 'gsa-feed'?",
         "job.yaml:3:31: source.path: 7; expected a list: [INPUT]",
         "job.yaml:3:34: source: 'include'; not for type: gsa-feed, but for files; expected one of"
         " type, path, encoding, zone, span_bytes, max_content_bytes",
         "job.yaml:4:35: target.url: a password in plain text; expected ${env:NAME} or ${file:PATH}"
         " instead",
         f"job.yaml:4:58: target: 'profil'; expected one of {target}; did you mean 'profile'?",
-        "job.yaml:5:12: transform: rules are not supported yet; expected a job without the key"
-        " transform",
+        "job.yaml:5:12: transform: rules are not supported yet: remove the key transform",
         "job.yaml:6:27: push.timeout.connect: '10'; expected a duration such as 200ms, 90s, 2h,"
         " 1h30m or 1d",
         "FEEDFERRY_JOBS: 'x'; expected a number of processes, 1 or more",

@@ -32,8 +32,8 @@ def scalars(node: yaml.Node) -> Iterator[yaml.Node]:
         yield node
         return
     for child in node.value:
-        for one in child[1:] if isinstance(child, tuple) else (child,):
-            yield from scalars(one)
+        for item in child[1:] if isinstance(child, tuple) else (child,):
+            yield from scalars(item)
 
 
 def replaced(text: str, node: yaml.Node, new: str) -> str:

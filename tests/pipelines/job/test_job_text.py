@@ -31,15 +31,15 @@ def load(folder: Path, text: str) -> Job:
     return load_job(Path(put(folder / "job.yaml", text.encode())), {}, ENVIRONMENT)
 
 
-def test_the_page_lists_all_keys(pytestconfig: pytest.Config) -> None:
+def test_the_page_lists_all_keys(accept: bool) -> None:
     written = PAGE.read_text("utf-8").partition(MARK)[0].rstrip("\n") + "\n\n"
-    if pytestconfig.getoption("--accept"):
+    if accept:
         PAGE.write_text(written + MARK + reference(), "utf-8")
     assert PAGE.read_text("utf-8") == written + MARK + reference()
 
 
-def test_the_published_schema_is_that_of_the_parser(pytestconfig: pytest.Config) -> None:
-    if pytestconfig.getoption("--accept"):
+def test_the_published_schema_is_that_of_the_parser(accept: bool) -> None:
+    if accept:
         SCHEMA.write_text(json.dumps(json_schema(), indent=2) + "\n", "utf-8")
     assert json.loads(SCHEMA.read_text("utf-8")) == json_schema()
 

@@ -39,9 +39,9 @@ NIGHTS = [record(0), record(1, Phase.PUSH, is_abandoned=True), record(2), record
 
 @pytest.fixture
 def runs(here: Path) -> None:
-    for one in NIGHTS:
-        (HOME / one.id).mkdir(parents=True)
-        write_run(HOME / one.id, one)
+    for run in NIGHTS:
+        (HOME / run.id).mkdir(parents=True)
+        write_run(HOME / run.id, run)
     account = {"read": {"ADD": 5000}, "written": {"ADD": 4999}, "rejected": {"ADD": 1}}
     report = {
         **{"version": 1, "account": account, "folder": "f", "chunks": 1, "chunk_bytes": 9},
@@ -53,7 +53,7 @@ def runs(here: Path) -> None:
 def removed(keep: Retention) -> list[int | None]:
     """Return the generations of the runs that go on the fifth night."""
     now = NIGHT + timedelta(days=4)
-    return [one.generation for one in runs_to_remove(NIGHTS, keep, now)]
+    return [run.generation for run in runs_to_remove(NIGHTS, keep, now)]
 
 
 def test_runs_beyond_the_retention_go_but_not_the_newest_nor_an_unfinished_one() -> None:

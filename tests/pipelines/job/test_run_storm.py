@@ -170,8 +170,8 @@ def test_after_any_kills_the_appliance_has_what_the_source_has(
 
 
 def check_documents(appliance: Served, documents: Documents) -> None:
-    found = {document["url"]: document["sha256"] for document in appliance.documents()}
-    assert found == documents.digests()
+    stored = {document["url"]: document["sha256"] for document in appliance.documents()}
+    assert stored == documents.digests()
 
 
 def check_order(appliance: Served) -> None:

@@ -9,6 +9,7 @@ from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.value_parsers import RejectLimit
 from schemas.choices import NotFound
 from schemas.errors import ConfigError
+from support.format_names import READ, SOURCE_NAMES, WRITTEN
 from transforms.formats import Docids
 
 MINIMUM = {"inputs": ("a.xml",), "output": "out", "to_format": "avro"}
@@ -72,15 +73,11 @@ def test_each_option_is_parsed() -> None:
         ({"to_format": None}, "--to: not given; see feedferry convert --help"),
         (
             {"to_format": "gsa_fed"},
-            "--to: 'gsa_fed'; expected one of gsa-feed, thunderstone, lister-stream,"
-            " retriever-stream, authorizer-stream, gsa-groups, avro, jsonl; did you mean"
-            " 'gsa-feed'?",
+            f"--to: 'gsa_fed'; expected one of {WRITTEN}; did you mean 'gsa-feed'?",
         ),
         (
             {"from_format": "pdf"},
-            "--from: 'pdf'; expected one of files, database, spool, adaptor, gsa-feed,"
-            " thunderstone, lister-stream, retriever-stream, authorizer-stream, gsa-groups,"
-            " groups-csv, avro, jsonl",
+            f"--from: 'pdf'; expected one of {SOURCE_NAMES}, {READ}",
         ),
         (
             {"datasource": "my source"},

@@ -178,7 +178,9 @@ def test_several_runs_are_pushed_in_the_given_order(tmp_path: Path) -> None:
     with serving(tmp_path / "spool") as appliance:
         ended = run("push", *runs, "--to", appliance.url, *FAST)
         urls = appliance.urls()
-        feeds = [tmp_path / "spool" / str(one.path) for one in read_deliveries(appliance.spool)]
+        feeds = [
+            tmp_path / "spool" / str(delivery.path) for delivery in read_deliveries(appliance.spool)
+        ]
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert urls == [f"{HOST}/{name}" for name in ("a1", "a2", "b1", "b2")]

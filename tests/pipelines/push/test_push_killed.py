@@ -63,7 +63,9 @@ def test_a_push_killed_thirty_times_loses_no_chunk_and_repeats_only_unseen_ones(
         came = appliance.arrivals()
         [receipts_folder] = (folder / "push").iterdir()
 
-    attempts = Counter(one.chunk for one in read_receipts(receipts_folder) if not one.status)
+    attempts = Counter(
+        receipt.chunk for receipt in read_receipts(receipts_folder) if not receipt.status
+    )
     repeated = {chunk.ordinal: came[chunk.sha256] for chunk in chunks if came[chunk.sha256] != 1}
     assert (finished.returncode, finished.stderr) == (0, "")
     assert held == [

@@ -160,14 +160,14 @@ def test_a_signal_ends_a_push_after_the_current_chunk(
             wait_until(lambda: _taken(tmp_path / "spool") == 2)  # its response is delayed
             process.send_signal(number)
             first = _line(process)
-        _, rest = process.communicate(timeout=BOUND_SECONDS)  # a delay ends with the appliance
+        _, printed = process.communicate(timeout=BOUND_SECONDS)  # a delay ends with the appliance
         with serving(tmp_path / "spool", "--port", str(port)) as appliance:
             drained = appliance.arrivals().total()
             ended = push(folder, appliance)
             urls, total = appliance.urls(), appliance.arrivals().total()
 
     assert (process.returncode, drained) == (expected, 2)
-    assert [first, *rest.splitlines()] == [
+    assert [first, *printed.splitlines()] == [
         "feedferry: Finishing the current chunk. Press Ctrl-C again to stop now.",
         "feedferry: stopped after the current chunk; push again to continue",
     ]

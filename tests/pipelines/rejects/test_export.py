@@ -92,15 +92,15 @@ def exported(folder: Path, run: Path, chosen: RejectFilter = EVERY_REJECT) -> Ex
     return export(run, chosen, folder / "corrections", base=folder)
 
 
-def numbers(made: Export) -> dict[str, list[int]]:
-    return {file.path: file.numbers for file in made.files}
+def numbers(bundle: Export) -> dict[str, list[int]]:
+    return {file.path: file.numbers for file in bundle.files}
 
 
 def test_whole_records_are_a_feed_in_their_groups_that_is_not_full(tmp_path: Path) -> None:
     put(tmp_path / "feed.xml", FEED)
 
-    made = exported(tmp_path, run_with(tmp_path, ACTION, TORN, RELATIVE))
-    assert numbers(made) == {"001-gsa-feed.xml": [1, 3], "raw/000002.xml": [2]}
+    bundle = exported(tmp_path, run_with(tmp_path, ACTION, TORN, RELATIVE))
+    assert numbers(bundle) == {"001-gsa-feed.xml": [1, 3], "raw/000002.xml": [2]}
     assert (tmp_path / "corrections/001-gsa-feed.xml").read_text("utf-8").splitlines() == [
         '<?xml version="1.0" encoding="UTF-8"?>',
         "<gsafeed>",
@@ -120,8 +120,8 @@ def test_whole_records_are_a_feed_in_their_groups_that_is_not_full(tmp_path: Pat
 def test_damaged_bytes_are_unchanged_and_their_group_is_known(tmp_path: Path) -> None:
     put(tmp_path / "feed.xml", FEED)
 
-    made = exported(tmp_path, run_with(tmp_path, TORN))
-    [file] = made.files
+    bundle = exported(tmp_path, run_with(tmp_path, TORN))
+    [file] = bundle.files
     assert (tmp_path / "corrections" / file.path).read_bytes() == TORN.data
     assert file.head.endswith('</header><group action="delete">')
     assert (file.tail, file.is_raw) == ("</group></gsafeed>", True)
@@ -134,8 +134,8 @@ def test_without_the_feed_records_are_json_lines_and_other_bytes_stay_as_they_ar
     if text is not None:
         put(tmp_path / "feed.xml", text)
 
-    made = exported(tmp_path, run_with(tmp_path, ACTION, RELATIVE, ROW))
-    assert sorted(numbers(made).values()) == [[1], [2], [3]]
+    bundle = exported(tmp_path, run_with(tmp_path, ACTION, RELATIVE, ROW))
+    assert sorted(numbers(bundle).values()) == [[1], [2], [3]]
     [records] = (tmp_path / "corrections").glob("*-records.jsonl")
     assert (tmp_path / "corrections/raw/000001.xml").read_bytes() == ACTION.data
     assert '"feedtype":"incremental"' in records.read_text("utf-8")
@@ -162,8 +162,8 @@ def test_only_chosen_rejects_that_are_new_are_exported_once(tmp_path: Path) -> N
     run = run_with(tmp_path, ACTION, TORN, Reject(code="stray", reason="", stage="read", data=b"x"))
     mark_replayed(run, [1], "out-replay-1")
 
-    made = exported(tmp_path, run, RejectFilter(codes=("bad-action", "malformed")))
-    assert numbers(made) == {"raw/000002.xml": [2]}
+    bundle = exported(tmp_path, run, RejectFilter(codes=("bad-action", "malformed")))
+    assert numbers(bundle) == {"raw/000002.xml": [2]}
     with pytest.raises(ConfigError, match=r"corrections: exists; expected a new folder$"):
         exported(tmp_path, run)
     with pytest.raises(ConfigError, match=r"out: no rejects to export; "):

@@ -254,6 +254,6 @@ def test_a_replay_of_which_nothing_was_sent_is_not_replaced_by_a_new_run(here: P
 
 
 def document_url(number: int) -> str:
-    found = re.search('url="([^"]+)"', document(number))
-    assert found is not None
-    return found[1]
+    item = re.search('url="([^"]+)"', document(number))
+    assert item is not None
+    return item[1]

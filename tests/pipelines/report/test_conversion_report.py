@@ -100,7 +100,7 @@ def test_a_run_with_rejects_suggests_commands_that_can_be_pasted(
     settings: dict[str, object], verb: str
 ) -> None:
     total = Account(rejected={"ADD": 1}, reject_codes={"malformed": 1})
-    made = Report(
+    finished = Report(
         account=total,
         folder="out dir",
         chunks=1,
@@ -110,5 +110,5 @@ def test_a_run_with_rejects_suggests_commands_that_can_be_pasted(
         sources=(),
     )
     lists = ["feedferry rejects list 'out dir'", f"feedferry rejects {verb}"]
-    assert next_commands(made, is_pushed=True) == lists
-    assert next_commands(made, is_pushed=False) == [*lists, "feedferry push 'out dir' --to URL"]
+    assert next_commands(finished, is_pushed=True) == lists
+    assert next_commands(finished, is_pushed=False) == [*lists, "feedferry push 'out dir' --to URL"]

@@ -65,14 +65,14 @@ def test_groups_are_forwarded_and_cleaned_up_as_they_came(tmp_path: Path) -> Non
         serving(tmp_path / "new") as new,
         serving(tmp_path / "old", "--forward", new.url) as old,
     ):
-        said = post_form(f"{old.url}/xmlgroups", "groupsource=ldap", f"data=@{feed}")
+        reply = post_form(f"{old.url}/xmlgroups", "groupsource=ldap", f"data=@{feed}")
         wait_until(lambda: forwarded(old))
         held = [name for _, name in groups(new)]
         cleaned = post_form(f"{old.url}/xmlgroups", "cleanup=ldap")
         wait_until(lambda: forwarded(old))
         left = groups(new)
 
-    assert (said, held) == (b"Success", ["board"])
+    assert (reply, held) == (b"Success", ["board"])
     assert (cleaned, left) == (b"Success", [])
 
 

@@ -65,7 +65,7 @@ def test_forwarded_delivery_leaves_only_a_line(spool: HandSpool, wired: Wired) -
     run = GatewayRun(spool).to_the_end()
     found = [(one.ordinal, one.state, one.accepted) for one in run.journal()]
     assert found == [(1, ForwardState.FORWARDED, 2), (2, ForwardState.FORWARDED, 1)]
-    assert (run.kept(), run.said) == (["forwarded.jsonl"], [])
+    assert (run.kept(), run.warnings) == (["forwarded.jsonl"], [])
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_feed_is_sent_as_it_was_posted_unless_it_changes_nothing(
     wire = wired(accepting)
     spool.feed(feed, *posted)
     GatewayRun(spool).to_the_end()
-    assert [one.feedtype for one in wire.sent] == sent
+    assert [request.feedtype for request in wire.sent] == sent
 
 
 @pytest.mark.parametrize(("feedtype", "sent"), [("full", "full"), ("replace", "replace")])
@@ -104,8 +104,8 @@ def page(name: str) -> str:
 
 def items(wire: FakeClient) -> list[list[tuple[str, str]]]:
     """Of each chunk the types and the last parts of the urls of its Items, but for updates."""
-    found = [_ITEM.findall(text) for text in wire.texts]
-    return [[(kind.decode(), name.decode()) for kind, name in one] for one in found if one]
+    results = [_ITEM.findall(text) for text in wire.texts]
+    return [[(kind.decode(), name.decode()) for kind, name in item] for item in results if item]
 
 
 def test_full_feed_deletes_missing_documents_from_thunderstone(
@@ -121,7 +121,7 @@ def test_full_feed_deletes_missing_documents_from_thunderstone(
         [("I", "b"), ("I", "d")],
     ]
     assert run.remarks == ["delivery 2 of 'crm': 2 documents that it leaves out are deleted"]
-    assert [(one.accepted, one.losses) for one in run.journal()] == [(3, {}), (4, {})]
+    assert [(entry.accepted, entry.losses) for entry in run.journal()] == [(3, {}), (4, {})]
 
 
 def test_full_feed_waits_for_its_digestion(spool: HandSpool, wired: Wired) -> None:
@@ -175,18 +175,18 @@ def test_forwarding_continues_when_thunderstone_is_back(spool: HandSpool, wired:
     spool.feed(gsa_feed(page("a")))
     run = GatewayRun(spool, appliance=THUNDERSTONE, first_pause_seconds=0.01).to_the_end()
     assert items(wire) == [[("I", "a")], [("I", "a")], [("I", "a")]]
-    told = (
+    finding = (
         "delivery 1 of 'intranet': chunks/000001.xml: nobody there; held back, with later"
         " deliveries of it; tried again in 0 s"
     )
-    assert run.said == [told, told]
+    assert run.warnings == [finding, finding]
 
 
 def test_held_back_full_feed_deletes_nothing(spool: HandSpool, wired: Wired) -> None:
     wire = wired(taking)
     spool.feed(gsa_feed(document(1), document(2)), "crm", "full")
     spool.feed(SECRET, "crm", "full")
-    run = GatewayRun(spool, appliance=THUNDERSTONE).until_told("--accept-loss acl")
+    run = GatewayRun(spool, appliance=THUNDERSTONE).until_warned("--accept-loss acl")
     assert (b"<Type>D</Type>" in b"".join(wire.texts), run.remarks) == (False, [])
 
 
@@ -199,7 +199,7 @@ def test_full_feed_with_a_reject_is_set_aside_and_deletes_nothing(
     spool.feed(gsa_feed(*others, BROKEN), "crm", "full")
     run = GatewayRun(spool, appliance=THUNDERSTONE).to_the_end()
     assert (items(wire), run.remarks) == ([[("I", "a"), ("I", "b")]], [])
-    (line,) = run.said
+    (line,) = run.warnings
     assert line.startswith(f"delivery 2 of 'crm': a full feed with 1 reject, as {run.spool}#2:")
     assert (
         ": an & that is not escaped; expected &amp;; expected all of it, as it deletes what it"
@@ -210,7 +210,7 @@ def test_full_feed_with_a_reject_is_set_aside_and_deletes_nothing(
 def test_removed_delivery_is_not_sent_for_its_successor(spool: HandSpool, wired: Wired) -> None:
     wired(lambda _sent: AWAY)
     spool.feed(gsa_feed(page("a")))
-    GatewayRun(spool).until_told("nobody there")
+    GatewayRun(spool).until_warned("nobody there")
     (spool.root / JOURNAL).unlink()
     (spool.root / "index.db").unlink()
     wire = wired(accepting)
@@ -228,9 +228,8 @@ def test_short_journal_of_the_spool_is_reported(spool: HandSpool, wired: Wired) 
     with pytest.raises(ConfigError) as caught:
         GatewayRun(spool).to_the_end()
     assert str(caught.value) == (
-        f"{run.spool}/forward/forwarded.jsonl: has delivery 1, but deliveries.jsonl ends before it;"
-        " expected its line there; restore the line, as the next delivery would have its number"
-        " and count as forwarded"
+        f"{run.spool}/forward/forwarded.jsonl: has delivery 1, but deliveries.jsonl ends before it:"
+        " restore its line, as the next delivery would have its number and count as forwarded"
     )
 
 
@@ -260,11 +259,11 @@ def test_unreadable_feed_is_set_aside(
     run = GatewayRun(spool).to_the_end()
     why = reason.format(spool.root)
     assert texts(wire) == [("incremental", 0)]
-    assert run.said == [
+    assert run.warnings == [
         f"delivery 1 of 'crm': {why}; set aside, its feed is feeds/000001.xml; later deliveries go"
         f" on; to try again, stop the receiver: feedferry serve --spool {spool.root} --retry 1"
     ]
-    assert [(one.state, one.reason) for one in run.journal()] == [
+    assert [(entry.state, entry.reason) for entry in run.journal()] == [
         (ForwardState.SET_ASIDE, why),
         (ForwardState.FORWARDED, ""),
     ]
@@ -275,8 +274,8 @@ def test_unreadable_records_are_rejected_and_reported(spool: HandSpool, wired: W
     spool.feed(gsa_feed(document(1), BROKEN, document(2)))
     run = GatewayRun(spool).to_the_end()
     folder = spool.root / "forward" / "000000000001"
-    assert run.said == [f"delivery 1 of 'intranet': 1 malformed rejected, in {folder}/rejects/"]
-    assert [(one.accepted, one.rejected) for one in run.journal()] == [(2, 1)]
+    assert run.warnings == [f"delivery 1 of 'intranet': 1 malformed rejected, in {folder}/rejects/"]
+    assert [(entry.accepted, entry.rejected) for entry in run.journal()] == [(2, 1)]
     assert [path.name for path in (folder / "rejects").iterdir()] == ["00000-00000.avro"]
     assert not (folder / ".work").exists()
 
@@ -288,8 +287,8 @@ def test_acl_that_would_be_lost_holds_its_queue_back(spool: HandSpool, wired: Wi
     spool.feed(gsa_feed(document(3)), "crm")
     run = GatewayRun(spool, appliance=THUNDERSTONE)
     run.until(lambda: len(wire.sent) == 2)  # one feed, and the update of the indexes behind it
-    assert (run.gateway.backlog(), [one.ordinal for one in run.journal()]) == (2, [3])
-    assert run.said == [
+    assert (run.gateway.backlog(), [entry.ordinal for entry in run.journal()]) == (2, [3])
+    assert run.warnings == [
         f"delivery 1 of 'sec': {spool.root}#1: {HOST}/1.txt: acl: 1 principal; --accept-loss acl"
         " goes on without it; held back, with later deliveries of it; tried again when the"
         " gateway is started again"
@@ -314,11 +313,11 @@ def test_missing_file_holds_its_queue_back(spool: HandSpool, wired: Wired) -> No
     moved = path.rename(path.with_suffix(".gone"))
     run = GatewayRun(spool, first_pause_seconds=0.01)
     with run.gateway:
-        wait_until(lambda: bool(run.said) and run.gateway.backlog() == 1)
+        wait_until(lambda: bool(run.warnings) and run.gateway.backlog() == 1)
         moved.rename(path)
         wait_until(lambda: run.gateway.backlog() == 0)
-    assert [one.ordinal for one in run.journal()] == [2, 1]
-    assert run.said[0] == (
+    assert [entry.ordinal for entry in run.journal()] == [2, 1]
+    assert run.warnings[0] == (
         f"delivery 1 of 'crm': {spool.root}#1: {path}: No such file or directory; expected the"
         f" {path.stat().st_size} bytes that were delivered; copy the file again, or take its line"
         " out of deliveries.jsonl; held back, with later deliveries of it; tried again in 0 s"
@@ -331,7 +330,10 @@ def test_refused_full_feed_is_set_aside(spool: HandSpool, wired: Wired) -> None:
     spool.feed(gsa_feed(document(1)), "crm", "full")
     spool.feed(gsa_feed(document(2)), "crm")
     run = GatewayRun(spool).to_the_end()
-    assert [one.state for one in run.journal()] == [ForwardState.SET_ASIDE, ForwardState.FORWARDED]
+    assert [entry.state for entry in run.journal()] == [
+        ForwardState.SET_ASIDE,
+        ForwardState.FORWARDED,
+    ]
     assert run.kept() == ["000000000001", "forwarded.jsonl"]
 
 
@@ -348,7 +350,7 @@ def test_defect_holds_only_one_queue_back(
     spool.feed(gsa_feed(document(2)), "crm")
     run = GatewayRun(spool, first_pause_seconds=300)
     run.until(lambda: run.gateway.backlog() == 1)
-    assert run.said == [
+    assert run.warnings == [
         "delivery 1 of 'web': ZeroDivisionError('by nothing'); held back, with later deliveries of"
         " it; tried again in 300 s"
     ]
@@ -359,7 +361,7 @@ def test_profile_that_is_no_datasource_is_set_aside(spool: HandSpool, wired: Wir
     wired(accepting)
     spool.data(thunderstone(f"{HOST}/1"), "my profile")
     run = GatewayRun(spool).to_the_end()
-    assert [one.reason for one in run.journal()] == [
+    assert [entry.reason for entry in run.journal()] == [
         "the profile as a datasource: 'my profile'; expected a letter or _, then letters, digits,"
         " _ and -, at most 250"
     ]
@@ -372,16 +374,16 @@ def test_groups_are_left_out_for_thunderstone(spool: HandSpool, wired: Wired) ->
     assert run.remarks == [
         "delivery 1 of 'ldap': groups, which Thunderstone does not have; left out"
     ]
-    assert [one.state for one in run.journal()] == [ForwardState.LEFT_OUT]
+    assert [entry.state for entry in run.journal()] == [ForwardState.LEFT_OUT]
 
 
 def test_run_for_another_appliance_is_made_again(spool: HandSpool, wired: Wired) -> None:
     wired(lambda _sent: AWAY)
     spool.feed(gsa_feed(document(1)))
-    GatewayRun(spool).until_told("nobody there")
+    GatewayRun(spool).until_warned("nobody there")
     wire = wired(taking)
     run = GatewayRun(spool, appliance=THUNDERSTONE).until(lambda: len(wire.sent) == 2)
-    assert run.said == []
+    assert run.warnings == []
 
 
 def test_remains_of_a_killed_gateway_are_removed(spool: HandSpool, wired: Wired) -> None:
@@ -402,7 +404,7 @@ def test_feed_sent_before_a_kill_is_not_sent_again(spool: HandSpool, wired: Wire
     spool.feed(gsa_feed(document(1)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ForwardJournal, "append", no_room)
-        GatewayRun(spool).until_told("No space left on device")
+        GatewayRun(spool).until_warned("No space left on device")
     GatewayRun(spool).to_the_end()
     assert len(wire.sent) == 1
 
@@ -419,12 +421,14 @@ def test_it_stops_in_time_while_an_answer_does_not_come(spool: HandSpool, wired:
     spool.feed(gsa_feed(document(1)))
     run = GatewayRun(spool, drain_seconds=0.05).until(asked.is_set)
     late.set()
-    assert run.said == ["the current delivery has no reply yet; it is sent again at the next start"]
+    assert run.warnings == [
+        "the current delivery has no reply yet; it is sent again at the next start"
+    ]
     assert len(wire.sent) == 1
 
 
 def test_it_stops_at_once_while_it_waits_to_try_again(spool: HandSpool, wired: Wired) -> None:
     wired(lambda _sent: AWAY)
     spool.feed(gsa_feed(document(1)))
-    run = GatewayRun(spool, first_pause_seconds=10 * DRAIN_SECONDS).until_told("nobody there")
-    assert len(run.said) == 1  # nothing was under way when it stopped
+    run = GatewayRun(spool, first_pause_seconds=10 * DRAIN_SECONDS).until_warned("nobody there")
+    assert len(run.warnings) == 1  # nothing was under way when it stopped

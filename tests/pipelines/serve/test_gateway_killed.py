@@ -80,16 +80,16 @@ class Killed:
 def arrivals(target: Served, *datasources: str) -> list[int]:
     """Which feeds of the datasources arrived, in order."""
     return [
-        int((target.spool / (one.path or "")).read_text().split(f"{HOST}/", 1)[1][:3])
-        for one in read_deliveries(target.spool)
-        if one.datasource in datasources
+        int((target.spool / (delivery.path or "")).read_text().split(f"{HOST}/", 1)[1][:3])
+        for delivery in read_deliveries(target.spool)
+        if delivery.datasource in datasources
     ]
 
 
 def numbers(target: Served, datasource: str) -> list[int]:
     """Which feeds of a datasource arrived, in order; one that came twice in a row once."""
-    found = arrivals(target, datasource)
-    return found[:1] + [later for before, later in pairwise(found) if later != before]
+    arrived = arrivals(target, datasource)
+    return arrived[:1] + [later for before, later in pairwise(arrived) if later != before]
 
 
 def test_killed_ten_times_it_forwards_all_in_order(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_killed_ten_times_it_forwards_all_in_order(tmp_path: Path) -> None:
             client.join(FEEDS * BOUND_SECONDS)
             wait_until(lambda: gateway.get("/getbacklogcount") == b"0", seconds=5 * BOUND_SECONDS)
         urls = new.urls()
-        last = {one["url"] for one in new.documents() if "/last-" in one["url"]}
+        last = {document["url"] for document in new.documents() if "/last-" in document["url"]}
         arrived = {name: numbers(new, name) for name in DATASOURCES}
 
     assert not client.is_alive()

@@ -198,7 +198,7 @@ def test_no_header_breaks_a_line_of_the_journal(tmp_path: Path) -> None:
     with receiving(tmp_path) as receiver:
         say(receiver.port, post("/xmlfeed", PARTS, kind=KIND, headers=agent))
         assert say(receiver.port, GOOD).body == b"Success"
-    assert [one.ordinal for one in deliveries(tmp_path)] == [1, 2]
+    assert [delivery.ordinal for delivery in deliveries(tmp_path)] == [1, 2]
     assert len(deliveries(tmp_path)[0].user_agent) == 200
 
 

@@ -134,8 +134,8 @@ def overhang(page: Page, url: str, width: int) -> list[object]:
 
 @pytest.mark.parametrize("path", VIEWS)
 def test_nothing_scrolls_sideways(page: Page, site: str, path: str) -> None:
-    found = {width: overhang(page, site + path, width) for width in WIDTHS}
-    assert found == {width: [width] for width in WIDTHS}
+    widths = {width: overhang(page, site + path, width) for width in WIDTHS}
+    assert widths == {width: [width] for width in WIDTHS}
 
 
 @pytest.mark.parametrize("path", VIEWS)

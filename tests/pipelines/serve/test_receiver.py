@@ -60,7 +60,7 @@ class TwelveWaiting(Gateway):
         return []
 
 
-def told(path: Path, rules: str) -> str:
+def scenario_file(path: Path, rules: str) -> str:
     path.write_text(rules)
     return str(path)
 
@@ -71,7 +71,7 @@ def test_restarted_receiver_keeps_its_documents(tmp_path: Path) -> None:
     with receiving(tmp_path) as receiver:
         say(receiver.port, push(feed(2), feedtype=b"incremental"))
         assert urls(receiver) == ["http://h/1", "http://h/2"]
-    assert [one.ordinal for one in deliveries(tmp_path)] == [1, 2]
+    assert [delivery.ordinal for delivery in deliveries(tmp_path)] == [1, 2]
 
 
 def test_several_clients_deliver_at_once(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_several_clients_deliver_at_once(tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_client_of_a_feed_and_the_scenario(tmp_path: Path) -> None:
-    path = told(tmp_path / "late.yaml", "- {requests: 9, disk_full: true}")
+    path = scenario_file(tmp_path / "late.yaml", "- {requests: 9, disk_full: true}")
     with receiving(tmp_path / "spool", scenario=path) as receiver:
         say(receiver.port, push(feed(1), headers="User-Agent: Java/1.8\r\n"))
         wait_until_idle(receiver)
@@ -111,8 +111,8 @@ def test_index_of_another_spool_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         Receiver(ServeSettings(spool=str(tmp_path / "b"), port=0)).__enter__()
     assert str(caught.value) == (
-        f"{path}: made from 1 deliveries, deliveries.jsonl has 0; expected no more; remove the"
-        " file, and it is made again from the deliveries"
+        f"{path}: made from 1 deliveries, but deliveries.jsonl has 0: remove the file, and it is"
+        " made again from the deliveries"
     )
 
 
@@ -126,7 +126,9 @@ def test_an_index_that_was_removed_is_made_again(tmp_path: Path) -> None:
 
 def test_a_scenario_is_played(tmp_path: Path) -> None:
     rules = "- {requests: 1, disk_full: true}\n- {requests: 2, reset: before-reply}\n"
-    with receiving(tmp_path / "spool", scenario=told(tmp_path / "a.yaml", rules)) as receiver:
+    with receiving(
+        tmp_path / "spool", scenario=scenario_file(tmp_path / "a.yaml", rules)
+    ) as receiver:
         first = say(receiver.port, push(feed(1)))
         assert first.body.startswith(b"Feed not accepted due to insufficient disk space.")
         assert is_reset(receiver.port, push(feed(2)))
@@ -135,7 +137,7 @@ def test_a_scenario_is_played(tmp_path: Path) -> None:
 
 
 def test_a_delay_of_a_scenario_ends_when_the_receiver_does(tmp_path: Path) -> None:
-    path = told(tmp_path / "slow.yaml", "- {delay: 2h}")
+    path = scenario_file(tmp_path / "slow.yaml", "- {delay: 2h}")
     with receiving(tmp_path / "spool", scenario=path) as receiver:
         talk = Talk(receiver.port)
         talk.send(push(feed(1)))

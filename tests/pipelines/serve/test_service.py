@@ -18,15 +18,15 @@ LINE = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]{12}Z (?:DEBUG|INFO|WARNING|ERROR) - 
 
 def test_defaults_are_those_of_a_feedergate() -> None:
     settings = parse_serve({"spool": "spool", "port": None})
-    found = (settings.spool, settings.host, settings.port, settings.trusted)
-    assert found == ("spool", "127.0.0.1", 19900, ("127.0.0.0/8", "::1"))
+    results = (settings.spool, settings.host, settings.port, settings.trusted)
+    assert results == ("spool", "127.0.0.1", 19900, ("127.0.0.0/8", "::1"))
 
 
 def test_flags_reach_the_receiver_and_loopback_is_always_trusted() -> None:
     words = {"port": "0", "min_free_bytes": "1GB", "profiles": ("a",), "trusted": ("10.1.0.0/16",)}
     settings = parse_serve({"spool": "spool", **words})
-    found = (settings.port, settings.min_free_bytes, settings.profiles)
-    assert found == (0, 1_000_000_000, ("a",))
+    results = (settings.port, settings.min_free_bytes, settings.profiles)
+    assert results == (0, 1_000_000_000, ("a",))
     assert settings.trusted == ("127.0.0.0/8", "::1", "10.1.0.0/16")
 
 

@@ -166,9 +166,9 @@ def test_a_feed_that_was_never_noted_gives_its_name_away(tmp_path: Path) -> None
 def test_deliveries_of_many_clients_have_an_order(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path) as spool, ThreadPoolExecutor(8) as clients:
         kept = list(clients.map(lambda number: deliver(spool, b"%d" % number), range(40)))
-    assert sorted(kept, key=lambda one: one.ordinal) == journal(tmp_path)
-    assert [one.ordinal for one in journal(tmp_path)] == list(range(1, 41))
-    contents = {(tmp_path / (one.path or "")).read_bytes() for one in kept}
+    assert sorted(kept, key=lambda item: item.ordinal) == journal(tmp_path)
+    assert [entry.ordinal for entry in journal(tmp_path)] == list(range(1, 41))
+    contents = {(tmp_path / (record.path or "")).read_bytes() for record in kept}
     assert contents == {b"%d" % number for number in range(40)}
 
 

@@ -12,13 +12,13 @@ import time
 def main(trouble: str) -> None:
     _header, _, question = sys.stdin.buffer.read().decode().partition("]\0")
     lines = question.split("\0")
-    said = [line.partition("=") for line in lines]
+    results = [line.partition("=") for line in lines]
     with open("asked", "a") as asked:
         asked.write(" ".join(line for line in lines if line) + "\n")
-    user = next(value for name, _, value in said if name == "username")
-    docids = [value for name, _, value in said if name == "id"]
+    user = next(value for name, _, value in results if name == "username")
+    docids = [value for name, _, value in results if name == "id"]
     if trouble == "password":
-        sys.exit("denied to " + next(value for name, _, value in said if name == "password"))
+        sys.exit("denied to " + next(value for name, _, value in results if name == "password"))
     if trouble == "hang":
         time.sleep(60)
     if trouble == "empty":

@@ -156,8 +156,8 @@ def test_text_without_an_extension_may_be_markup_or_mail(content: bytes, expecte
 
 
 def test_a_page_in_utf_16_is_html() -> None:
-    found = detect("plan", PAGE.decode().encode("utf-16"))
-    assert found == FileType("text/html", "utf-16")
+    file_type = detect("plan", PAGE.decode().encode("utf-16"))
+    assert file_type == FileType("text/html", "utf-16")
 
 
 @pytest.mark.parametrize(
@@ -219,8 +219,8 @@ def test_text_with_markup_has_the_type_of_its_name(name: str, expected: str) -> 
 
 
 def test_text_that_declares_no_charset_has_the_given_one() -> None:
-    found = detect("plan.txt", b"Pl\xf6n", charset="iso-8859-1")
-    assert found == FileType("text/plain", "iso-8859-1")
+    file_type = detect("plan.txt", b"Pl\xf6n", charset="iso-8859-1")
+    assert file_type == FileType("text/plain", "iso-8859-1")
 
 
 @pytest.mark.parametrize(

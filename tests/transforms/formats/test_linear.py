@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from kits import KITS, XML_KITS, Kit
 from schemas.avro import long
 from schemas.errors import FatalError
 from schemas.record import Action, Content, Record
 from support.steps import CountedStream, Steps, count_in
-from transforms.formats import by_name
 from transforms.formats.canonical import avro
 from transforms.formats.canonical.avro import our_sync
 from transforms.formats.canonical.lookahead import LookaheadReader
@@ -25,12 +25,6 @@ MOST_GROWTH = 6
 SPAN_BYTES = 1 << 20
 pytestmark = pytest.mark.slow
 
-XML = {
-    "gsa-feed": (b"<gsafeed><group>", b"record", b"Record", b"</group></gsafeed>"),
-    "thunderstone": (b"<ThunderstoneReplication>", b"Item", b"item", b"</ThunderstoneReplication>"),
-    "gsa-groups": (b"<xmlgroups>", b"membership", b"Membership", b"</xmlgroups>"),
-}
-"""What stands before the records, the name of a record, this name in wrong case, and the end."""
 PATTERNS = (
     *(b"<@>", b'<@ url="a">\n', b"<@>a</~>", b'<@ url="a">a</~>\n', b"</@>", b"<@/>", b"<@>a</@>"),
     *(b"<@ ", b'<@ a="', b"<@ a='", b'<@ a="b>', b" a='b'", b"<", b">", b"&", b"/", b"</", b"</@ "),
@@ -61,11 +55,12 @@ COMMANDS = (
     *(b"id=a|authz-status=PERMIT|", b"username=u|id=a|", b"meta-name=a|", b"id=a|delete|"),
 )
 """Commands that are repeated; `|` stands for the delimiter."""
-ROWS = (
-    *(b'"', b'"a\n', b'a",""",\n', b",", b"\n", b"g,u,user\n"),
-    *(b"g\n", b"\r", b'""\n', b'"a\nb",c\n'),
-)
-LINES = (b"a", b"[", b'{"a":', b"{}\n", b'{"action":"ADD","url":"a"}\n', b"\n", b'"', b" ", b"1")
+STRETCHES = [
+    (kit, stretch)
+    for kit in KITS.values()
+    if not kit.format.is_xml and not kit.is_loose
+    for stretch in kit.repeated or (kit.record_of("a"), *kit.words)
+]
 RECORD = avro.AvroEncoder().encode(Record(url="a", action=Action.ADD))
 SYNC = our_sync("record")
 
@@ -100,9 +95,9 @@ class CountedLookahead(LookaheadReader):
     steps: Steps
 
     def look(self, distance: int, size: int) -> bytes:
-        found = super().look(distance, size)
-        self.steps.count += 1 + len(found)
-        return found
+        ahead = super().look(distance, size)
+        self.steps.count += 1 + len(ahead)
+        return ahead
 
     def take_past(self, mark: bytes, *, keep: int) -> tuple[bytes, int]:
         kept, length = super().take_past(mark, keep=keep)
@@ -143,55 +138,60 @@ def steps_of(steps: Steps, begin: Callable[[Any], Any], text: bytes, most: int) 
 
 
 def growths(
-    steps: Steps, format: str, make: Callable[[int], bytes], *, most: int = 1 << 30
+    steps: Steps, kit: Kit, make: Callable[[int], bytes], *, most: int = 1 << 30
 ) -> dict[str, float]:
     """How many times the steps a reader and a cutter take for four times the bytes."""
-    found = {}
+    factors = {}
     actions: dict[str, Callable[[Any], Any]] = {
-        "read": by_name(format).read,
-        "cut": lambda stream: by_name(format).split(stream, source="", span_bytes=SPAN_BYTES),
+        "read": kit.format.read,
+        "cut": lambda stream: kit.format.split(stream, source="", span_bytes=SPAN_BYTES),
     }
     for name, action in actions.items():
         small, large = (steps_of(steps, action, make(size), most) for size in (SMALL, LARGE))
-        found[name] = large / max(small, SMALL)
-    return found
+        factors[name] = large / max(small, SMALL)
+    return factors
 
 
-def check(found: dict[str, float]) -> None:
-    assert {name: growth for name, growth in found.items() if growth > MOST_GROWTH} == {}
+def check(factors: dict[str, float]) -> None:
+    assert {name: factor for name, factor in factors.items() if factor > MOST_GROWTH} == {}
 
 
 @pytest.mark.parametrize(
     ("format", "around"),
-    [(one, "between records") for one in XML] + [("gsa-feed", one) for one in AROUND][1:],
+    [(name, "between records") for name in XML_KITS] + [("gsa-feed", name) for name in AROUND][1:],
 )
 @pytest.mark.parametrize("pattern", PATTERNS, ids=range(len(PATTERNS)))
 def test_markup_over_and_over_takes_linear_steps(
     steps: Steps, format: str, pattern: bytes, around: str
 ) -> None:
-    before, behind = AROUND[around]
-    check(growths(steps, format, markup(format, before, pattern, behind)))
+    before, after = AROUND[around]
+    kit = XML_KITS[format]
+    check(growths(steps, kit, markup(kit, before, pattern, after)))
 
 
 @pytest.mark.parametrize("pattern", [b"", b"a [", b"a>", b"'", b"a [<!--"], ids=range(5))
 def test_many_doctypes_take_linear_steps(steps: Steps, pattern: bytes) -> None:
     """Each is followed for 16 KiB at most, so the documents are larger than in other tests."""
-    make = markup("gsa-feed", b"", b"<!DOCTYPE " + pattern, b"")
-    check(growths(steps, "gsa-feed", lambda size: make(8 * size)))
+    kit = KITS["gsa-feed"]
+    make = markup(kit, b"", b"<!DOCTYPE " + pattern, b"")
+    check(growths(steps, kit, lambda size: make(8 * size)))
 
 
-def markup(format: str, before: bytes, pattern: bytes, behind: bytes) -> Callable[[int], bytes]:
-    """What makes a document of a size, in which a pattern is repeated."""
-    head, name, wrong, tail = XML[format]
+def markup(kit: Kit, before: bytes, pattern: bytes, after: bytes) -> Callable[[int], bytes]:
+    """Return a function that makes a document of a size, in which a pattern is repeated."""
+    assert kit.format.element_names
+    name = kit.format.element_names.records[0]
+    wrong = name[0].swapcase() + name[1:]
 
     def make(size: int) -> bytes:
-        text = before + pattern * (size // len(pattern)) + behind
-        return head + text.replace(b"@", name).replace(b"~", wrong) + tail
+        text = before + pattern * (size // len(pattern)) + after
+        text = text.replace(b"@", name.encode()).replace(b"~", wrong.encode())
+        return kit.start + text + kit.tail
 
     return make
 
 
-@pytest.mark.parametrize("format", ["lister-stream", "retriever-stream", "authorizer-stream"])
+@pytest.mark.parametrize("format", [name for name, kit in KITS.items() if kit.is_loose])
 @pytest.mark.parametrize("delimiter", [b"\0", b"**", b"*" * 50])
 @pytest.mark.parametrize("pattern", COMMANDS, ids=range(len(COMMANDS)))
 def test_commands_over_and_over_take_linear_steps(
@@ -202,31 +202,29 @@ def test_commands_over_and_over_take_linear_steps(
     def make(size: int) -> bytes:
         return b"GSA Adaptor Data Version 1 [%b]" % delimiter + repeated * (size // len(repeated))
 
-    check(growths(steps, format, make))
+    check(growths(steps, KITS[format], make))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=range(len(ROWS)))
+@pytest.mark.parametrize(
+    ("kit", "stretch"), STRETCHES, ids=[f"{kit.name}-{stretch!r}" for kit, stretch in STRETCHES]
+)
 @pytest.mark.parametrize("tail", [b"", b'"x\n'])
-def test_rows_over_and_over_take_linear_steps(steps: Steps, row: bytes, tail: bytes) -> None:
-    head = b"group,member,scope\n"
-    check(growths(steps, "groups-csv", lambda size: head + row * (size // len(row)) + tail))
-
-
-@pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
-def test_lines_over_and_over_take_linear_steps(steps: Steps, line: bytes) -> None:
-    check(growths(steps, "jsonl", lambda size: line * (size // len(line))))
+def test_stretches_over_and_over_take_linear_steps(
+    steps: Steps, kit: Kit, stretch: bytes, tail: bytes
+) -> None:
+    check(growths(steps, kit, lambda size: kit.start + stretch * (size // len(stretch)) + tail))
 
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_over_and_over_take_linear_steps(steps: Steps, name: str) -> None:
     head = avro.AvroEncoder().prolog()
-    check(growths(steps, "avro", lambda size: head + BLOCKS[name](size)))
+    check(growths(steps, KITS["avro"], lambda size: head + BLOCKS[name](size)))
 
 
-@pytest.mark.parametrize("format", XML)
+@pytest.mark.parametrize("format", XML_KITS)
 @pytest.mark.parametrize("pattern", [b"<@>a</~>", b"a"], ids=["many records", "one record"])
 def test_a_stream_that_gives_little_at_once_takes_linear_steps(
     steps: Steps, format: str, pattern: bytes
 ) -> None:
-    make = markup(format, b"<@>", pattern, b"</@>")
-    check(growths(steps, format, lambda size: make(8 * size), most=4096))
+    make = markup(XML_KITS[format], b"<@>", pattern, b"</@>")
+    check(growths(steps, XML_KITS[format], lambda size: make(8 * size), most=4096))

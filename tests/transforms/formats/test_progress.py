@@ -1,129 +1,52 @@
 """A reader makes progress: what it yields is bounded by the bytes that it is given."""
 
 import io
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from typing import TypeVar
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from schemas.errors import FormatError, ProgressError, UnavailableError
+from kits import XML_KITS, Kit
+from kits.base import HOST
+from schemas.errors import ProgressError
+from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
 from support.gsa_records import read_feed
-from support.hostile_streams import hostile
 from support.steps import within_lines
-from transforms.formats import FORMATS, Mode, ReadOptions, ReadResult, StreamOptions, by_name
+from transforms.formats import ReadResult
 from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.scanner import RecordScanner
 
-LINES_EACH = 500
-"""More lines than a reader executes for any one byte."""
-LINES_AT_LEAST = 50_000
-"""More lines than a reader executes for no byte."""
-One = TypeVar("One")
+EACH_XML_KIT = pytest.mark.parametrize("kit", XML_KITS.values(), ids=XML_KITS)
 VOCABULARY = ElementNames(root="feed", records=("record",))
 
 
-def read(format: str, text: bytes, mode: Mode = Mode.LENIENT) -> list[ReadResult]:
-    """What a reader yields until it ends or refuses the stream."""
-    reader, options = by_name(format).read, ReadOptions(own=(StreamOptions(mode=mode),))
-    return taken(text, lambda: reader(io.BytesIO(text), options=options))
-
-
-def cut(format: str, text: bytes, span_bytes: int) -> list[Span]:
-    """The spans that a cutter yields until it ends or refuses the stream."""
-    cutter = by_name(format).split
-    return taken(text, lambda: cutter(io.BytesIO(text), source="s", span_bytes=span_bytes))
-
-
-def taken(text: bytes, begin: Callable[[], Iterator[One]]) -> list[One]:
-    found: list[One] = []
-
-    def take() -> None:
-        with suppress(FormatError, UnavailableError):
-            for one in begin():
-                found.append(one)
-
-    within_lines(LINES_AT_LEAST + LINES_EACH * len(text), take)
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("format", [format_.name for format_ in FORMATS])
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_a_reader_yields_no_more_than_its_input_can_hold(format: str, data: st.DataObject) -> None:
-    text = data.draw(hostile(format))
-    mode = data.draw(st.sampled_from(Mode))
-    assert len(read(format, text, mode)) <= 3 * len(text) + 3
-
-
-@pytest.mark.parametrize("format", [format_.name for format_ in FORMATS])
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_each_span_of_a_cutter_begins_behind_the_one_before(
-    format: str, data: st.DataObject
-) -> None:
-    text = data.draw(hostile(format))
-    spans = cut(format, text, data.draw(st.sampled_from((1, 10, 200))))
-    assert all(span.length is None or span.length > 0 for span in spans)
-    assert [span.offset for span in spans] == sorted({span.offset for span in spans})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("format", ["gsa-feed", "thunderstone", "gsa-groups"])
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_only_the_torn_end_of_an_xml_document_is_an_empty_reject(
-    format: str, data: st.DataObject
-) -> None:
-    found = read(format, data.draw(hostile(format)))
-    empty = [one.code for one in found if isinstance(one, Reject) and not one.length]
-    assert empty in ([], ["torn-end"])
+def read(kit: Kit, text: bytes) -> list[ReadResult]:
+    return list(kit.format.read(io.BytesIO(text)))
 
 
 @pytest.mark.parametrize("blank", [b"\x0b", b"\x0c", b"\x1c", b"\x85", b"\xa0"])
-@pytest.mark.parametrize(
-    ("format", "head", "record", "tail"),
-    [
-        ("gsa-feed", b"<gsafeed><group>", b'<record url="a"/>', b"</group></gsafeed>"),
-        (
-            "thunderstone",
-            b"<ThunderstoneReplication>",
-            b"<Item><Type>D</Type><Url>a</Url></Item>",
-            b"</ThunderstoneReplication>",
-        ),
-        (
-            "gsa-groups",
-            b"<xmlgroups>",
-            b'<membership><principal scope="GROUP">g</principal><members/></membership>',
-            b"</xmlgroups>",
-        ),
-    ],
-)
-def test_a_control_character_between_two_records_costs_neither(
-    format: str, head: bytes, record: bytes, tail: bytes, blank: bytes
-) -> None:
-    text = head + record + blank + record + tail
-    first, reject, second = read(format, text)
-    assert isinstance(reject, Reject)
-    assert (reject.code, reject.data) == ("stray", blank)
-    assert not isinstance(first, Reject)
-    assert not isinstance(second, Reject)
-    assert len(cut(format, text, 1)) >= 1
+@EACH_XML_KIT
+def test_a_control_character_between_two_records_costs_neither(kit: Kit, blank: bytes) -> None:
+    text = kit.start + kit.record_of("a") + blank + kit.record_of("b") + kit.tail
+    results = read(kit, text)
+    assert [item.data for item in results if isinstance(item, Reject)] == [blank]
+    assert [item.url for item in results if isinstance(item, Record | Membership)] == [
+        name if kit.format.holds_only_memberships else f"{HOST}/{name}" for name in "ab"
+    ]
+    assert [*kit.format.split(io.BytesIO(text), source="s", span_bytes=1)]
 
 
 @pytest.mark.parametrize("blank", [b"\x0b", b"\x0c"])
-@pytest.mark.parametrize("root", [b"<gsafeed>", b"<xmlgroups>", b"<ThunderstoneReplication>"])
-def test_a_control_character_before_the_root_is_a_stray(blank: bytes, root: bytes) -> None:
-    formats = {b"<gsafeed>": "gsa-feed", b"<xmlgroups>": "gsa-groups"}
-    found = read(formats.get(root, "thunderstone"), blank + root)
-    codes = [(one.code, one.data) for one in found if isinstance(one, Reject)]
-    assert codes == [("stray", blank), ("torn-end", b"")]
+@EACH_XML_KIT
+def test_a_control_character_before_the_root_is_a_stray(kit: Kit, blank: bytes) -> None:
+    assert kit.format.element_names
+    root = f"<{kit.format.element_names.root}>".encode()
+    rejects = [item for item in read(kit, blank + root) if isinstance(item, Reject)]
+    assert [(reject.code, reject.data) for reject in rejects] == [
+        ("stray", blank),
+        ("torn-end", b""),
+    ]
 
 
 def test_a_step_that_consumes_nothing_is_an_error() -> None:

@@ -62,27 +62,27 @@ def part(markup: bytes, first: int, count: int, format: str = "gsa-feed") -> byt
 
 def read(markup: bytes, format: str) -> list[Record | Membership]:
     """The records of a document, without their places."""
-    found = by_name(format).read(io.BytesIO(markup))
+    results = by_name(format).read(io.BytesIO(markup))
     return [
-        replace(one, provenance=replace(one.provenance, line=0, offset=0))
-        for one in found
-        if isinstance(one, Record | Membership)
+        replace(item, provenance=replace(item.provenance, line=0, offset=0))
+        for item in results
+        if isinstance(item, Record | Membership)
     ]
 
 
 def read_in_parts(markup: bytes, format: str, borders: set[int]) -> list[Record | Membership]:
     """The records of all parts of a document that is cut before these records."""
-    found = look(markup, format)
-    count = len(found)
+    offsets = look(markup, format)
+    count = len(offsets)
     bounds = sorted({0, count, *(border % count for border in borders)} if count else {0})
-    pieces = [found.part(first, last - first) for first, last in pairwise(bounds)]
-    return [one for piece in pieces for one in read(document(markup, piece), format)]
+    pieces = [offsets.part(first, last - first) for first, last in pairwise(bounds)]
+    return [item for piece in pieces for item in read(document(markup, piece), format)]
 
 
 def has_parts(markup: bytes, format: str = "gsa-feed") -> bool:
     try:
-        found = look(markup, format)
-        return not len(found) or found.part(0, 1) is not None
+        offsets = look(markup, format)
+        return not len(offsets) or offsets.part(0, 1) is not None
     except FormatError:
         return False
 
@@ -105,15 +105,15 @@ def refusal(markup: bytes, format: str = "gsa-feed") -> str:
     return str(caught.value)
 
 
-def written(encoder: Encoder, found: list[Record] | list[Membership]) -> bytes:
+def written(encoder: Encoder, results: list[Record] | list[Membership]) -> bytes:
     """A document of what the format can hold of these."""
-    kept = [text for one in found if (text := encoded(encoder, one))]
+    kept = [text for item in results if (text := encoded(encoder, item))]
     return encoder.prolog() + encoder.frame(kept) + encoder.epilog()
 
 
-def encoded(encoder: Encoder, one: Record | Membership) -> bytes:
+def encoded(encoder: Encoder, item: Record | Membership) -> bytes:
     try:
-        return encoder.encode(one)
+        return encoder.encode(item)
     except RecordError:
         return b""
 
@@ -128,14 +128,18 @@ def borders() -> SearchStrategy[set[int]]:
 def written_feeds() -> SearchStrategy[tuple[str, bytes]]:
     """A format, and a document of it."""
 
-    def write(format: str, found: list[Record] | list[Membership], feed: Feed) -> tuple[str, bytes]:
-        return format, written(by_name(format).make_encoder(WriteOptions(feed=feed)), found)
+    def write(
+        format: str, results: list[Record] | list[Membership], feed: Feed
+    ) -> tuple[str, bytes]:
+        return format, written(by_name(format).make_encoder(WriteOptions(feed=feed)), results)
 
     feed = Feed(datasource="d", feedtype="incremental")
     return (
         held(most=6).map(lambda case: write("gsa-feed", case.records, case.feed))
-        | st.lists(held_memberships(), max_size=5).map(lambda one: write("gsa-groups", one, feed))
-        | st.lists(records(), max_size=5).map(lambda one: write("thunderstone", one, feed))
+        | st.lists(held_memberships(), max_size=5).map(
+            lambda result: write("gsa-groups", result, feed)
+        )
+        | st.lists(records(), max_size=5).map(lambda item: write("thunderstone", item, feed))
         | feeds().map(lambda case: ("gsa-feed", case.markup))
     )
 
@@ -161,10 +165,10 @@ def test_the_parts_of_a_damaged_feed_hold_what_can_be_read_of_it(
 @settings(max_examples=60)
 @given(feeds())
 def test_a_part_of_a_feed_that_is_well_formed_reads_without_rejects(feed: MadeFeed) -> None:
-    found = look(feed.markup)
-    pieces = [document(feed.markup, found.part(number, 1)) for number in range(len(found))]
+    offsets = look(feed.markup)
+    pieces = [document(feed.markup, offsets.part(number, 1)) for number in range(len(offsets))]
     read = by_name("gsa-feed").read
-    assert [len(list(read(io.BytesIO(one)))) for one in pieces] == [1] * len(found)
+    assert [len(list(read(io.BytesIO(piece)))) for piece in pieces] == [1] * len(offsets)
 
 
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -177,12 +181,12 @@ def test_the_records_of_a_golden_input_are_those_of_its_parts(path: Path) -> Non
 @settings(max_examples=60)
 @given(damaged().map(lambda case: case.markup).filter(has_parts), st.sampled_from((1, 3, 64, 1000)))
 def test_blocks_make_no_difference(markup: bytes, block_bytes: int) -> None:
-    found = RecordOffsets(slow(markup, block_bytes), "gsa-feed", source="f.xml")
-    assert pieces_of(found) == pieces_of(look(markup))
+    offsets = RecordOffsets(slow(markup, block_bytes), "gsa-feed", source="f.xml")
+    assert pieces_of(offsets) == pieces_of(look(markup))
 
 
-def pieces_of(found: RecordOffsets) -> list[FeedPart]:
-    return [found.part(number, 1) for number in range(len(found))]
+def pieces_of(offsets: RecordOffsets) -> list[FeedPart]:
+    return [offsets.part(number, 1) for number in range(len(offsets))]
 
 
 # The text around a part
@@ -266,9 +270,9 @@ def test_a_byte_order_mark_is_kept() -> None:
 def test_a_feed_is_described(
     markup: bytes, count: int, header: tuple[str | None, str | None], documents: int, is_torn: bool
 ) -> None:
-    found = look(markup)
-    assert (found.datasource, found.feedtype) == header
-    assert (len(found), found.documents, found.is_torn) == (count, documents, is_torn)
+    offsets = look(markup)
+    assert (offsets.datasource, offsets.feedtype) == header
+    assert (len(offsets), offsets.documents, offsets.is_torn) == (count, documents, is_torn)
 
 
 def test_a_record_has_a_line_and_a_name() -> None:
@@ -304,7 +308,7 @@ def test_the_second_half_begins_nearest_to_the_middle(
 
 
 @pytest.mark.parametrize(
-    ("markup", "found"),
+    ("markup", "finding"),
     [
         (
             b'<?xml version="1.0" encoding="ISO-8859-1"?>\n' + FEED,
@@ -318,10 +322,10 @@ def test_the_second_half_begins_nearest_to_the_middle(
         ),
     ],
 )
-def test_a_stream_without_parts_is_refused(markup: bytes, found: str) -> None:
+def test_a_stream_without_parts_is_refused(markup: bytes, finding: str) -> None:
     assert len(look(markup)) > 1
     assert refusal(markup) == (
-        f"f.xml:1: {found}, for a feed that is to be sent in parts: convert it first"
+        f"f.xml:1: {finding}, for a feed that is to be sent in parts: convert it first"
     )
 
 

@@ -164,10 +164,10 @@ def test_a_dataload_loses_what_only_an_appliance_of_its_kind_has() -> None:
 
 
 def test_what_changes_the_default_is_named() -> None:
-    found = rows(None, "gsa-feed") | rows(None, "lister-stream")
-    assert found["size", "size"].change == "--fail-on-loss size"
-    assert found["document with content", "content"].change == "--accept-loss content"
-    assert found["URL to be crawled", "no-content"].change == (
+    table = rows(None, "gsa-feed") | rows(None, "lister-stream")
+    assert table["size", "size"].change == "--fail-on-loss size"
+    assert table["document with content", "content"].change == "--accept-loss content"
+    assert table["URL to be crawled", "no-content"].change == (
         "--feedtype metadata-and-url makes a feed that it crawls"
     )
 
@@ -220,8 +220,8 @@ def test_a_format_loses_nothing_to_itself(name: str) -> None:
     assert lost == {"gsa-feed": {"no-content"}, "thunderstone": {"wide-delete"}}.get(name, set())
 
 
-def test_the_page_of_losses_is_that_of_the_declarations(pytestconfig: pytest.Config) -> None:
+def test_the_page_of_losses_matches_the_adapters(accept: bool) -> None:
     written = PAGE.read_text("utf-8").partition(MARK)[0].rstrip("\n") + "\n\n"
-    if pytestconfig.getoption("--accept"):
+    if accept:
         PAGE.write_text(written + MARK + reference(), "utf-8")
     assert PAGE.read_text("utf-8") == written + MARK + reference()

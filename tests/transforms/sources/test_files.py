@@ -17,6 +17,7 @@ from schemas.feed import Feed
 from schemas.record import Record
 from schemas.span import FileSignature, Span
 from support.archives import document, documents, gsa_feed, jsonl, put, thunderstone
+from support.format_names import READ
 from transforms.formats import ReadResult
 from transforms.sources import SpanRequest, read_span
 from transforms.sources.files import (
@@ -123,9 +124,8 @@ def test_a_file_of_no_known_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         sniff_format(Span(source=source))
     assert str(caught.value) == (
-        f"INPUT: {source!r} looks like a PDF document; expected one of the formats gsa-feed, "
-        "thunderstone, lister-stream, retriever-stream, authorizer-stream, gsa-groups, groups-csv, "
-        "avro, jsonl; convert --from files takes any file as a document"
+        f"INPUT: {source!r} looks like a PDF document; expected one of the formats {READ}; "
+        "convert --from files takes any file as a document"
     )
 
 

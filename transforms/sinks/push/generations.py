@@ -86,9 +86,9 @@ class Ledger:
         if newer:
             raise ConfigError(
                 f"{self.root}: generation {self.run.generation} of {self.run.job}; generation"
-                f" {newer[-1].generation} of {newer[-1].job} was already pushed to {self.target}:"
-                " expected a newer run, because this one would replace newer documents: begin a new"
-                " run with --fresh, or give --allow-older"
+                f" {newer[-1].generation} of {newer[-1].job} was already pushed to {self.target},"
+                " and this run would replace newer documents: begin a new run with --fresh, or give"
+                " --allow-older"
             )
 
     def add(self, disk: Disk) -> None:

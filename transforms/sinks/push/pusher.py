@@ -132,9 +132,9 @@ class ChunkSender:
         del self._splitters[chunk.ordinal]
         if chunk.feedtype in ERASING_FEEDTYPES and not is_begun:
             raise TargetError(
-                f"{chunk.path}: the {chunk.feedtype} part of {chunk.datasource!r} was refused;"
-                " expected it to be accepted before the parts after it, which are not sent: fix its"
-                " records and convert again, or remove the receipts to send it again as it is"
+                f"{chunk.path}: the {chunk.feedtype} part of {chunk.datasource!r} was refused,"
+                " so the parts after it are not sent: fix its records and convert again, or remove"
+                " the receipts to send it again as it is"
             )
 
     def check_rejects(self) -> None:
@@ -277,8 +277,7 @@ class ChunkSender:
         message, on_refusal = f"{part.chunk.path}: {verdict.message}", self.settings.on_refusal
         if consecutive >= MAX_CONSECUTIVE_REFUSED_RECORDS and on_refusal is OnRefusal.BISECT:
             raise TargetError(
-                f"{message}; {consecutive} consecutive records refused: expected the appliance to "
-                "accept some; push again to continue"
+                f"{message}; {consecutive} consecutive records refused: push again to continue"
             )
         self.check_rejects()
         if state is ChunkState.ACCEPTED and on_refusal is OnRefusal.STOP:

@@ -50,8 +50,8 @@ class Scripted(ClientSocket):
     def send(self, block: bytes, seconds: float) -> None:
         self.sent += block
 
-    def exchange(self, **told: object) -> Exchange:
-        return Exchange(self, msgspec.structs.replace(SETTINGS, **told), clock=lambda: self.now)
+    def exchange(self, **options: object) -> Exchange:
+        return Exchange(self, msgspec.structs.replace(SETTINGS, **options), clock=lambda: self.now)
 
 
 def request_of(exchange: Exchange) -> Request:

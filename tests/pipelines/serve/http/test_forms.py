@@ -276,8 +276,8 @@ def test_a_body_that_cannot_be_decoded_is_refused(
     def blocks() -> Iterable[bytes]:
         yield from limit_size(decompress(filter(None, [body]), encoding), limit=1 << 20)
 
-    found = body_refusal(blocks())
-    assert (found[0], found[1][: len(words)]) == (status, words)
+    refusal = body_refusal(blocks())
+    assert (refusal[0], refusal[1][: len(words)]) == (status, words)
 
 
 def test_pieces_have_a_bounded_size() -> None:

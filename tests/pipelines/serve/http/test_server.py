@@ -217,8 +217,8 @@ def test_malformed_request_is_refused_and_ends_the_connection(
     with serving() as server, Talk(server.port) as talk:
         talk.send(raw)
         heard = talk.hear()
-        found, _, expected = heard.body.partition(b"; ")
-        assert (heard.status, found, talk.ends()) == (status, words, True)
+        head, _, expected = heard.body.partition(b"; ")
+        assert (heard.status, head, talk.ends()) == (status, words, True)
         assert expected.startswith(b"expected ")
 
 

@@ -195,8 +195,8 @@ def test_data_is_searchable_after_an_update_of_the_indexes_of_its_profile(
     rehearsal.send(item("I", "b"), profile="other")
     update = "<Item><Type>UI</Type></Item>"
     rehearsal.send(*(update if kind == "UI" else item(kind, "a") for kind in kinds.split()))
-    found = {one.datasource: one.searchable for one in rehearsal.index.documents()}
-    assert found == {"intranet": is_searchable, "other": False}
+    match = {document.datasource: document.searchable for document in rehearsal.index.documents()}
+    assert match == {"intranet": is_searchable, "other": False}
 
 
 def test_an_url_to_be_crawled_is_held_without_content(rehearsal: Rehearsal) -> None:
@@ -225,8 +225,8 @@ def test_a_web_feed_gives_metadata_to_a_document_of_a_content_feed(rehearsal: Re
 def test_record_without_content_keeps_unstated_fields(rehearsal: Rehearsal) -> None:
     rehearsal.feed(gsa_feed(page("a", inner=acl("joe") + metadata(x="1"), more=' lock="true"')))
     rehearsal.feed(gsa_feed(page("a", None, more=' pagerank="70"')))
-    found = rehearsal.document("a")
-    assert (found.acl, found.metadata, found.fields) == (
+    document = rehearsal.document("a")
+    assert (document.acl, document.metadata, document.fields) == (
         JOE,
         (Meta("x", "1"),),
         {"lock": True, "pagerank": 70},
@@ -236,8 +236,8 @@ def test_record_without_content_keeps_unstated_fields(rehearsal: Rehearsal) -> N
 def test_a_document_with_content_replaces_all_of_the_old_one(rehearsal: Rehearsal) -> None:
     rehearsal.feed(gsa_feed(page("a", inner=acl("joe") + metadata(x="1"), more=' lock="true"')))
     rehearsal.feed(gsa_feed(page("a")))
-    found = rehearsal.document("a")
-    assert (found.acl, found.metadata, found.fields) == (None, (), {})
+    document = rehearsal.document("a")
+    assert (document.acl, document.metadata, document.fields) == (None, (), {})
 
 
 def test_an_empty_metadata_value_costs_its_record(rehearsal: Rehearsal) -> None:
@@ -283,7 +283,9 @@ def test_an_acl_of_another_datasource_does_not_take_the_document(rehearsal: Rehe
 def test_the_deletion_of_an_acl_leaves_the_document_and_its_acl(rehearsal: Rehearsal) -> None:
     deletion = f'</group><group action="delete">{acl("joe", url="a")}{acl("joe", url="folder/")}'
     rehearsal.feed(gsa_feed(page("a", inner=acl("joe")), acl("joe", url="folder/"), deletion))
-    assert [(one.url, one.acl) for one in rehearsal.index.documents()] == [(f"{HOST}a", JOE)]
+    assert [(document.url, document.acl) for document in rehearsal.index.documents()] == [
+        (f"{HOST}a", JOE)
+    ]
 
 
 def test_data_is_held_with_all_that_its_item_says(rehearsal: Rehearsal) -> None:
@@ -326,21 +328,21 @@ def test_raw_data_is_the_content_that_is_digested(rehearsal: Rehearsal) -> None:
 def test_an_update_leaves_unspecified_fields_unchanged(rehearsal: Rehearsal) -> None:
     rehearsal.send(item("I", "a", "<Title>Old</Title><Keywords>k</Keywords><Body>text</Body>"))
     rehearsal.send(item("U", "a", "<Title>New</Title>"))
-    found = rehearsal.document("a")
-    assert (found.sha256, found.fields) == (TEXT, {"title": "New", "keywords": "k"})
+    document = rehearsal.document("a")
+    assert (document.sha256, document.fields) == (TEXT, {"title": "New", "keywords": "k"})
 
 
 def test_a_deletion_removes_the_document_of_its_profile_only(rehearsal: Rehearsal) -> None:
     rehearsal.send(item("I", "a"), profile="first")
     rehearsal.send(item("I", "a"), profile="second")
     rehearsal.send(item("D", "a"), profile="first")
-    assert [one.datasource for one in rehearsal.index.documents()] == ["second"]
+    assert [document.datasource for document in rehearsal.index.documents()] == ["second"]
 
 
 def test_feeds_and_profiles_have_urls_of_their_own(rehearsal: Rehearsal) -> None:
     rehearsal.feed(gsa_feed(page("a")), datasource="intranet")
     rehearsal.send(item("I", "a"), profile="intranet")
-    assert [one.kind for one in rehearsal.index.documents()] == [
+    assert [document.kind for document in rehearsal.index.documents()] == [
         DocumentOrigin.FEED,
         DocumentOrigin.DATA,
     ]

@@ -191,8 +191,8 @@ def test_a_delivery_that_cannot_be_digested_is_set_aside_and_others_are_digested
         wait_until(lambda: feeder.backlog() == 0)
     assert rehearsal.pages() == ["a", "c"]
     (aside,) = rehearsal.index.all_set_aside()
-    found = (aside.ordinal, aside.by, aside.name, aside.reason)
-    assert found == (2, SetAsideBy.INDEX, "bad", reason)
+    results = (aside.ordinal, aside.by, aside.name, aside.reason)
+    assert results == (2, SetAsideBy.INDEX, "bad", reason)
 
 
 @pytest.mark.slow
@@ -254,8 +254,8 @@ def test_a_delivery_that_is_set_aside_is_on_the_page_and_in_the_json(tmp_path: P
         documents = json.loads(say(receiver.port, get("/documents"), method="GET").body)
         assert say(receiver.port, get("/getbacklogcount"), method="GET").body == b"0"
     (aside,) = listed["set_aside"]
-    found = (aside["ordinal"], aside["by"], aside["name"], aside["door"])
-    assert found == (1, "index", "bad", "xmlfeed")
+    results = (aside["ordinal"], aside["by"], aside["name"], aside["door"])
+    assert results == (1, "index", "bad", "xmlfeed")
     assert (aside["reason"], aside["bytes"]) == (FAILED, len(gsa_feed(page("a"))))
     assert aside["at"][:19] <= aside["set_aside_at"][:19]
     assert documents["set_aside"] == 1
@@ -271,4 +271,6 @@ def test_the_limit_for_a_document_also_applies_in_the_worker_process(tmp_path: P
         assert say(receiver.port, multipart("crm", feed)).body == b"Success"
         wait_until_idle(receiver)
         documents = json.loads(say(receiver.port, get("/documents"), method="GET").body)
-    assert [one["url"] for one in documents["documents"]] == ["http://www.example.com/small"]
+    assert [document["url"] for document in documents["documents"]] == [
+        "http://www.example.com/small"
+    ]

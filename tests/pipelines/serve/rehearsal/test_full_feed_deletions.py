@@ -30,10 +30,10 @@ def deletions(rehearsal: Rehearsal, delivery: Delivery, *, settled: int = 99) ->
     path = rehearsal.spool / "left-out.xml"
     count = write_deletions(rehearsal.index.path, delivery, path, is_settled=settled.__ge__)
     with path.open("rb") as stream:
-        found = list(by_name("gsa-feed").read(stream, span=Span(source="left-out.xml")))
-    records = [one for one in found if isinstance(one, Record)]
-    assert (len(records), {one.action for one in records} - {Action.DELETE}) == (count, set())
-    return [one.url.removeprefix(HOST) for one in records]
+        results = list(by_name("gsa-feed").read(stream, span=Span(source="left-out.xml")))
+    records = [record for record in results if isinstance(record, Record)]
+    assert (len(records), {record.action for record in records} - {Action.DELETE}) == (count, set())
+    return [record.url.removeprefix(HOST) for record in records]
 
 
 # Records that an appliance skips, and a gateway forwards.

@@ -18,12 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from kits import KITS
+from kits.base import MARK
 from pipelines.serve.rehearsal import index as index_module
 from pipelines.serve.rehearsal.index import DeliveryStatus, FeedRow, Index
 from pipelines.serve.worker_process import SetAsideError
 from schemas.delivery import Door
 from schemas.errors import ConfigError, ProgressError
-from support.defects import FAULTS, MARK, break_at, put_in
+from support.defects import break_at, put_in
 from support.rehearsal import (
     DAY,
     HOST,
@@ -205,7 +207,7 @@ def test_a_defect_sets_its_delivery_aside(
 def test_a_defect_of_a_reader_costs_one_record(
     rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put_in(monkeypatch, FAULTS["gsa-feed"])
+    put_in(monkeypatch, KITS["gsa-feed"])
     row = rehearsal.feed(gsa_feed(page("a"), page(MARK), page("b")))
     assert (rehearsal.pages(), row.included, row.in_error) == (["a", "b"], 2, 1)
     assert "a defect of feedferry: KeyError in " in row.details[0]
@@ -275,7 +277,7 @@ def test_a_receiver_that_is_killed_leaves_the_index_as_it_was(tmp_path: Path) ->
         os.kill(worker.pid, signal.SIGKILL)
     with Index(tmp_path / "index.db") as index:
         status = index.feed_rows()[0].status
-        assert [one.url for one in index.documents()] == [f"{HOST}a"]
+        assert [document.url for document in index.documents()] == [f"{HOST}a"]
         assert (index.applied, status) == (1, DeliveryStatus.IN_PROGRESS)
         index.digest(delivery, tmp_path)
         assert (index.totals()[0].documents, index.applied) == (20_000, 2)
@@ -288,16 +290,19 @@ def test_documents_are_in_the_order_of_the_utf_8_of_urls(rehearsal: Rehearsal) -
 
 def test_documents_are_read_in_pages(rehearsal: Rehearsal) -> None:
     rehearsal.feed(gsa_feed(page("a"), page("b"), page("c")))
-    assert [one.url for one in rehearsal.index.documents(limit=2)] == [f"{HOST}a", f"{HOST}b"]
+    assert [document.url for document in rehearsal.index.documents(limit=2)] == [
+        f"{HOST}a",
+        f"{HOST}b",
+    ]
     following = rehearsal.index.documents(after=f"{HOST}a", limit=1)
-    assert [one.url for one in following] == [f"{HOST}b"]
+    assert [document.url for document in following] == [f"{HOST}b"]
 
 
 def test_a_page_has_all_documents_of_its_last_url(rehearsal: Rehearsal) -> None:
     rehearsal.send(item("I", "a"), item("I", "b"), profile="first")
     rehearsal.send(item("I", "b"), profile="second")
     documents = rehearsal.index.documents(limit=2)
-    assert [(one.url, one.datasource) for one in documents] == [
+    assert [(document.url, document.datasource) for document in documents] == [
         (f"{HOST}a", "first"),
         (f"{HOST}b", "first"),
         (f"{HOST}b", "second"),
@@ -308,7 +313,7 @@ def test_documents_are_selected_by_datasource(rehearsal: Rehearsal) -> None:
     rehearsal.feed(gsa_feed(page("a")), datasource="first")
     rehearsal.feed(gsa_feed(page("b")), datasource="second")
     documents = rehearsal.index.documents(datasource="second")
-    assert [one.url for one in documents] == [f"{HOST}b"]
+    assert [document.url for document in documents] == [f"{HOST}b"]
 
 
 def test_totals_follow_each_delivery(rehearsal: Rehearsal) -> None:
@@ -428,17 +433,17 @@ def record(name: str, content: str | None) -> str:
     return gone(name) if content is None else page(name, content or None)
 
 
-def expected_of(found: list[Step]) -> dict[str, tuple[object, ...]]:
+def expected_of(results: list[Step]) -> dict[str, tuple[object, ...]]:
     """What the guide says of feeds, in plain dicts."""
-    model = reduce(after_step, found, Model())
-    return {name: (one.datasource, *DIGESTS[one.content]) for name, one in model.items()}
+    model = reduce(after_step, results, Model())
+    return {name: (result.datasource, *DIGESTS[result.content]) for name, result in model.items()}
 
 
 def after_step(model: Model, step: Step) -> Model:
     left = {
-        name: one
-        for name, one in model.items()
-        if step.feedtype == "incremental" or one.datasource != step.datasource
+        name: result
+        for name, result in model.items()
+        if step.feedtype == "incremental" or result.datasource != step.datasource
     }
     for name, content in step.records:
         owner, before = left.get(name, Kept(step.datasource, None))
@@ -449,24 +454,28 @@ def after_step(model: Model, step: Step) -> Model:
     return left
 
 
-def indexed_after(found: list[Step]) -> dict[str, tuple[object, ...]]:
+def indexed_after(results: list[Step]) -> dict[str, tuple[object, ...]]:
     """Return the documents of an index after these feeds."""
     with tempfile.TemporaryDirectory() as folder:
         rehearsal = Rehearsal(Path(folder))
         with closing(rehearsal.index):
-            for step in found:
+            for step in results:
                 delivery = rehearsal.write(
                     markup_of(step), datasource=step.datasource, feedtype=step.feedtype
                 )
                 rehearsal.apply(delivery)
             return {
-                one.url.removeprefix(HOST): (one.datasource, one.bytes, one.sha256)
-                for one in rehearsal.index.documents()
+                document.url.removeprefix(HOST): (
+                    document.datasource,
+                    document.bytes,
+                    document.sha256,
+                )
+                for document in rehearsal.index.documents()
             }
 
 
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(steps())
-def test_any_feeds_leave_what_a_plain_model_has(found: list[Step]) -> None:
-    assert indexed_after(found) == expected_of(found)
+def test_any_feeds_leave_what_a_plain_model_has(results: list[Step]) -> None:
+    assert indexed_after(results) == expected_of(results)

@@ -77,18 +77,18 @@ class Rendered:
         return html.document_fromstring(self.source)
 
     def texts(self, path: str) -> list[str]:
-        return [" ".join(one.text_content().split()) for one in self.found(path)]
+        return [" ".join(item.text_content().split()) for item in self.elements(path)]
 
-    def found(self, path: str) -> list[html.HtmlElement]:
-        found: list[html.HtmlElement] = self.tree.xpath(path)
-        return found
+    def elements(self, path: str) -> list[html.HtmlElement]:
+        results: list[html.HtmlElement] = self.tree.xpath(path)
+        return results
 
     def values(self, path: str) -> list[str]:
-        found: list[str] = self.tree.xpath(path)
-        return [str(one) for one in found]
+        results: list[str] = self.tree.xpath(path)
+        return [str(item) for item in results]
 
     def rows(self, table: int = 1, part: str = "tbody") -> list[list[str]]:
-        rows = self.found(f"(//table)[{table}]/{part}/tr")
+        rows = self.elements(f"(//table)[{table}]/{part}/tr")
         return [[" ".join(cell.text_content().split()) for cell in row] for row in rows]
 
 
@@ -152,7 +152,7 @@ def test_figures_are_first() -> None:
 
 @pytest.mark.parametrize("history", [(), ((0.0, 5),)])
 def test_there_is_no_line_of_one_moment(history: tuple[tuple[float, int], ...]) -> None:
-    assert rendered(history=history).found("//figure") == []
+    assert rendered(history=history).elements("//figure") == []
 
 
 def test_a_line_goes_from_then_to_now() -> None:
@@ -307,7 +307,9 @@ def test_it_is_text(text: str) -> None:
 def test_it_adds_no_element_and_no_attribute(text: str) -> None:
     hostile = Rendered(render(everything(text)).decode())
     harmless = Rendered(render(everything("intranet")).decode())
-    assert [one.tag for one in hostile.tree.iter()] == [one.tag for one in harmless.tree.iter()]
+    assert [element.tag for element in hostile.tree.iter()] == [
+        element.tag for element in harmless.tree.iter()
+    ]
     assert hostile.values("//@*[name() != 'href']") == harmless.values("//@*[name() != 'href']")
 
 

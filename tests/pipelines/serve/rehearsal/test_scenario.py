@@ -32,9 +32,9 @@ def load_text(folder: Path, text: str) -> Scenario:
 
 def behaviours(scenario: Scenario, *doors: Door | None, now: float = 0) -> list[dict[str, object]]:
     """The values that a scenario states for each request."""
-    found = [asdict(scenario.next(door, now)) for door in doors]
+    results = [asdict(scenario.next(door, now)) for door in doors]
     names = Behaviour.__struct_fields__
-    return [{name: one[name] for name in names if one[name] is not None} for one in found]
+    return [{name: item[name] for name in names if item[name] is not None} for item in results]
 
 
 def backlogs(scenario: Scenario, *moments: float) -> list[object]:
@@ -131,7 +131,7 @@ def test_a_backlog_of_the_page_follows_the_requests_or_the_time(
 )
 def test_requests_are_numbered_from_one(tmp_path: Path, when: str, expected: list[int]) -> None:
     replies = behaviours(load_text(tmp_path, f"- {{{when}, status: 500}}"), *TEN)
-    assert [number for number, one in enumerate(replies, 1) if one == BROKEN] == expected
+    assert [number for number, reply in enumerate(replies, 1) if reply == BROKEN] == expected
 
 
 @pytest.mark.parametrize(

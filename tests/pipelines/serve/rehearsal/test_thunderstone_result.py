@@ -25,22 +25,22 @@ def results_of(*items: str, **options: object) -> list[dict[str, str | None]]:
     """The elements of each ItemResult, but for the id that is ignored."""
     root = etree.fromstring(reply(*items, **options))
     return [
-        {str(child.tag): child.text for child in one if child.tag != "rid"}
-        for one in root.findall("ItemResult")
+        {str(child.tag): child.text for child in element if child.tag != "rid"}
+        for element in root.findall("ItemResult")
     ]
 
 
 def test_deletion_of_a_missing_document_is_ok() -> None:
-    found = results_of(item("D", "a"), item("D", "b"), has_document=lambda url: url == f"{HOST}a")
-    assert found == [
+    rows = results_of(item("D", "a"), item("D", "b"), has_document=lambda url: url == f"{HOST}a")
+    assert rows == [
         {"Type": "D", "Status": "OK"},
         {"Type": "D", "Status": "OK", "Info": "Not found"},
     ]
 
 
 def test_deletion_by_pattern_reports_its_count() -> None:
-    found = results_of(item("DP", "dir/*"), count_matching=len)
-    assert found == [{"Type": "DP", "DP": "28", "Status": "OK"}]
+    rows = results_of(item("DP", "dir/*"), count_matching=len)
+    assert rows == [{"Type": "DP", "DP": "28", "Status": "OK"}]
 
 
 def test_a_pattern_of_a_whole_host_fails() -> None:
@@ -79,8 +79,8 @@ def test_an_item_that_cannot_be_parsed_fails_alone() -> None:
 
 
 def test_an_url_that_is_to_be_refused_fails() -> None:
-    found = results_of(item("I", "a"), item("I", "b"), refused_urls=frozenset({f"{HOST}a"}))
-    assert found == [
+    rows = results_of(item("I", "a"), item("I", "b"), refused_urls=frozenset({f"{HOST}a"}))
+    assert rows == [
         {"Type": "I", "Status": "FAIL", "Info": "refused by the scenario"},
         {"Type": "I", "Status": "OK"},
     ]
@@ -102,5 +102,5 @@ def test_a_document_without_its_end_is_answered_as_far_as_it_goes() -> None:
 
 @pytest.mark.slow
 def test_a_long_document_is_answered_from_a_file() -> None:
-    found = reply(item("I", "a") * 20_000)
-    assert (found.count(b"<ItemResult>"), found.count(b"<Rows>20000</Rows>")) == (20_000, 1)
+    text = reply(item("I", "a") * 20_000)
+    assert (text.count(b"<ItemResult>"), text.count(b"<Rows>20000</Rows>")) == (20_000, 1)

@@ -17,18 +17,18 @@ def record(data: bytes, encoding: Encoding) -> Record:
 
 
 @given(records())
-def test_a_canonical_record_is_admitted_unchanged(found: Record) -> None:
-    assert admit(found, max_content_bytes=1000) is found
+def test_a_canonical_record_is_admitted_unchanged(item: Record) -> None:
+    assert admit(item, max_content_bytes=1000) is item
 
 
 def test_base64_that_was_wrapped_by_hand_is_repaired() -> None:
-    found = admit(record(b"Zm9v\nIGJhcgo", Encoding.BASE64), max_content_bytes=1000)
-    assert found.content == Content(b"Zm9vIGJhcgo=", Encoding.BASE64)
+    original = admit(record(b"Zm9v\nIGJhcgo", Encoding.BASE64), max_content_bytes=1000)
+    assert original.content == Content(b"Zm9vIGJhcgo=", Encoding.BASE64)
 
 
 def test_plain_text_is_not_read_as_base64() -> None:
-    found = record(b"Zm9v\nIGJhcgo", Encoding.NONE)
-    assert admit(found, max_content_bytes=1000) is found
+    original = record(b"Zm9v\nIGJhcgo", Encoding.NONE)
+    assert admit(original, max_content_bytes=1000) is original
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ SIX = tuple(
 )
 
 
-def block(*found: Record) -> bytes:
-    return ENCODER.frame([ENCODER.encode(record) for record in found])
+def block(*results: Record) -> bytes:
+    return ENCODER.frame([ENCODER.encode(record) for record in results])
 
 
 BLOCKS = (block(*SIX[0:2]), block(*SIX[2:4]), block(*SIX[4:6]))
@@ -55,13 +55,13 @@ def read(container: bytes, **options: Any) -> list[Record | Membership | Reject]
     return read_both_ways(partial(avro.read, options=ReadOptions(**options)), container)
 
 
-def written(*found: Record) -> bytes:
-    return HEADER + block(*found)
+def written(*results: Record) -> bytes:
+    return HEADER + block(*results)
 
 
-def by_fastavro(*found: Record, codec: str) -> bytes:
+def by_fastavro(*results: Record, codec: str) -> bytes:
     stream = io.BytesIO()
-    fields = [msgspec.to_builtins(record, builtin_types=(bytes, datetime)) for record in found]
+    fields = [msgspec.to_builtins(record, builtin_types=(bytes, datetime)) for record in results]
     fastavro.writer(
         stream, datums.schema("record"), fields, codec=codec, sync_interval=1, sync_marker=SYNC
     )
@@ -79,21 +79,21 @@ def cut(container: bytes, span_bytes: int = 1) -> list[Span]:
 
 
 def only_reject(container: bytes, **options: Any) -> Reject:
-    (reject,) = (found for found in read(container, **options) if isinstance(found, Reject))
+    (reject,) = (item for item in read(container, **options) if isinstance(item, Reject))
     return reject
 
 
-def urls(found: list[Record | Membership | Reject]) -> str:
+def urls(results: list[Record | Membership | Reject]) -> str:
     """The last letters of the urls that were read, and ! for a reject."""
-    return "".join("!" if isinstance(one, Reject) else one.url[-1] for one in found)
+    return "".join("!" if isinstance(item, Reject) else item.url[-1] for item in results)
 
 
 # Round trips
 
 
 @given(st.lists(records(), max_size=3))
-def test_records_survive_a_round_trip(found: list[Record]) -> None:
-    assert read(written(*found)) == found
+def test_records_survive_a_round_trip(results: list[Record]) -> None:
+    assert read(written(*results)) == results
 
 
 def test_fastavro_reads_our_containers() -> None:
@@ -273,18 +273,18 @@ def test_a_reject_keeps_a_mebibyte_of_a_large_block() -> None:
 def test_a_damaged_byte_costs_at_most_its_block(at: int, change: int) -> None:
     damaged = bytearray(CONTAINER)
     damaged[at] ^= change
-    found = read(bytes(damaged))
+    results = read(bytes(damaged))
     hit = sum(at >= start for start in STARTS) - 1
     others = SIX[: 2 * hit] + SIX[2 * hit + 2 :]
-    assert [record for record in others if record not in found] == []
+    assert [record for record in others if record not in results] == []
 
 
 @given(st.integers(STARTS[0], len(CONTAINER)))
 def test_the_records_before_a_torn_end_are_read(end: int) -> None:
     whole = [record for record in SIX if CONTAINER.index(ENCODER.encode(record)) < end]
-    found = [one for one in read(CONTAINER[:end]) if isinstance(one, Record)]
-    assert found == whole[: len(found)]
-    assert len(whole) - len(found) <= 1
+    results = [record for record in read(CONTAINER[:end]) if isinstance(record, Record)]
+    assert results == whole[: len(results)]
+    assert len(whole) - len(results) <= 1
 
 
 @given(st.integers(0, STARTS[0] - 1), st.integers(0, 255))
@@ -292,10 +292,10 @@ def test_a_damaged_header_raises_only_a_format_error(at: int, byte: int) -> None
     damaged = bytearray(CONTAINER)
     damaged[at] = byte
     try:
-        found = len(read(bytes(damaged)))
+        results = len(read(bytes(damaged)))
     except FormatError:
-        found = 0
-    assert found <= 6
+        results = 0
+    assert results <= 6
 
 
 @given(st.binary(max_size=60))
@@ -330,7 +330,8 @@ def other_container(field: str, kind: Any, *values: Any) -> bytes:
     """A container whose schema has another type for one field, and a record for each value."""
     document = datums.schema_document("record")
     document["fields"] = [
-        {"name": field, "type": kind} if one["name"] == field else one for one in document["fields"]
+        {"name": field, "type": kind} if item["name"] == field else item
+        for item in document["fields"]
     ]
     fields = msgspec.to_builtins(SIX[1], builtin_types=(bytes, datetime))
     stream = io.BytesIO()
@@ -341,8 +342,8 @@ def other_container(field: str, kind: Any, *values: Any) -> bytes:
 
 
 def test_a_container_with_a_schema_that_avro_resolves_is_read() -> None:
-    (found,) = read(other_container("title", "string", "other"))
-    assert found == msgspec.structs.replace(SIX[1], title="other")
+    (result,) = read(other_container("title", "string", "other"))
+    assert result == msgspec.structs.replace(SIX[1], title="other")
 
 
 def test_a_container_with_a_schema_that_avro_cannot_resolve_is_a_format_error() -> None:
@@ -356,8 +357,8 @@ def test_a_container_with_a_schema_that_avro_cannot_resolve_is_a_format_error() 
 
 
 def test_a_value_that_avro_cannot_resolve_is_a_reject() -> None:
-    found = read(other_container("title", ["null", "string", "long"], "other", 5))
-    assert urls(found) == "1!"
+    results = read(other_container("title", ["null", "string", "long"], "other", 5))
+    assert urls(results) == "1!"
 
 
 # Memberships
@@ -370,20 +371,20 @@ STAFF = Membership(
 OF_MEMBERSHIPS = avro.AvroEncoder(WriteOptions(memberships=True))
 
 
-def container_of_memberships(*found: Membership) -> bytes:
-    encoded = [OF_MEMBERSHIPS.encode(membership) for membership in found]
+def container_of_memberships(*results: Membership) -> bytes:
+    encoded = [OF_MEMBERSHIPS.encode(membership) for membership in results]
     return OF_MEMBERSHIPS.prolog() + OF_MEMBERSHIPS.frame(encoded)
 
 
-def refusal(encoder: avro.AvroEncoder, found: Record | Membership) -> tuple[str, str]:
+def refusal(encoder: avro.AvroEncoder, item: Record | Membership) -> tuple[str, str]:
     with pytest.raises(RecordError) as caught:
-        encoder.encode(found)
+        encoder.encode(item)
     return caught.value.code, caught.value.reason
 
 
 @given(st.lists(memberships(), max_size=3))
-def test_memberships_survive_a_round_trip(found: list[Membership]) -> None:
-    assert read(container_of_memberships(*found)) == found
+def test_memberships_survive_a_round_trip(results: list[Membership]) -> None:
+    assert read(container_of_memberships(*results)) == results
 
 
 def test_a_membership_that_is_damaged_costs_the_rest_of_its_block() -> None:

@@ -146,7 +146,7 @@ def test_a_header_that_cannot_be_read_is_a_format_error(head: bytes, problem: st
 
 
 @pytest.mark.parametrize(
-    ("kind", "found"),
+    ("kind", "finding"),
     [
         ({"type": "array", "items": "null"}, "'null' in 'Record'"),
         ({"type": "map", "values": "null"}, "'null' in 'Record'"),
@@ -160,10 +160,10 @@ def test_a_header_that_cannot_be_read_is_a_format_error(head: bytes, problem: st
         ({"type": "fixed", "name": "F", "size": 0}, "'F' of size 0"),
     ],
 )
-def test_a_type_that_holds_much_in_few_bytes_is_a_format_error(kind: Any, found: str) -> None:
+def test_a_type_that_holds_much_in_few_bytes_is_a_format_error(kind: Any, finding: str) -> None:
     with pytest.raises(FormatError) as caught:
         open_container(header_of(record_of(kind)), source="a.avro")
-    assert str(caught.value) == f"a.avro: a schema with {found}; expected a type that takes bytes"
+    assert str(caught.value) == f"a.avro: a schema with {finding}; expected a type that takes bytes"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_schema_with_other_fields_is_accepted(kind: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "found"),
+    ("head", "finding"),
     [
         (b"\x02\x04ab", (1, 2, 2)),
         (b"\x00\x00", (0, 0, 2)),
@@ -194,9 +194,9 @@ def test_a_schema_with_other_fields_is_accepted(kind: Any) -> None:
     ],
 )
 def test_a_block_states_how_many_records_and_bytes_it_has(
-    head: bytes, found: tuple[int, int, int]
+    head: bytes, finding: tuple[int, int, int]
 ) -> None:
-    assert framing(head) == found
+    assert framing(head) == finding
 
 
 @pytest.mark.parametrize(
@@ -207,8 +207,11 @@ def test_a_block_states_how_many_records_and_bytes_it_has(
             for head in (b"", b"\x02\x80", b"\x80" * 10)
         ),
         *(
-            (head, "bad-block", f"a block of {found} bytes; expected 0 or more of both")
-            for head, found in ((b"\x01\x02", "-1 records in 1"), (b"\x02\x03", "1 records in -2"))
+            (head, "bad-block", f"a block of {finding} bytes; expected 0 or more of both")
+            for head, finding in (
+                (b"\x01\x02", "-1 records in 1"),
+                (b"\x02\x03", "1 records in -2"),
+            )
         ),
         (
             b"\x02" + long(MAX_BLOCK_BYTES + 1),

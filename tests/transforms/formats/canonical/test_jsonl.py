@@ -48,14 +48,14 @@ def read(lines: bytes, **options: Any) -> list[Record | Membership | Reject]:
 
 
 def read_one(line: bytes, **options: Any) -> Record | Membership | Reject:
-    (found,) = read(line, **options)
-    return found
+    (result,) = read(line, **options)
+    return result
 
 
 def only_reject(line: bytes, **options: Any) -> Reject:
-    found = read_one(line, **options)
-    assert isinstance(found, Reject)
-    return found
+    result = read_one(line, **options)
+    assert isinstance(result, Reject)
+    return result
 
 
 def cut(lines: bytes, span_bytes: int) -> list[Span]:
@@ -68,18 +68,18 @@ def read_spans(lines: bytes, spans: list[Span]) -> list[Record | Membership | Re
         (lines[span.offset : None if span.length is None else span.offset + span.length], span)
         for span in spans
     ]
-    return [found for part, span in parts for found in jsonl.read(io.BytesIO(part), span=span)]
+    return [item for part, span in parts for item in jsonl.read(io.BytesIO(part), span=span)]
 
 
-def placeless(found: list[Record | Membership | Reject]) -> list[Record | Membership | Reject]:
+def placeless(results: list[Record | Membership | Reject]) -> list[Record | Membership | Reject]:
     """As if all had been read in one span of no name."""
     return [
-        msgspec.structs.replace(one, source="", span=0)
-        if isinstance(one, Reject)
+        msgspec.structs.replace(item, source="", span=0)
+        if isinstance(item, Reject)
         else msgspec.structs.replace(
-            one, provenance=msgspec.structs.replace(one.provenance, source="", span=0)
+            item, provenance=msgspec.structs.replace(item.provenance, source="", span=0)
         )
-        for one in found
+        for item in results
     ]
 
 
@@ -91,15 +91,15 @@ def placeless(found: list[Record | Membership | Reject]) -> list[Record | Member
         records(provenance=provenances().filter(lambda place: place != Provenance())), max_size=3
     )
 )
-def test_records_survive_a_round_trip(found: list[Record]) -> None:
+def test_records_survive_a_round_trip(results: list[Record]) -> None:
     stream = io.BytesIO()
-    write_all(jsonl.JsonlEncoder(), found, stream)
-    assert read(stream.getvalue()) == found
+    write_all(jsonl.JsonlEncoder(), results, stream)
+    assert read(stream.getvalue()) == results
 
 
 @given(records())
-def test_a_line_survives_a_round_trip(found: Record) -> None:
-    line = jsonl.line(msgspec.structs.replace(found, provenance=PLACE))
+def test_a_line_survives_a_round_trip(item: Record) -> None:
+    line = jsonl.line(msgspec.structs.replace(item, provenance=PLACE))
     assert line.splitlines() == [line.removesuffix(b"\n")]
     assert jsonl.line(read_one(line)) == line
 
@@ -108,7 +108,7 @@ def test_a_line_survives_a_round_trip(found: Record) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "line"),
+    ("item", "line"),
     [
         (
             record(title='A "title" & \u00fc\n', metadata=(Meta("a", ""), Meta("b", "", b"\xff"))),
@@ -153,8 +153,8 @@ def test_a_line_survives_a_round_trip(found: Record) -> None:
     ],
     ids=["texts", "content", "empty", "provenance", "reject", "membership", "filtered", "notice"],
 )
-def test_a_line_has_only_fields_without_their_default(found: ReadResult, line: bytes) -> None:
-    assert jsonl.line(found) == line
+def test_a_line_has_only_fields_without_their_default(item: ReadResult, line: bytes) -> None:
+    assert jsonl.line(item) == line
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ def test_a_value_that_json_cannot_hold_is_refused(
 
 def test_a_record_without_a_provenance_gets_its_place() -> None:
     span = Span(source="a.jsonl", ordinal=4, offset=1000, line=50)
-    found = jsonl.read(io.BytesIO(ONE + TWO), span=span)
-    places = [one.provenance for one in found if isinstance(one, Record)]
+    results = jsonl.read(io.BytesIO(ONE + TWO), span=span)
+    places = [item.provenance for item in results if isinstance(item, Record)]
     assert places == [
         Provenance(source="a.jsonl", span=4, line=50, offset=1000),
         Provenance(source="a.jsonl", span=4, line=51, offset=1000 + len(ONE)),
@@ -197,9 +197,9 @@ def test_a_record_without_a_provenance_gets_its_place() -> None:
 
 def test_empty_lines_are_skipped_and_counted() -> None:
     assert read(b"") == []
-    (found,) = jsonl.read(io.BytesIO(b"\n \t\r\n" + ONE))
-    assert isinstance(found, Record)
-    assert (found.provenance.line, found.provenance.offset) == (3, 5)
+    (result,) = jsonl.read(io.BytesIO(b"\n \t\r\n" + ONE))
+    assert isinstance(result, Record)
+    assert (result.provenance.line, result.provenance.offset) == (3, 5)
 
 
 @pytest.mark.parametrize(
@@ -214,9 +214,9 @@ def test_empty_lines_are_skipped_and_counted() -> None:
 )
 def test_lines_are_read_as_editors_write_them(line: bytes) -> None:
     line = line.replace(b"http : ", b"http:")
-    found = read_one(line)
-    assert isinstance(found, Record)
-    assert found.url == "http://www.example.com/1"
+    result = read_one(line)
+    assert isinstance(result, Record)
+    assert result.url == "http://www.example.com/1"
 
 
 @pytest.mark.parametrize(
@@ -230,9 +230,9 @@ def test_lines_are_read_as_editors_write_them(line: bytes) -> None:
 )
 def test_a_time_is_read_in_utc(text: str, zone: str, moment: str) -> None:
     line = f'{{"action":"ADD","modified":"{text}","url":"u"}}'.encode()
-    found = read_one(line, zone=zone)
-    assert isinstance(found, Record)
-    assert (str(found.modified), found.modified and found.modified.tzinfo) == (moment, UTC)
+    result = read_one(line, zone=zone)
+    assert isinstance(result, Record)
+    assert (str(result.modified), result.modified and result.modified.tzinfo) == (moment, UTC)
 
 
 # Rejects
@@ -359,10 +359,10 @@ def test_random_bytes_raise_nothing(line: bytes) -> None:
 
 
 @given(records(), st.data())
-def test_a_damaged_line_costs_only_itself(found: Record, data: st.DataObject) -> None:
-    line = bytearray(jsonl.line(found))
+def test_a_damaged_line_costs_only_itself(item: Record, data: st.DataObject) -> None:
+    line = bytearray(jsonl.line(item))
     line[data.draw(st.integers(0, len(line) - 2))] = data.draw(st.integers(0, 255))
-    urls = [one.url for one in read(ONE + bytes(line) + TWO)]
+    urls = [result.url for result in read(ONE + bytes(line) + TWO)]
     assert (urls[0], urls[-1]) == ("http://www.example.com/1", "http://www.example.com/2")
 
 
@@ -392,13 +392,13 @@ STAFF = Membership(
 )
 
 
-@given(memberships().filter(lambda one: one.provenance != Provenance()))
-def test_a_membership_survives_a_round_trip(found: Membership) -> None:
-    assert read(jsonl.line(found)) == [found]
+@given(memberships().filter(lambda item: item.provenance != Provenance()))
+def test_a_membership_survives_a_round_trip(membership: Membership) -> None:
+    assert read(jsonl.line(membership)) == [membership]
 
 
 def test_a_membership_without_a_provenance_gets_its_place() -> None:
-    (found,) = read(b'\n{"members": [], "group": {"scope": "GROUP", "name": "staff"}}')
-    assert found == Membership(
+    (result,) = read(b'\n{"members": [], "group": {"scope": "GROUP", "name": "staff"}}')
+    assert result == Membership(
         group=Member(name="staff", scope=Scope.GROUP), provenance=Provenance(line=2, offset=1)
     )

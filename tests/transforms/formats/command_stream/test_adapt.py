@@ -94,14 +94,14 @@ def adapted(record: Record, target: Target) -> tuple[Record, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("target", "found"),
+    ("target", "strategy"),
     [(LISTER, listings()), (RETRIEVER, documents()), (AUTHORIZER, answers() | questions())],
 )
 @given(data=st.data())
 def test_a_record_that_the_stream_holds_is_unchanged(
-    target: Target, found: SearchStrategy[Record | list[Record]], data: st.DataObject
+    target: Target, strategy: SearchStrategy[Record | list[Record]], data: st.DataObject
 ) -> None:
-    drawn = data.draw(found)
+    drawn = data.draw(strategy)
     for record in [drawn] if isinstance(drawn, Record) else drawn:
         assert adapt(record, target) == ((record,), ())
 
@@ -518,7 +518,7 @@ ACTIONS = st.sampled_from((Action.ADD, Action.UPDATE))
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "strategy"),
     [
         (LISTER_STREAM.name, records(extras=commands())),
         (RETRIEVER_STREAM.name, records(extras=commands())),
@@ -527,14 +527,14 @@ ACTIONS = st.sampled_from((Action.ADD, Action.UPDATE))
 )
 @given(data=st.data())
 def test_the_deployed_parser_reads_an_adapted_record(
-    name: str, found: SearchStrategy[Record], data: st.DataObject
+    name: str, strategy: SearchStrategy[Record], data: st.DataObject
 ) -> None:
-    outcomes = adapt(data.draw(found), Target(format=name))[0]
+    outcomes = adapt(data.draw(strategy), Target(format=name))[0]
     kept = [outcome for outcome in outcomes if isinstance(outcome, Record)]
     stream = io.BytesIO()
     write_all(by_name(name).make_encoder(WriteOptions()), kept, stream)
     stream.seek(0)
     results = by_name(name).read(stream, options=STRICT) if kept else ()
     assert [
-        replace(one, provenance=Provenance()) for one in results if isinstance(one, Record)
-    ] == [as_read(one, name) for one in kept]
+        replace(record, provenance=Provenance()) for record in results if isinstance(record, Record)
+    ] == [as_read(record, name) for record in kept]

@@ -57,12 +57,12 @@ def separated(
 ) -> list[tuple[int, bytes]]:
     """The tokens of a stream without header, each with its offset."""
     reader = reader_of(stream, delimiter, options)
-    found = []
+    result = []
     offset = reader.offset
     while (token := reader.next_token()) is not None:
-        found.append((offset, token))
+        result.append((offset, token))
         offset = reader.offset
-    return found
+    return result
 
 
 def texts(data: bytes, delimiter: bytes, options: ReadOptions = LENIENT) -> list[bytes]:
@@ -85,7 +85,7 @@ def refusal(data: bytes, options: ReadOptions = STRICT) -> str:
 
 def deployed(data: bytes, delimiter: bytes) -> list[bytes]:
     """The tokens of the deployed parser, which reads single bytes and never goes back."""
-    found, token, matched = [], b"", 0
+    result, token, matched = [], b"", 0
     for byte in data:
         if byte == delimiter[matched]:
             matched += 1
@@ -93,10 +93,10 @@ def deployed(data: bytes, delimiter: bytes) -> list[bytes]:
             token += delimiter[:matched] + bytes([byte])
             matched = 0
         if matched == len(delimiter):
-            found.append(token)
+            result.append(token)
             token, matched = b"", 0
     last = token + delimiter[:matched]
-    return [*found, last] if last else found
+    return [*result, last] if last else result
 
 
 # Text and numbers
@@ -114,7 +114,7 @@ def test_text_is_utf8_with_two_forms_of_two_bytes(token: bytes, text: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("token", "found"),
+    ("token", "finding"),
     [
         *((b"a\xc0\x81b", b"\xc0\x81b"), (b"\xc0\xc0\x80", b"\xc0\x00"), (b"a\xc0", b"\xc0")),
         *((b"\xff", b"\xff"), (b"\xc1\x80", b"\xc1\x80"), (b"\xe2\x82", b"\xe2\x82")),
@@ -122,10 +122,10 @@ def test_text_is_utf8_with_two_forms_of_two_bytes(token: bytes, text: str) -> No
         (b"\xf4\x90\x80\x80", b"\xf4\x90\x80\x80"),
     ],
 )
-def test_other_bytes_are_refused(token: bytes, found: bytes) -> None:
+def test_other_bytes_are_refused(token: bytes, finding: bytes) -> None:
     with pytest.raises(RecordError) as caught:
         decode(token)
-    expected = f"the bytes {found!r} in a token; expected UTF-8, with C0 80 and C0 8A besides"
+    expected = f"the bytes {finding!r} in a token; expected UTF-8, with C0 80 and C0 8A besides"
     assert (caught.value.code, caught.value.reason) == ("not-utf8", expected)
 
 
@@ -216,8 +216,8 @@ def test_a_short_version_is_refused_strictly(version: str) -> None:
             "the bytes b'\\xff' in a token; expected UTF-8, with C0 80 and C0 8A besides",
         ),
         *(
-            (data, f"{found}; expected 'GSA Adaptor Data Version' to begin with")
-            for data, found in (
+            (data, f"{finding}; expected 'GSA Adaptor Data Version' to begin with")
+            for data, finding in (
                 (b"", "''"),
                 (b"GSA Adaptor", "'GSA Adaptor'"),
                 (b"gsa adaptor data version 1 [\n]", "'gsa adaptor data version 1 '"),
@@ -292,9 +292,9 @@ def test_in_lenient_mode_lines_end_as_the_first_one_does(
 def test_a_delimiter_that_overlaps_its_token_is_repaired_in_lenient_mode(
     data: bytes, delimiter: bytes, strict: list[bytes], lenient: list[bytes]
 ) -> None:
-    found = commands(data, delimiter, LENIENT)
-    assert [one.token for one in commands(data, delimiter)] == strict
-    assert [one.token + b"!" * one.is_repaired for one in found] == lenient
+    tokens = commands(data, delimiter, LENIENT)
+    assert [command.token for command in commands(data, delimiter)] == strict
+    assert [item.token + b"!" * item.is_repaired for item in tokens] == lenient
 
 
 @MODES
@@ -309,8 +309,8 @@ def test_all_bytes_after_the_content_command_are_content(body: bytes, options: R
 def test_strictly_any_delimiter_is_found_where_the_deployed_parser_finds_it(
     delimiter: str, data: str, block_bytes: int
 ) -> None:
-    found = separated(slow(data.encode(), block_bytes), delimiter.encode(), STRICT)
-    assert [token for _, token in found] == deployed(data.encode(), delimiter.encode())
+    tokens = separated(slow(data.encode(), block_bytes), delimiter.encode(), STRICT)
+    assert [token for _, token in tokens] == deployed(data.encode(), delimiter.encode())
 
 
 @MODES
@@ -325,14 +325,14 @@ def test_small_blocks_are_read_as_one(
     options: ReadOptions, parts: list[str], delimiter: bytes, block_bytes: int
 ) -> None:
     data = "".join(parts).encode() + delimiter + delimiter[:3] + b"id=x"
-    found = separated(slow(data, block_bytes), delimiter, options)
-    assert found == separated(io.BytesIO(data), delimiter, options)
+    tokens = separated(slow(data, block_bytes), delimiter, options)
+    assert tokens == separated(io.BytesIO(data), delimiter, options)
 
 
 @given(data=st.binary(max_size=40), block_bytes=st.integers(1, 9))
 def test_a_token_begins_at_its_offset(data: bytes, block_bytes: int) -> None:
-    found = separated(slow(data, block_bytes), b"\n", STRICT)
-    assert [(at, data[at:][: len(token)]) for at, token in found] == found
+    tokens = separated(slow(data, block_bytes), b"\n", STRICT)
+    assert [(at, data[at:][: len(token)]) for at, token in tokens] == tokens
 
 
 # Limits
@@ -420,8 +420,8 @@ def test_an_unknown_command_has_a_code_for_each_of_a_hundred_short_names(
     options: ReadOptions,
 ) -> None:
     reader = reader_of(io.BytesIO(), b"\n", options)
-    found = [reader.unknown_command(f"x{number}", "kept", 0) for number in (*range(101), 99)]
-    assert [notice.code for notice in (found[0], *found[-3:])] == [
+    results = [reader.unknown_command(f"x{number}", "kept", 0) for number in (*range(101), 99)]
+    assert [notice.code for notice in (results[0], *results[-3:])] == [
         *("unknown-command x0", "unknown-command x99", "unknown-command", "unknown-command x99"),
     ]
     long = reader.unknown_command("x" * 100, "kept", 0)

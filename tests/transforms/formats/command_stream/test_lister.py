@@ -104,10 +104,10 @@ def test_a_flag_is_true_strictly_and_else_may_be_false(
     argument: str, value: bool, is_repaired: bool
 ) -> None:
     body = f"id=a\nlock{argument}".encode()
-    found = f"lock={argument[1:]!r}, a flag with an argument; read as {str(value).lower()}"
+    finding = f"lock={argument[1:]!r}, a flag with an argument; read as {str(value).lower()}"
     assert stream.record(body, Mode.STRICT).crawl == Crawl(lock=True)
     assert stream.record(body).crawl == Crawl(lock=value)
-    assert stream.notices(body) == ([("flag", found)] if is_repaired else [])
+    assert stream.notices(body) == ([("flag", finding)] if is_repaired else [])
 
 
 def test_a_url_that_java_refuses_is_refused_strictly_and_else_kept() -> None:
@@ -125,7 +125,7 @@ def test_a_url_is_made_of_an_id_by_the_rule() -> None:
         own=(StreamOptions(docids=Docids(base_url="http://adaptor.example.com/doc/")),)
     )
     results = lister.read(io.BytesIO(HEADER + b"id=a b\nid=c"), options=options)
-    assert [one.url for one in results if isinstance(one, Record)] == [
+    assert [record.url for record in results if isinstance(record, Record)] == [
         "http://adaptor.example.com/doc/a%20b",
         "http://adaptor.example.com/doc/c",
     ]

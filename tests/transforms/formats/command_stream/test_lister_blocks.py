@@ -55,13 +55,13 @@ def read(stream: IO[bytes], mode: Mode, span: Span = Span(source="ids")) -> list
         )
     except (FormatError, UnavailableError) as exc:
         results.append(str(exc))
-    return [unspanned(one) for one in results]
+    return [unspanned(item) for item in results]
 
 
-def unspanned(one: Any) -> Any:
-    if isinstance(one, Record):
-        return replace(one, provenance=replace(one.provenance, span=0))
-    return replace(one, span=0) if isinstance(one, Notice | Reject) else one
+def unspanned(value: Any) -> Any:
+    if isinstance(value, Record):
+        return replace(value, provenance=replace(value.provenance, span=0))
+    return replace(value, span=0) if isinstance(value, Notice | Reject) else value
 
 
 def read_by_commands(data: bytes, mode: Mode) -> list[Any]:
@@ -93,11 +93,11 @@ def cut(data: bytes, span_bytes: int) -> list[Span]:
 
 
 def read_spans(data: bytes, span_bytes: int, mode: Mode) -> list[Any]:
-    found = []
+    results = []
     for span in cut(data, span_bytes):
         end = None if span.length is None else span.offset + span.length
-        found += read(io.BytesIO(data[span.offset : end]), mode, span)
-    return found
+        results += read(io.BytesIO(data[span.offset : end]), mode, span)
+    return results
 
 
 # Blocks
@@ -156,7 +156,7 @@ def test_any_other_shape_is_left_to_the_slow_path(block: bytes) -> None:
 def test_ids_are_read_at_once_if_they_are_plain() -> None:
     records = parse("a\n\u00e9\nid=b\n".encode(), 50, in_list=True) or []
     expected = [("x:a", 50), ("x:%C3%A9", 52), ("x:id%3Db", 55)]
-    assert [(one.url, one.provenance.offset) for one in records] == expected
+    assert [(record.url, record.provenance.offset) for record in records] == expected
     assert [parse(block, 0, in_list=True) for block in (b"\xc0\x80\n", b"a\n\xff\n")] == [None] * 2
 
 

@@ -62,8 +62,8 @@ def read_stream(kind: str, stream: IO[bytes], options: ReadOptions = ReadOptions
     return results
 
 
-def is_known(one: Any) -> bool:
-    return isinstance(one, ReadResult | str)
+def is_known(value: Any) -> bool:
+    return isinstance(value, ReadResult | str)
 
 
 @KINDS
@@ -93,9 +93,9 @@ def test_random_bytes_raise_only_our_errors(kind: str, mode: Mode, data: bytes) 
 @given(data=st.lists(st.sampled_from(STREAM.split(b"**")), max_size=12).map(b"\n".join))
 def test_rejects_hold_the_bytes_at_their_place(kind: str, data: bytes) -> None:
     text = HEADER + data
-    rejects = [one for one in read(kind, text) if isinstance(one, Reject)]
-    held = [text[one.offset :][: one.length] for one in rejects]
-    assert held == [one.data for one in rejects]
+    rejects = [reject for reject in read(kind, text) if isinstance(reject, Reject)]
+    held = [text[reject.offset :][: reject.length] for reject in rejects]
+    assert held == [reject.data for reject in rejects]
 
 
 @KINDS
@@ -139,8 +139,8 @@ def test_many_small_tokens_are_read(
 @KINDS
 @MODES
 def test_a_long_token_is_read(kind: str, mode: Mode) -> None:
-    found = read(kind, HEADER + b"id=" + b"x" * TEN_MB, mode)
-    assert [len(one.url) for one in found] == [TEN_MB]
+    results = read(kind, HEADER + b"id=" + b"x" * TEN_MB, mode)
+    assert [len(item.url) for item in results] == [TEN_MB]
 
 
 @MODES
@@ -207,5 +207,5 @@ def test_streams_without_end_are_read_in_constant_memory() -> None:
 
 
 def test_the_notices_of_a_document_come_before_it() -> None:
-    found = read("retriever-stream", HEADER + b"id=a\nlock=x\nacl\n")
-    assert [type(one) for one in found] == [Notice, Notice, Record]
+    results = read("retriever-stream", HEADER + b"id=a\nlock=x\nacl\n")
+    assert [type(item) for item in results] == [Notice, Notice, Record]

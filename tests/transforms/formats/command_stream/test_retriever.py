@@ -300,9 +300,9 @@ def test_content_without_an_id_is_rejected() -> None:
 def test_an_unavailable_repository_costs_the_document(
     body: bytes, rejects: list[tuple[str | None, bytes]]
 ) -> None:
-    found = [one for one in stream.read(body) if isinstance(one, Reject)]
-    assert [(one.url, one.data) for one in found] == rejects
-    assert found[-1].code == "repository-unavailable"
+    results = [reject for reject in stream.read(body) if isinstance(reject, Reject)]
+    assert [(item.url, item.data) for item in results] == rejects
+    assert results[-1].code == "repository-unavailable"
 
 
 @pytest.mark.slow

@@ -43,16 +43,19 @@ def write(format_name: str, records: list[Record], options: WriteOptions) -> byt
 def read(format_name: str, data: bytes, mode: Mode, docids: Docids = SAME) -> list[Any]:
     """The results without their places, and without notices of unknown commands."""
     options = ReadOptions(own=(StreamOptions(mode=mode, docids=docids),))
-    found = read_both_ways(partial(by_name(format_name).read, options=options), data)
-    found = [one for one in found if not getattr(one, "code", "").startswith("unknown-command")]
+    results = read_both_ways(partial(by_name(format_name).read, options=options), data)
+    results = [
+        item for item in results if not getattr(item, "code", "").startswith("unknown-command")
+    ]
     return [
-        replace(one, provenance=Provenance()) if isinstance(one, Record) else one for one in found
+        replace(item, provenance=Provenance()) if isinstance(item, Record) else item
+        for item in results
     ]
 
 
 @MODES
 @pytest.mark.parametrize(
-    ("format_name", "found"),
+    ("format_name", "strategy"),
     [
         ("lister-stream", listings()),
         ("retriever-stream", documents().map(lambda record: [record])),
@@ -65,11 +68,11 @@ def read(format_name: str, data: bytes, mode: Mode, docids: Docids = SAME) -> li
 def test_records_survive_a_round_trip_with_any_delimiter_and_without_repairs(
     mode: Mode,
     format_name: str,
-    found: SearchStrategy[list[Record]],
+    strategy: SearchStrategy[list[Record]],
     data: st.DataObject,
     delimiter: str,
 ) -> None:
-    records = data.draw(found)
+    records = data.draw(strategy)
     try:
         written = write(
             format_name, records, WriteOptions(own=(StreamOptions(delimiter=delimiter),))

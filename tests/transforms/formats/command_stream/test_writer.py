@@ -324,8 +324,8 @@ def test_a_user_with_its_groups_is_before_its_ids_and_a_status_after_its_id(
 # Refusals
 
 
-def principals(*found: Principal) -> dict[str, Acl]:
-    return {"acl": Acl(principals=found)}
+def principals(*results: Principal) -> dict[str, Acl]:
+    return {"acl": Acl(principals=results)}
 
 
 BAD_ACLS = (
@@ -404,8 +404,8 @@ NOT_TEXT = {"metadata": (Meta("author", "", b"\xff"),)}
         ),
         *((retriever, PLAN, stated, "bad-acl", BAD_ACL) for stated in BAD_ACLS),
         *(
-            (authorizer, ANSWER, stated, "bad-extra", f"{found}; {BAD_ANSWER}")
-            for stated, found in BAD_ANSWERS
+            (authorizer, ANSWER, stated, "bad-extra", f"{finding}; {BAD_ANSWER}")
+            for stated, finding in BAD_ANSWERS
         ),
     ],
 )
@@ -428,8 +428,8 @@ def test_a_record_that_no_command_expresses_is_refused(
 def test_a_request_is_in_the_order_of_the_specification_and_in_plain_utf_8(
     username: str, password: str | None, groups: tuple[str, ...], written: bytes
 ) -> None:
-    found = request(username=username, password=password, groups=groups, ids=("1", "2"))
-    assert found == b"GSA Adaptor Data Version 1 [\0]\0" + written
+    text = request(username=username, password=password, groups=groups, ids=("1", "2"))
+    assert text == b"GSA Adaptor Data Version 1 [\0]\0" + written
 
 
 @pytest.mark.parametrize(

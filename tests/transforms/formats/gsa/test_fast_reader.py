@@ -41,7 +41,7 @@ def by_templates(markup: bytes) -> list[Record | Reject]:
 
 def elements(markup: bytes, grammar: Grammar[Record]) -> list[Record | Reject]:
     reader = ElementReader(io.BytesIO(markup), grammar, span=Span(), options=USUAL)
-    return [one for one in reader.read() if isinstance(one, Record | Reject)]
+    return [item for item in reader.read() if isinstance(item, Record | Reject)]
 
 
 def refuse(parsed: ParsedElement) -> Record:
@@ -137,7 +137,10 @@ def awkward_feeds(draw: st.DrawFn) -> bytes:
 
 def kinds(results: list[Record | Reject]) -> list[Record | tuple[int, int, bytes]]:
     """The records in full, and of the rejects what they hold: of two faults, either is told."""
-    return [one if isinstance(one, Record) else (one.line, one.offset, one.data) for one in results]
+    return [
+        item if isinstance(item, Record) else (item.line, item.offset, item.data)
+        for item in results
+    ]
 
 
 @pytest.mark.slow

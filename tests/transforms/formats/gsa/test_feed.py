@@ -66,8 +66,8 @@ def read(markup: bytes) -> list[Record | Reject]:
 
 
 def there_and_back(case: Held, *, dialect: str = "7.x") -> list[Record | Reject]:
-    found = read(written(case.records, feed=case.feed, dialect=dialect))
-    return [unplaced(one) if isinstance(one, Record) else one for one in found]
+    results = read(written(case.records, feed=case.feed, dialect=dialect))
+    return [unplaced(item) if isinstance(item, Record) else item for item in results]
 
 
 def encode(record: Record, *, dialect: str = "7.x") -> str:
@@ -300,8 +300,8 @@ NOT_XML = "; expected characters that XML can hold"
             "metadata '\\x00' that XML cannot hold; expected text in the 5.0 dialect",
         ),
         *(
-            (replace(ADD, **fields), "7.x", "not-xml", found + NOT_XML)
-            for fields, found in (
+            (replace(ADD, **fields), "7.x", "not-xml", finding + NOT_XML)
+            for fields, finding in (
                 ({"url": "http://e.com/\x00"}, "url='http://e.com/\\x00'"),
                 ({"mimetype": "\ufffe"}, "mimetype='\\ufffe'"),
                 ({"url": "\ud800"}, "url='\\ud800'"),
@@ -326,6 +326,6 @@ def test_a_header_without_its_end_reads_the_same_in_spans() -> None:
         b"<gsafeed><header><datasource>d</datasource>"
         b'<record url="a" action="delete"/><record url="b" action="delete"/></gsafeed>'
     )
-    found = read_feed_in_spans(markup, 1)
-    assert [one.url for one in found if isinstance(one, Record)] == ["a", "b"]
-    assert [item.code for item in found if isinstance(item, Reject)] == ["header-damaged"]
+    results = read_feed_in_spans(markup, 1)
+    assert [record.url for record in results if isinstance(record, Record)] == ["a", "b"]
+    assert [item.code for item in results if isinstance(item, Reject)] == ["header-damaged"]

@@ -42,29 +42,31 @@ def membership(*members: Member, group: Member = STAFF, **more: object) -> Membe
     return msgspec.structs.replace(Membership(group=group, members=members), **more)
 
 
-def written(*found: Membership) -> bytes:
+def written(*results: Membership) -> bytes:
     stream = io.BytesIO()
-    write_all(ENCODER, found, stream)
+    write_all(ENCODER, results, stream)
     return stream.getvalue()
 
 
 def read(markup: bytes) -> list[ReadResult]:
     return [
-        one for one in read_both_ways(GSA_GROUPS.read, markup) if not isinstance(one, FeedHeader)
+        request
+        for request in read_both_ways(GSA_GROUPS.read, markup)
+        if not isinstance(request, FeedHeader)
     ]
 
 
-def placeless(found: list[ReadResult]) -> list[ReadResult]:
+def placeless(results: list[ReadResult]) -> list[ReadResult]:
     return [
-        msgspec.structs.replace(one, provenance=Provenance())
-        if isinstance(one, Membership)
-        else one
-        for one in found
+        msgspec.structs.replace(item, provenance=Provenance())
+        if isinstance(item, Membership)
+        else item
+        for item in results
     ]
 
 
-def groups(found: list[ReadResult]) -> list[str]:
-    return [one.group.name for one in found if isinstance(one, Membership)]
+def groups(results: list[ReadResult]) -> list[str]:
+    return [item.group.name for item in results if isinstance(item, Membership)]
 
 
 def groups_if_any(markup: bytes) -> list[str]:
@@ -78,9 +80,9 @@ def between(stretch: bytes) -> list[ReadResult]:
     return read(PROLOG + FIRST + stretch + LAST + b"</xmlgroups>\n")
 
 
-def refusal(found: Membership | Record) -> tuple[str, str]:
+def refusal(item: Membership | Record) -> tuple[str, str]:
     with pytest.raises(RecordError) as caught:
-        ENCODER.encode(found)
+        ENCODER.encode(item)
     return caught.value.code, caught.value.reason
 
 
@@ -93,14 +95,14 @@ def is_valid(markup: bytes) -> bool:
 
 
 @given(st.lists(held_memberships(), max_size=3))
-def test_memberships_are_read_back_as_they_were(found: list[Membership]) -> None:
-    assert placeless(read(written(*found))) == found
+def test_memberships_are_read_back_as_they_were(results: list[Membership]) -> None:
+    assert placeless(read(written(*results))) == results
 
 
 @given(memberships())
-def test_any_membership_is_written_well_formed_or_refused(found: Membership) -> None:
+def test_any_membership_is_written_well_formed_or_refused(item: Membership) -> None:
     try:
-        markup = ENCODER.encode(found)
+        markup = ENCODER.encode(item)
     except RecordError:
         return
     assert etree.fromstring(markup).tag == "membership"
@@ -125,7 +127,7 @@ def test_a_membership_is_written_as_deployed_programs_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "inner"),
+    ("item", "inner"),
     [
         (
             membership(origin="ldap"),
@@ -147,8 +149,8 @@ def test_a_membership_is_written_as_deployed_programs_do() -> None:
         ),
     ],
 )
-def test_only_stated_values_are_written(found: Membership, inner: bytes) -> None:
-    assert ENCODER.encode(found) == b"<membership" + inner + b"</membership>\n"
+def test_only_stated_values_are_written(item: Membership, inner: bytes) -> None:
+    assert ENCODER.encode(item) == b"<membership" + inner + b"</membership>\n"
 
 
 def test_extras_go_where_they_came_from() -> None:
@@ -171,9 +173,9 @@ def test_extras_go_where_they_came_from() -> None:
     )
 
 
-@given(st.lists(held_memberships().filter(lambda one: bool(one.members)), min_size=1, max_size=3))
-def test_what_is_written_is_valid(found: list[Membership]) -> None:
-    assert is_valid(written(*[msgspec.structs.replace(one, extras=()) for one in found]))
+@given(st.lists(held_memberships().filter(lambda item: bool(item.members)), min_size=1, max_size=3))
+def test_what_is_written_is_valid(results: list[Membership]) -> None:
+    assert is_valid(written(*[msgspec.structs.replace(item, extras=()) for item in results]))
 
 
 # What is refused
@@ -187,7 +189,7 @@ NO_NAME = "a principal with scope='USER' and no name; expected the name of a use
 
 
 @pytest.mark.parametrize(
-    ("found", "code", "reason"),
+    ("item", "code", "reason"),
     [
         (membership(group=JOE), "user-with-members", USER_WITH_MEMBERS),
         (membership(Member(name=" \n", scope=Scope.USER)), "bad-membership", NO_NAME),
@@ -214,14 +216,14 @@ NO_NAME = "a principal with scope='USER' and no name; expected the name of a use
     ],
 )
 def test_a_membership_that_no_feed_can_hold_is_refused(
-    found: Membership | Record, code: str, reason: str
+    item: Membership | Record, code: str, reason: str
 ) -> None:
-    assert refusal(found) == (code, reason)
+    assert refusal(item) == (code, reason)
 
 
 def test_an_extra_that_is_no_markup_is_refused() -> None:
-    found = membership(extras=(Extra("membership/foo", "</membership><membership>"),))
-    assert refusal(found)[0] == "malformed"
+    item = membership(extras=(Extra("membership/foo", "</membership><membership>"),))
+    assert refusal(item)[0] == "malformed"
 
 
 # Reading one membership
@@ -231,9 +233,11 @@ USER = '<principal scope="USER">joe</principal>'
 
 
 def build(inner: str, attributes: str = "") -> Membership | Reject:
-    (found,) = read(f"<xmlgroups><membership{attributes}>{inner}</membership></xmlgroups>".encode())
-    assert isinstance(found, Membership | Reject)
-    return found
+    (result,) = read(
+        f"<xmlgroups><membership{attributes}>{inner}</membership></xmlgroups>".encode()
+    )
+    assert isinstance(result, Membership | Reject)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -243,10 +247,10 @@ def build(inner: str, attributes: str = "") -> Membership | Reject:
 def test_the_case_insensitivity_of_a_group_itself_is_dropped(
     value: str, sensitive: bool | None
 ) -> None:
-    found = build(f'<principal scope="GROUP" case-sensitivity-type="{value}">staff</principal>')
-    assert isinstance(found, Membership)
-    assert found.group.case_sensitive is sensitive
-    assert value.encode() in ENCODER.encode(found) or sensitive is None
+    item = build(f'<principal scope="GROUP" case-sensitivity-type="{value}">staff</principal>')
+    assert isinstance(item, Membership)
+    assert item.group.case_sensitive is sensitive
+    assert value.encode() in ENCODER.encode(item) or sensitive is None
 
 
 # Damage and hostile input
@@ -254,8 +258,8 @@ def test_the_case_insensitivity_of_a_group_itself_is_dropped(
 
 def test_a_feed_torn_at_any_byte_gives_its_first_memberships() -> None:
     for length in range(len(FEED)):
-        found = groups_if_any(FEED[:length])
-        assert found == BOTH[: len(found)], length
+        results = groups_if_any(FEED[:length])
+        assert results == BOTH[: len(results)], length
 
 
 def test_a_feed_without_one_of_its_bytes_raises_nothing_foreign() -> None:
@@ -267,19 +271,19 @@ def test_a_feed_without_one_of_its_bytes_raises_nothing_foreign() -> None:
 @given(st.binary(max_size=80))
 def test_bytes_by_chance_in_a_name_take_no_other_membership_with_them(stretch: bytes) -> None:
     name = stretch.replace(b"<", b"")
-    found = between(
+    results = between(
         b'<membership><principal scope="GROUP">5' + name + b"</principal></membership>\n"
     )
-    assert [one for one in groups(found) if not one.startswith("5")] == BOTH
+    assert [group for group in groups(results) if not group.startswith("5")] == BOTH
 
 
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(held_memberships(), st.data())
 def test_a_membership_that_lost_a_byte_takes_no_other_with_it(
-    found: Membership, data: st.DataObject
+    item: Membership, data: st.DataObject
 ) -> None:
-    encoded = ENCODER.encode(found)
+    encoded = ENCODER.encode(item)
     at = data.draw(st.integers(1, len(encoded) - len("</membership>\n") - 1))
     names = groups(between(encoded[:at] + encoded[at + 1 :]))
     assert (names[0], names[-1]) == ("1", "9")
@@ -289,21 +293,23 @@ def test_a_membership_that_lost_a_byte_takes_no_other_with_it(
 @settings(max_examples=200, deadline=None)
 @given(held_memberships(), st.data())
 def test_a_membership_that_lost_a_tag_is_read_as_it_was_or_not_at_all(
-    found: Membership, data: st.DataObject
+    item: Membership, data: st.DataObject
 ) -> None:
-    whole = msgspec.structs.replace(found, extras=())
+    whole = msgspec.structs.replace(item, extras=())
     encoded = ENCODER.encode(whole)
     at = data.draw(st.sampled_from([n for n, byte in enumerate(encoded) if byte == ord("<")]))
     damaged = encoded[:at] + encoded[encoded.index(b">", at) + 1 :]
-    _, *others, _ = [one for one in placeless(between(damaged)) if isinstance(one, Membership)]
+    _, *others, _ = [
+        result for result in placeless(between(damaged)) if isinstance(result, Membership)
+    ]
     assert others in ([], [whole])
 
 
 @pytest.mark.slow
 def test_a_group_of_a_hundred_thousand_members_is_read() -> None:
     many = membership(*[Member(name=str(n), scope=Scope.USER) for n in range(100_000)])
-    (found,) = placeless(read(written(many)))
-    assert found == many
+    (result,) = placeless(read(written(many)))
+    assert result == many
 
 
 # Spans
@@ -311,16 +317,16 @@ def test_a_group_of_a_hundred_thousand_members_is_read() -> None:
 
 @settings(deadline=None)
 @given(st.lists(held_memberships(), max_size=5), st.integers(1, 500))
-def test_spans_read_as_the_whole_does(found: list[Membership], span_bytes: int) -> None:
-    feed = written(*found)
+def test_spans_read_as_the_whole_does(results: list[Membership], span_bytes: int) -> None:
+    feed = written(*results)
     spans = list(GSA_GROUPS.split(io.BytesIO(feed), source="", span_bytes=span_bytes))
     ends = [None if span.length is None else span.offset + span.length for span in spans]
     in_spans = [
-        one
+        item
         for span, end in zip(spans, ends, strict=True)
-        for one in GSA_GROUPS.read(io.BytesIO(feed[span.offset : end]), span=span)
+        for item in GSA_GROUPS.read(io.BytesIO(feed[span.offset : end]), span=span)
     ]
-    assert [one for one in placeless(in_spans) if isinstance(one, Membership)] == found
+    assert [item for item in placeless(in_spans) if isinstance(item, Membership)] == results
 
 
 def test_a_feed_is_cut_between_memberships() -> None:
@@ -334,8 +340,8 @@ def test_a_feed_is_cut_between_memberships() -> None:
 def test_groups_know_what_they_were_posted_as() -> None:
     span = Span(source="spool#1", feed=Feed(datasource="ldap", feedtype="full"))
     origins = [
-        (one.provenance.datasource, one.provenance.feedtype)
-        for one in GSA_GROUPS.read(io.BytesIO(FEED), span=span)
-        if isinstance(one, Membership)
+        (item.provenance.datasource, item.provenance.feedtype)
+        for item in GSA_GROUPS.read(io.BytesIO(FEED), span=span)
+        if isinstance(item, Membership)
     ]
     assert origins == [("ldap", "full"), ("ldap", "full")]

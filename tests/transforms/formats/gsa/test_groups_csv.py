@@ -29,14 +29,14 @@ def read(table: bytes) -> list[Membership | Reject]:
 
 def rows(table: bytes) -> list[str]:
     """Each member as `group/member`, each group without as `group`, each reject as its code."""
-    found = []
-    for one in read(table):
-        if isinstance(one, Reject):
-            found.append(one.code)
+    result = []
+    for item in read(table):
+        if isinstance(item, Reject):
+            result.append(item.code)
         else:
-            name = one.group.name
-            found += [f"{name}/{member.name}" for member in one.members] or [name]
-    return found
+            name = item.group.name
+            result += [f"{name}/{member.name}" for member in item.members] or [name]
+    return result
 
 
 def rows_if_any(table: bytes) -> list[str]:
@@ -47,15 +47,15 @@ def rows_if_any(table: bytes) -> list[str]:
 
 
 def only_membership(table: bytes) -> Membership:
-    (found,) = read(table)
-    assert isinstance(found, Membership)
-    return found
+    (result,) = read(table)
+    assert isinstance(result, Membership)
+    return result
 
 
 def rejects(table: bytes, *, of_groups: bool = False) -> list[Reject]:
     """The rejects of rows, or of groups."""
-    found = [one for one in read(table) if isinstance(one, Reject)]
-    return [one for one in found if (one.code == "bad-membership") is of_groups]
+    results = [reject for reject in read(table) if isinstance(reject, Reject)]
+    return [item for item in results if (item.code == "bad-membership") is of_groups]
 
 
 def refusal(table: bytes) -> str:
@@ -68,9 +68,9 @@ def refusal(table: bytes) -> str:
 
 
 def test_a_row_is_a_member_of_a_group() -> None:
-    _, found = read(LAST + b"\n" + b"staff,joe,user,ad\n" * 2)
+    _, result = read(LAST + b"\n" + b"staff,joe,user,ad\n" * 2)
     joe = Member(name="joe", scope=Scope.USER, namespace="ad")
-    assert found == Membership(
+    assert result == Membership(
         group=Member(name="staff", scope=Scope.GROUP, namespace="ad"),
         members=(joe, joe),
         provenance=Provenance(source="t.csv", line=3, offset=15),
@@ -82,17 +82,20 @@ def test_a_row_is_a_member_of_a_group() -> None:
 )
 def test_case_sensitivity_is_that_of_the_member(stated: str, sensitive: bool | None) -> None:
     table = f"group,member,scope,case_sensitive\nstaff,joe,user,{stated}\n"
-    found = only_membership(table.encode())
-    assert (found.group.case_sensitive, found.members[0].case_sensitive) == (None, sensitive)
+    membership = only_membership(table.encode())
+    assert (membership.group.case_sensitive, membership.members[0].case_sensitive) == (
+        None,
+        sensitive,
+    )
 
 
 @given(st.permutations(["group", "member", "scope", "namespace"]))
 def test_a_header_names_the_columns_in_any_order(names: list[str]) -> None:
     row = {"group": "staff", "member": "joe", "scope": "group", "namespace": "ad"}
     table = ",".join(names) + "\n" + ",".join(row[name] for name in names)
-    found = only_membership(table.encode())
-    assert found.group.name == "staff"
-    assert found.members == (Member(name="joe", scope=Scope.GROUP, namespace="ad"),)
+    membership = only_membership(table.encode())
+    assert membership.group.name == "staff"
+    assert membership.members == (Member(name="joe", scope=Scope.GROUP, namespace="ad"),)
 
 
 @pytest.mark.parametrize(
@@ -260,8 +263,8 @@ def test_the_rows_of_a_large_membership_are_kept_in_part() -> None:
 
 @pytest.mark.slow
 def test_a_torn_quote_far_from_any_other_costs_its_line_only() -> None:
-    found = rows(b"first,,\n" + b'"torn,joe,user\n' + LAST * 20_000)
-    assert found == ["bad-csv", "first", *["last/ann"] * 20_000]
+    results = rows(b"first,,\n" + b'"torn,joe,user\n' + LAST * 20_000)
+    assert results == ["bad-csv", "first", *["last/ann"] * 20_000]
 
 
 @pytest.mark.parametrize(
@@ -273,8 +276,8 @@ def test_a_torn_quote_far_from_any_other_costs_its_line_only() -> None:
 )
 def test_each_of_many_quotes_that_end_nowhere_costs_its_own_line(tail: bytes, reason: str) -> None:
     torn = b'a",""",\n'
-    found = rejects(b"group,member,scope\n" + torn * 3 + tail)
-    assert [(one.data, one.reason) for one in found][:3] == [(torn, reason)] * 3
+    results = rejects(b"group,member,scope\n" + torn * 3 + tail)
+    assert [(item.data, item.reason) for item in results][:3] == [(torn, reason)] * 3
 
 
 # Other tables
@@ -320,8 +323,8 @@ def test_a_damaged_table_raises_only_our_errors() -> None:
 @given(st.binary(max_size=200))
 def test_random_rows_raise_only_our_errors_and_can_be_reported(junk: bytes) -> None:
     assert isinstance(rows_if_any(junk), list)
-    found = [reject.message + (reject.url or "") for reject in rejects(ROW + junk)]
-    assert isinstance("".join(found).encode(), bytes)
+    results = [reject.message + (reject.url or "") for reject in rejects(ROW + junk)]
+    assert isinstance("".join(results).encode(), bytes)
 
 
 @given(st.text(alphabet='",\n\r xÿ', max_size=60))

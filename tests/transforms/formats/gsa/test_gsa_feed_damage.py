@@ -30,7 +30,7 @@ def read(markup: bytes) -> list[Record | Reject]:
 @settings(max_examples=200, deadline=None)
 @given(feeds())
 def test_a_feed_without_fault_is_read_record_by_record(feed: MadeFeed) -> None:
-    assert [one.url for one in read(feed.markup)] == feed.urls
+    assert [item.url for item in read(feed.markup)] == feed.urls
 
 
 @settings(max_examples=500, deadline=None)

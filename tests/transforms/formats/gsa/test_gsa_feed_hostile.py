@@ -64,11 +64,11 @@ def between(stretch: bytes) -> list[Record | Reject]:
 
 
 def urls(results: list[Record | Reject]) -> list[str]:
-    return [one.url for one in results if isinstance(one, Record)]
+    return [item.url for item in results if isinstance(item, Record)]
 
 
 def codes(results: list[Record | Reject]) -> list[str]:
-    return [one.code for one in results if isinstance(one, Reject)]
+    return [reject.code for reject in results if isinstance(reject, Reject)]
 
 
 def urls_if_any(markup: bytes) -> list[str]:
@@ -109,8 +109,8 @@ def peak_megabytes(stream: io.RawIOBase, options: ReadOptions) -> int:
 def test_a_feed_torn_at_any_byte_gives_its_first_records() -> None:
     expected = ["http://e.com/1", "http://e.com/2", "http://e.com/9"]
     for length in range(len(FEED)):
-        found = urls_if_any(FEED[:length])
-        assert found == expected[: len(found)], length
+        results = urls_if_any(FEED[:length])
+        assert results == expected[: len(results)], length
 
 
 @pytest.mark.parametrize("inserted", [b"", b"\0"], ids=["lost", "zero"])
@@ -152,8 +152,8 @@ def test_bytes_by_chance_in_a_record_take_no_other_with_them(stretch: bytes) -> 
 
 
 def test_a_stream_that_gives_a_byte_at_a_time_is_read() -> None:
-    found = urls(list(read_feed(slow(FEED, 1))))
-    assert found == ["http://e.com/1", "http://e.com/2", "http://e.com/9"]
+    results = urls(list(read_feed(slow(FEED, 1))))
+    assert results == ["http://e.com/1", "http://e.com/2", "http://e.com/9"]
 
 
 WITH_5 = ["http://e.com/1", "http://e.com/5", "http://e.com/9"]
@@ -245,14 +245,14 @@ def test_a_doctype_that_does_not_end_costs_no_record() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stretch", [b"<!DOCTYPE a [", b"<!DOCTYPE [<!--", b"<!DOCTYPE '"])
 def test_many_doctypes_that_do_not_end_cost_no_record(stretch: bytes) -> None:
-    found = read(HEAD + (stretch + FIRST) * 10_000 + TAIL)
-    assert sum(isinstance(one, Record) for one in found) == 10_000
+    results = read(HEAD + (stretch + FIRST) * 10_000 + TAIL)
+    assert sum(isinstance(item, Record) for item in results) == 10_000
 
 
 @pytest.mark.slow
 def test_many_cdata_sections_that_do_not_end_are_looked_through_once() -> None:
-    found = read(HEAD + b'<record url="a"><![CDATA[' * 50_000 + TAIL)
-    assert len(found) == 50_000
+    results = read(HEAD + b'<record url="a"><![CDATA[' * 50_000 + TAIL)
+    assert len(results) == 50_000
 
 
 @pytest.mark.parametrize("inner", [b"<!--", b"<?"])
@@ -266,10 +266,10 @@ def test_many_cdata_sections_that_quote_records_are_looked_through_once(inner: b
 @pytest.mark.slow
 def test_records_are_not_parsed_with_a_root_of_any_length_each() -> None:
     root = b"<gsafeed a='%b'>" % (b"x" * 500_000)
-    found = read(root + b"<record url='http://e.com/1'/>stray" * 10_000 + b"</gsafeed>")
-    assert isinstance(found[0], Reject)
-    assert found[0].reason == "a start tag of 500014 bytes; expected at most 4096"
-    assert sum(isinstance(one, Record) for one in found) == 10_000
+    results = read(root + b"<record url='http://e.com/1'/>stray" * 10_000 + b"</gsafeed>")
+    assert isinstance(results[0], Reject)
+    assert results[0].reason == "a start tag of 500014 bytes; expected at most 4096"
+    assert sum(isinstance(item, Record) for item in results) == 10_000
 
 
 def test_no_header_of_any_length_is_held() -> None:
@@ -292,7 +292,7 @@ ZEROS = base64.b64encode(zlib.compress(bytes(1 << 20), 9))
 
 
 @pytest.mark.parametrize(
-    ("content", "found"),
+    ("content", "finding"),
     [
         (
             b'<content encoding="base64compressed">%b</content>' % ZEROS,
@@ -310,11 +310,11 @@ ZEROS = base64.b64encode(zlib.compress(bytes(1 << 20), 9))
     ],
     ids=["zlib", "text", "cdata", "base64"],
 )
-def test_content_beyond_the_limit_costs_its_record_only(content: bytes, found: str) -> None:
+def test_content_beyond_the_limit_costs_its_record_only(content: bytes, finding: str) -> None:
     results = read(HEAD + FIRST + record(content) + LAST + TAIL, SMALL)
-    (reject,) = [one for one in results if isinstance(one, Reject)]
+    (reject,) = [item for item in results if isinstance(item, Reject)]
     assert (urls(results), reject.code) == (BOTH, "content-too-large")
-    assert reject.reason == found + "; raise --max-content-bytes to read it"
+    assert reject.reason == finding + "; raise --max-content-bytes to read it"
 
 
 @pytest.mark.slow
@@ -365,6 +365,6 @@ def test_a_section_that_ends_199_records_later_is_set_aside_with_them(
     swallowed = FIRST * 198
     torn = b'<record url="http://e.com/5"><content>%b</content></record>\n'
     results = between(torn % opener + swallowed + torn % closer)
-    (reject,) = [one for one in results if isinstance(one, Reject)]
+    (reject,) = [item for item in results if isinstance(item, Reject)]
     assert (urls(results), reject.code) == (BOTH, code)
     assert reject.data == (torn % opener + swallowed + torn % closer).rstrip()

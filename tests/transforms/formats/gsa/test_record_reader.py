@@ -98,7 +98,7 @@ def test_a_record_has_its_own_action_or_that_of_its_group(
 
 
 @pytest.mark.parametrize(
-    ("group", "before", "found"),
+    ("group", "before", "finding"),
     [
         (' action="Delete"', "", "a group with action='Delete'"),
         (' action="', "", "a group whose tag cannot be read"),
@@ -107,11 +107,11 @@ def test_a_record_has_its_own_action_or_that_of_its_group(
     ],
 )
 def test_a_record_without_action_is_refused_if_that_of_its_group_is_unknown(
-    group: str, before: str, found: str
+    group: str, before: str, finding: str
 ) -> None:
     assert refusal(f'{before}<record url="{URL}"/>', group=group) == (
         "group-unreadable",
-        f"a record in {found}; expected an action of its own",
+        f"a record in {finding}; expected an action of its own",
     )
 
 
@@ -207,7 +207,7 @@ def test_the_post_of_a_feed_has_precedence_over_its_header(
         f"<group>\n{markup}\n</group><group>{markup}</group></gsafeed>"
     )
     records = read_feed(io.BytesIO(text.encode()), span=Span(feed=feed))
-    origins = [one.provenance for one in records if isinstance(one, Record)]
+    origins = [record.provenance for record in records if isinstance(record, Record)]
     assert {(origin.datasource, origin.feedtype) for origin in origins} == {expected}
 
 

@@ -134,8 +134,8 @@ def arrived(record: Record) -> Record:
 
 
 @given(st.lists(held_records(), max_size=3))
-def test_records_survive_a_round_trip(found: list[Record]) -> None:
-    assert read(written(*found)) == found
+def test_records_survive_a_round_trip(results: list[Record]) -> None:
+    assert read(written(*results)) == results
 
 
 TAGS = (
@@ -181,15 +181,15 @@ def wild_items() -> SearchStrategy[bytes]:
 
 @given(wild_items())
 def test_any_record_that_is_read_survives_a_round_trip(data: bytes) -> None:
-    found = [record for record in read(data) if isinstance(record, Record)]
-    assert read(written(*found)) == found
+    results = [record for record in read(data) if isinstance(record, Record)]
+    assert read(written(*results)) == results
 
 
 @given(st.lists(held_records(), min_size=1, max_size=3), st.integers(1, 400))
-def test_spans_read_as_the_whole_document(found: list[Record], span_bytes: int) -> None:
-    data = written(*found)
+def test_spans_read_as_the_whole_document(results: list[Record], span_bytes: int) -> None:
+    data = written(*results)
     spans = THUNDERSTONE.split(io.BytesIO(data), source="", span_bytes=span_bytes)
-    assert [bare(record) for span in spans for record in read_span(data, span)] == found
+    assert [bare(record) for span in spans for record in read_span(data, span)] == results
 
 
 def read_span(data: bytes, span: Span) -> list[ReadResult]:

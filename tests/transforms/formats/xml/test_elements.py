@@ -56,14 +56,14 @@ def read(
     inner: bytes, *, root: bytes = b"<list>", grammar: Grammar[Record] = PARSED
 ) -> list[Record | Reject]:
     span = Span(source="cards.xml")
-    found = read_both_ways(
+    results = read_both_ways(
         lambda stream: ElementReader(stream, grammar, span=span, options=ReadOptions()).read(),
         root + inner + b"</list>",
     )
-    return [one for one in found if isinstance(one, Record | Reject)]
+    return [item for item in results if isinstance(item, Record | Reject)]
 
 
-def one(inner: bytes, *, root: bytes = b"<list>") -> Record:
+def only_record(inner: bytes, *, root: bytes = b"<list>") -> Record:
     (record,) = read(inner, root=root)
     assert isinstance(record, Record), record
     return record
@@ -75,9 +75,9 @@ def refusal(inner: bytes) -> tuple[str, str]:
     return reject.code, reject.reason
 
 
-def outcomes(found: list[Record | Reject]) -> list[str]:
+def outcomes(results: list[Record | Reject]) -> list[str]:
     """The urls of records and the codes of rejects."""
-    return [one.url if isinstance(one, Record) else one.code for one in found]
+    return [item.url if isinstance(item, Record) else item.code for item in results]
 
 
 # Records
@@ -101,8 +101,8 @@ def test_a_record_that_cannot_be_built_is_a_reject() -> None:
 
 def test_elements_that_are_not_well_formed_take_no_other_with_them() -> None:
     bad, prefix = b"<card><b></card>", b'<card q:a="1"/>'
-    found = read(bad + b'<card url="0"/>' + bad + prefix + b'<card url="1"/>' + bad)
-    assert outcomes(found) == ["malformed", "0", "malformed", "malformed", "1", "malformed"]
+    results = read(bad + b'<card url="0"/>' + bad + prefix + b'<card url="1"/>' + bad)
+    assert outcomes(results) == ["malformed", "0", "malformed", "malformed", "1", "malformed"]
 
 
 # Namespaces
@@ -122,7 +122,7 @@ def test_elements_that_are_not_well_formed_take_no_other_with_them() -> None:
 def test_a_prefix_of_the_root_is_known_and_a_default_namespace_is_not_heeded(
     root: bytes, attribute: bytes, name: str
 ) -> None:
-    assert one(b'<card %b="1"/>' % attribute, root=root).extras == (Extra(name, "1"),)
+    assert only_record(b'<card %b="1"/>' % attribute, root=root).extras == (Extra(name, "1"),)
 
 
 # What is not well-formed
@@ -193,18 +193,18 @@ def spans_of(markup: bytes, span_bytes: int) -> list[Span]:
 
 
 def whole(markup: bytes) -> list[Record | Reject]:
-    return [without_span(one) for one in read_feed(io.BytesIO(markup))]
+    return [without_span(item) for item in read_feed(io.BytesIO(markup))]
 
 
 def in_spans(markup: bytes, span_bytes: int) -> list[Record | Reject]:
-    return [without_span(one) for one in read_feed_in_spans(markup, span_bytes)]
+    return [without_span(item) for item in read_feed_in_spans(markup, span_bytes)]
 
 
-def without_span(found: Record | Reject) -> Record | Reject:
-    if isinstance(found, Reject):
-        return msgspec.structs.replace(found, span=0)
-    provenance = msgspec.structs.replace(found.provenance, span=0)
-    return msgspec.structs.replace(found, provenance=provenance)
+def without_span(item: Record | Reject) -> Record | Reject:
+    if isinstance(item, Reject):
+        return msgspec.structs.replace(item, span=0)
+    provenance = msgspec.structs.replace(item.provenance, span=0)
+    return msgspec.structs.replace(item, provenance=provenance)
 
 
 @pytest.mark.slow

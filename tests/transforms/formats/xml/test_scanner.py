@@ -37,12 +37,12 @@ def scan(
 ) -> list[RawElement | Reject]:
     stream = io.BytesIO(markup)
     scanner = RecordScanner(stream, VOCABULARY, span or Span(source="f.xml"), max_unit_bytes=most)
-    return [one for one in scanner if not isinstance(one, list)]
+    return [item for item in scanner if not isinstance(item, list)]
 
 
 def scan_slowly(markup: bytes, block_bytes: int) -> list[RawElement | Reject]:
     scanner = RecordScanner(slow(markup, block_bytes), VOCABULARY, INSIDE, max_unit_bytes=1 << 20)
-    return [one for one in scanner if not isinstance(one, list)]
+    return [item for item in scanner if not isinstance(item, list)]
 
 
 def between(stretch: bytes) -> list[RawElement | Reject]:
@@ -50,24 +50,26 @@ def between(stretch: bytes) -> list[RawElement | Reject]:
     return scan(HEAD + A + stretch + B + TAIL)
 
 
-def texts(found: list[RawElement | Reject]) -> list[bytes | tuple[str, bytes]]:
+def texts(results: list[RawElement | Reject]) -> list[bytes | tuple[str, bytes]]:
     """The units, and of rejects their code too."""
-    return [one.text if isinstance(one, RawElement) else (one.code, one.data) for one in found]
+    return [
+        item.text if isinstance(item, RawElement) else (item.code, item.data) for item in results
+    ]
 
 
-def reject_in(found: list[RawElement | Reject]) -> Reject:
-    (reject,) = [one for one in found if isinstance(one, Reject)]
+def reject_in(results: list[RawElement | Reject]) -> Reject:
+    (reject,) = [item for item in results if isinstance(item, Reject)]
     return reject
 
 
 def element(text: bytes) -> RawElement:
-    (found,) = scan(HEAD + text + TAIL)
-    assert isinstance(found, RawElement), found
-    return found
+    (item,) = scan(HEAD + text + TAIL)
+    assert isinstance(item, RawElement), item
+    return item
 
 
 def contexts(markup: bytes) -> list[ElementContext]:
-    return [one.context for one in scan(markup) if isinstance(one, RawElement)]
+    return [item.context for item in scan(markup) if isinstance(item, RawElement)]
 
 
 # Elements
@@ -80,15 +82,20 @@ def test_an_element_is_one_element_with_its_place() -> None:
     ]
 
 
-def places(found: list[RawElement | Reject]) -> list[tuple[str, bytes, int, int]]:
+def places(results: list[RawElement | Reject]) -> list[tuple[str, bytes, int, int]]:
     return [
-        (one.name if isinstance(one, RawElement) else one.code, text_of(one), one.offset, one.line)
-        for one in found
+        (
+            item.name if isinstance(item, RawElement) else item.code,
+            text_of(item),
+            item.offset,
+            item.line,
+        )
+        for item in results
     ]
 
 
-def text_of(one: RawElement | Reject) -> bytes:
-    return one.text if isinstance(one, RawElement) else one.data
+def text_of(item: RawElement | Reject) -> bytes:
+    return item.text if isinstance(item, RawElement) else item.data
 
 
 @pytest.mark.parametrize(
@@ -130,25 +137,25 @@ def test_markup_in_a_section_between_elements_is_none(trap: bytes, around: bytes
 
 
 def test_a_group_ends() -> None:
-    found = contexts(b'<feed><group a="1">' + A + b"</group>" + A + b"<group/>" + A + b"</feed>")
-    assert [context.group for context in found] == [b'<group a="1">', b"", b""]
+    groups = contexts(b'<feed><group a="1">' + A + b"</group>" + A + b"<group/>" + A + b"</feed>")
+    assert [context.group for context in groups] == [b'<group a="1">', b"", b""]
 
 
 def test_a_header_applies_until_the_root_ends() -> None:
-    found = contexts(HEAD + A + TAIL + b"<feed><group>" + A + TAIL)
-    assert [context.header for context in found] == [b"<header>h</header>", b""]
+    groups = contexts(HEAD + A + TAIL + b"<feed><group>" + A + TAIL)
+    assert [context.header for context in groups] == [b"<header>h</header>", b""]
 
 
 def test_elements_of_one_group_share_its_context() -> None:
-    one, other = contexts(HEAD + A + B + TAIL)
-    assert one is other
+    groups, other = contexts(HEAD + A + B + TAIL)
+    assert groups is other
 
 
 def test_a_span_has_the_context_of_its_beginning() -> None:
     span = Span(offset=40, length=17, line=4, position=AROUND)
-    (found,) = scan(A, span=span)
-    assert isinstance(found, RawElement)
-    assert (found.offset, found.line, found.context) == (40, 4, AROUND)
+    (item,) = scan(A, span=span)
+    assert isinstance(item, RawElement)
+    assert (item.offset, item.line, item.context) == (40, 4, AROUND)
 
 
 # Ranges that are no record
@@ -203,9 +210,9 @@ def test_a_section_from_one_record_into_another_is_set_aside_with_both(
 
 def test_a_section_from_one_acl_into_another_is_set_aside_with_both() -> None:
     stretch = b"<acl url='c'><![CDATA[</acl><acl url='d'>]]></acl>"
-    found = between(stretch)
-    assert [item.code for item in found if isinstance(item, Reject)] == ["ambiguous-cdata"]
-    assert texts(found)[0] == A
+    results = between(stretch)
+    assert [item.code for item in results if isinstance(item, Reject)] == ["ambiguous-cdata"]
+    assert texts(results)[0] == A
 
 
 def test_a_section_that_is_closed_in_another_section_is_set_aside_with_that_section() -> None:
@@ -259,10 +266,10 @@ def test_markup_of_the_frame_in_an_unfinished_record_is_not_obeyed(
     frame: bytes, record: bytes
 ) -> None:
     stretch = record % frame
-    found = between(stretch)
-    assert [texts([item])[0] for item in found][0::2] == [A, B]
-    assert reject_in(found).data == stretch
-    assert {item.context for item in found if isinstance(item, RawElement)} == {AROUND}
+    results = between(stretch)
+    assert [texts([item])[0] for item in results][0::2] == [A, B]
+    assert reject_in(results).data == stretch
+    assert {item.context for item in results if isinstance(item, RawElement)} == {AROUND}
 
 
 @pytest.mark.parametrize(
@@ -353,9 +360,9 @@ def test_a_section_between_records_that_swallows_records_is_set_aside(
     opener: bytes, closer: bytes, code: str, reason: str
 ) -> None:
     section = opener + b' <record url="d">d</record>\n<record url="e">e' + closer
-    found = between(section + b"</record>")
-    assert texts(found) == [A, (code, section), ("stray", b"</record>"), B]
-    assert {item.reason for item in found if isinstance(item, Reject)} > {reason}
+    results = between(section + b"</record>")
+    assert texts(results) == [A, (code, section), ("stray", b"</record>"), B]
+    assert {item.reason for item in results if isinstance(item, Reject)} > {reason}
 
 
 def test_an_element_beyond_the_limit_is_set_aside() -> None:
@@ -385,7 +392,7 @@ def test_a_stream_that_ends_before_its_root_says_so() -> None:
 
 def test_a_span_that_is_not_the_last_may_end_before_the_root() -> None:
     span = Span(offset=40, length=17, position=AROUND)
-    assert [one for one in scan(A, span=span) if isinstance(one, Reject)] == []
+    assert [reject for reject in scan(A, span=span) if isinstance(reject, Reject)] == []
 
 
 @pytest.mark.parametrize(
@@ -448,9 +455,9 @@ def test_an_end_tag_with_much_white_space_is_one_wherever_a_block_ends(block_byt
 def test_original_gives_the_bytes_of_another_encoding() -> None:
     markup = (HEAD + "<record>ü</record>".encode() + TAIL).decode().encode("utf-16")
     scanner = RecordScanner(io.BytesIO(markup), VOCABULARY, Span(), max_unit_bytes=1 << 20)
-    (found,) = scanner
-    assert isinstance(found, RawElement)
-    assert scanner.original(found.text) == "<record>ü</record>".encode("utf-16-le")
+    (item,) = scanner
+    assert isinstance(item, RawElement)
+    assert scanner.original(item.text) == "<record>ü</record>".encode("utf-16-le")
 
 
 # URLs

@@ -49,9 +49,9 @@ def test_a_text_is_escaped_the_same_as_bytes(text: str) -> None:
 
 
 @given(xml_texts(), xml_texts(), xml_texts())
-def test_several_attributes_are_read_back_unchanged(one: str, two: str, three: str) -> None:
-    markup = element("a", "", attributes([("b", one), ("c", two), ("d", three)]))
-    assert list(parse(markup).attrib.values()) == [one, two, three]
+def test_several_attributes_are_read_back_unchanged(finding: str, two: str, three: str) -> None:
+    markup = element("a", "", attributes([("b", finding), ("c", two), ("d", three)]))
+    assert list(parse(markup).attrib.values()) == [finding, two, three]
 
 
 # What is written

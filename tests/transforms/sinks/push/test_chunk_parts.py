@@ -47,8 +47,8 @@ def ranges(*parts: ChunkPart) -> list[tuple[int, int]]:
     return [(part.first, part.count) for part in parts]
 
 
-def halves(made: ChunkSplitter) -> list[tuple[int, int]]:
-    return ranges(*made.split(made.whole))
+def halves(chunk_splitter: ChunkSplitter) -> list[tuple[int, int]]:
+    return ranges(*chunk_splitter.split(chunk_splitter.whole))
 
 
 def text_of(part: ChunkPart) -> bytes:
@@ -61,11 +61,13 @@ def digest_of_range(part: ChunkPart) -> str:
     return hashlib.sha256(markup).hexdigest()
 
 
-def singles(made: ChunkSplitter, part: ChunkPart) -> list[ChunkPart]:
+def singles(chunk_splitter: ChunkSplitter, part: ChunkPart) -> list[ChunkPart]:
     """Split a part until each record is alone."""
     if part.count == 1:
         return [part]
-    return [single for half in made.split(part) for single in singles(made, half)]
+    return [
+        single for half in chunk_splitter.split(part) for single in singles(chunk_splitter, half)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -103,11 +105,11 @@ def test_halves_have_about_the_same_size(
 
 
 def test_a_half_is_a_document_and_can_be_split(tmp_path: Path) -> None:
-    made = splitter(tmp_path, 1, 1, 1)
-    _, half = made.split(made.whole)
+    chunk_splitter = splitter(tmp_path, 1, 1, 1)
+    _, half = chunk_splitter.split(chunk_splitter.whole)
 
     assert text_of(half) == HEAD + (record("1", 1) + record("2", 1)).strip() + TAIL
-    assert ranges(*made.split(half)) == [(1, 1), (2, 1)]
+    assert ranges(*chunk_splitter.split(half)) == [(1, 1), (2, 1)]
     assert half.sha256 == digest_of_range(half)
 
 
@@ -137,13 +139,13 @@ def test_another_format_or_encoding_is_not_split(
 
 @pytest.mark.parametrize("after_splits", [0, 1])
 def test_a_changed_file_is_not_split(tmp_path: Path, after_splits: int) -> None:
-    made = splitter(tmp_path, 1, 1, 1)
-    part = made.whole
+    chunk_splitter = splitter(tmp_path, 1, 1, 1)
+    part = chunk_splitter.whole
     for _ in range(after_splits):
-        _, part = made.split(part)
+        _, part = chunk_splitter.split(part)
     part.path.write_bytes(part.path.read_bytes().replace(record("2", 1), record("3", 1)))
     with pytest.raises(SourceError) as caught:
-        made.split(part)
+        chunk_splitter.split(part)
 
     assert str(caught.value) == (
         f"{part.path}: SHA-256 {digest_of_range(part)}; expected {part.sha256}: {CHANGED}"
@@ -156,12 +158,12 @@ def test_splitting_ends_with_each_record_alone(
     sizes: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     root = tmp_path_factory.mktemp("chunk")
-    made = splitter(root, *sizes)
-    parts = singles(made, made.whole)
+    chunk_splitter = splitter(root, *sizes)
+    parts = singles(chunk_splitter, chunk_splitter.whole)
 
     assert ranges(*parts) == [(number, 1) for number in range(len(sizes))]
     assert [part.sha256 for part in parts] == list(map(digest_of_range, parts))
-    again = ChunkSplitter(made.whole.chunk, root)
+    again = ChunkSplitter(chunk_splitter.whole.chunk, root)
     assert singles(again, again.whole) == parts
 
 

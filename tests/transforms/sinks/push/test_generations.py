@@ -68,7 +68,7 @@ def test_an_older_run_of_a_job_is_refused_before_anything_is_sent(runs: Runs) ->
         runs.push("people", 1)
     assert str(caught.value) == (
         f"{runs.folder}/people/1: generation 1 of people; generation 2 of people was already pushed"
-        f" to {GSA.url}: expected a newer run, because this one would replace newer documents:"
+        f" to {GSA.url}, and this run would replace newer documents:"
         " begin a new run with --fresh, or give --allow-older"
     )
     assert runs.names() == ["people-2"]

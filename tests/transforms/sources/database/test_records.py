@@ -283,8 +283,8 @@ def metas(
         return phones
 
     rows = RowMapping(connection="sqlite://", metadata=columns, **keys)
-    made = metadata_getter(rows, PERSON, load_rows, without=without)(row)
-    return [(meta.name, meta.value) for meta in made]
+    result = metadata_getter(rows, PERSON, load_rows, without=without)(row)
+    return [(meta.name, meta.value) for meta in result]
 
 
 def test_metadata_is_in_the_order_of_the_list_without_null() -> None:

@@ -37,16 +37,16 @@ def authorizer(folder: Path, trouble: str, *users: User, **bounds: Any) -> Progr
     )
 
 
-def acls(found: list[ReadResult]) -> list[Acl | None]:
-    return [one.acl for one in found if isinstance(one, Record)]
+def acls(results: list[ReadResult]) -> list[Acl | None]:
+    return [record.acl for record in results if isinstance(record, Record)]
 
 
-def notices(found: list[ReadResult]) -> list[Notice]:
-    return [one for one in found if isinstance(one, Notice)]
+def notices(results: list[ReadResult]) -> list[Notice]:
+    return [notice for notice in results if isinstance(notice, Notice)]
 
 
-def codes_of_rejects(found: list[ReadResult]) -> list[str]:
-    return [one.code for one in found if isinstance(one, Reject)]
+def codes_of_rejects(results: list[ReadResult]) -> list[str]:
+    return [reject.code for reject in results if isinstance(reject, Reject)]
 
 
 def authorized(records: list[ReadResult], programs: Programs) -> list[ReadResult]:
@@ -59,9 +59,9 @@ def requests(folder: Path) -> list[str]:
 
 def test_permit_and_deny_become_principals_and_nothing_else_changes(tmp_path: Path) -> None:
     record = Record(url="a", action=Action.ADD, content=Content(b"text"), mimetype="text/plain")
-    found = authorized([record, B], authorizer(tmp_path, "good"))
+    results = authorized([record, B], authorizer(tmp_path, "good"))
 
-    assert found == [
+    assert results == [
         msgspec.structs.replace(record, acl=Acl(principals=(ANN_MAY, BEN_MAY_NOT))),
         msgspec.structs.replace(B, acl=Acl(principals=(ANN_MAY_NOT, BEN_MAY))),
     ]
@@ -98,9 +98,9 @@ def test_other_items_and_existing_acls_keep_their_place(tmp_path: Path) -> None:
     own = Record(url="own", action=Action.ADD, acl=Acl())
     gone = listed("gone", action=Action.DELETE)
     reject = Reject(code="no-stream", reason="nothing", stage="retrieve")
-    found = authorized([A, gone, reject, own, B], authorizer(tmp_path, "good", ANN))
+    results = authorized([A, gone, reject, own, B], authorizer(tmp_path, "good", ANN))
 
-    assert (found[1:4], requests(tmp_path)) == ([gone, reject, own], ["username=ann id=a id=b"])
+    assert (results[1:4], requests(tmp_path)) == ([gone, reject, own], ["username=ann id=a id=b"])
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,10 @@ def test_other_items_and_existing_acls_keep_their_place(tmp_path: Path) -> None:
 def test_only_a_clear_answer_becomes_a_principal(
     tmp_path: Path, behaviour: str, expected: list[Acl], noted: list[str]
 ) -> None:
-    found = authorized([A, B], authorizer(tmp_path, behaviour, BEN))
+    results = authorized([A, B], authorizer(tmp_path, behaviour, BEN))
 
-    assert acls(found) == expected
-    assert [*dict.fromkeys(notice.code for notice in notices(found))] == noted
+    assert acls(results) == expected
+    assert [*dict.fromkeys(notice.code for notice in notices(results))] == noted
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_a_missing_decision_is_a_notice_with_its_document(
 def test_a_failure_and_an_unreadable_answer_reject_all_documents_of_the_request(
     tmp_path: Path, trouble: str, code: str
 ) -> None:
-    found = authorized([A, B], authorizer(tmp_path, trouble, ANN))
+    results = authorized([A, B], authorizer(tmp_path, trouble, ANN))
 
-    assert codes_of_rejects(found) == [code, code]
+    assert codes_of_rejects(results) == [code, code]
 
 
 def test_a_reject_contains_the_whole_record(tmp_path: Path) -> None:
@@ -169,9 +169,9 @@ def test_a_reject_contains_the_whole_record(tmp_path: Path) -> None:
 
 
 def test_an_unusable_id_does_not_affect_other_documents(tmp_path: Path) -> None:
-    found = authorized([listed("a\0b"), A], authorizer(tmp_path, "good", ANN))
+    results = authorized([listed("a\0b"), A], authorizer(tmp_path, "good", ANN))
 
-    assert (len(codes_of_rejects(found)), acls(found)) == (1, [Acl(principals=(ANN_MAY,))])
+    assert (len(codes_of_rejects(results)), acls(results)) == (1, [Acl(principals=(ANN_MAY,))])
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_an_answer_that_names_another_user_is_ignored(
     command = ("printf", "%s", stream(*lines).decode())
     programs = Programs(lister=("list",), authorizer=command, users=(ANN,))
 
-    found = authorized([A], programs)
+    results = authorized([A], programs)
 
-    assert acls(found) == [Acl(principals=expected)]
-    assert [one.code for one in notices(found)] == ["indeterminate"] * (not expected)
+    assert acls(results) == [Acl(principals=expected)]
+    assert [notice.code for notice in notices(results)] == ["indeterminate"] * (not expected)

@@ -135,10 +135,10 @@ def test_a_file_reference_is_its_text_without_the_last_line_end(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("none", "No such file or directory"), ("binary", "not UTF-8")]
+    ("name", "finding"), [("none", "No such file or directory"), ("binary", "not UTF-8")]
 )
 def test_a_secret_file_that_cannot_be_read_is_refused(
-    tmp_path: Path, name: str, found: str
+    tmp_path: Path, name: str, finding: str
 ) -> None:
     (tmp_path / "binary").write_bytes(b"\xff")
     reference = f"${{file:{tmp_path / name}}}"
@@ -146,7 +146,7 @@ def test_a_secret_file_that_cannot_be_read_is_refused(
     with pytest.raises(ConfigError) as caught:
         resolve(reference)
 
-    assert str(caught.value) == f"{reference}: {found}; expected a file with a secret"
+    assert str(caught.value) == f"{reference}: {finding}; expected a file with a secret"
 
 
 def test_secrets_are_the_resolved_references(monkeypatch: pytest.MonkeyPatch) -> None:

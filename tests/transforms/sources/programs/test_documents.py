@@ -308,13 +308,13 @@ def test_closing_the_generator_ends_all_programs() -> None:
 
 def test_a_program_that_is_missing_stops_the_run(tmp_path: Path) -> None:
     missing = ("no-such-program",)
-    found = "no-such-program: No such file or directory"
+    finding = "no-such-program: No such file or directory"
 
-    with pytest.raises(SourceError, match=found):
+    with pytest.raises(SourceError, match=finding):
         list_documents(Programs(lister=missing), tmp_path / "listing")
-    with pytest.raises(SourceError, match=found):
+    with pytest.raises(SourceError, match=finding):
         retrieve(Programs(lister=("list",), retriever=missing), A)
-    with pytest.raises(SourceError, match=found):
+    with pytest.raises(SourceError, match=finding):
         transform_by(missing)
 
 
@@ -414,7 +414,7 @@ def test_a_reject_of_a_transformer_contains_the_whole_record() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "found"),
+    ("command", "finding"),
     [
         (shell("transformer.sh", "odd"), "metadata that ends b'a\\x00'"),
         (shell("transformer.sh", "torn"), "metadata that ends b'a\\x00b'"),
@@ -426,11 +426,11 @@ def test_a_reject_of_a_transformer_contains_the_whole_record() -> None:
         (("/bin/sh", "-c", 'rm "$1"; mkdir "$1"', "sh"), NO_FILE),
     ],
 )
-def test_unreadable_metadata_is_a_reject(command: tuple[str, ...], found: str) -> None:
+def test_unreadable_metadata_is_a_reject(command: tuple[str, ...], finding: str) -> None:
     reject = transform_by(command, max_output_bytes=1000)
 
     assert isinstance(reject, Reject)
-    expected = f"{found}; expected name, NUL, value and NUL, in UTF-8"
+    expected = f"{finding}; expected name, NUL, value and NUL, in UTF-8"
     assert (reject.code, reject.reason) == ("transformer-output", expected)
 
 

@@ -208,11 +208,11 @@ def test_output_that_a_background_process_keeps_open_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "found"),
+    ("command", "finding"),
     [("no-such-program", "No such file or directory"), ("./notes", "Permission denied")],
 )
 def test_a_program_that_cannot_be_started_stops_the_run(
-    tmp_path: Path, command: str, found: str
+    tmp_path: Path, command: str, finding: str
 ) -> None:
     (tmp_path / "notes").write_bytes(b"")
 
@@ -220,7 +220,7 @@ def test_a_program_that_cannot_be_started_stops_the_run(
         run(limits(folder=str(tmp_path)), (command,))
 
     assert str(caught.value) == (
-        f"{command}: {found}; expected a program on the PATH, or one in {tmp_path} with ./ before"
+        f"{command}: {finding}; expected a program on the PATH, or one in {tmp_path} with ./ before"
         " its name"
     )
 

@@ -51,7 +51,9 @@ def refusal(*deliveries: Delivery, only: tuple[str, ...] = ()) -> str:
 
 def selected(*deliveries: Delivery, **chosen: object) -> list[int]:
     """The ordinals of what is read."""
-    return [one.ordinal for one in select(deliveries, replace(SPOOL, **chosen)).deliveries]
+    return [
+        delivery.ordinal for delivery in select(deliveries, replace(SPOOL, **chosen)).deliveries
+    ]
 
 
 def notices(*deliveries: Delivery, history: SpoolHistory = SpoolHistory.LATEST) -> list[str]:
@@ -99,7 +101,7 @@ def test_a_journal_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "finding"),
     [
         (b'{"ordinal"{"ordinal":1}', "JSON is malformed: expected ':' (byte 10)"),
         (
@@ -110,13 +112,13 @@ def test_a_journal_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_line_is_reported_after_the_deliveries_before_it(
-    tmp_path: Path, line: bytes, found: str
+    tmp_path: Path, line: bytes, finding: str
 ) -> None:
     journal(tmp_path, delivered(4))
     with (tmp_path / JOURNAL).open("ab") as stream:
         stream.write(line + b"\n")
     assert next(read_deliveries(tmp_path)) == delivered(4)
-    assert damage(tmp_path) == f"{tmp_path / JOURNAL}:2: {found}; {CURE}"
+    assert damage(tmp_path) == f"{tmp_path / JOURNAL}:2: {finding}; {CURE}"
 
 
 @pytest.mark.parametrize("path", ["../passwd", "/etc/passwd", "feeds/../../x", "", "."])
@@ -271,16 +273,16 @@ def test_a_full_feed_is_torn_without_its_end_and_empty_without_a_record(
 def test_a_full_feed_whose_file_is_missing_supersedes_nothing(tmp_path: Path) -> None:
     faults = find_faults([FULL_2], tmp_path)
     assert faults == {2: FeedFault.UNREADABLE}
-    assert [one.ordinal for one in select([delivered(1), FULL_2], SPOOL, faults).deliveries] == [
-        *(1, 2)
-    ]
+    assert [
+        delivery.ordinal for delivery in select([delivered(1), FULL_2], SPOOL, faults).deliveries
+    ] == [*(1, 2)]
 
 
 @pytest.mark.parametrize("history", SpoolHistory)
 def test_a_torn_full_feed_is_left_out_and_supersedes_nothing(history: SpoolHistory) -> None:
     torn = dict.fromkeys((2, 3), FeedFault.TORN)
     selection = select([delivered(1), FULL_2, FULL_3], replace(SPOOL, history=history), torn)
-    assert [one.ordinal for one in selection.deliveries] == [1]
+    assert [delivery.ordinal for delivery in selection.deliveries] == [1]
     (noted,) = selection.notices
     assert (noted.count, noted.first.message) == (
         2,
@@ -292,7 +294,7 @@ def test_a_torn_full_feed_is_left_out_and_supersedes_nothing(history: SpoolHisto
 def test_an_empty_full_feed_removes_earlier_feeds_from_any_history() -> None:
     spool = replace(SPOOL, history=SpoolHistory.ALL)
     selection = select([delivered(1), FULL_2, FULL_3], spool, {3: FeedFault.EMPTY})
-    assert [one.ordinal for one in selection.deliveries] == [3]
+    assert [delivery.ordinal for delivery in selection.deliveries] == [3]
     (noted,) = selection.notices
     assert (noted.count, noted.first.message) == (
         2,
@@ -319,8 +321,8 @@ def test_a_delivery_is_a_span_of_its_file(tmp_path: Path) -> None:
 def test_each_delivery_is_a_source_of_its_own(tmp_path: Path) -> None:
     put(tmp_path / "f", b"x")
     deliveries = [delivered(number, path="f", bytes=1) for number in (3, 8)]
-    found = spans_of(deliveries, Span(source="spool", path=str(tmp_path)), first=5)
-    assert [(span.source, span.name) for span in found] == [
+    results = spans_of(deliveries, Span(source="spool", path=str(tmp_path)), first=5)
+    assert [(span.source, span.name) for span in results] == [
         ("spool#3", "00005-00000"),
         ("spool#8", "00006-00000"),
     ]
@@ -347,16 +349,16 @@ def test_a_span_has_the_format_and_the_feed_of_its_door(
 
 
 @pytest.mark.parametrize(
-    ("text", "found"), [(None, "No such file or directory"), (b"<gsa", "4 bytes")]
+    ("text", "finding"), [(None, "No such file or directory"), (b"<gsa", "4 bytes")]
 )
 def test_a_file_that_differs_from_its_delivery_is_refused(
-    tmp_path: Path, text: bytes | None, found: str
+    tmp_path: Path, text: bytes | None, finding: str
 ) -> None:
     if text is not None:
         put(tmp_path / "feeds/000007.xml", text)
     with pytest.raises(SourceError) as caught:
         spans(tmp_path, delivered(7, bytes=1234))
     assert str(caught.value) == (
-        f"spool#7: {tmp_path}/feeds/000007.xml: {found}; expected the 1,234 bytes that were"
+        f"spool#7: {tmp_path}/feeds/000007.xml: {finding}; expected the 1,234 bytes that were"
         " delivered; copy the file again, or take its line out of deliveries.jsonl"
     )

@@ -87,8 +87,12 @@ def test_a_folder_without_a_journal_is_no_spool(spool: HandSpool, name: str) -> 
 
 
 def test_a_spool_is_loaded_with_its_options(here: Path, spool: HandSpool) -> None:
-    found = loaded(history=SpoolHistory.ALL, only=("wiki",))
-    assert (found.root, found.history, found.only) == (f"{here}/spool", SpoolHistory.ALL, ("wiki",))
+    selection = loaded(history=SpoolHistory.ALL, only=("wiki",))
+    assert (selection.root, selection.history, selection.only) == (
+        f"{here}/spool",
+        SpoolHistory.ALL,
+        ("wiki",),
+    )
 
 
 def test_a_spool_that_grows_is_the_same_source_and_another_in_its_place_is_not(

@@ -44,8 +44,10 @@ IN_ONE_GROUP = st.fixed_dictionaries(
 @st.composite
 def permissions(draw: st.DrawFn, *, most_named: int = 2) -> Permissions:
     """Return the permissions of a file as POSIX may have them: no user is named twice."""
-    named = st.lists(st.tuples(IDS[0], BITS), max_size=most_named, unique_by=lambda one: one[0])
-    groups = st.lists(st.tuples(IDS[1], BITS), max_size=most_named, unique_by=lambda one: one[0])
+    named = st.lists(st.tuples(IDS[0], BITS), max_size=most_named, unique_by=lambda item: item[0])
+    groups = st.lists(
+        st.tuples(IDS[1], BITS), max_size=most_named, unique_by=lambda result: result[0]
+    )
     return Permissions(
         ((draw(IDS[0]), draw(BITS)), *draw(named)),
         ((draw(IDS[1]), draw(BITS)), *draw(groups)),
@@ -53,27 +55,32 @@ def permissions(draw: st.DrawFn, *, most_named: int = 2) -> Permissions:
     )
 
 
-def posix_permits(found: Permissions, user: int, groups: Groups, bit: int) -> bool:
+def posix_permits(granted: Permissions, user: int, groups: Groups, bit: int) -> bool:
     """Return the decision of the access check algorithm of POSIX."""
-    named = [bits for name, bits in found.users if name == user]
+    named = [bits for name, bits in granted.users if name == user]
     if named:
         return bool(named[0] & bit)
-    matching = [bits for name, bits in found.groups if name in groups]
+    matching = [bits for name, bits in granted.groups if name in groups]
     if matching:
         return any(bits & bit for bits in matching)
-    return bool(found.others & bit)
+    return bool(granted.others & bit)
 
 
 def appliance_permits(principals: tuple[Principal, ...], user: int, groups: Groups) -> bool:
     """Return the decision of an appliance, which checks denials first."""
     mine = {(Scope.USER, str(user)), (Scope.GROUP, "everyone")}
     mine |= {(Scope.GROUP, str(group)) for group in groups}
-    accesses = {one.access for one in principals if (one.scope, one.name) in mine}
+    accesses = {
+        principal.access for principal in principals if (principal.scope, principal.name) in mine
+    }
     return accesses == {Access.PERMIT}
 
 
 def shown(principals: tuple[Principal, ...]) -> str:
-    words = (f"{one.access.value} {one.scope.value} {one.name}" for one in principals)
+    words = (
+        f"{principal.access.value} {principal.scope.value} {principal.name}"
+        for principal in principals
+    )
     return ", ".join(words).lower()
 
 
@@ -82,8 +89,8 @@ def mode(bits: int) -> Permissions:
     return Permissions(((ANNA, bits >> 6 & 7),), ((STAFF, bits >> 3 & 7),), bits & 7)
 
 
-def stated(found: Permissions, rules: TreeAcl = EVERYONE, bit: int = READ) -> str:
-    return shown(principals_of(decide(found, bit), rules))
+def stated(granted: Permissions, rules: TreeAcl = EVERYONE, bit: int = READ) -> str:
+    return shown(principals_of(decide(granted, bit), rules))
 
 
 def packed(*entries: tuple[int, int, int]) -> bytes:
@@ -207,7 +214,7 @@ def test_an_acl_names_users_and_groups_and_its_mask_limits_them(
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("granted", "expected"),
     [
         (
             Permissions(((ANNA, 6), (TIM, 0)), ((STAFF, 4),), 0),
@@ -225,9 +232,9 @@ def test_an_acl_names_users_and_groups_and_its_mask_limits_them(
     ids=["denied-user", "owner-is-named", "group-is-named"],
 )
 def test_the_first_entry_of_a_user_and_any_entry_of_a_group_count(
-    found: Permissions, expected: str
+    granted: Permissions, expected: str
 ) -> None:
-    assert stated(found) == expected
+    assert stated(granted) == expected
 
 
 @pytest.mark.parametrize(
@@ -245,39 +252,41 @@ def test_a_malformed_acl_is_refused(acl: bytes, expected: str) -> None:
     assert str(caught.value) == expected
 
 
-@given(found=permissions(), groups_of=IN_ONE_GROUP, user=IDS[0])
+@given(granted=permissions(), groups_of=IN_ONE_GROUP, user=IDS[0])
 def test_a_user_in_one_group_is_permitted_what_posix_permits(
-    found: Permissions, groups_of: dict[int, Groups], user: int
+    granted: Permissions, groups_of: dict[int, Groups], user: int
 ) -> None:
     groups = groups_of[user]
-    principals = principals_of(decide(found, READ), EVERYONE)
+    principals = principals_of(decide(granted, READ), EVERYONE)
     is_denied_as_group = any(
-        one.access is Access.DENY and one.scope is Scope.GROUP and one.name in map(str, groups)
-        for one in principals
+        principal.access is Access.DENY
+        and principal.scope is Scope.GROUP
+        and principal.name in map(str, groups)
+        for principal in principals
     )
     permitted = appliance_permits(principals, user, groups)
-    assert is_denied_as_group or permitted == posix_permits(found, user, groups, READ)
+    assert is_denied_as_group or permitted == posix_permits(granted, user, groups, READ)
 
 
 @given(
-    found=permissions(),
+    granted=permissions(),
     folders=st.lists(permissions(), max_size=3),
     groups_of=GROUPS_OF,
     user=IDS[0],
 )
 def test_no_user_is_permitted_more_than_by_posix_nor_past_a_closed_folder(
-    found: Permissions, folders: list[Permissions], groups_of: dict[int, Groups], user: int
+    granted: Permissions, folders: list[Permissions], groups_of: dict[int, Groups], user: int
 ) -> None:
-    decision, groups = decide(found, READ), groups_of[user]
+    decision, groups = decide(granted, READ), groups_of[user]
     for folder in folders:
         decision = both(decision, decide(folder, SEARCH))
     may_search = all(posix_permits(folder, user, groups, SEARCH) for folder in folders)
     permitted = appliance_permits(principals_of(decision, EVERYONE), user, groups)
-    assert permitted <= (posix_permits(found, user, groups, READ) and may_search)
+    assert permitted <= (posix_permits(granted, user, groups, READ) and may_search)
 
 
 @pytest.mark.parametrize(
-    ("found", "folder", "expected"),
+    ("granted", "folder", "expected"),
     [
         (
             Permissions(((TIM, 6),), ((BOARD, 4),), 0),
@@ -292,9 +301,9 @@ def test_no_user_is_permitted_more_than_by_posix_nor_past_a_closed_folder(
     ],
 )
 def test_a_file_is_permitted_to_those_who_may_search_its_folder(
-    found: Permissions, folder: int, expected: str
+    granted: Permissions, folder: int, expected: str
 ) -> None:
-    decision = both(decide(found, READ), decide(mode(folder), SEARCH))
+    decision = both(decide(granted, READ), decide(mode(folder), SEARCH))
     assert shown(principals_of(decision, EVERYONE)) == expected
 
 

@@ -78,20 +78,20 @@ def run_seen(
     return run(*lines, rules=rules, see=seen.append), seen
 
 
-def one(*lines: ListingEntry, rules: Tree = TREE, **more: Any) -> ReadResult:
+def only_result(*lines: ListingEntry, rules: Tree = TREE, **more: Any) -> ReadResult:
     (result,) = run(*lines, rules=rules, **more)
     return result
 
 
 def record(*lines: ListingEntry, rules: Tree = TREE, **more: Any) -> Record:
-    result = one(*lines, rules=rules, **more)
+    result = only_result(*lines, rules=rules, **more)
     assert isinstance(result, Record)
     return result
 
 
 def reject(*lines: ListingEntry, rules: Tree = TREE, **more: Any) -> tuple[str, str]:
     """Return the code and the reason of the one line, which is rejected."""
-    result = one(*lines, rules=rules, **more)
+    result = only_result(*lines, rules=rules, **more)
     assert isinstance(result, Reject)
     return result.code, result.reason
 
@@ -181,7 +181,7 @@ def tarred(path: str, *, mtime: int = 0) -> bytes:
 
 
 def test_a_file_is_a_record(files: Files) -> None:
-    assert one(files("a/plan.txt", b"first")) == Record(
+    assert only_result(files("a/plan.txt", b"first")) == Record(
         url=BASE + "a/plan.txt",
         action=Action.ADD,
         arrival=Arrival.PUSHED,
@@ -235,7 +235,7 @@ def test_a_year_that_datetime_cannot_hold_is_not_stated(files: Files) -> None:
 def test_a_file_that_the_target_fetches_is_not_read(files: Files) -> None:
     line = files("a.pdf", b"x")
     os.remove(line.path)
-    assert one(line, rules=replace(TREE, is_crawled=True)) == Record(
+    assert only_result(line, rules=replace(TREE, is_crawled=True)) == Record(
         url=BASE + "a.pdf",
         action=Action.ADD,
         arrival=Arrival.CRAWLED,
@@ -260,7 +260,7 @@ def test_a_file_that_is_too_large_is_rejected(
 
 
 def test_the_metadata_of_a_file_that_is_too_large_can_be_sent(files: Files) -> None:
-    assert one(files("a.pdf", b"second"), rules=METADATA, options=SMALL) == Record(
+    assert only_result(files("a.pdf", b"second"), rules=METADATA, options=SMALL) == Record(
         url=BASE + "a.pdf",
         action=Action.ADD,
         arrival=Arrival.CRAWLED,
@@ -316,11 +316,13 @@ def test_a_file_that_became_something_else_is_filtered(
     line = files(f"a/{name}", b"first")
     os.remove(line.path)
     make(line.path)
-    assert one(line, rules=OPENING) == filtered(code, f"a/{name}")
+    assert only_result(line, rules=OPENING) == filtered(code, f"a/{name}")
 
 
 def test_a_remote_file_that_is_empty_is_filtered(files: Files) -> None:
-    assert one(files("a.txt", b"first"), open_file=of_bytes(b"")) == filtered("empty", "a.txt")
+    assert only_result(files("a.txt", b"first"), open_file=of_bytes(b"")) == filtered(
+        "empty", "a.txt"
+    )
 
 
 def test_a_file_that_became_a_folder_is_rejected(files: Files) -> None:
@@ -347,7 +349,7 @@ def test_a_link_is_followed_on_demand(files: Files) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_rejected(files: Files, error: OSError, cause: str) -> None:
-    assert one(files("a.txt", b"first"), open_file=failing(error)) == Reject(
+    assert only_result(files("a.txt", b"first"), open_file=failing(error)) == Reject(
         code="unreadable",
         reason=f"'a.txt': {cause}; expected a file that can be read",
         stage="read",
@@ -448,7 +450,7 @@ def test_a_rejected_file_is_not_passed_to_the_state(files: Files) -> None:
 def test_a_file_that_was_only_touched_is_not_sent(files: Files) -> None:
     line = files("a.txt", b"first", sent_document=replace(A_TXT, modified_ns=1))
     assert run_seen(line) == ([filtered("unchanged", "a.txt")], [StateChange(document=A_TXT)])
-    assert one(line) == filtered("unchanged", "a.txt")
+    assert only_result(line) == filtered("unchanged", "a.txt")
 
 
 @pytest.mark.parametrize("change", [{"digest": "0" * 64}, {"fingerprint": "0600"}, {"url": "x"}])
@@ -486,9 +488,9 @@ def test_archives_are_only_opened_on_demand_and_a_notice_names_the_flag(
 
 
 def test_an_archive_that_cannot_be_opened_has_no_notice(files: Files) -> None:
-    assert one(files("a.7z", b"x")) == filtered("archive", "a.7z")
+    assert only_result(files("a.7z", b"x")) == filtered("archive", "a.7z")
     crawled = replace(OPENING, is_crawled=True)
-    assert one(files("a.zip", zipped(*TWO)), rules=crawled) == filtered("archive", "a.zip")
+    assert only_result(files("a.zip", zipped(*TWO)), rules=crawled) == filtered("archive", "a.zip")
 
 
 def test_an_archive_without_its_extension_is_an_archive(files: Files) -> None:
@@ -563,7 +565,7 @@ def test_a_member_that_is_too_large_is_rejected_or_only_its_metadata_are_sent(
 
 
 def test_an_empty_archive_is_filtered(files: Files) -> None:
-    assert one(files("a.zip", zipped()), rules=OPENING) == filtered("empty", "a.zip")
+    assert only_result(files("a.zip", zipped()), rules=OPENING) == filtered("empty", "a.zip")
 
 
 def test_a_damaged_archive_costs_itself(files: Files) -> None:
@@ -691,8 +693,8 @@ TIM_DENIED = '<record><acl><principal scope="user" access="deny">tim</principal>
 
 def described(files: Files, sidecars: dict[str, str], rules: Tree = TREE) -> Record:
     """Return the record of a file, with sidecars of these texts, by their extensions."""
-    made = [files(f"a/x.txt.{name}", text.encode()) for name, text in sidecars.items()]
-    paths = tuple(line.path for line in made)
+    result = [files(f"a/x.txt.{name}", text.encode()) for name, text in sidecars.items()]
+    paths = tuple(line.path for line in result)
     return record(files("a/x.txt", b"first", sidecars=paths), rules=rules)
 
 
@@ -762,8 +764,8 @@ def test_files_and_members_of_archives_have_the_acl_of_the_file_and_inherit_from
 
 def test_a_file_that_others_may_not_read_is_secure_unless_it_has_an_acl(files: Files) -> None:
     closed = files("a.txt", b"first", fingerprint=".meta.json=9:7 shut")
-    found, result = run(closed)
-    assert found == notice(
+    item, result = run(closed)
+    assert item == notice(
         "not-public",
         "'a.txt': not readable by others; sent as secure, as it has no ACL: --acl posix makes one",
     )

@@ -94,15 +94,15 @@ def test_unquoting_the_part_after_a_base_url_gives_the_key(key: str) -> None:
 
 @given(KEYS)
 def test_a_url_has_nothing_but_a_path_after_the_host(key: str) -> None:
-    made = url(key, base_url=BASE)
-    assert urlsplit(made).path == made.removeprefix("https://docs.example.com")
+    result = url(key, base_url=BASE)
+    assert urlsplit(result).path == result.removeprefix("https://docs.example.com")
 
 
 @given(RULES, KEYS, KEYS)
-def test_different_keys_have_different_urls(rules: Rules, one: str, other: str) -> None:
-    assume(one != other)
-    assert url(one, **rules) != url(other, **rules)
-    assert folder_url(one, **rules) != folder_url(other, **rules)
+def test_different_keys_have_different_urls(rules: Rules, finding: str, other: str) -> None:
+    assume(finding != other)
+    assert url(finding, **rules) != url(other, **rules)
+    assert folder_url(finding, **rules) != folder_url(other, **rules)
 
 
 @given(RULES, KEYS, KEYS)

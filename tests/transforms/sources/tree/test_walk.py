@@ -109,10 +109,10 @@ def test_keys_are_in_the_order_of_their_bytes(tmp_path: Path) -> None:
 )
 def test_the_order_is_that_of_all_keys_sorted(names: list[str], run_length: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        made = make(Path(folder), names)
+        result = make(Path(folder), names)
         rules = tree(Path(folder), takes_hidden=True)
         walked = walk(rules, LocalFolders(rules), run_length=run_length)
-        assert [line.key for line in walked] == sorted(made, key=str.encode)
+        assert [line.key for line in walked] == sorted(result, key=str.encode)
 
 
 def make(root: Path, names: list[str]) -> set[str]:
@@ -165,8 +165,8 @@ def test_files_that_are_left_out_are_listed_with_a_code(tmp_path: Path) -> None:
 
 
 def test_a_remote_file_of_unknown_size_is_not_empty() -> None:
-    found = listed(remote("a", size=0), remote("b", size=None))
-    assert [(line.key, line.code) for line in found] == [("a", "empty"), ("b", "")]
+    names = listed(remote("a", size=0), remote("b", size=None))
+    assert [(line.key, line.code) for line in names] == [("a", "empty"), ("b", "")]
 
 
 @pytest.mark.parametrize("key", ["a//b", "/a", "a/../b", "a/./b", ".."])
@@ -366,8 +366,8 @@ def test_a_file_system_of_fsspec_is_listed_by_folders() -> None:
     def list_folder(above: ListingEntry) -> Iterator[ListingEntry]:
         return remote_folder(above, memory, above.path.removeprefix("gs:/"))
 
-    found = walk(Tree(root="gs://bucket/tree", base_url=BASE), list_folder)
-    assert [(line.key, line.path, line.size) for line in found] == [
+    entries = walk(Tree(root="gs://bucket/tree", base_url=BASE), list_folder)
+    assert [(line.key, line.path, line.size) for line in entries] == [
         ("a.txt", "gs://bucket/tree/a.txt", 4),
         ("a/c.txt", "gs://bucket/tree/a/c.txt", 4),
         ("b.txt", "gs://bucket/tree/b.txt", 4),
@@ -390,9 +390,9 @@ def test_sidecars_are_listed_with_their_file(tmp_path: Path) -> None:
 
 def test_other_files_may_be_between_a_file_and_its_sidecar() -> None:
     names = ["a", "a b", "a-1", "a.doc", "a.meta.json", "a.pdf", "a/b", "b"]
-    found = listed(*map(remote, names))
-    assert [line.key for line in found] == names
-    assert [line.key for line in found if line.sidecars] == ["a"]
+    results = listed(*map(remote, names))
+    assert [line.key for line in results] == names
+    assert [line.key for line in results if line.sidecars] == ["a"]
 
 
 def test_the_fingerprint_of_a_file_has_size_time_and_version_of_its_sidecars(
@@ -440,8 +440,8 @@ def test_a_link_describes_a_file_even_if_it_cannot_be_read(
     put(tmp_path / "elsewhere", b"{}")
     put(tmp_path / "x.pdf", b"x")
     (tmp_path / "x.pdf.meta.json").symlink_to(target)
-    found = {line.key: line for line in lines(tmp_path, follows_links=follows_links, only=named)}
-    assert found["x.pdf"].sidecars == (f"{tmp_path}/x.pdf.meta.json",)
+    results = {line.key: line for line in lines(tmp_path, follows_links=follows_links, only=named)}
+    assert results["x.pdf"].sidecars == (f"{tmp_path}/x.pdf.meta.json",)
 
 
 def test_a_folder_does_not_describe_a_file(tmp_path: Path) -> None:

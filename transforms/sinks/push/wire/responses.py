@@ -121,11 +121,11 @@ def _fix(response: ApplianceResponse, protocol: ApplianceProtocol) -> str:
         return f"a redirect to {target}, which is not followed: if it is right, give it as --to"
     not_there = f"expected feeds to be accepted there: {protocol.fix_address}"
     fixes = {
-        401: f"expected no request for a user: {protocol.fix_address}",
+        401: f"expected access without authentication: {protocol.fix_address}",
         403: f"expected to be trusted: {protocol.fix_trust}",
         404: not_there,
         405: not_there,
-        407: "expected a proxy that asks for no user: check --proxy, or leave it out",
+        407: "expected a proxy without authentication: check --proxy, or leave it out",
         _UNKNOWN_METHOD: not_there,
     }
     address = f": {protocol.fix_address}" if response.is_success else ""

@@ -138,17 +138,17 @@ def test_a_proxy_and_certificates_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "found"), [(None, "No such file or directory"), ("x", "no certificates")]
+    ("content", "finding"), [(None, "No such file or directory"), ("x", "no certificates")]
 )
 def test_a_file_without_certificates_is_refused(
-    tmp_path: Path, content: str | None, found: str
+    tmp_path: Path, content: str | None, finding: str
 ) -> None:
     path = tmp_path / "ca.pem"
     if content is not None:
         path.write_text(content)
 
     assert refusal("https://gsa", ca_file=str(path)) == (
-        f"--ca-file: {path}: {found}; expected certificates in PEM"
+        f"--ca-file: {path}: {finding}; expected certificates in PEM"
     )
 
 

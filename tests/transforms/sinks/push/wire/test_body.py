@@ -135,7 +135,7 @@ def test_a_body_that_is_not_read_to_its_end_closes_its_file(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("content", "found"),
+    ("content", "finding"),
     [
         (
             b"behind",
@@ -153,7 +153,7 @@ def test_a_body_that_is_not_read_to_its_end_closes_its_file(tmp_path: Path) -> N
     ],
 )
 def test_a_file_that_has_changed_is_refused(
-    tmp_path: Path, content: bytes | None, found: str
+    tmp_path: Path, content: bytes | None, finding: str
 ) -> None:
     part = whole(tmp_path / "feed.xml", b"before")
     part.path.unlink()
@@ -162,7 +162,7 @@ def test_a_file_that_has_changed_is_refused(
     with pytest.raises(SourceError) as caught:
         list(verified_blocks(part))
 
-    assert str(caught.value) == f"{tmp_path}/feed.xml: {found}"
+    assert str(caught.value) == f"{tmp_path}/feed.xml: {finding}"
 
 
 # Encoded values

@@ -326,7 +326,7 @@ def test_a_feed_is_unsent_if_the_connection_closes_within_it(
 
 
 @pytest.mark.parametrize(
-    ("head", "drop", "found"),
+    ("head", "drop", "finding"),
     [
         (b"", b"", "no response"),
         (b"", b"HTTP/1.1 102 Processing\r\n\r\n", "no response"),
@@ -338,11 +338,11 @@ def test_a_feed_is_unsent_if_the_connection_closes_within_it(
     ids=["silence", "informational", "head", "body", "chunk", "silent body"],
 )
 def test_a_response_that_never_ends_is_given_up(
-    feed: ChunkPart, head: bytes, drop: bytes, found: str
+    feed: ChunkPart, head: bytes, drop: bytes, finding: str
 ) -> None:
     response, _ = send_to(dripping(head, drop), feed, reply_seconds=0.5)
 
-    assert error_of(response) == f"http://HOST/xmlfeed: {found} within 0.5 s; {BUSY}"
+    assert error_of(response) == f"http://HOST/xmlfeed: {finding} within 0.5 s; {BUSY}"
     assert not response.is_unsent
 
 
@@ -527,9 +527,9 @@ def test_the_end_of_a_request_in_tls_is_known(
     expected: tuple[object, ...],
 ) -> None:
     response, _ = send_to(talk, large_feed, context=context, ca_file=str(pair[0]))
-    found = (response.status, response.body, response.is_unsent, response.is_permanent)
+    results = (response.status, response.body, response.is_unsent, response.is_permanent)
 
-    assert found == expected
+    assert results == expected
 
 
 @pytest.mark.parametrize(

@@ -82,14 +82,14 @@ def test_success_before_the_end_of_the_feed_is_no_acceptance() -> None:
         ("Internal Error", 400, RETRY, "'Internal Error'; expected Success"),
         ("", 200, RETRY, "an empty response; expected Success"),
         ("", 507, ResponseMeaning.FULL_DISK, "an empty response; expected disk space for a feed"),
-        ("no", 401, FATAL, f"'no'; expected no request for a user: {ADDRESS}"),
+        ("no", 401, FATAL, f"'no'; expected access without authentication: {ADDRESS}"),
         ("no", 403, FATAL, f"'no'; expected to be trusted: {TRUST}"),
         *(("no", status, FATAL, f"'no'; {NOT_THERE}") for status in (404, 405, 501)),
         (
             "no",
             407,
             FATAL,
-            "'no'; expected a proxy that asks for no user: check --proxy, or leave it out",
+            "'no'; expected a proxy without authentication: check --proxy, or leave it out",
         ),
         ("no", 411, FATAL, "'no'; expected Success"),
         *(("no", status, RETRY, "'no'; expected Success") for status in (408, 429, 500, 503)),
@@ -210,9 +210,9 @@ def test_an_appliance_without_the_page_has_no_backlog() -> None:
     ],
 )
 def test_other_responses_are_no_backlog(text: str, status: int, expected: str) -> None:
-    found = read_backlog(response(text, status))
+    backlog = read_backlog(response(text, status))
 
-    assert found == f"{URL}: {status}, {expected}; expected a number of feeds"
+    assert backlog == f"{URL}: {status}, {expected}; expected a number of feeds"
 
 
 def test_a_refused_request_for_the_backlog_names_the_fix() -> None:

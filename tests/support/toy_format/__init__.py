@@ -1,4 +1,4 @@
-"""A complete format in one module: the worked example of how a format is added.
+"""A complete format as a package that can be installed: the example of how a format is added.
 
 A document is a block of `name: value` lines, and a blank line ends it::
 
@@ -15,12 +15,13 @@ A document is a block of `name: value` lines, and a blank line ends it::
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import IO
 
 from schemas.delivery import Door
 from schemas.errors import RecordError
 from schemas.record import Action, Content, Provenance, Record
-from schemas.reject import Place, Reject, reject_bytes
+from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import Span
 from transforms.formats import Format, Holds, ReadOptions, ReadResult, WriteOptions
 
@@ -30,12 +31,12 @@ def read(
 ) -> Iterator[ReadResult]:
     """Yield a Record for each block, and a Reject for a block that is none."""
     offset, block = span.offset, b""
-    for line in stream:
+    for line in chain(stream, (b"\n",)):
         block += line
         if not line.strip():
-            yield from _read_block(block, offset, span)
+            if block.strip():
+                yield _read_block(block.rstrip(b"\n"), offset, span)
             offset, block = offset + len(block), b""
-    yield from _read_block(block, offset, span)
 
 
 def split(
@@ -102,24 +103,31 @@ TOY = Format(
 )
 
 
-def _read_block(block: bytes, offset: int, span: Span) -> Iterator[Record | Reject]:
-    if not block.strip():
-        return
+def _read_block(block: bytes, offset: int, span: Span) -> Record | Reject:
+    provenance = Provenance(source=span.source, span=span.ordinal, offset=offset)
     try:
-        lines = block.decode().strip().splitlines()
-        values = dict(line.split(": ", 1) for line in lines)
-        content = Content(values["text"].encode()) if "text" in values else None
-        yield Record(
-            url=values["url"],
-            action=Action.DELETE if values.get("action") == "delete" else Action.ADD,
-            title=values.get("title"),
-            content=content,
-            mimetype="text/plain" if content else None,
-            provenance=Provenance(source=span.source, span=span.ordinal, offset=offset),
-        )
-    except (ValueError, KeyError):
-        error = RecordError("bad-block", f"{block[:40]!r}; expected name: value lines with a url")
-        yield reject_bytes(error, span=span, place=Place(offset, len(block)), data=block)
+        return _record(block, provenance)
+    except Exception as exc:
+        error = record_error(exc)  # of one record; other exceptions are raised again
+        return reject_bytes(error, span=span, place=Place(offset, len(block)), data=block)
+
+
+def _record(block: bytes, provenance: Provenance) -> Record:
+    try:
+        values = dict(line.split(": ", 1) for line in block.decode().split("\n"))
+        url = values["url"]
+    except (ValueError, KeyError) as exc:
+        reason = f"{block[:40]!r}; expected name: value lines with a url"
+        raise RecordError("bad-block", reason) from exc
+    content = Content(values["text"].encode()) if "text" in values else None
+    return Record(
+        url=url,
+        action=Action.DELETE if values.get("action") == "delete" else Action.ADD,
+        title=values.get("title"),
+        content=content,
+        mimetype="text/plain" if content else None,
+        provenance=provenance,
+    )
 
 
 def _text_of(content: Content) -> str:
