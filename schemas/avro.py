@@ -38,6 +38,9 @@ UNREADABLE = (
 )
 """Exceptions of fastavro and msgspec for bytes that are not a datum of a schema."""
 
+Json = Any
+"""A part of a schema, as `json` decodes it; also the names of generated functions."""
+
 _Item = TypeVar("_Item", bound=RecordOrMembership)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INT, _LONG = 1 << 31, 1 << 63
@@ -143,7 +146,7 @@ def schema(name: str) -> "Schema":
     return parse_schema(schema_document(name))
 
 
-def schema_document(name: str) -> Any:  # JSON
+def schema_document(name: str) -> Json:
     """Return the published schema of that name, including its doc strings."""
     return json.loads(files("schemas").joinpath(f"{name}.avsc").read_text("utf-8"))
 
@@ -185,8 +188,8 @@ class _EncoderGenerator:
 
     def __init__(self) -> None:
         self.functions: list[str] = []
-        self._records: dict[str, Any] = {}
-        self.names: dict[str, Any] = {  # functions, bytes and dicts
+        self._records: dict[str, Json] = {}
+        self.names: dict[str, Json] = {  # functions, bytes and dicts
             "bounded": _bounded,
             "double": _DOUBLE,
             "length": _length,
@@ -203,7 +206,7 @@ class _EncoderGenerator:
             "VALUE": _VALUE,
         }
 
-    def add_record(self, schema: Any, *, path: str) -> str:
+    def add_record(self, schema: Json, *, path: str) -> str:
         """Add the function of a record; return its name. `path` is the field that holds it."""
         name: str = schema["name"]
         self._records[name] = schema
@@ -219,7 +222,7 @@ class _EncoderGenerator:
         self.functions.append(f"def {name}(v):\n " + "\n ".join(lines))
         return name
 
-    def _fields(self, schema: Any, value: str, path: str) -> Iterator[str]:
+    def _fields(self, schema: Json, value: str, path: str) -> Iterator[str]:
         """Yield expressions for the parts of the fields of a record."""
         for field in schema["fields"]:
             name = field["name"]
@@ -228,7 +231,7 @@ class _EncoderGenerator:
             yield from self._parts(field["type"], f"{value}.{name}", place, is_shared=is_shared)
 
     def _parts(  # noqa: PLR0912  # a case for each type of Avro
-        self, kind: Any, value: str, path: str, *, is_shared: bool = False
+        self, kind: Json, value: str, path: str, *, is_shared: bool = False
     ) -> list[str]:
         """Return expressions for the parts of a value; a part may be a starred tuple."""
         match kind:

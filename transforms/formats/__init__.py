@@ -24,8 +24,8 @@ from transforms.formats.base import (
     deferred,
     write_all,
 )
-from transforms.formats.canonical.formats import AVRO, JSONL
-from transforms.formats.command_stream.formats import (
+from transforms.formats.canonical.canonical_formats import AVRO, JSONL
+from transforms.formats.command_stream.stream_formats import (
     AUTHORIZER_STREAM,
     LISTER_STREAM,
     RETRIEVER_STREAM,
@@ -33,8 +33,8 @@ from transforms.formats.command_stream.formats import (
     Mode,
     StreamOptions,
 )
-from transforms.formats.gsa.formats import GROUPS_CSV, GSA_FEED, GSA_GROUPS, FeedOptions
-from transforms.formats.thunderstone.formats import THUNDERSTONE, DataloadOptions
+from transforms.formats.gsa.gsa_formats import GROUPS_CSV, GSA_FEED, GSA_GROUPS, FeedOptions
+from transforms.formats.thunderstone.dataload_format import THUNDERSTONE, DataloadOptions
 from transforms.formats.unknown_formats import look_of
 from transforms.formats.xml.encoding import detect, is_encoding
 from transforms.registry import Registry

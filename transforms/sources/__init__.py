@@ -23,7 +23,7 @@ from transforms.sources.base import (
     SpanRequest,
     check_input_name,
 )
-from transforms.sources.database.source import ROWS
+from transforms.sources.database.database_source import ROWS
 from transforms.sources.feed_files import FEED_FILES
 from transforms.sources.files import (
     cut_file,
@@ -33,10 +33,10 @@ from transforms.sources.files import (
     sign_path,
     sniff_format,
 )
-from transforms.sources.programs.source import PROGRAMS
-from transforms.sources.spool.source import SPOOLS
+from transforms.sources.programs.programs_source import PROGRAMS
+from transforms.sources.spool.spool_source import SPOOLS
 from transforms.sources.state_changes import unsure_changes
-from transforms.sources.tree.source import TREE
+from transforms.sources.tree.tree_source import TREE
 
 __all__ = [
     "PROGRAMS",

@@ -17,7 +17,7 @@ from transforms.formats.base import ReadResult
 from transforms.sources import SpanRequest, read_span
 from transforms.sources.database.mapping import DATABASE
 from transforms.sources.listing import ListingEntry, cut_listing, write_listing
-from transforms.sources.spool.source import SELECTION, Selection
+from transforms.sources.spool.spool_source import SELECTION, Selection
 from transforms.sources.tree.tree import Tree
 
 TWO = b'{"action":"DELETE","url":"http://a.example.com/1"}\n' * 2

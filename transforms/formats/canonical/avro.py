@@ -35,7 +35,7 @@ from schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
 from schemas.span import ContainerHeader, Span
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.canonical import admit
-from transforms.formats.canonical.formats import AVRO_MAGIC
+from transforms.formats.canonical.canonical_formats import AVRO_MAGIC
 from transforms.formats.canonical.lookahead import LookaheadReader
 
 RECORD = "record"

@@ -25,7 +25,7 @@ from schemas.reject import DEFECT, KEPT_BYTES, Place, Reject, record_error, reje
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import url_maker
-from transforms.formats.command_stream.formats import StreamOptions
+from transforms.formats.command_stream.stream_formats import StreamOptions
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
     GROUP,

@@ -13,7 +13,7 @@ from functools import cache, partial
 from urllib.parse import quote, unquote
 
 from schemas.errors import ConfigError, RecordError
-from transforms.formats.command_stream.formats import Docids
+from transforms.formats.command_stream.stream_formats import Docids
 from transforms.formats.java_uri import OTHER, PATH, is_uri
 
 _MARK = "{id}"

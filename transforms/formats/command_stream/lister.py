@@ -24,7 +24,7 @@ from schemas.record import Action, Arrival, Crawl, Provenance, Record
 from schemas.reject import record_error
 from schemas.span import Span, TokenState
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.formats.command_stream.documents import DocumentReader
+from transforms.formats.command_stream.stream_documents import DocumentReader
 from transforms.formats.command_stream.syntax import CommandReader, read_header
 
 _FLAGS = ("lock", "crawl-once", "crawl-immediately")

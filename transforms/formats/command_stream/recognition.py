@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from schemas.errors import FormatError, UnavailableError
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
-from transforms.formats.command_stream.documents import LISTER, RETRIEVER
+from transforms.formats.command_stream.stream_documents import LISTER, RETRIEVER
 from transforms.formats.command_stream.syntax import CommandReader, read_header
 
 _AUTHORIZER = frozenset({"authz-status", "username", "user", "password", "group"})

@@ -22,7 +22,7 @@ from schemas.notice import Notice
 from schemas.reject import KEPT_BYTES, record_error
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
-from transforms.formats.command_stream.formats import Mode, StreamOptions
+from transforms.formats.command_stream.stream_formats import Mode, StreamOptions
 from transforms.formats.streams import read_block
 
 PREFIX = b"GSA Adaptor Data Version"

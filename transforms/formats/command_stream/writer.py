@@ -24,7 +24,7 @@ from schemas.errors import RecordError
 from schemas.record import Action, Crawl, Extra, Record
 from transforms.formats.base import WriteOptions
 from transforms.formats.command_stream.doc_ids import id_maker
-from transforms.formats.command_stream.formats import StreamOptions
+from transforms.formats.command_stream.stream_formats import StreamOptions
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
     EPOCH,

@@ -36,7 +36,7 @@ from transforms.formats.adapt_rules import (
     lose_hints,
 )
 from transforms.formats.base import Adapter, Target
-from transforms.formats.gsa.formats import NO_MIMETYPE, FeedOptions, held_by
+from transforms.formats.gsa.gsa_formats import NO_MIMETYPE, FeedOptions, held_by
 from transforms.formats.gsa.rows import FEEDRANKS, PAGERANKS
 from transforms.formats.xml.serializer import holds
 

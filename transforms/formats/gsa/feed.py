@@ -35,7 +35,7 @@ from transforms.formats.acl_metadata import join_parent, metadata_of
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import rfc1123
 from transforms.formats.gsa.acl import write_principal
-from transforms.formats.gsa.formats import FEED_NAMES, FeedOptions
+from transforms.formats.gsa.gsa_formats import FEED_NAMES, FeedOptions
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.gsa.rows import ACL, ENCODING, METADATA, PRINCIPAL, RECORD
 from transforms.formats.xml.elements import ElementReader, Grammar

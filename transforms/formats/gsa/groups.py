@@ -36,7 +36,7 @@ from schemas.span import ElementContext, Span
 from transforms.formats.acl_metadata import BLANKS
 from transforms.formats.base import Encoder, ReadOptions, ReadResult
 from transforms.formats.gsa.acl import require_no_text, tag_of, write_principal
-from transforms.formats.gsa.formats import GROUPS_NAMES
+from transforms.formats.gsa.gsa_formats import GROUPS_NAMES
 from transforms.formats.gsa.rows import MEMBER, MEMBERS, MEMBERSHIP
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement, parse_markup
 from transforms.formats.xml.serializer import (

@@ -37,7 +37,7 @@ from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Extra, Field, Provenance, Record
 from schemas.span import Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
-from transforms.formats.thunderstone.formats import DATATYPES, ELEMENT_NAMES, PARAMETRIC
+from transforms.formats.thunderstone.dataload_format import DATATYPES, ELEMENT_NAMES, PARAMETRIC
 from transforms.formats.thunderstone.item_reader import (
     ATTRIBUTE_PLACE,
     CHARSET,

@@ -34,7 +34,7 @@ from schemas.record import (
 )
 from transforms.content_types.charset import NO_CHARSETS
 from transforms.formats.base import ReadOptions
-from transforms.formats.thunderstone.formats import DATATYPES, PARAMETRIC
+from transforms.formats.thunderstone.dataload_format import DATATYPES, PARAMETRIC
 from transforms.formats.thunderstone.rows import NESTED, SEPARATORS, TYPES, item_rows
 from transforms.formats.xml.rows import Row
 from transforms.formats.xml.serializer import XML_NAMESPACE, extra_element, shut_parser

@@ -14,10 +14,10 @@ from schemas.record import Action, Arrival, Crawl, Meta, Provenance, Record
 from schemas.reject import Reject, record_error
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
-from transforms.sources.database.acl import acl_getter
 from transforms.sources.database.columns import ColumnIndex, LoadRows, Row, url_getter
 from transforms.sources.database.content import content_getter
 from transforms.sources.database.mapping import TIMESTAMP, MetadataColumn, RowMapping
+from transforms.sources.database.row_acl import acl_getter
 from transforms.sources.database.values import text_of, time_getter, values_of
 
 _ADD = Action.ADD  # the attribute lookup of an enum costs ten times as much

@@ -16,7 +16,7 @@ from schemas.record import Record
 from schemas.reject import Reject, reject_record
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import id_maker
-from transforms.formats.command_stream.formats import StreamOptions
+from transforms.formats.command_stream.stream_formats import StreamOptions
 from transforms.net.retry import RetryPolicy, retry
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.process import run

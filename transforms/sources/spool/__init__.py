@@ -7,6 +7,6 @@ from transforms.sources.spool.deliveries import (
     queue_of,
     read_deliveries,
 )
-from transforms.sources.spool.source import spans_of
+from transforms.sources.spool.spool_source import spans_of
 
 __all__ = ["is_whole", "name_of", "open_deliveries", "queue_of", "read_deliveries", "spans_of"]

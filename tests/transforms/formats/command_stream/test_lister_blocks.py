@@ -21,7 +21,7 @@ from support.streams import slow
 from transforms.formats import Docids, Mode, StreamOptions
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.command_stream import lister
-from transforms.formats.command_stream.documents import DocumentReader
+from transforms.formats.command_stream.stream_documents import DocumentReader
 from transforms.formats.command_stream.syntax import BLOCK_BYTES
 from transforms.formats.command_stream.writer import ListerEncoder
 

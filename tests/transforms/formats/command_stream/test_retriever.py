@@ -8,7 +8,7 @@ from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta,
 from schemas.reject import Filtered, Reject
 from support.command_streams import MODES, NOT_UTF8, StreamUnderTest
 from transforms.formats import Mode
-from transforms.formats.command_stream import documents
+from transforms.formats.command_stream import stream_documents as documents
 
 A = Record(url="a", action=Action.ADD, arrival=Arrival.PUSHED, content=Content(b"x"))
 JOE = Principal(name="joe", scope=Scope.USER, access=Access.PERMIT)

@@ -14,7 +14,7 @@ from schemas.span import Span
 from support.damage import damaged, feeds
 from support.gsa_records import held, read_feed, write_feed
 from transforms.formats.base import ReadOptions, WriteOptions
-from transforms.formats.gsa.formats import FEED_NAMES
+from transforms.formats.gsa.gsa_formats import FEED_NAMES
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
 

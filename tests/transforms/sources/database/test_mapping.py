@@ -11,6 +11,7 @@ from schemas.span import Span
 from support.pages import read_page
 from transforms.sources.base import SourceOptions
 from transforms.sources.database.columns import ColumnReference
+from transforms.sources.database.database_source import ROWS
 from transforms.sources.database.mapping import (
     ALL_COLUMNS,
     AclSource,
@@ -21,7 +22,6 @@ from transforms.sources.database.mapping import (
     RowMapping,
 )
 from transforms.sources.database.mapping_draft import TableColumn, draft_mapping
-from transforms.sources.database.source import ROWS
 
 CONNECTION = "connection: sqlite:///people.db\n"
 LEAST = CONNECTION + "table: people\nurl: https://x.example.com/{id}\n"

@@ -16,7 +16,6 @@ from schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Re
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
-from transforms.sources.database.acl import acl_getter, split_principals
 from transforms.sources.database.columns import (
     ColumnIndex,
     ColumnReference,
@@ -35,6 +34,7 @@ from transforms.sources.database.mapping import (
     RowMapping,
 )
 from transforms.sources.database.records import RecordMaker, metadata_getter, used_columns
+from transforms.sources.database.row_acl import acl_getter, split_principals
 
 INDEX = ColumnIndex(names=("id", "name", "body", "link", "at", "op", "users"), key=("id",))
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

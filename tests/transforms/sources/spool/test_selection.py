@@ -15,7 +15,7 @@ from schemas.span import FileSignature, Span
 from support.archives import document, gsa_feed, put
 from support.spools import HandSpool, delivered, journal
 from transforms.sources.spool.deliveries import open_deliveries, read_deliveries
-from transforms.sources.spool.source import FeedFault, Spool, find_faults, select, spans_of
+from transforms.sources.spool.spool_source import FeedFault, Spool, find_faults, select, spans_of
 
 CURE = (
     "expected a delivery, as feedferry serve writes it: restore the file from a copy, or take the"

@@ -11,8 +11,8 @@ from schemas.errors import ConfigError, SourceError
 from schemas.span import Span
 from support.archives import gsa_feed, put
 from transforms.sources import TREE, SourceOptions
-from transforms.sources.tree.source import FILES, tree_of
 from transforms.sources.tree.tree import Tree, TreeAcl
+from transforms.sources.tree.tree_source import FILES, tree_of
 
 pytestmark = pytest.mark.usefixtures("here")
 

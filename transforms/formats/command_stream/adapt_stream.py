@@ -25,7 +25,7 @@ from transforms.formats.adapt_rules import (
     lose_each_extra,
 )
 from transforms.formats.base import Adapter, Target
-from transforms.formats.command_stream.formats import ANSWER, DOCUMENT, LISTING, NO_ANSWER
+from transforms.formats.command_stream.stream_formats import ANSWER, DOCUMENT, LISTING, NO_ANSWER
 from transforms.formats.command_stream.syntax import (
     GROUP,
     PARAM,

@@ -39,7 +39,7 @@ from schemas.reject import DEFECT, Filtered, Place, Reject, record_error, reject
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import url_maker
-from transforms.formats.command_stream.formats import Mode, StreamOptions
+from transforms.formats.command_stream.stream_formats import Mode, StreamOptions
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
     INHERITANCES,

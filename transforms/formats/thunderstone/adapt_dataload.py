@@ -9,7 +9,7 @@ from functools import partial
 from schemas.record import Arrival, Content, Encoding, Field, Meta, Record
 from transforms.formats.adapt_rules import Draft, counted, hold, is_deletion
 from transforms.formats.base import Adapter, Target
-from transforms.formats.thunderstone.formats import HOLDS, DataloadOptions
+from transforms.formats.thunderstone.dataload_format import HOLDS, DataloadOptions
 
 _SINGLE = ("title", "description", "keywords")
 _CATEGORY = "category"

@@ -13,7 +13,7 @@ from support.archives import document, gsa_feed, put
 from support.spools import HandSpool
 from transforms.formats import ReadOptions
 from transforms.sources import SPOOLS, SourceOptions, SourceRun
-from transforms.sources.spool.source import Spool
+from transforms.sources.spool.spool_source import Spool
 
 ONE = gsa_feed(document(1))
 GROUPS = b"<xmlgroups></xmlgroups>"

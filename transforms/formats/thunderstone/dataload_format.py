@@ -42,7 +42,7 @@ THUNDERSTONE = Format(
     encoder=deferred("thunderstone.dataload:ThunderstoneEncoder"),
     holds=HOLDS,
     options=(DataloadOptions,),
-    adapter=deferred("thunderstone.adapt:adapter"),
+    adapter=deferred("thunderstone.adapt_dataload:adapter"),
     door=Door.DATA,
     has_record_ends=True,
 )

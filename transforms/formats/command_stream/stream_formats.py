@@ -102,7 +102,7 @@ LISTER_STREAM = Format(
     split=deferred("command_stream.lister:cut"),
     encoder=deferred("command_stream.writer:ListerEncoder"),
     holds=LISTING,
-    adapter=deferred("command_stream.adapt:lister_adapter"),
+    adapter=deferred("command_stream.adapt_stream:lister_adapter"),
     options=(StreamOptions,),
 )
 
@@ -110,10 +110,10 @@ RETRIEVER_STREAM = Format(
     name="retriever-stream",
     title="GSA adaptor command streams: a document each",
     matches=partial(_is_stream, "retriever-stream"),
-    read=deferred("command_stream.documents:read"),
+    read=deferred("command_stream.stream_documents:read"),
     encoder=deferred("command_stream.writer:RetrieverEncoder"),
     holds=DOCUMENT,
-    adapter=deferred("command_stream.adapt:retriever_adapter"),
+    adapter=deferred("command_stream.adapt_stream:retriever_adapter"),
     options=(StreamOptions,),
     has_one_record=True,
 )
@@ -125,6 +125,6 @@ AUTHORIZER_STREAM = Format(
     read=deferred("command_stream.authorizer:read"),
     encoder=deferred("command_stream.writer:AuthorizerEncoder"),
     holds=ANSWER,
-    adapter=deferred("command_stream.adapt:authorizer_adapter"),
+    adapter=deferred("command_stream.adapt_stream:authorizer_adapter"),
     options=(StreamOptions,),
 )
