@@ -45,7 +45,7 @@ def publish(
     *,
     output: Path,
     spans: list[Span],
-    options: ConvertOptions | None = None,
+    options: ConvertOptions,
 ) -> Report:
     """Number the chunks in input order, publish all files in `output`, and return the report.
 
@@ -70,9 +70,10 @@ def publish(
     if chunks_folder.exists():  # an interrupted run has published it
         os.replace(chunks_folder, previous)
     os.replace(staged, chunks_folder)
-    report = report_of(account, chunks, settings, folder=str(output), spans=spans)
-    if options is not None:
-        report = msgspec.structs.replace(report, options=given_options(options))
+    report = msgspec.structs.replace(
+        report_of(account, chunks, settings, folder=str(output), spans=spans),
+        options=given_options(options),
+    )
     _sync(output)
     write_json(output / _REPORT, as_json(report))
     sync_file(output / _REPORT)

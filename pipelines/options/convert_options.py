@@ -56,31 +56,35 @@ _WRITE = Section.WRITE
 _RUN = Section.RUN
 
 
-def _is_database(source: Any) -> bool:
+SourceOrFormat = Any
+"""A source, or a format: the predicates of flags ask either. Their types would load the codecs."""
+
+
+def _is_database(source: SourceOrFormat) -> bool:
     return bool(source.name == "database")
 
 
-def _has_inputs(source: Any) -> bool:
+def _has_inputs(source: SourceOrFormat) -> bool:
     return not _is_database(source)
 
 
-def _is_xml(source: Any) -> bool:
+def _is_xml(source: SourceOrFormat) -> bool:
     return source.name == "spool" or bool(getattr(source, "is_xml", False))
 
 
-def _is_stream(kind: Any) -> bool:
+def _is_stream(kind: SourceOrFormat) -> bool:
     return kind.name == "adaptor" or _has_option("docids", kind)
 
 
-def _has_docids(source: Any) -> bool:
+def _has_docids(source: SourceOrFormat) -> bool:
     return source.name == "files" or _is_stream(source)
 
 
-def _has_feedtypes(target: Any) -> bool:
+def _has_feedtypes(target: SourceOrFormat) -> bool:
     return bool(target.keeps_feedtypes)
 
 
-def _has_option(name: str, kind: Any) -> bool:
+def _has_option(name: str, kind: SourceOrFormat) -> bool:
     return name in getattr(kind, "option_names", ())
 
 

@@ -274,7 +274,8 @@ class Gateway(SpoolConsumer):
         shutil.rmtree(output, ignore_errors=True)
         work.mkdir(parents=True)
         (output / _DELIVERY).write_bytes(msgspec.json.encode(delivery))
-        settings = settings_of(self._options_of(delivery, to_format, output), (), work, {})
+        options = self._options_of(delivery, to_format, output)
+        settings = settings_of(options, (), work, {})
         spans = self._spans_of(delivery, work)
         account = self.worker.run(
             self._convert_spans,
@@ -285,7 +286,7 @@ class Gateway(SpoolConsumer):
             attempts=self.spool / ATTEMPTS / f"gateway-{delivery.ordinal}",
         )
         self._check(account, delivery)
-        publish(account, settings, output=output, spans=spans)
+        publish(account, settings, output=output, spans=spans, options=options)
         self._report(account, delivery, output)
         return output
 

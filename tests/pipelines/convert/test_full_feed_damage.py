@@ -143,7 +143,7 @@ def published(feed: bytes, span_bytes: int) -> Published:
             ]
             account = merge(convert(part, settings) for part in parts)
             check_account(account)
-            report = publish(account, settings, output=output, spans=spans)
+            report = publish(account, settings, output=output, spans=spans, options=options)
         except FeedferryError as exc:
             return Published(exc.exit_code)
         records = []

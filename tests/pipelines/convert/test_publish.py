@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pipelines.convert.publish import publish
+from pipelines.options.convert_options import ConvertOptions
 from schemas.account import Account, Chunk, SpanFile
 from schemas.errors import FatalError
 from schemas.span import Span
@@ -86,7 +87,9 @@ def text_of(feedtype: str) -> bytes:
 
 def published(work: Path, *ones: Chunk, to: str = "jsonl", **counted: Any) -> None:
     account = Account(chunks=list(ones), **counted)
-    publish(account, settings(work, to=to), output=work.parents[1], spans=SPANS)
+    output = work.parents[1]
+    options = ConvertOptions(inputs=(), output=str(output), to_format=to)
+    publish(account, settings(work, to=to), output=output, spans=SPANS, options=options)
 
 
 def test_chunks_are_numbered_in_their_order(work: Path) -> None:

@@ -65,20 +65,26 @@ def folder_lister(tree: Tree) -> ListFolder:
     return lambda folder: remote_folder(folder, *connect(folder.path))
 
 
-def remote_folder(folder: ListingEntry, filesystem: Any, path: str) -> Iterator[ListingEntry]:
+RemoteSystem = Any
+"""A file system of fsspec, which has no types."""
+
+
+def remote_folder(
+    folder: ListingEntry, filesystem: RemoteSystem, path: str
+) -> Iterator[ListingEntry]:
     """List a folder of a file system of fsspec; of S3, all objects below it."""
     list_items = _LISTERS.get(scheme_of(folder.path), _object_items)
     for name, type_, signature in list_items(filesystem, path):
         yield _entry(folder.key + name, join_uri(folder.path, name), type_, signature)
 
 
-def _object_items(filesystem: Any, path: str) -> Iterator[_Item]:
+def _object_items(filesystem: RemoteSystem, path: str) -> Iterator[_Item]:
     for info in filesystem.ls(path, detail=True):
         if info["name"].strip("/") != path.strip("/"):  # the folder itself, as an object
             yield info["name"].rstrip("/").rpartition("/")[2], info["type"], read_info(info)
 
 
-def _s3_items(filesystem: Any, path: str) -> Iterator[_Item]:
+def _s3_items(filesystem: RemoteSystem, path: str) -> Iterator[_Item]:
     """List all objects below a prefix: a request per folder takes too long."""
     bucket, _, prefix = path.partition("/")
     prefix = f"{prefix}/" if prefix else ""
@@ -96,7 +102,7 @@ def _s3_items(filesystem: Any, path: str) -> Iterator[_Item]:
         raise OSError("no object with this prefix")
 
 
-def _sftp_items(filesystem: Any, path: str) -> Iterator[_Item]:
+def _sftp_items(filesystem: RemoteSystem, path: str) -> Iterator[_Item]:
     try:
         for status in filesystem.ftp.listdir_iter(path):
             seconds = status.st_mtime
@@ -107,7 +113,7 @@ def _sftp_items(filesystem: Any, path: str) -> Iterator[_Item]:
         raise OSError(f"the name {exc.object!r} in it is not UTF-8, so rename it") from exc
 
 
-_LISTERS: dict[str, Callable[[Any, str], Iterator[_Item]]] = {
+_LISTERS: dict[str, Callable[[RemoteSystem, str], Iterator[_Item]]] = {
     "s3": _s3_items,
     "sftp": _sftp_items,
     "ssh": _sftp_items,
