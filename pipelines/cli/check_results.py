@@ -63,7 +63,7 @@ def print_losses(words: Mapping[str, object]) -> int:
         feedtype=options.feedtype,
         datasource=options.datasource,
         default_mimetype=options.default_mimetype,
-        wide_deletes=options.allow_wide_deletes,
+        allow_wide_deletes=options.allow_wide_deletes,
         own=(FeedOptions(dialect=options.dialect, empty_metadata=options.empty_metadata),),
     )
     rows = loss_table(options.from_format, target)

@@ -34,7 +34,6 @@ from transforms.formats import (
     ContentOptions,
     DataloadOptions,
     FeedOptions,
-    Mode,
     ReadOptions,
     StreamOptions,
     WriteOptions,
@@ -74,7 +73,6 @@ def settings_of(
             options,
             format=options.to_format,
             known_urls=known_urls,
-            wide_deletes=options.allow_wide_deletes,
             own=_own_options(options),
         ),
         reading=msgspec.structs.replace(read_options(options), used_header=_used_header(options)),
@@ -114,12 +112,11 @@ def read_options(options: ConvertOptions) -> ReadOptions:
 
 def _own_options(options: ConvertOptions) -> tuple[msgspec.Struct, ...]:
     """Return the options of single formats."""
-    mode = Mode.STRICT if options.strict else Mode.LENIENT
     return (
-        _from_options(StreamOptions, options, mode=mode, docids=docids(options)),
+        _from_options(StreamOptions, options, docids=docids(options)),
         _from_options(FeedOptions, options),
         _from_options(ContentOptions, options),
-        DataloadOptions(named_fields=options.fields),
+        _from_options(DataloadOptions, options),
     )
 
 

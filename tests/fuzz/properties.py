@@ -284,7 +284,9 @@ def _check_read_back(
     kit: Kit, result: Record | Membership, text: bytes, options: ReadOptions
 ) -> None:
     own = options.of(StreamOptions)
-    usual = ReadOptions(zone=options.zone, own=(StreamOptions(docids=own.docids, mode=own.mode),))
+    usual = ReadOptions(
+        zone=options.zone, own=(StreamOptions(docids=own.docids, strict=own.strict),)
+    )
     back = _read(kit, text, usual)
     again = [other for other in back.items if not isinstance(other, Notice)]
     placed = [_without_place(other) for other in again]

@@ -162,7 +162,7 @@ def written(name: str) -> bytes:
     format_ = by_name(name)
     is_of_groups = format_.holds_only_memberships
     encoder = format_.make_encoder(WriteOptions(memberships=is_of_groups))
-    adapt = adapter(Target(format=name, feedtype="incremental", wide_deletes=True))
+    adapt = adapter(Target(format=name, feedtype="incremental", allow_wide_deletes=True))
     frames = []
     for path in sorted(GOLDEN.glob(SOME)):
         for result in results_of(path.read_bytes()):

@@ -10,7 +10,6 @@ from transforms.formats import (
     RETRIEVER_STREAM,
     Docids,
     Format,
-    Mode,
     ReadOptions,
     StreamOptions,
 )
@@ -30,7 +29,7 @@ _WORDS = words(
 _OPTIONS = (
     ReadOptions(),
     ReadOptions(own=(StreamOptions(docids=Docids(base_url="http://a.example.com/doc/")),)),
-    ReadOptions(own=(StreamOptions(mode=Mode.STRICT),)),
+    ReadOptions(own=(StreamOptions(strict=True),)),
     ReadOptions(max_content_bytes=64, own=(StreamOptions(max_token_bytes=64),)),
 )
 

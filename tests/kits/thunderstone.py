@@ -31,8 +31,8 @@ THUNDERSTONE_KIT = Kit(
         Target(format="thunderstone"),
         Target(
             format="thunderstone",
-            wide_deletes=True,
-            own=(DataloadOptions(named_fields=(("author", "Author"),)),),
+            allow_wide_deletes=True,
+            own=(DataloadOptions(fields=(("author", "Author"),)),),
         ),
     ),
 )

@@ -13,11 +13,11 @@ from schemas.record import Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from support.streams import read_both_ways
-from transforms.formats import Mode, StreamOptions
+from transforms.formats import StreamOptions
 from transforms.formats.base import Reader, ReadOptions, ReadResult
 
 HEADER = b"GSA Adaptor Data Version 1 [\n]\n"
-MODES = pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LENIENT])
+MODES = pytest.mark.parametrize("is_strict", [True, False])
 NOT_UTF8 = "the bytes b'\\xff' in a token; expected UTF-8, with C0 80 and C0 8A besides"
 
 
@@ -29,26 +29,26 @@ class StreamUnderTest(NamedTuple):
     def read(
         self,
         body: bytes,
-        mode: Mode = Mode.LENIENT,
+        is_strict: bool = False,
         *,
         header: bytes = HEADER,
         not_found: NotFound = NotFound.SKIP,
     ) -> list[ReadResult]:
-        options = ReadOptions(own=(StreamOptions(mode=mode, not_found=not_found),))
+        options = ReadOptions(own=(StreamOptions(strict=is_strict, not_found=not_found),))
         read = partial(self.reader, span=Span(source="a.txt"), options=options)
         return read_both_ways(read, header + body)
 
-    def records(self, body: bytes, mode: Mode = Mode.LENIENT) -> list[Record]:
+    def records(self, body: bytes, is_strict: bool = False) -> list[Record]:
         """The records without their provenance."""
-        results = [result for result in self.read(body, mode) if isinstance(result, Record)]
+        results = [result for result in self.read(body, is_strict) if isinstance(result, Record)]
         return [replace(record, provenance=Provenance()) for record in results]
 
-    def record(self, body: bytes, mode: Mode = Mode.LENIENT) -> Record:
-        (record,) = self.records(body, mode)
+    def record(self, body: bytes, is_strict: bool = False) -> Record:
+        (record,) = self.records(body, is_strict)
         return record
 
-    def notices(self, body: bytes, mode: Mode = Mode.LENIENT) -> list[tuple[str, str]]:
-        notices = [result for result in self.read(body, mode) if isinstance(result, Notice)]
+    def notices(self, body: bytes, is_strict: bool = False) -> list[tuple[str, str]]:
+        notices = [result for result in self.read(body, is_strict) if isinstance(result, Notice)]
         return [(notice.code, notice.detail) for notice in notices]
 
     def rejects(self, body: bytes) -> list[tuple[str, str, bytes]]:
@@ -60,7 +60,7 @@ class StreamUnderTest(NamedTuple):
         ]
         return [(result.code, result.reason, result.data) for result in rejects]
 
-    def refusal(self, body: bytes, mode: Mode = Mode.STRICT) -> str:
+    def refusal(self, body: bytes, is_strict: bool = True) -> str:
         with pytest.raises(FormatError) as caught:
-            self.read(body, mode)
+            self.read(body, is_strict)
         return str(caught.value)

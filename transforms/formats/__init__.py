@@ -30,7 +30,6 @@ from transforms.formats.command_stream.stream_formats import (
     LISTER_STREAM,
     RETRIEVER_STREAM,
     Docids,
-    Mode,
     StreamOptions,
 )
 from transforms.formats.gsa.gsa_formats import GROUPS_CSV, GSA_FEED, GSA_GROUPS, FeedOptions
@@ -55,7 +54,6 @@ __all__ = [
     "FeedOptions",
     "Format",
     "Holds",
-    "Mode",
     "ReadOptions",
     "ReadResult",
     "Reader",

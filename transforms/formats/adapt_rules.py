@@ -461,7 +461,7 @@ def refusal_of(kind: Kind, holds: Holds, target: Target) -> KindRefusal | None:
     is_unheld = {
         Kind.DOCUMENT_ID: holds.absolute_urls,
         Kind.CRAWLED: "content" in holds.fields and "arrival" not in holds.fields,
-        Kind.WIDE: not target.wide_deletes,
+        Kind.WIDE: not target.allow_wide_deletes,
     }
     return REFUSALS[kind] if is_unheld.get(kind) else None
 

@@ -98,8 +98,8 @@ class Target(OwnOptions, frozen=True, kw_only=True):
     """A format, and the user's choices for values that it holds only in part.
 
     A deletion by pattern is expanded against `known_urls` where the target has no patterns; where
-    it has, `wide_deletes` allows one that empties a host. `max_content_bytes` is the limit of a
-    document that must be decoded. With `urls` strict, documents whose URL no appliance can serve
+    it has, `allow_wide_deletes` allows one that empties a host. `max_content_bytes` is the limit of
+    a document that must be decoded. With `urls` strict, documents whose URL no appliance can serve
     are rejected.
     """
 
@@ -107,7 +107,7 @@ class Target(OwnOptions, frozen=True, kw_only=True):
     feedtype: str | None = None
     datasource: str | None = None
     known_urls: tuple[str, ...] = ()
-    wide_deletes: bool = False
+    allow_wide_deletes: bool = False
     default_mimetype: str | None = None
     max_content_bytes: int = MAX_CONTENT_BYTES
     urls: str = "any"

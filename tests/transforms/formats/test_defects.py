@@ -14,7 +14,7 @@ from schemas.record import Action, Record
 from schemas.reject import DEFECT, Reject, defect_type
 from schemas.span import ElementContext, Span
 from support.defects import break_at, put_in
-from transforms.formats import Mode, ReadOptions, ReadResult, StreamOptions, by_name
+from transforms.formats import ReadOptions, ReadResult, StreamOptions, by_name
 from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
 from transforms.formats.xml.scanner import RawElement
@@ -115,7 +115,7 @@ def test_what_concerns_more_than_a_record_ends_the_reading(exc: Exception) -> No
         list(ElementReader(stream, grammar, span=Span(), options=OPTIONS).read())
 
 
-# Command streams in strict mode
+# Command streams in strict is_strict
 
 
 @pytest.mark.parametrize("name", [name for name, kit in KITS.items() if kit.is_loose])
@@ -125,7 +125,7 @@ def test_a_defect_is_no_fault_of_a_strict_stream(
     put_in(monkeypatch, KITS[name])
     header = b"GSA Adaptor Data Version 1 [\0]\0"
     options = ReadOptions(
-        own=(StreamOptions(docids=OPTIONS.of(StreamOptions).docids, mode=Mode.STRICT),)
+        own=(StreamOptions(docids=OPTIONS.of(StreamOptions).docids, strict=True),)
     )
 
     results = read(name, header + f"id={MARK}\0".encode(), options=options)

@@ -18,7 +18,7 @@ from schemas.feed import FeedHeader
 from schemas.reject import Reject
 from schemas.span import Span
 from support.streams import opened
-from transforms.formats import Mode, ReadOptions, ReadResult, StreamOptions, by_name
+from transforms.formats import ReadOptions, ReadResult, StreamOptions, by_name
 from transforms.formats.canonical.jsonl import line
 
 EACH_INPUT = pytest.mark.parametrize(
@@ -29,9 +29,9 @@ MAX_CONTENT_BYTES = 100_000
 
 
 def read(path: Path, text: bytes, *, source: str = "") -> Iterator[ReadResult]:
-    """The results of a file; a file named `.strict` is read in strict mode."""
-    mode = Mode.STRICT if ".strict" in path.suffixes else Mode.LENIENT
-    own = StreamOptions(mode=mode, not_found=NotFound.DELETE)
+    """The results of a file; a file named `.strict` is read strictly."""
+    is_strict = ".strict" in path.suffixes
+    own = StreamOptions(strict=is_strict, not_found=NotFound.DELETE)
     options = ReadOptions(max_content_bytes=MAX_CONTENT_BYTES, own=(own,))
     reader = by_name(path.parent.name.replace("_", "-")).read
     for result in reader(opened(text), span=Span(source=source), options=options):

@@ -2,7 +2,7 @@
 
 **Spec:** GSA adaptor library, CommandStreamParser, "Lister Commands".
 
-**Keeps:** every command of a lister. `Mode.LENIENT` also keeps the commands of a retriever, which
+**Keeps:** every command of a lister. lenient mode also keeps the commands of a retriever, which
 an example of the documentation has. Unknown commands are extras.
 
 **Drops:** fractions of a second; flags that are false, because a missing flag is false.

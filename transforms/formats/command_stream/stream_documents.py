@@ -2,14 +2,14 @@
 
 **Spec:** GSA adaptor library, CommandStreamParser, "Lister Commands", "Retriever Commands".
 
-In `Mode.STRICT`, an error of the deployed parser is a FormatError. In `Mode.LENIENT` it is repaired
+In strict mode, an error of the deployed parser is a FormatError. In lenient mode it is repaired
 with a Notice, or the document that has it is a Reject.
 
 **Keeps:** every command of a retriever; `param-name` pairs and unknown commands are extras. With
 `NotFound.DELETE`, `not-found` is a deletion. `up-to-date` is not a record.
 
 **Drops:** ACL commands without `acl`, as the specification says. Principals and pairs keep their
-order, which the deployed parser sorts. `Mode.STRICT` keeps a repeated pair or principal once, as
+order, which the deployed parser sorts. strict mode keeps a repeated pair or principal once, as
 the deployed parser does.
 """
 
@@ -39,7 +39,7 @@ from schemas.reject import DEFECT, Filtered, Place, Reject, record_error, reject
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import url_maker
-from transforms.formats.command_stream.stream_formats import Mode, StreamOptions
+from transforms.formats.command_stream.stream_formats import StreamOptions
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
     INHERITANCES,
@@ -92,9 +92,9 @@ _FALSE = frozenset({"false", "no", "0", "off"})
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[ReadResult]:
-    """Yield the document of a retriever; `Mode.LENIENT` reads streams of several documents.
+    """Yield the document of a retriever; lenient mode reads streams of several documents.
 
-    An unavailable repository is a Reject, in `Mode.STRICT` an UnavailableError.
+    An unavailable repository is a Reject, in strict mode an UnavailableError.
     """
     reader = DocumentReader(stream, span, options, is_listing=False)
     commands = reader.commands
@@ -304,7 +304,7 @@ class _DocumentBuilder:
     """The commands that follow one id. `final` is its `up-to-date` or `not-found`, if any.
 
     `note` takes the code and the detail of a repair. In a listing, flags need no argument. Metadata
-    pairs and principals are kept as often as they occur; the deployed parser, and `Mode.STRICT`,
+    pairs and principals are kept as often as they occur; the deployed parser, and strict mode,
     keeps each once.
     """
 
@@ -317,7 +317,7 @@ class _DocumentBuilder:
         """The doc id that the ACL inherits from."""
         self._options = options
         self._note = note
-        self._is_strict = options.of(StreamOptions).mode is Mode.STRICT
+        self._is_strict = options.of(StreamOptions).strict
         self._is_listed = is_listed
         self._pending: tuple[str, str] | None = None
         self._content: bytes | None = None

@@ -1,6 +1,5 @@
 """The command streams of GSA adaptors: those of listers, retrievers and authorizers."""
 
-import enum
 from functools import partial
 
 import msgspec
@@ -8,13 +7,6 @@ import msgspec
 from schemas.choices import MAX_TOKEN_BYTES, NotFound
 from schemas.record import Action
 from transforms.formats.base import FIELDS, Format, Holds, Kind, KindRefusal, deferred
-
-
-class Mode(enum.Enum):
-    """How a command stream is read: as the deployed parser does, or with repairs."""
-
-    STRICT = "strict"
-    LENIENT = "lenient"
 
 
 class Docids(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,13 +21,13 @@ class Docids(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Conventions of command streams.
+    """Conventions of command streams: `strict` reads as the deployed parser does, not with repairs.
 
     `max_token_bytes` is the most bytes between two delimiters that are read, `delimiter` the one
     that is written.
     """
 
-    mode: Mode = Mode.LENIENT
+    strict: bool = False
     docids: Docids = Docids()
     not_found: NotFound = NotFound.SKIP
     max_token_bytes: int = MAX_TOKEN_BYTES

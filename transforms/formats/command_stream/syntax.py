@@ -5,7 +5,7 @@ the bytes between two delimiters. In an id-list every token is an id, up to an e
 command after the list belongs to its last id.
 
 In this package *the deployed parser* is the CommandStreamParser of the adaptor library, as it runs
-on Java 17. A reader in `Mode.STRICT` accepts and refuses the same streams. Both deviate from the
+on Java 17. A reader in strict mode accepts and refuses the same streams. Both deviate from the
 specification: any version number is accepted, the delimiter after the header may be missing, and
 the search for a delimiter never goes back. In CR CR LF it does not find CR LF.
 """
@@ -22,7 +22,7 @@ from schemas.notice import Notice
 from schemas.reject import KEPT_BYTES, record_error
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
-from transforms.formats.command_stream.stream_formats import Mode, StreamOptions
+from transforms.formats.command_stream.stream_formats import StreamOptions
 from transforms.formats.streams import read_block
 
 PREFIX = b"GSA Adaptor Data Version"
@@ -177,7 +177,7 @@ class CommandReader:
     def __init__(self, stream: IO[bytes], span: Span, options: ReadOptions) -> None:
         self.span = span
         own = options.of(StreamOptions)
-        self.is_strict = own.mode is Mode.STRICT
+        self.is_strict = own.strict
         self.limit = own.max_token_bytes
         self.delimiter = b""
         self.crlf = False

@@ -20,7 +20,7 @@ _SEPARATOR = re.compile(": +")
 
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to Items."""
-    named = {name.lower(): field for name, field in target.of(DataloadOptions).named_fields}
+    named = {name.lower(): field for name, field in target.of(DataloadOptions).fields}
     return hold(HOLDS, target, fit=partial(_fit, target=target, named=named))
 
 

@@ -19,9 +19,9 @@ ELEMENT_NAMES = ElementNames(
 
 
 class DataloadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """`named_fields` pairs a metadata name with the field of its values."""
+    """`fields` pairs a metadata name with the field of its values."""
 
-    named_fields: tuple[tuple[str, str], ...] = ()
+    fields: tuple[tuple[str, str], ...] = ()
 
 
 HOLDS = Holds(

@@ -36,7 +36,6 @@ from transforms.formats import (
     AUTHORIZER_STREAM,
     LISTER_STREAM,
     RETRIEVER_STREAM,
-    Mode,
     StreamOptions,
     by_name,
 )
@@ -55,7 +54,7 @@ COLOUR = Meta("colour", "red")
 JOE = Principal(name="joe", scope=Scope.USER, access=Access.PERMIT)
 STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.DENY)
 PERMITTED = (Extra("stream/authz-status", "PERMIT"),)
-STRICT = ReadOptions(own=(StreamOptions(mode=Mode.STRICT, not_found=NotFound.DELETE),))
+STRICT = ReadOptions(own=(StreamOptions(strict=True, not_found=NotFound.DELETE),))
 LEFT = (Meta("google:aclinheritancetype", "sideways"),)
 
 

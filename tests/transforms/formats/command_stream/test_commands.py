@@ -12,7 +12,7 @@ from schemas.notice import Notice
 from schemas.span import Span
 from support.streams import opened as opened_stream
 from support.streams import slow
-from transforms.formats import Mode, StreamOptions, sniff
+from transforms.formats import StreamOptions, sniff
 from transforms.formats.base import ReadOptions
 from transforms.formats.command_stream.syntax import (
     BLOCK_BYTES,
@@ -23,7 +23,7 @@ from transforms.formats.command_stream.syntax import (
     read_header,
 )
 
-STRICT = ReadOptions(own=(StreamOptions(mode=Mode.STRICT),))
+STRICT = ReadOptions(own=(StreamOptions(strict=True),))
 LENIENT = ReadOptions()
 MODES = pytest.mark.parametrize("options", [STRICT, LENIENT], ids=["strict", "lenient"])
 START = b"GSA Adaptor Data Version 1 "
@@ -346,7 +346,7 @@ def test_a_token_over_the_limit_is_an_error_at_its_offset(
     delimiter: bytes, block_bytes: int, is_last: bool, options: ReadOptions
 ) -> None:
     limited = ReadOptions(
-        own=(StreamOptions(mode=options.of(StreamOptions).mode, max_token_bytes=8),)
+        own=(StreamOptions(strict=options.of(StreamOptions).strict, max_token_bytes=8),)
     )
     data = b"12345678" + delimiter + b"123456789" + (b"" if is_last else delimiter)
     with pytest.raises(FormatError) as caught:

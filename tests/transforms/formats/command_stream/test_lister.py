@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from schemas.record import Action, Arrival, Crawl, Extra, Record
 from support.command_streams import HEADER, MODES, NOT_UTF8, StreamUnderTest
-from transforms.formats import Docids, Mode, StreamOptions
+from transforms.formats import Docids, StreamOptions
 from transforms.formats.base import ReadOptions
 from transforms.formats.command_stream import lister
 
@@ -20,14 +20,14 @@ LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 stream = StreamUnderTest(lister.read)
 
 
-def urls(body: bytes, mode: Mode = Mode.LENIENT) -> list[str]:
-    return [record.url for record in stream.records(body, mode)]
+def urls(body: bytes, is_strict: bool = False) -> list[str]:
+    return [record.url for record in stream.records(body, is_strict)]
 
 
 @MODES
 @pytest.mark.parametrize("body", [b"", b"\n\n", b"id-list", b"id-list\n\n"])
-def test_a_listing_may_be_empty(mode: Mode, body: bytes) -> None:
-    assert stream.read(body, mode) == []
+def test_a_listing_may_be_empty(is_strict: bool, body: bytes) -> None:
+    assert stream.read(body, is_strict) == []
 
 
 @MODES
@@ -53,9 +53,9 @@ def test_a_listing_may_be_empty(mode: Mode, body: bytes) -> None:
     ],
 )
 def test_commands_that_the_deployed_parser_accepts(
-    mode: Mode, body: bytes, stated: dict[str, object]
+    is_strict: bool, body: bytes, stated: dict[str, object]
 ) -> None:
-    assert stream.records(body, mode)[-1] == replace(A, **stated)
+    assert stream.records(body, is_strict)[-1] == replace(A, **stated)
 
 
 @MODES
@@ -70,8 +70,8 @@ def test_commands_that_the_deployed_parser_accepts(
         *(("253402300799", LATEST), ("-62135596801", None)),
     ],
 )
-def test_a_time_is_epoch_seconds(mode: Mode, text: str, moment: datetime | None) -> None:
-    assert stream.record(f"id=a\nlast-modified={text}".encode(), mode).modified == moment
+def test_a_time_is_epoch_seconds(is_strict: bool, text: str, moment: datetime | None) -> None:
+    assert stream.record(f"id=a\nlast-modified={text}".encode(), is_strict).modified == moment
 
 
 DATES = ("20110803 16:07:23", "2011-08-03T16:07:23Z", "Wed, 03 Aug 2011 16:07:23 GMT")
@@ -105,7 +105,7 @@ def test_a_flag_is_true_strictly_and_else_may_be_false(
 ) -> None:
     body = f"id=a\nlock{argument}".encode()
     finding = f"lock={argument[1:]!r}, a flag with an argument; read as {str(value).lower()}"
-    assert stream.record(body, Mode.STRICT).crawl == Crawl(lock=True)
+    assert stream.record(body, True).crawl == Crawl(lock=True)
     assert stream.record(body).crawl == Crawl(lock=value)
     assert stream.notices(body) == ([("flag", finding)] if is_repaired else [])
 
@@ -174,10 +174,10 @@ def test_a_deletion_is_never_guessed(word: str) -> None:
 
 
 @MODES
-def test_an_unknown_command_before_any_id_is_skipped(mode: Mode) -> None:
+def test_an_unknown_command_before_any_id_is_skipped(is_strict: bool) -> None:
     detail = "'what', a command that nobody knows; skipped, as it stands before any id"
-    assert stream.records(b"what\nid=a", mode) == [A]
-    assert stream.notices(b"what\nid=a", mode) == [("unknown-command what", detail)]
+    assert stream.records(b"what\nid=a", is_strict) == [A]
+    assert stream.notices(b"what\nid=a", is_strict) == [("unknown-command what", detail)]
 
 
 @pytest.mark.parametrize(
@@ -204,6 +204,6 @@ def test_an_error_costs_the_record_that_has_it(bad: bytes, code: str, reason: st
 
 
 @MODES
-def test_content_in_a_listing_is_an_error(mode: Mode) -> None:
-    message = stream.refusal(b"id=a\ncontent\nid=b\ndelete\n", mode)
+def test_content_in_a_listing_is_an_error(is_strict: bool) -> None:
+    message = stream.refusal(b"id=a\ncontent\nid=b\ndelete\n", is_strict)
     assert message.startswith("a.txt (byte 36): content")

@@ -18,7 +18,7 @@ from schemas.span import Span, TokenState
 from support.command_streams import HEADER, MODES
 from support.stream_strategies import listings
 from support.streams import slow
-from transforms.formats import Docids, Mode, StreamOptions
+from transforms.formats import Docids, StreamOptions
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.command_stream import lister
 from transforms.formats.command_stream.stream_documents import DocumentReader
@@ -46,12 +46,12 @@ def stream_of(tokens: Iterable[str], delimiter: str = "\n") -> bytes:
     return f"GSA Adaptor Data Version 1 [{delimiter}]{delimiter}".encode() + body
 
 
-def read(stream: IO[bytes], mode: Mode, span: Span = Span(source="ids")) -> list[Any]:
+def read(stream: IO[bytes], is_strict: bool, span: Span = Span(source="ids")) -> list[Any]:
     """The results without their span, and the error that ends them."""
     results: list[Any] = []
     try:
         results += lister.read(
-            stream, span=span, options=ReadOptions(own=(StreamOptions(mode=mode),))
+            stream, span=span, options=ReadOptions(own=(StreamOptions(strict=is_strict),))
         )
     except (FormatError, UnavailableError) as exc:
         results.append(str(exc))
@@ -64,9 +64,9 @@ def unspanned(value: Any) -> Any:
     return replace(value, span=0) if isinstance(value, Notice | Reject) else value
 
 
-def read_by_commands(data: bytes, mode: Mode) -> list[Any]:
+def read_by_commands(data: bytes, is_strict: bool) -> list[Any]:
     results: list[Any] = []
-    span, options = Span(source="ids"), ReadOptions(own=(StreamOptions(mode=mode),))
+    span, options = Span(source="ids"), ReadOptions(own=(StreamOptions(strict=is_strict),))
     reader = DocumentReader(io.BytesIO(data), span, options, is_listing=True)
     try:
         results += reader.open()
@@ -92,11 +92,11 @@ def cut(data: bytes, span_bytes: int) -> list[Span]:
     return list(lister.cut(io.BytesIO(data), source="ids", span_bytes=span_bytes))
 
 
-def read_spans(data: bytes, span_bytes: int, mode: Mode) -> list[Any]:
+def read_spans(data: bytes, span_bytes: int, is_strict: bool) -> list[Any]:
     results = []
     for span in cut(data, span_bytes):
         end = None if span.length is None else span.offset + span.length
-        results += read(io.BytesIO(data[span.offset : end]), mode, span)
+        results += read(io.BytesIO(data[span.offset : end]), is_strict, span)
     return results
 
 
@@ -106,19 +106,19 @@ def read_spans(data: bytes, span_bytes: int, mode: Mode) -> list[Any]:
 @MODES
 @given(tokens=TOKENS, read_bytes=st.integers(1, 50))
 def test_a_listing_is_read_as_command_by_command(
-    mode: Mode, tokens: list[str], read_bytes: int
+    is_strict: bool, tokens: list[str], read_bytes: int
 ) -> None:
     data = stream_of(tokens)
-    expected = read_by_commands(data, mode)
-    assert read(io.BytesIO(data), mode) == expected
-    assert read(slow(data, read_bytes), mode) == expected
+    expected = read_by_commands(data, is_strict)
+    assert read(io.BytesIO(data), is_strict) == expected
+    assert read(slow(data, read_bytes), is_strict) == expected
 
 
 @MODES
 @pytest.mark.parametrize("delimiter", ["\0", "^", "\\", "~", "&", "|", "$", ".", "*", "#", "("])
-def test_any_byte_may_delimit(mode: Mode, delimiter: str) -> None:
+def test_any_byte_may_delimit(is_strict: bool, delimiter: str) -> None:
     tokens = ("", "id=a]", "last-modified=5", "lock", "delete", "id=b", "id=c", "id=d", "")
-    records = read(io.BytesIO(stream_of(tokens, delimiter)), mode)
+    records = read(io.BytesIO(stream_of(tokens, delimiter)), is_strict)
     assert [record.url for record in records] == ["a]", "b", "c", "d"]
 
 
@@ -168,13 +168,13 @@ def test_ids_are_read_at_once_if_they_are_plain() -> None:
     ],
 )
 def test_what_follows_a_block_concerns_its_last_id(tokens: tuple[str, ...], last: str) -> None:
-    records = read(slow(stream_of(tokens), 16), Mode.STRICT)
+    records = read(slow(stream_of(tokens), 16), True)
     assert [record.url for record in records if record.crawl] == [last]
 
 
 @MODES
-def test_a_long_token_is_an_error_in_the_usual_shape_too(mode: Mode) -> None:
-    options = ReadOptions(own=(StreamOptions(mode=mode, max_token_bytes=30),))
+def test_a_long_token_is_an_error_in_the_usual_shape_too(is_strict: bool) -> None:
+    options = ReadOptions(own=(StreamOptions(strict=is_strict, max_token_bytes=30),))
     data = HEADER + b"id=a\nid=b\nid=" + b"c" * 28 + b"\nid=d\n"
     with pytest.raises(FormatError) as caught:
         list(lister.read(io.BytesIO(data), options=options))
@@ -190,17 +190,17 @@ def test_a_long_token_is_an_error_in_the_usual_shape_too(mode: Mode) -> None:
 @given(tokens=TOKENS, delimiter=DELIMITERS, span_bytes=st.integers(1, 80))
 def test_spans_read_as_the_whole(tokens: list[str], delimiter: str, span_bytes: int) -> None:
     data = stream_of(["id=first", *tokens], delimiter)
-    assert read_spans(data, span_bytes, Mode.LENIENT) == read(io.BytesIO(data), Mode.LENIENT)
+    assert read_spans(data, span_bytes, False) == read(io.BytesIO(data), False)
 
 
 @MODES
 @given(records=listings(), span_bytes=st.integers(1, 80))
 def test_spans_of_our_own_listings_read_as_the_whole(
-    mode: Mode, records: list[Record], span_bytes: int
+    is_strict: bool, records: list[Record], span_bytes: int
 ) -> None:
     encoder = ListerEncoder(WriteOptions())
     data = encoder.prolog() + encoder.frame([encoder.encode(record) for record in records])
-    assert read_spans(data, span_bytes, mode) == read(io.BytesIO(data), mode)
+    assert read_spans(data, span_bytes, is_strict) == read(io.BytesIO(data), is_strict)
 
 
 @given(tokens=TOKENS, span_bytes=st.integers(1, 80), read_bytes=st.integers(1, 40))

@@ -15,7 +15,7 @@ from schemas.record import Content, Record
 from schemas.reject import KEPT_BYTES, Reject
 from support.command_streams import HEADER, MODES
 from support.streams import opened, slow
-from transforms.formats import Mode, ReadResult, StreamOptions, by_name
+from transforms.formats import ReadResult, StreamOptions, by_name
 from transforms.formats.base import ReadOptions
 
 KINDS = pytest.mark.parametrize("kind", ["lister-stream", "retriever-stream", "authorizer-stream"])
@@ -48,9 +48,9 @@ def endless(head: bytes, size: int) -> IO[bytes]:
     return cast("IO[bytes]", Endless(head, size))
 
 
-def read(kind: str, data: bytes, mode: Mode = Mode.LENIENT) -> list[Any]:
+def read(kind: str, data: bytes, is_strict: bool = False) -> list[Any]:
     """The results, with the error that ends them; any other exception fails the test."""
-    return read_stream(kind, opened(data), ReadOptions(own=(StreamOptions(mode=mode),)))
+    return read_stream(kind, opened(data), ReadOptions(own=(StreamOptions(strict=is_strict),)))
 
 
 def read_stream(kind: str, stream: IO[bytes], options: ReadOptions = ReadOptions()) -> list[Any]:
@@ -69,24 +69,24 @@ def is_known(value: Any) -> bool:
 @KINDS
 @MODES
 @pytest.mark.parametrize("end", range(len(STREAM)))
-def test_a_torn_stream_raises_only_our_errors(kind: str, mode: Mode, end: int) -> None:
-    assert all(map(is_known, read(kind, STREAM[:end], mode)))
+def test_a_torn_stream_raises_only_our_errors(kind: str, is_strict: bool, end: int) -> None:
+    assert all(map(is_known, read(kind, STREAM[:end], is_strict)))
 
 
 @KINDS
 @MODES
 @given(at=st.integers(0, len(STREAM)), size=st.integers(0, 5), put=st.binary(max_size=5))
 def test_a_damaged_stream_raises_only_our_errors(
-    kind: str, mode: Mode, at: int, size: int, put: bytes
+    kind: str, is_strict: bool, at: int, size: int, put: bytes
 ) -> None:
-    assert all(map(is_known, read(kind, STREAM[:at] + put + STREAM[at + size :], mode)))
+    assert all(map(is_known, read(kind, STREAM[:at] + put + STREAM[at + size :], is_strict)))
 
 
 @KINDS
 @MODES
 @given(data=st.binary(max_size=60))
-def test_random_bytes_raise_only_our_errors(kind: str, mode: Mode, data: bytes) -> None:
-    assert all(map(is_known, read(kind, HEADER + data, mode)))
+def test_random_bytes_raise_only_our_errors(kind: str, is_strict: bool, data: bytes) -> None:
+    assert all(map(is_known, read(kind, HEADER + data, is_strict)))
 
 
 @KINDS
@@ -101,8 +101,10 @@ def test_rejects_hold_the_bytes_at_their_place(kind: str, data: bytes) -> None:
 @KINDS
 @MODES
 @given(data=st.binary(max_size=60), block_bytes=st.integers(1, 9))
-def test_small_blocks_are_read_as_one(kind: str, mode: Mode, data: bytes, block_bytes: int) -> None:
-    options = ReadOptions(own=(StreamOptions(mode=mode),))
+def test_small_blocks_are_read_as_one(
+    kind: str, is_strict: bool, data: bytes, block_bytes: int
+) -> None:
+    options = ReadOptions(own=(StreamOptions(strict=is_strict),))
     text = HEADER + b"id=a\n" + data
     slowly = read_stream(kind, slow(text, block_bytes), options)
     assert slowly == read_stream(kind, io.BytesIO(text), options)
@@ -129,23 +131,23 @@ def test_small_blocks_are_read_as_one(kind: str, mode: Mode, data: bytes, block_
     ],
 )
 def test_many_small_tokens_are_read(
-    mode: Mode, kind: str, delimiter: bytes, token: bytes, count: int
+    is_strict: bool, kind: str, delimiter: bytes, token: bytes, count: int
 ) -> None:
     header = b"GSA Adaptor Data Version 1 [" + delimiter + b"]id=a" + delimiter
-    assert all(map(is_known, read(kind, header + token * count, mode)))
+    assert all(map(is_known, read(kind, header + token * count, is_strict)))
 
 
 @pytest.mark.slow
 @KINDS
 @MODES
-def test_a_long_token_is_read(kind: str, mode: Mode) -> None:
-    results = read(kind, HEADER + b"id=" + b"x" * TEN_MB, mode)
+def test_a_long_token_is_read(kind: str, is_strict: bool) -> None:
+    results = read(kind, HEADER + b"id=" + b"x" * TEN_MB, is_strict)
     assert [len(item.url) for item in results] == [TEN_MB]
 
 
 @MODES
-def test_content_of_the_limit_is_accepted(mode: Mode) -> None:
-    options = ReadOptions(max_content_bytes=MILLION, own=(StreamOptions(mode=mode),))
+def test_content_of_the_limit_is_accepted(is_strict: bool) -> None:
+    options = ReadOptions(max_content_bytes=MILLION, own=(StreamOptions(strict=is_strict),))
     stream = endless(HEADER + b"id=a\ncontent\n", MILLION)
     (record,) = by_name("retriever-stream").read(stream, options=options)
     assert isinstance(record, Record)
@@ -153,8 +155,8 @@ def test_content_of_the_limit_is_accepted(mode: Mode) -> None:
 
 
 @MODES
-def test_content_over_the_limit_is_rejected(mode: Mode) -> None:
-    options = ReadOptions(max_content_bytes=10, own=(StreamOptions(mode=mode),))
+def test_content_over_the_limit_is_rejected(is_strict: bool) -> None:
+    options = ReadOptions(max_content_bytes=10, own=(StreamOptions(strict=is_strict),))
     (reject,) = by_name("retriever-stream").read(
         endless(HEADER + b"id=a\ncontent\n", 11), options=options
     )

@@ -7,7 +7,6 @@ from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Record
 from schemas.reject import Filtered, Reject
 from support.command_streams import MODES, NOT_UTF8, StreamUnderTest
-from transforms.formats import Mode
 from transforms.formats.command_stream import stream_documents as documents
 
 A = Record(url="a", action=Action.ADD, arrival=Arrival.PUSHED, content=Content(b"x"))
@@ -17,13 +16,13 @@ STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.DENY)
 stream = StreamUnderTest(documents.read)
 
 
-def document(commands: bytes, mode: Mode = Mode.LENIENT) -> Record:
+def document(commands: bytes, is_strict: bool = False) -> Record:
     """The record of `a` with some commands and the content `x`."""
-    return stream.record(b"id=a\n" + commands + b"\ncontent\nx", mode)
+    return stream.record(b"id=a\n" + commands + b"\ncontent\nx", is_strict)
 
 
-def acl(commands: bytes, mode: Mode = Mode.LENIENT) -> Acl | None:
-    return document(b"acl\n" + commands, mode).acl
+def acl(commands: bytes, is_strict: bool = False) -> Acl | None:
+    return document(b"acl\n" + commands, is_strict).acl
 
 
 @MODES
@@ -65,9 +64,9 @@ def acl(commands: bytes, mode: Mode = Mode.LENIENT) -> Acl | None:
     ],
 )
 def test_commands_that_the_deployed_parser_accepts(
-    mode: Mode, commands: bytes, stated: dict[str, object]
+    is_strict: bool, commands: bytes, stated: dict[str, object]
 ) -> None:
-    assert document(commands, mode) == replace(A, **stated)
+    assert document(commands, is_strict) == replace(A, **stated)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,7 @@ def test_a_flag_is_true_strictly_only_if_it_says_so(
     shown = f"{name}={argument[1:]!r}" if argument else name
     detail = f"{shown}, neither true nor false; read as {str(lenient).lower()}"
     body = f"id=a\n{command}\n".encode()
-    assert stream.record(body, Mode.STRICT).crawl == replace(Crawl(), **{name: strict})
+    assert stream.record(body, True).crawl == replace(Crawl(), **{name: strict})
     assert stream.record(body).crawl == replace(Crawl(), **{name: lenient})
     assert stream.notices(body) == ([("flag", detail)] if is_repaired else [])
 
@@ -140,9 +139,9 @@ def test_a_flag_is_true_strictly_only_if_it_says_so(
     ],
 )
 def test_acl_commands_that_the_deployed_parser_accepts(
-    mode: Mode, commands: bytes, expected: Acl
+    is_strict: bool, commands: bytes, expected: Acl
 ) -> None:
-    assert acl(commands, mode) == expected
+    assert acl(commands, is_strict) == expected
 
 
 @MODES
@@ -160,16 +159,16 @@ def test_acl_commands_that_the_deployed_parser_accepts(
     ],
 )
 def test_all_bytes_after_the_content_command_are_content(
-    mode: Mode, end: bytes, content: bytes
+    is_strict: bool, end: bytes, content: bytes
 ) -> None:
-    assert stream.record(b"id=a\n" + end, mode).content == Content(content)
+    assert stream.record(b"id=a\n" + end, is_strict).content == Content(content)
 
 
 @MODES
 @pytest.mark.parametrize("code", ["up-to-date", "not-found"])
-def test_a_document_that_is_not_sent_is_filtered(mode: Mode, code: str) -> None:
+def test_a_document_that_is_not_sent_is_filtered(is_strict: bool, code: str) -> None:
     body = f"id=a\nmime-type=x\n{code}\nacl\nacl-permit-user=joe\n".encode()
-    assert stream.read(body, mode) == [Filtered(code=code, url="a", action="ADD")]
+    assert stream.read(body, is_strict) == [Filtered(code=code, url="a", action="ADD")]
 
 
 def test_commands_of_a_lister_are_accepted_in_lenient_mode_except_a_deletion() -> None:
@@ -308,4 +307,4 @@ def test_an_unavailable_repository_costs_the_document(
 @pytest.mark.slow
 def test_many_metadata_pairs_are_compared_in_linear_time() -> None:
     commands = b"".join(b"meta-name=%d\nmeta-value=x\n" % number for number in range(50_000))
-    assert len(document(commands[:-1], Mode.STRICT).metadata) == 50_000
+    assert len(document(commands[:-1], True).metadata) == 50_000

@@ -29,7 +29,7 @@ URL = "http://www.example.com/plan.html"
 TARGET = Target(format="thunderstone")
 NAMED = Target(
     format="thunderstone",
-    own=(DataloadOptions(named_fields=(("Colour", "Color"), ("title", "Caption"))),),
+    own=(DataloadOptions(fields=(("Colour", "Color"), ("title", "Caption"))),),
 )
 HTML = Content(b"<p>Plan</p>")
 COLOUR = Meta("colour", "red")
@@ -292,7 +292,7 @@ def test_a_pattern_that_names_no_part_of_a_path_is_rejected_without_consent(patt
     reject = Reject(
         code="wide-delete", reason=reason, stage="adapt", url=pattern, action="DELETE_PATTERN"
     )
-    consent = Target(format="thunderstone", wide_deletes=True)
+    consent = Target(format="thunderstone", allow_wide_deletes=True)
 
     assert adapt(record, TARGET) == ((reject,), ())
     assert adapt(record, consent) == ((record,), ())

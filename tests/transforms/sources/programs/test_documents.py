@@ -17,7 +17,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from support.listings import FOLDER, HEADER, listed, shell, stream
-from transforms.formats import Docids, Mode, StreamOptions
+from transforms.formats import Docids, StreamOptions
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.programs import transformer
 from transforms.sources.programs.calls import ProgramCalls
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 A, B = listed("a"), listed("b")
 NO_FILE = "no file in place of the metadata"
-STRICT = ReadOptions(own=(StreamOptions(mode=Mode.STRICT),))
+STRICT = ReadOptions(own=(StreamOptions(strict=True),))
 UNDER_BASE = ReadOptions(
     own=(StreamOptions(docids=Docids(base_url="http://adaptor.example.com/doc/")),)
 )
@@ -248,21 +248,21 @@ def test_a_failed_retriever_rejects_its_document(
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "mode", "code", "reason"),
+    ("behaviour", "is_strict", "code", "reason"),
     [
-        ("garbage", Mode.LENIENT, "no-stream", "; stderr ends 'what?'"),
-        ("empty", Mode.LENIENT, "no-stream", ""),
-        ("nothing", Mode.LENIENT, "no-stream", ""),
-        ("echo", Mode.STRICT, "no-stream", ""),
-        ("bad-acl", Mode.LENIENT, "bad-acl", ""),
-        ("unavailable", Mode.LENIENT, "repository-unavailable", "'at night'; nothing on stderr"),
-        ("unavailable", Mode.STRICT, "repository-unavailable", "'at night'; nothing on stderr"),
+        ("garbage", False, "no-stream", "; stderr ends 'what?'"),
+        ("empty", False, "no-stream", ""),
+        ("nothing", False, "no-stream", ""),
+        ("echo", True, "no-stream", ""),
+        ("bad-acl", False, "bad-acl", ""),
+        ("unavailable", False, "repository-unavailable", "'at night'; nothing on stderr"),
+        ("unavailable", True, "repository-unavailable", "'at night'; nothing on stderr"),
     ],
 )
 def test_output_that_is_no_document_rejects_the_document(
-    behaviour: str, mode: Mode, code: str, reason: str
+    behaviour: str, is_strict: bool, code: str, reason: str
 ) -> None:
-    reject = reject_of(retriever(behaviour), ReadOptions(own=(StreamOptions(mode=mode),)))
+    reject = reject_of(retriever(behaviour), ReadOptions(own=(StreamOptions(strict=is_strict),)))
 
     assert (reject.code, reject.reason[-len(reason) :]) == (code, reason or reject.reason)
 
