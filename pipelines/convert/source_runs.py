@@ -30,15 +30,7 @@ from schemas.errors import (
 from schemas.notice import REFUSED
 from schemas.span import Span
 from transforms.conversion_settings import Settings
-from transforms.formats import (
-    ContentOptions,
-    DataloadOptions,
-    FeedOptions,
-    ReadOptions,
-    StreamOptions,
-    WriteOptions,
-    by_name,
-)
+from transforms.formats import FORMATS, ReadOptions, WriteOptions, by_name
 from transforms.rules.adapt import Target
 from transforms.sources import SOURCES, SourceConfig, SourceOptions, SourceRun, source_of
 from transforms.storage.state import check_state
@@ -111,12 +103,13 @@ def read_options(options: ConvertOptions) -> ReadOptions:
 
 
 def _own_options(options: ConvertOptions) -> tuple[msgspec.Struct, ...]:
-    """Return the options of single formats."""
-    return (
-        _from_options(StreamOptions, options, docids=docids(options)),
-        _from_options(FeedOptions, options),
-        _from_options(ContentOptions, options),
-        _from_options(DataloadOptions, options),
+    """Return the options of single formats, in the structs that these declare."""
+    kinds = dict.fromkeys(kind for format_ in FORMATS for kind in format_.options)
+    rule = docids(options)
+    return tuple(
+        _from_options(kind, options, **{"docids": rule} if "docids" in fields else {})
+        for kind in kinds
+        for fields in (kind.__struct_fields__,)
     )
 
 

@@ -76,7 +76,7 @@ def docids(options: ConvertOptions) -> Docids:
 def fits_section(section: Section, kind: Any) -> bool:
     """Whether a source or format has the flags of a section."""
     if section is Section.STREAM:
-        return kind.name == PROGRAMS.name or "mode" in getattr(kind, "option_names", ())
+        return kind.name == PROGRAMS.name or "strict" in getattr(kind, "option_names", ())
     own = {section: name for name, section in _SECTIONS.items()}
     return bool(own.get(section, kind.name) == kind.name)
 
@@ -128,7 +128,7 @@ def _input_conflicts(options: ConvertOptions) -> Iterator[str]:
     """Yield a message for each option that does not fit the source or another option."""
     name = options.from_format
     format_ = find_format(name)
-    is_stream = format_ is not None and "mode" in format_.option_names
+    is_stream = format_ is not None and "strict" in format_.option_names
     if options.strict and not is_stream and name not in (None, PROGRAMS.name):
         yield f"--strict: not for --from {name}; expected a command stream"
     is_xml = name in (None, SPOOLS.name) or (format_ is not None and format_.is_xml)
