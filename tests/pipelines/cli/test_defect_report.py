@@ -81,7 +81,6 @@ def test_a_stopped_run_with_a_defect_is_resumed(monkeypatch: pytest.MonkeyPatch)
     [
         "transforms.convert.normalize",
         "transforms.convert.value_notices",
-        "transforms.formats.gsa.adapt_feed._mimetype_of",
         "transforms.formats.gsa.feed:GsaFeedEncoder._element",
     ],
 )
