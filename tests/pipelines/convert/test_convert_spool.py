@@ -185,8 +185,8 @@ def test_a_damaged_journal_ends_with_4_before_anything_is_touched(
         4,
         False,
         f"feedferry: {path}:7: Object missing required field `ordinal`; expected a delivery, as"
-        " feedferry serve writes it: restore the file from a copy, or take the line out, and all but"
-        " the feed that it names is read",
+        " feedferry serve writes it: restore the file from a copy, or take the line out, and all"
+        " but the feed that it names is read",
     )
 
 
