@@ -176,6 +176,8 @@ def _word(flag: FieldFlag, value: object) -> object:
         return value
     if isinstance(value, enum.Enum):
         return str(value.value)
+    if isinstance(value, int | float):
+        return flag.value.format(value)
     if isinstance(value, Mapping):
         value = [f"{key}={item}" for key, item in value.items()]
     if isinstance(value, Iterable) and not isinstance(value, str):

@@ -83,6 +83,12 @@ def test_a_setting_that_cannot_be_used_is_an_error(
     assert str(caught.value).startswith(message)
 
 
+def test_times_are_numbers_of_seconds(here: Path) -> None:
+    settings: dict[str, Any] = {"connect_timeout": 2.5, "max_wait": 90, "attempts": 3}
+    with pytest.raises(feedferry.ConfigError, match="^INPUT: 'nowhere': no such file"):
+        feedferry.push("nowhere", "http://127.0.0.1:1", observer=None, **settings)
+
+
 def test_damage_is_a_reject_between_the_records(here: Path) -> None:
     Path("feed.xml").write_bytes(FEED.replace(b"</record>", b"&x;</record>", 1))
     items = [*feedferry.read("feed.xml")]
