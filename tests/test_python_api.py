@@ -85,7 +85,7 @@ def test_a_setting_that_cannot_be_used_is_an_error(
 
 def test_times_are_numbers_of_seconds(here: Path) -> None:
     settings: dict[str, Any] = {"connect_timeout": 2.5, "max_wait": 90, "attempts": 3}
-    with pytest.raises(feedferry.ConfigError, match="^INPUT: 'nowhere': no such file"):
+    with pytest.raises(feedferry.ConfigError, match=r"^INPUT: 'nowhere': no such file"):
         feedferry.push("nowhere", "http://127.0.0.1:1", observer=None, **settings)
 
 
