@@ -160,3 +160,15 @@ def test_a_job_has_a_result_for_each_run(here: Path) -> None:
     result = feedferry.run("nightly.yaml", max_rejects=0, environment={})
     assert [run.exit_code for run in result.runs] == [0]
     assert result.runs[0].folder.parent.name == "nightly"
+
+
+@pytest.mark.slow
+def test_a_conversion_says_whether_a_push_follows(here: Path) -> None:
+    with keep_levels(), serving(here / "spool") as appliance:
+        alone = feedferry.convert("feed.xml", "alone", to_format="gsa-feed")
+        pushed = feedferry.convert(
+            "feed.xml", "pushed", to_format="gsa-feed", push_to=appliance.url
+        )
+    assert alone.conversion is not None
+    assert pushed.conversion is not None
+    assert (alone.conversion.is_pushed, pushed.conversion.is_pushed) == (False, True)
