@@ -13,6 +13,7 @@ from pipelines.cli.main import main
 from pipelines.doctor.local_checks import check_placeholders
 from pipelines.job.engine import convert
 from pipelines.job.flag_job import job_of_options
+from pipelines.job.init_job import write_job
 from pipelines.job.job import Job
 from pipelines.job.job_file import load_job
 from pipelines.observer.observer import Observer
@@ -86,6 +87,16 @@ def test_a_draft_of_a_database_has_a_mapping_next_to_it(inputs: Path) -> None:
     shutil.copy("people.db", "jobs")
     job = init("sqlite:///people.db", "gsa-feed")
     assert job.convert.mapping == f"{inputs}/jobs/people-mapping.yaml"
+
+
+def test_the_feed_of_the_first_record_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    origin = '"provenance":{"datasource":"wiki","feedtype":"full"}'
+    Path("a.jsonl").write_text(f'{{"url":"http://w.example.com/1","action":"ADD",{origin}}}\n')
+    text = write_job("a.jsonl", "avro", None, table=None, schema=None)
+    assert "# 1 file of jsonl. The first feed is wiki/full, as DATASOURCE/FEEDTYPE.\n" in text
 
 
 @pytest.mark.slow
