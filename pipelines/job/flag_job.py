@@ -1,10 +1,11 @@
 """The job of `convert`: its settings are flags, and it has one run, in the folder of -o."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from pipelines.job.job import Job
-from pipelines.job.job_keys import FEEDS, job_keys
+from pipelines.job.job_keys import FEEDS, JobKey, job_keys
 from pipelines.options.convert_checks import parse
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.display_options import LogOptions
@@ -40,20 +41,30 @@ def job_of_options(
         convert=options,
         log=decode(LogOptions, words),
         push=target,
-        origins={**origins, **{path: f"flag {key.flag_name}" for path, (key, _) in given.items()}},
+        origins={**origins, **{path: _origin_of(key) for path, (key, _) in given.items()}},
         settings={
+            "job": _name_of(options.output),
             "source.type": FEEDS,
-            **{path: _shown(word) for path, (_, word) in given.items()},
+            **{path: _shown(key, word) for path, (key, word) in given.items()},
         },
     )
 
 
-def _shown(word: object) -> object:
-    """Return a word without passwords and tokens in URLs."""
+def _origin_of(key: JobKey) -> str:
+    return f"flag {key.flag_name}" if key.flag_name else "argument"
+
+
+def _name_of(output: str) -> str:
+    """Return the name that a job with these settings could have."""
+    return re.sub(r"[^\w.-]", "-", Path(output).absolute().name).lstrip(".-") or "job"
+
+
+def _shown(key: JobKey, word: object) -> object:
+    """Return a word without passwords and tokens in URLs; paths are absolute."""
     if isinstance(word, tuple):
-        return tuple(map(_shown, word))
+        return tuple(_shown(key, item) for item in word)
     try:
         check_no_secret(str(word))
     except ValueError:
         return _HIDDEN
-    return word if isinstance(word, bool) else str(word)
+    return word if isinstance(word, bool) else key.absolute(Path.cwd(), str(word))

@@ -4,8 +4,6 @@ All errors are reported at once, each with its place. A reference `${env:NAME}` 
 resolved when the job is loaded, and a relative path belongs to the folder of the file.
 """
 
-import glob
-import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -148,27 +146,17 @@ class _ValueReader:
         if key.declared.value.schema == TEXT.schema:
             check_references(text)
             text = REFERENCE.sub(self._absolute_reference, text)
-        return text if text.startswith("${") else self._absolute(key, text)
+        return text if text.startswith("${") else key.absolute(self._folder, text)
 
     def _absolute_reference(self, match: re.Match[str]) -> str:
         return f"${{file:{self._folder / match[2]}}}" if match[1] == "file" else match[0]
-
-    def _absolute(self, key: JobKey, text: str) -> str:
-        """Return a text; if it is a relative path, return it below the folder of the file."""
-        type_ = key.declared.value
-        is_word = text == "-" or "://" in text or text in type_.metavar.split("|")
-        if is_word or not type_.is_path:
-            return text
-        slash = "/" if text.endswith("/") else ""
-        folder = glob.escape(str(self._folder)) if glob.has_magic(text) else self._folder
-        return os.path.normpath(Path(folder) / text) + slash
 
     def _resolved(self, key: JobKey, text: str) -> str:
         """Return a text without references; those in a query of HTTP are resolved by the source."""
         type_ = key.declared.value
         if type_.schema != TEXT.schema:
             return text
-        resolved = self._absolute(key, resolve(text, self._environment))
+        resolved = key.absolute(self._folder, resolve(text, self._environment))
         if type_.is_path and text.startswith(("http://", "https://")):
             return text
         try:

@@ -3,9 +3,12 @@
 A source and a target are unions by `type`: each type has the keys of the flags that fit it.
 """
 
+import glob
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import Annotated, Any, Union
 
 import msgspec
@@ -109,6 +112,16 @@ class JobKey:
         return {"integer": "a number", "string": "a text in quotes"}.get(
             str(schema["type"]), "a number or a text"
         )
+
+    def absolute(self, folder: Path, text: str) -> str:
+        """Return a text; if it is a relative path, return it below a folder."""
+        type_ = self.declared.value
+        is_word = text == "-" or "://" in text or text in type_.metavar.split("|")
+        if is_word or not type_.is_path:
+            return text
+        slash = "/" if text.endswith("/") else ""
+        below = glob.escape(str(folder)) if glob.has_magic(text) else folder
+        return os.path.normpath(Path(below) / text) + slash
 
 
 @cache

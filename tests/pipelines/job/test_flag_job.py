@@ -1,0 +1,52 @@
+"""The job of the flags of `convert`, and its settings as a job file."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from pipelines.job.flag_job import job_of_flags
+from pipelines.job.job_file import load_job
+from pipelines.job.job_text import render
+
+WORDS: dict[str, object] = {
+    "inputs": ("a.xml", "b*.xml"),
+    "output": "out of [today]",
+    "to_format": "thunderstone",
+    "from_format": "gsa-feed",
+    "zone": "Europe/Berlin",
+    "accept_loss": "acl,authmethod",
+    "fields": ("Author=author",),
+    "known_urls": "urls.txt",
+    "max_rejects": "0.5%",
+    "allow_wide_deletes": True,
+}
+
+
+def test_the_rendered_settings_are_a_job_file_with_the_same_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    job = job_of_flags(WORDS)
+    Path("folder").mkdir()
+    path = Path("folder/config.rendered.yaml")
+    path.write_text(render(job))
+    loaded = load_job(path, {}, {})
+    inputs = (str(tmp_path / "a.xml"), str(tmp_path / "b*.xml"))
+    known_urls = str(tmp_path / "urls.txt")
+    expected = replace(job.convert, inputs=inputs, known_urls=known_urls)
+    assert loaded.name == "out-of--today-"
+    assert replace(loaded.convert, output=job.convert.output) == expected
+
+
+def test_a_token_in_a_url_is_not_rendered() -> None:
+    url = "https://files.example.com/feed.xml?token=s3same"
+    text = render(job_of_flags({**WORDS, "inputs": (url,)}))
+    assert "s3same" not in text
+    assert 'path: ["***"]' in text
+
+
+def test_the_origin_of_a_value_is_its_flag() -> None:
+    lines = render(job_of_flags(WORDS)).splitlines()
+    origins = {line.split()[0]: line.rpartition("# ")[2] for line in lines if "# " in line}
+    assert (origins["zone:"], origins["path:"]) == ("flag --zone", "argument")
