@@ -39,6 +39,13 @@ def test_the_rendered_settings_are_a_job_file_with_the_same_options(
     assert replace(loaded.convert, output=job.convert.output) == expected
 
 
+def test_a_text_of_digits_stays_a_text() -> None:
+    words = {"inputs": ("a.xml",), "output": "out", "to_format": "gsa-feed", "datasource": "2026"}
+    text = render(job_of_flags(words))
+    assert '  datasource: "2026" ' in text
+    assert "  span_bytes: 32MiB " in text
+
+
 def test_a_token_in_a_url_is_not_rendered() -> None:
     url = "https://files.example.com/feed.xml?token=s3same"
     text = render(job_of_flags({**WORDS, "inputs": (url,)}))
