@@ -40,9 +40,10 @@ def test_the_rendered_settings_are_a_job_file_with_the_same_options(
 
 
 def test_a_text_of_digits_stays_a_text() -> None:
-    words = {"inputs": ("a.xml",), "output": "out", "to_format": "gsa-feed", "datasource": "2026"}
-    text = render(job_of_flags(words))
-    assert '  datasource: "2026" ' in text
+    tree = {"from_format": "files", "base_url": "https://docs.example.org/", "acl": "posix"}
+    words = {"inputs": ("docs",), "output": "out", "to_format": "avro", "acl_namespace": "1000"}
+    text = render(job_of_flags({**words, **tree}))
+    assert '  acl_namespace: "1000" ' in text
     assert "  span_bytes: 32MiB " in text
 
 
