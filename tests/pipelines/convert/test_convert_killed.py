@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pipelines.job.engine import RUN_LOG
+from pipelines.job.engine import CONFIG, RUN_LOG
 from pipelines.report.run_report import REPORT_PAGE
 from schemas.run_record import RUN_RECORD
 from schemas.timeline import TIMELINE
@@ -77,10 +77,10 @@ def start(folder: Path) -> "subprocess.Popen[bytes]":
 def published(folder: Path) -> dict[str, bytes]:
     """All that a run has published, by path; and `.work`, if something of it is left.
 
-    Its timeline, page, record and log are left out, which have times.
+    Its timeline, page, record, log and settings are left out: they have times or paths.
     """
     out = folder / "out"
-    names = (TIMELINE, REPORT_PAGE, RUN_RECORD, RUN_LOG)
+    names = (TIMELINE, REPORT_PAGE, RUN_RECORD, RUN_LOG, CONFIG)
     files = (path for path in out.rglob("*") if path.is_file() and path.name not in names)
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
 
