@@ -6,6 +6,7 @@ A push or a receiver finishes its current work at the first signal instead.
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ _STDERR = 2
 _LEAST_SECONDS = 0.001
 """A timer of 0 never ends."""
 
+_AGAIN_SECONDS = 0.01
 _SIGNAL_EXIT = 128
 """A shell expects this plus the number of the signal."""
 
@@ -53,9 +55,11 @@ def deadline_raised(at: float | None) -> Iterator[None]:
 def raised() -> Iterator[None]:
     """Raise KeyboardInterrupt or Terminated at the first signal; exit without clean-up at the next.
 
-    A run can be resumed after that, as after SIGKILL.
+    A run can be resumed after that, as after SIGKILL. Python ignores an exception in a finalizer,
+    and imports have finalizers; the signal is sent again then.
     """
     is_ending = False
+    report = sys.unraisablehook
 
     def handle(number: int, frame: FrameType | None) -> NoReturn:
         nonlocal is_ending
@@ -64,8 +68,21 @@ def raised() -> Iterator[None]:
         is_ending = True
         raise _exception_of(number)
 
-    with _handling(handle):
-        yield
+    def send_again(ignored: "sys.UnraisableHookArgs") -> None:
+        nonlocal is_ending
+        if ignored.exc_type not in (KeyboardInterrupt, Terminated):
+            report(ignored)
+            return
+        is_ending = False
+        number = signal.SIGINT if ignored.exc_type is KeyboardInterrupt else signal.SIGTERM
+        threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
+
+    sys.unraisablehook = send_again
+    try:
+        with _handling(handle):
+            yield
+    finally:
+        sys.unraisablehook = report
 
 
 class ReceivedSignal:

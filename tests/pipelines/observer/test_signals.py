@@ -2,11 +2,12 @@
 
 import os
 import signal
+import sys
 import time
 
 import pytest
 
-from pipelines.observer.signals import DeadlinePassed, deadline_raised, draining
+from pipelines.observer.signals import DeadlinePassed, deadline_raised, draining, raised
 from pipelines.options.display_options import DisplayOptions
 from pipelines.terminal.display import TerminalObserver
 
@@ -62,3 +63,18 @@ def test_a_deadline_ends_the_block_and_its_timer_ends_with_the_block() -> None:
         pass
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
     assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_a_signal_that_a_finalizer_swallows_is_raised_again() -> None:
+    class Finalized:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def wait_for_the_signal() -> None:
+        Finalized()
+        time.sleep(60)
+
+    hook = sys.unraisablehook
+    with pytest.raises(KeyboardInterrupt), raised():
+        wait_for_the_signal()
+    assert sys.unraisablehook is hook
