@@ -68,9 +68,8 @@ class ResultObserver(TerminalObserver):
             report = {**push_report.as_json(account), **folders}
             click.echo(json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False))
         if account.stopped is not None:
-            text = self._wording(account.stopped)
-            click.echo(f"feedferry: {text}", err=True)
-            _log.error("%s", text, extra={"is_shown": True})
+            self.notice(f"feedferry: {account.stopped}", logging.ERROR)
+            _log.error("%s", self._wording(account.stopped), extra={"is_shown": True})
 
     def _print_settlement(self, result: Settlement) -> None:
         accepted, refused, changed = result.accepted, result.refused, result.changed

@@ -31,7 +31,6 @@ class Step(enum.Enum):
 
     LIST_INPUTS = "listing inputs"
     LIST_DOCUMENTS = "listing documents"
-    CONVERT = "convert"
     PUBLISH = "publishing"
     PLAN = "planning"
     PUSH = "push"
@@ -63,10 +62,7 @@ class Observer:
 
 
 class LogObserver(Observer):
-    """Writes notices, and the begin and end of conversions and pushes, to the log.
-
-    A terminal shows them as well, so that they are logged to files only.
-    """
+    """Writes notices to the log: to files only, because a terminal shows them as well."""
 
     def notice(self, message: str, level: int = logging.INFO) -> None:
         _log.log(level, "%s", message.removeprefix("feedferry: "), extra=_SHOWN)

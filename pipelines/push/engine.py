@@ -144,8 +144,6 @@ def _settings_of(options: PushOptions, target: PushSettings) -> PushSettings:
 
 
 def _run_of_files(options: PushOptions, settings: PushSettings) -> tuple[Path, list[Chunk]]:
-    if options.replay:
-        raise ConfigError(f"--replay: {options.inputs[0]!r}; expected the folder of a run")
     from pipelines.push.feed_files import make_run
 
     return make_run(options, settings)
@@ -190,6 +188,8 @@ def _run_folders(options: PushOptions) -> list[Path]:
             raise ConfigError(f"INPUT: {str(path)!r}: no {MANIFEST} in it; {EXPECTED_INPUT}")
     if len({path.resolve() for path in runs}) < len(runs):
         raise ConfigError("INPUT: the same run is given twice; expected each run once")
+    if options.replay and not runs:
+        raise ConfigError(f"--replay: {options.inputs[0]!r}; expected the folder of a run")
     return runs
 
 
