@@ -1,7 +1,7 @@
 """The account of a run: counts of records, losses and notices, and the files written."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 
 import msgspec
@@ -181,11 +181,16 @@ def merge(accounts: Iterable[Account]) -> Account:
     return total
 
 
-def add_loss(losses: dict[str, LossCount], loss: Loss) -> None:
-    """Count one loss; the first few losses of a field become samples."""
+def add_loss(losses: dict[str, LossCount], loss: Loss, *, count: int = 1) -> None:
+    """Count a loss; the first few losses of a field become samples."""
     known = losses.get(loss.field, LossCount())
     samples = known.samples if len(known.samples) >= SAMPLES else (*known.samples, loss)
-    losses[loss.field] = LossCount(known.count + 1, samples)
+    losses[loss.field] = LossCount(known.count + count, samples)
+
+
+def has_samples(losses: Mapping[str, LossCount], field: str) -> bool:
+    """Whether more losses of a field are only counted."""
+    return field in losses and len(losses[field].samples) >= SAMPLES
 
 
 def add_notice(notices: dict[str, NoticeCount], notice: Notice) -> None:

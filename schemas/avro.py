@@ -196,8 +196,8 @@ class _EncoderGenerator:
             "long": long,
             "shared": _shared,
             "shared_or_null": _shared_or_null,
-            "text": _text,
-            "timestamp": _timestamp,
+            "text": text,
+            "timestamp": timestamp,
             "END": _END,
             "FLAG": _FLAG,
             "LENGTHS": _LENGTHS,
@@ -279,23 +279,25 @@ class _EncoderGenerator:
 
 
 @lru_cache(maxsize=2048)  # the metadata of a feed has few names
-def _shared(text: str) -> bytes:
-    return _text(text)
+def _shared(value: str) -> bytes:
+    return text(value)
 
 
 @lru_cache(maxsize=64)
-def _shared_or_null(text: str | None) -> bytes:
-    return _NULL if text is None else _VALUE + _text(text)
+def _shared_or_null(value: str | None) -> bytes:
+    return _NULL if value is None else _VALUE + text(value)
 
 
-def _timestamp(time: datetime) -> bytes:
+def timestamp(time: datetime) -> bytes:
+    """Return an aware moment as a long of microseconds."""
     since = time - _EPOCH
     micros = (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
     return long(micros)
 
 
-def _text(text: str) -> bytes:
-    utf8 = text.encode()
+def text(value: str) -> bytes:
+    """Return a string of Avro: the length of its UTF-8, and that."""
+    utf8 = value.encode()
     size = len(utf8)
     return (_LENGTHS[size] if size < _SHORT else long(size)) + utf8
 

@@ -12,6 +12,7 @@ from schemas.feed import Feed, TargetFeed
 from schemas.membership import Membership, RecordOrMembership
 from schemas.span import Span
 from transforms.formats.base import Encoder
+from transforms.formats.batch_plan import EncodedBatch
 from transforms.storage.atomic import AtomicFile, whole_file
 
 FRAME_BYTES = 256 << 10
@@ -55,11 +56,7 @@ class ChunkWriter:
         Raise RecordError if the record fits in no chunk, or what the encoder raises; the record is
         then in no chunk, and the next one can be written.
         """
-        chunk = self._chunk
-        if chunk is None or (
-            target_feed is not chunk.target_feed and target_feed != chunk.target_feed
-        ):
-            chunk = self._begin(target_feed)
+        chunk = self._chunk_of(target_feed)
         data = chunk.encode(record)
         if chunk.count and (len(data) > chunk.room or chunk.count == self._max_records):
             chunk = self._begin(target_feed)
@@ -72,6 +69,24 @@ class ChunkWriter:
             )
         chunk.add(record, data)
 
+    def encoder(self, target_feed: TargetFeed | None) -> Encoder:
+        """Return the encoder of the chunk that the next record of a feed is tried in."""
+        return self._chunk_of(target_feed).encoder
+
+    def write_batch(self, batch: EncodedBatch, target_feed: TargetFeed | None) -> bool:
+        """Write a batch of the encoder of a feed if all of it certainly fits in the chunk.
+
+        The chunk is the same as if its records were written one by one.
+        """
+        chunk = self._chunk_of(target_feed)
+        limit = self._max_records
+        fits = chunk.holds(batch.size) and (
+            limit is None or chunk.count + batch.actions.total() <= limit
+        )
+        if fits:
+            chunk.add_batch(batch)
+        return fits
+
     def close(self, *, whole: bool) -> None:
         """Finish the last chunk, or remove it."""
         chunk, self._chunk = self._chunk, None
@@ -79,6 +94,14 @@ class ChunkWriter:
             chunk.file.close(whole=False)
         elif chunk is not None and chunk.count:
             self.finished.append(chunk.finish(self._span))
+
+    def _chunk_of(self, target_feed: TargetFeed | None) -> "_OpenChunk":
+        chunk = self._chunk
+        if chunk is None or (
+            target_feed is not chunk.target_feed and target_feed != chunk.target_feed
+        ):
+            chunk = self._begin(target_feed)
+        return chunk
 
     def _begin(self, target_feed: TargetFeed | None) -> "_OpenChunk":
         """Begin a chunk; one without records is not written, and its number is used again."""
@@ -106,7 +129,7 @@ class _OpenChunk:
         self.file = AtomicFile(path)
         self.encode = encoder.encode
         self._feed = feed
-        self._encoder = encoder
+        self.encoder = encoder
         ends = len(encoder.prolog()) + len(encoder.epilog())
         self.room = self._framed_room = max_bytes - ends - encoder.frame_bytes
         self._pending: list[bytes] = []
@@ -126,11 +149,29 @@ class _OpenChunk:
         if self._framed_room - self.room >= FRAME_BYTES:
             self._flush()
 
+    def holds(self, size: int) -> bool:
+        """Whether records of so many bytes fit, in however many frames they are written."""
+        frames = size // FRAME_BYTES + 2
+        return size + frames * self.encoder.frame_bytes <= self.room
+
+    def add_batch(self, batch: EncodedBatch) -> None:
+        self._count_pending()
+        if not self.count:
+            self._first_url = batch.first_url
+        for part in batch.parts:
+            self._pending.append(part)
+            self.room -= len(part)
+            if self._framed_room - self.room >= FRAME_BYTES:
+                self._flush()
+        self.count += batch.actions.total()
+        self._actions.update(batch.actions)
+        self._last_url = batch.last_url
+
     def finish(self, span: Span) -> Chunk:
         """Write the rest, and describe the chunk."""
         if self._pending:
             self._flush()
-        self.file.write(self._encoder.epilog())
+        self.file.write(self.encoder.epilog())
         written = self.file.close(whole=True)
         if written is None:
             raise AssertionError("a chunk without a frame")
@@ -152,17 +193,23 @@ class _OpenChunk:
         )
 
     def _flush(self) -> None:
-        data = self._encoder.frame(self._pending)
+        data = self.encoder.frame(self._pending)
         self.room = self._framed_room = self._framed_room - len(data)
         if self.file.is_empty:
-            self.file.write(self._encoder.prolog())
+            self.file.write(self.encoder.prolog())
         self.file.write(data)
+        self._pending = []
+        self._count_pending()
+
+    def _count_pending(self) -> None:
+        if not self._records:
+            return
         self._actions.update(map(_ACTION, self._records))
         self._last_url = self._records[-1].url
         if self.target_feed and self.target_feed.memberships:
             groups = (record for record in self._records if isinstance(record, Membership))
             self._members += sum(len(group.members) for group in groups)
-        self._pending, self._records = [], []
+        self._records = []
 
 
 def write_chunk(path: Path, text: bytes) -> Chunk:

@@ -22,7 +22,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `refused` stops the run. A full feed deletes everything that it leaves out, so an empty full
     feed, and one with documents known to be missing, stop the run unless they are allowed. With
     `verify`, the files of earlier attempts are hashed again; otherwise only their sizes count.
-    `accepted_rejects` is the path of a list of known rejects.
+    `accepted_rejects` is the path of a list of known rejects. Records that are alike are converted
+    in batches of at most `batch_records`, one by one if it is 0; the result is the same.
     """
 
     folder: str
@@ -40,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     accept_holes: bool = False
     verify: bool = True
     accepted_rejects: str | None = None
+    batch_records: int = 1024
 
 
 def make_encoder(settings: Settings, feed: Feed | None, *, memberships: bool) -> Encoder:

@@ -24,6 +24,7 @@ from schemas.account import (
     add_loss,
     add_notice,
     add_reject_sample,
+    has_samples,
 )
 from schemas.avro import carried_bytes
 from schemas.choices import URL_CHECKS
@@ -62,6 +63,8 @@ from transforms.formats import (
 )
 from transforms.formats.adapt_rules import rejected
 from transforms.formats.base import Outcome
+from transforms.formats.batch_plan import BatchPlan, encode_batch, learn
+from transforms.formats.record_batch import Columns, RecordBatch, Shape
 from transforms.formats.values import doubtful_url, is_unserved
 from transforms.formats.values import notices as value_notices
 from transforms.rules.adapt import (
@@ -103,6 +106,8 @@ _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
 _log = logging.getLogger(__name__)
+
+SingleResult = Membership | Record | Reject | Filtered | Notice | FeedHeader
 
 
 def cut(whole: Span, *, span_bytes: int, options: ReadOptions) -> list[Span]:
@@ -167,7 +172,7 @@ class SpanConversion:
         self._request = SpanRequest(
             span=span,
             config=settings.sources.get(span.source),
-            options=settings.reading,
+            options=replace(settings.reading, batch_records=settings.batch_records),
             see=None if settings.state is None else self._changes.add,
             state=settings.state,
         )
@@ -180,28 +185,42 @@ class SpanConversion:
         self._adapters: dict[tuple[str | None, ...], tuple[TargetFeed, Adapter]] = {}
         self._provenance = self._groups_provenance = _NO_PROVENANCE
         self._target_feed = TargetFeed()
+        self._planned = 0
 
     def run(self) -> Account:
         whole = False
         try:
             with closing(read_span(self._request)) as results:
-                for record in self._adapt(results):
+                for record in self._adapt(self._without_batches(results)):
                     self._write(record)
             self._chunks.close(whole=True)
-            self._write_progress(self._counts["read"].total())
+            self._write_progress()
             whole = True
         finally:
             for file in (self._chunks, self._rejects, self._uncrawled, self._filtered):
                 file.close(whole=whole)
         self._changes.write()
+        total = self._counts["read"].total()
+        _log.info("span %s: %d of %d records by a plan", self._span.name, self._planned, total)
         return self._close()
 
-    def _adapt(self, results: Iterable[ReadResult]) -> Iterator[RecordOrMembership]:
+    def _without_batches(self, results: Iterable[ReadResult]) -> Iterator[SingleResult]:
+        """Write the batches that have a plan; yield the records of the others, and all else."""
+        for total, result in enumerate(results, start=1):
+            is_batch = isinstance(result, RecordBatch)
+            if (is_batch or total % _PROGRESS_RECORDS == 0) and (
+                time.monotonic() >= self._progress_due_at
+            ):
+                self._write_progress()
+            if not isinstance(result, RecordBatch):
+                yield result
+            elif not self._write_batch(result):
+                yield from result
+
+    def _adapt(self, results: Iterable[SingleResult]) -> Iterator[RecordOrMembership]:
         """Yield the records that the target holds; count all, and set the others aside."""
         read = self._counts["read"]
-        for total, result in enumerate(results, start=1):
-            if total % _PROGRESS_RECORDS == 0 and time.monotonic() >= self._progress_due_at:
-                self._write_progress(total)
+        for result in results:
             if not isinstance(result, Record):
                 yield from self._take_other(result)
                 continue
@@ -236,6 +255,64 @@ class SpanConversion:
                     yield outcome
                 else:
                     self._set_aside(outcome, result)
+
+    def _write_batch(self, batch: RecordBatch) -> bool:
+        """Write a batch by the plans of its shapes; return False if its records go one by one.
+
+        So do the first records of a feed, those with notices, and losses without enough samples.
+        """
+        now = batch.groups[0].shape.model.provenance
+        if _feed_key(now) != _feed_key(self._provenance):
+            return False
+        encoder = self._chunks.encoder(self._current_feed)
+        plans = []
+        for group in batch.groups:
+            plan = self._plan(group.shape, encoder)
+            if plan is None or not self._is_predicted(group, plan, encoder):
+                return False
+            plans.append(plan)
+        losses = self._account.losses
+        if not all(has_samples(losses, loss.field) for plan in plans for loss in plan.losses):
+            return False
+        encoded = encode_batch(batch, plans)
+        if not self._chunks.write_batch(encoded, self._current_feed):
+            return False
+        self._planned += len(batch.order)
+        for plan, group in zip(plans, batch.groups, strict=True):
+            self._counts["read"][group.shape.model.action._value_] += group.count
+            for loss in plan.losses:
+                add_loss(losses, loss, count=group.count)
+        return True
+
+    def _plan(self, shape: Shape, encoder: Encoder) -> BatchPlan | None:
+        key = (self._adapter, encoder)
+        if key not in shape.plans:
+            shape.plans[key] = learn(shape, self._convert_singly, encoder)
+        plan: BatchPlan | None = shape.plans[key]
+        return plan
+
+    def _convert_singly(self, record: Record) -> tuple[Record, tuple[Loss, ...]] | None:
+        """Normalize and adapt a record; None if it becomes anything but one record and losses."""
+        record = normalize(record)
+        outcomes, losses = self._adapter(record)
+        [outcome] = outcomes if len(outcomes) == 1 else (None,)
+        if not isinstance(outcome, Record) or any(value_notices(record, outcomes)):
+            return None
+        return outcome, losses
+
+    def _is_predicted(self, group: Columns, plan: BatchPlan, encoder: Encoder) -> bool:
+        """Whether a plan has the bytes of the first record; otherwise, its shape has no plan."""
+        first = group.part(0, 1)
+        [record] = first
+        converted = self._convert_singly(record)
+        if converted is not None and [encoder.encode(converted[0])] == plan.encode_each(first):
+            return True
+        group.shape.plans[self._adapter, encoder] = None
+        detail = "records that differ from their plan, a defect of feedferry; written one by one"
+        at = record.provenance
+        notice = Notice(code="plan-refuted", detail=detail, source=at.source, offset=at.offset)
+        add_notice(self._account.notices, notice)
+        return False
 
     def _note_values(self, record: Record, outcomes: Iterable[Outcome]) -> None:
         if self._settings.target.urls != URL_CHECKS[0] and (doubt := doubtful_url(record)):
@@ -328,12 +405,16 @@ class SpanConversion:
 
     def _write(self, record: RecordOrMembership) -> None:
         """Write the record that was adapted last, into a chunk of its feed if it has one."""
-        is_in_feed = self._has_feeds or self._target_feed.memberships
         try:
-            self._chunks.write(record, self._target_feed if is_in_feed else None)
+            self._chunks.write(record, self._current_feed)
         except Exception as exc:
             reject = reject_record(record, record_error(exc), stage="write")
             self._reject(replace(reject, data=carried_bytes(record)))
+
+    @property
+    def _current_feed(self) -> TargetFeed | None:
+        is_in_feed = self._has_feeds or self._target_feed.memberships
+        return self._target_feed if is_in_feed else None
 
     def _enter_feed(self, record: Record) -> None:
         """Make the feed of a record the current one."""
@@ -418,8 +499,9 @@ class SpanConversion:
         memberships = target_feed is not None and target_feed.memberships
         return feed, make_encoder(self._settings, feed, memberships=memberships)
 
-    def _write_progress(self, records: int) -> None:
+    def _write_progress(self) -> None:
         if self._settings.has_progress:
+            records = self._counts["read"].total()
             self._progress_due_at = time.monotonic() + _PROGRESS_SECONDS
             progress = [self._request.count.stored, records, self._rejects.count]
             path = Path(self._settings.folder, f"{self._span.name}{PROGRESS}")

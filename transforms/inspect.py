@@ -19,6 +19,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject, defect_type
 from transforms.formats import ReadResult
+from transforms.formats.record_batch import RecordBatch
 from transforms.formats.values import notices as value_notices
 from transforms.rules.group_references import DEFAULT_NAMESPACE, GroupReferences, Groups
 from transforms.rules.normalize import normalize
@@ -155,6 +156,9 @@ class _InputCounter:
             self._add_record(result, record.acl)
             for notice in value_notices(record):
                 _add_code(self._notices, notice)
+        elif isinstance(result, RecordBatch):
+            for record in result:
+                self.add(record)
         elif isinstance(result, Membership):
             self._count_in_feed(result)
             self._groups.define(result)

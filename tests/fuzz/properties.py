@@ -22,8 +22,10 @@ from schemas.notice import Notice
 from schemas.record import Authmethod, Crawl, Provenance, Record
 from schemas.reject import DEFECT, Filtered, Reject
 from schemas.span import Span
-from transforms.formats import ReadOptions, ReadResult, StreamOptions, WriteOptions
+from support.batches import SIZES, conversion
+from transforms.formats import FORMATS, ReadOptions, ReadResult, StreamOptions, WriteOptions
 from transforms.formats.base import Encoder
+from transforms.formats.record_batch import RecordBatch
 from transforms.rules.adapt import Target, adapter
 from transforms.rules.normalize import normalize
 from transforms.sources.files import ByteRangeStream, SpanStream
@@ -35,6 +37,7 @@ _FREE_RESULTS = 16
 _MEMORY_BYTES = 64 << 20
 _MEMORY_FACTOR = 100
 _NOWHERE = Provenance()
+_TARGETS = tuple(format_.name for format_ in FORMATS if format_.holds.actions and format_.encoder)
 
 
 class Violation(AssertionError):  # noqa: N818 - a property does not hold
@@ -79,6 +82,7 @@ def check(kit: Kit, data: bytes, *, seed: int, memory: bool = False) -> None:
         _check_pieces(kit, data, options, whole, random)
         _check_spans(kit, data, options, whole, random)
         _check_round_trip(kit, whole.items, options)
+        _check_batches(kit, data, options, whole, random)
         if memory:
             _check_memory(kit, data, options)
 
@@ -222,9 +226,32 @@ def _without_span(result: ReadResult) -> ReadResult:
     if isinstance(result, Record | Membership):
         provenance = msgspec.structs.replace(result.provenance, span=0)
         return msgspec.structs.replace(result, provenance=provenance)
-    if isinstance(result, Filtered):
+    if isinstance(result, Filtered | RecordBatch):
         return result
     return msgspec.structs.replace(result, span=0)
+
+
+def _check_batches(
+    kit: Kit, data: bytes, options: ReadOptions, whole: Outcome, random: Random
+) -> None:
+    """Batches have the records of single results, and are converted to the same bytes."""
+    size, target = random.choice(SIZES), Target(format=random.choice(_TARGETS))
+    batched = _read(kit, data, msgspec.structs.replace(options, batch_records=size))
+    if not any(isinstance(result, RecordBatch) for result in batched.items):
+        return
+    items: list[ReadResult] = [
+        single
+        for result in batched.items
+        for single in (result if isinstance(result, RecordBatch) else [result])
+    ]
+    if (restored := Outcome(items, batched.error)) != whole:
+        raise Violation("batches differ", f"{size}: {_difference(whole, restored)}")
+    expected, found = (
+        conversion(data, target, batch_records=records, format_=kit.name, reading=options)
+        for records in (0, size)
+    )
+    if found != expected:
+        raise Violation("batches are converted to other bytes", f"{size}, {target.format}")
 
 
 def _check_round_trip(kit: Kit, items: Iterable[ReadResult], options: ReadOptions) -> None:

@@ -19,6 +19,7 @@ from schemas.record import Action, Crawl, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from transforms.formats.element_names import ElementNames
+from transforms.formats.record_batch import RecordBatch
 
 MORE_BYTES = 4 << 20
 """The most bytes of a record besides its content."""
@@ -27,7 +28,7 @@ BYTES_A_TAG = 100
 """A record may have one tag more for each of these bytes of the largest content."""
 
 
-ReadResult = RecordOrMembership | Reject | Filtered | Notice | FeedHeader
+ReadResult = RecordOrMembership | Reject | Filtered | Notice | FeedHeader | RecordBatch
 """An item that a reader yields; most formats have records and rejects only."""
 
 Outcome = Record | Reject | Filtered
@@ -62,9 +63,11 @@ class ReadOptions(OwnOptions, frozen=True, kw_only=True):
 
     `max_content_bytes` is the limit of one decoded document. `zone` is the IANA time zone of dates
     without one. `used_header` are the values in the header of a feed that the run uses, and that
-    must therefore be right.
+    must therefore be right. Records that are alike may come in batches of at most `batch_records`;
+    with 0, there are no batches.
     """
 
+    batch_records: int = 0
     max_content_bytes: int = MAX_CONTENT_BYTES
     used_header: frozenset[str] = frozenset()
     zone: str = "UTC"

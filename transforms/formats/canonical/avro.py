@@ -19,8 +19,8 @@ import io
 import json
 import zlib
 from collections.abc import Iterator
-from functools import cache
-from typing import IO, Any, NamedTuple
+from functools import cache, lru_cache
+from typing import IO, Any, ClassVar, NamedTuple
 
 import fastavro
 import msgspec
@@ -37,6 +37,8 @@ from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.canonical import admit
 from transforms.formats.canonical.canonical_formats import AVRO_MAGIC
 from transforms.formats.canonical.lookahead import LookaheadReader
+from transforms.formats.dates import parse_date
+from transforms.formats.record_batch import Cells, Column, ColumnKind, unescaped
 
 RECORD = "record"
 MEMBERSHIP = "membership"
@@ -104,11 +106,37 @@ def cut(
     yield span
 
 
+def _texts(values: Column) -> list[bytes]:
+    return [*map(avro.text, unescaped(values))]
+
+
+def _dates(values: Column) -> list[bytes]:
+    return [*map(_date, values)]
+
+
+def _numbers(values: Column) -> list[bytes]:
+    return [*map(avro.long, values)]
+
+
+@lru_cache(maxsize=65_536)
+def _date(text: str) -> bytes:
+    moment = parse_date(text)
+    if moment is None:
+        raise ValueError(f"{text!r}; expected a date that a reader has checked")
+    return avro.timestamp(moment)
+
+
 class AvroEncoder:
     """Encodes records as datums of a container without compression; a frame is one block."""
 
     extension = "avro"
     frame_bytes = FRAMING_BYTES + SYNC_BYTES
+    cells: ClassVar[Cells] = {
+        ColumnKind.TEXT: _texts,
+        ColumnKind.URL: _texts,
+        ColumnKind.DATE: _dates,
+        ColumnKind.NUMBER: _numbers,
+    }
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._kind = MEMBERSHIP if options.memberships else RECORD

@@ -8,31 +8,41 @@ have no markup, no control character and no reference but the five of XML. Any o
 the parser.
 """
 
-import html
 import re
-from collections.abc import Iterable, Sequence
-from itertools import repeat
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
 
 import msgspec
 from lxml import etree
 
 from schemas.acl import Acl, Principal
 from schemas.errors import RecordError
-from schemas.record import Meta
+from schemas.record import Meta, Record
 from transforms.formats.acl_metadata import BLANKS
 from transforms.formats.gsa.acl import Extras, read_acl
 from transforms.formats.gsa.rows import CONTENT, METADATA
+from transforms.formats.record_batch import (
+    ColumnKind,
+    Columns,
+    RecordBatch,
+    Shape,
+    are_neutral,
+    has_neutral_columns,
+    unescaped,
+)
 from transforms.formats.xml.elements import parse_markup
 from transforms.formats.xml.scanner import RawElement
 from transforms.formats.xml.serializer import holds_bytes, may_be_attribute
 
 _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
+_MAX_SHAPES = 256
 _MAX_ACLS = 4096
 _MAX_MISSES = 8
 _PAUSED_RUNS = 256
 _TEXT_BYTES = 1 << 16
-_END_TAG = b"</record>"
+_END = "</record>"
 _BEGIN = re.compile(b"<record")
 _OTHER_REFERENCE = re.compile("&(?!(?:lt|gt|quot|apos|amp);)")
 _CDATA = b"<![CDATA["
@@ -43,6 +53,13 @@ _CHILDREN: dict[str, list[list[str]]] = {
     "content": [[], *([row.name] for row in CONTENT.rows)],
 }
 """The children of a record in a template, and the attributes that each may have."""
+
+FREE_ATTRIBUTES = {
+    "url": ColumnKind.URL,
+    "displayurl": ColumnKind.TEXT,
+    "last-modified": ColumnKind.DATE,
+}
+"""The attributes of a record that differ from record to record, and the kinds of their columns."""
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -113,9 +130,10 @@ class TemplateCache:
         except UnicodeDecodeError:
             return None
         template = self.template('"'.join(pieces[::2]))
-        values = _unescaped(pieces[1::2]) if template else None
-        if template is None or values is None:
+        escaped = pieces[1::2]
+        if template is None or not _are_texts(escaped):
             return None
+        values = unescaped(escaped)
         first = template.first_meta
         end = first + 2 * template.metas
         if payload and not template.of_content and not _is_text(payload):
@@ -152,51 +170,193 @@ class TemplateCache:
         return self._acls[key]
 
 
-Rows = Iterable[tuple[dict[str, str], tuple[Meta, ...], int, int]]
-"""The attributes, metadata, offset and line of elements; both count from the begin of their run."""
+BuildRecord = Callable[[dict[str, str], Sequence[Meta], int, int], Record]
+"""Builds a record of its attributes, metadata, line and offset, in the current context."""
 
 
-class UniformBatch:
-    """Takes runs of elements without content apart, for a third of the cost of one by one.
+class _Group(NamedTuple):
+    """Records of a run that have one shape: their values, escaped, their lines and places in it."""
 
-    If a few runs in a row are not uniform, the next ones are not tried.
+    shape: "_RunShape"
+    columns: list[Sequence[str]]
+    lines: Sequence[int]
+    places: Sequence[int]
+
+
+class Runs:
+    """Makes batches of runs of elements without content, by the templates of their markup.
+
+    If a few runs in a row have an element without a template, the next ones are not tried.
     """
+
+    _build: BuildRecord
 
     def __init__(self, templates: TemplateCache) -> None:
         self._templates = templates
+        self._forms: dict[str, _Form | None] = {}
+        self._shapes: dict[tuple[str, ...], _RunShape] = {}
         self._misses = 0
         self._paused = 0
 
-    def take(self, run: bytes) -> Rows | None:
-        """Return the elements of a run, None if they do not all have the same markup."""
+    def enter_context(self, build: BuildRecord) -> None:
+        """Begin another header or group; shapes depend on it, so they are learned again."""
+        self._build = build
+        self._shapes.clear()
+
+    def take(self, run: bytes, offset: int, line: int) -> tuple[RecordBatch, bool] | None:
+        """Return the records of a run, and whether they can be converted as a batch.
+
+        Return None if an element needs the parser. Raise what `build` raises for a record.
+        """
         if self._paused:
             self._paused -= 1
             return None
-        rows = self._rows(run)
-        self._misses = 0 if rows else self._misses + 1
+        groups = self._groups(run, line)
+        self._misses = 0 if groups else self._misses + 1
         if self._misses == _MAX_MISSES:
             self._misses, self._paused = 0, _PAUSED_RUNS
-        return rows
+        return _batch(groups, partial(_offsets, run, offset)) if groups else None
 
-    def _rows(self, run: bytes) -> Rows | None:
-        first = run.find(_END_TAG)
-        if run.find(b"<content", 0, first) >= 0 or run.find(b"<acl", 0, first) >= 0:
-            return None
-        width, count = run.count(b'"', 0, first), run.count(_END_TAG)
-        if not width or width % 2 or run.count(b'"') != width * count:
-            return None
+    def _groups(self, run: bytes, line: int) -> list[_Group] | None:
         try:
-            pieces = run.decode().split('"')
+            text = run.decode()
         except UnicodeDecodeError:
             return None
+        width, count = text.count('"', 0, text.find(_END)), text.count(_END)
+        is_even = width and not width % 2 and text.count('"') == width * count
+        groups = self._uniform(text.split('"'), width, count, line) if is_even else None
+        return groups or self._mixed(text.split(_END)[:-1], line)
+
+    def _uniform(self, pieces: list[str], width: int, count: int, line: int) -> list[_Group] | None:
+        """Return the one group of a run, None if markup or constants differ."""
         markup = _common_markup(pieces, width, count)
-        template = self._templates.template(markup) if markup else None
-        if template is None or template.of_metadata or template.of_content:
+        form = markup and self._form(markup)
+        if not markup or not form:
             return None
-        values = _unescaped(pieces[1::2])
-        if values is None or len(template.names) + 2 * template.metas != width // 2:
+        values = pieces[1::2]
+        columns = [values[at :: width // 2] for at in range(width // 2)]
+        constants = [columns[at] for at in form.constant]
+        if any(column.count(column[0]) < count for column in constants):
             return None
-        return _zip_columns(template, values, pieces, run)
+        shape = self._shape(markup, form, tuple(column[0] for column in constants))
+        step = "".join(pieces[2 : width + 1 : 2]).count("\n") if count > 1 else 0
+        first = line + pieces[0].count("\n")
+        lines = range(first, first + step * count, step) if step else [first] * count
+        return [_Group(shape, [columns[at] for at in form.free], lines, range(count))]
+
+    def _mixed(self, elements: list[str], line: int) -> list[_Group] | None:
+        """Return the groups of a run, None if an element has no template."""
+        groups: dict[tuple[str, ...], tuple[_Form, list[list[str]], list[int], list[int]]] = {}
+        for place, element in enumerate(elements):
+            pieces = element.split('"')
+            markup = '"'.join(pieces[::2]) + _END
+            if (form := self._form(markup)) is None:
+                return None
+            values = pieces[1::2]
+            key = (markup, *(values[at] for at in form.constant))
+            if key not in groups:
+                groups[key] = form, [], [], []
+            _, rows, lines, places = groups[key]
+            rows.append(values)
+            lines.append(line + form.leading_lines)
+            places.append(place)
+            line += form.lines
+        return [
+            _Group(
+                self._shape(markup, form, tuple(constants)),
+                [[row[at] for row in rows] for at in form.free],
+                lines,
+                places,
+            )
+            for (markup, *constants), (form, rows, lines, places) in groups.items()
+        ]
+
+    def _form(self, markup: str) -> "_Form | None":
+        """Return how the values of a markup become columns, None if it needs the parser."""
+        if markup not in self._forms:
+            if len(self._forms) >= _MAX_SHAPES:
+                self._forms.clear()
+            has_more = "<content" in markup or "<acl" in markup
+            template = None if has_more else self._templates.template(markup.lstrip(BLANKS))
+            is_fit = template is not None and not template.of_metadata
+            self._forms[markup] = _Form(template, markup) if template and is_fit else None
+        return self._forms[markup]
+
+    def _shape(self, markup: str, form: "_Form", constants: tuple[str, ...]) -> "_RunShape":
+        key = (markup, *constants)
+        shape = self._shapes.get(key)
+        if shape is None:
+            if len(self._shapes) >= _MAX_SHAPES:
+                self._shapes.clear()
+            shape = self._shapes[key] = _RunShape(form, constants, self._build)
+        return shape
+
+
+def _batch(
+    groups: list[_Group], find_offsets: Callable[[], list[int]]
+) -> tuple[RecordBatch, bool] | None:
+    """Return the records of a run and whether they are neutral, None if one needs the parser."""
+    are_all_neutral = True
+    order = [0] * sum(len(group.places) for group in groups)
+    batch = []
+    for number, (shape, columns, lines, places) in enumerate(groups):
+        values = [*chain.from_iterable(columns)]
+        is_neutral = are_neutral(values) and has_neutral_columns(shape.kinds, columns)
+        if not shape.has_texts or not (is_neutral or _are_texts(values)):
+            return None
+        are_all_neutral &= is_neutral and shape.has_model
+        if number:
+            for place in places:
+                order[place] = number
+
+        def offsets(places: Sequence[int] = places) -> list[int]:
+            found = find_offsets()
+            return found if len(places) == len(found) else [found[place] for place in places]
+
+        batch.append(Columns(shape, [*columns, lines, offsets], len(places)))
+    return RecordBatch(batch, order), are_all_neutral
+
+
+class _Form:
+    """How the values of elements with the same markup become records.
+
+    `free` are the indexes of values that differ from record to record. `constant` are those of all
+    others, which records of one shape share: choices, numbers, types, and the names of metadata.
+    """
+
+    def __init__(self, template: MarkupTemplate, markup: str) -> None:
+        names = self.names = template.names
+        pairs = range(len(names), len(names) + 2 * template.metas)
+        self.free = [at for at, name in enumerate(names) if name in FREE_ATTRIBUTES]
+        self.free += pairs[1::2]
+        self.constant = [at for at, name in enumerate(names) if name not in FREE_ATTRIBUTES]
+        self.constant += pairs[::2]
+        self.leading_lines = markup[: -len(markup.lstrip(BLANKS))].count("\n")
+        self.lines = markup.count("\n")
+
+
+class _RunShape(Shape):
+    """The shape of elements with the same markup and the same constants."""
+
+    def __init__(self, form: _Form, constants: Sequence[str], build: BuildRecord) -> None:
+        self.has_texts = _are_texts(constants)
+        names, count = form.names, len(form.names)
+        stated = dict(zip(form.constant, unescaped(constants), strict=True))
+        self._attributes = {names[at]: text for at, text in stated.items() if at < count}
+        self._meta_names = [text for at, text in stated.items() if at >= count]
+        self._names = [names[at] for at in form.free if at < count]
+        self._build = build
+        kinds = [FREE_ATTRIBUTES[name] for name in self._names]
+        kinds += [ColumnKind.TEXT] * len(self._meta_names)
+        super().__init__(self._make, [*kinds, ColumnKind.NUMBER, ColumnKind.NUMBER])
+
+    def _make(self, values: Sequence[Any]) -> Record:
+        """Return the record with these values: attributes, metadata, line and offset."""
+        *texts, line, offset = values
+        names = self._names
+        attributes = {**self._attributes, **dict(zip(names, texts, strict=False))}
+        metadata = list(map(Meta, self._meta_names, texts[len(names) :]))
+        return self._build(attributes, metadata, line, offset)
 
 
 def _common_markup(pieces: list[str], width: int, count: int) -> str | None:
@@ -215,25 +375,9 @@ def _common_markup(pieces: list[str], width: int, count: int) -> str | None:
     return '"'.join([first, *pieces[2:width:2], last])
 
 
-def _zip_columns(
-    template: MarkupTemplate, values: list[str], pieces: list[str], run: bytes
-) -> Rows:
-    """Take one value of each element at a time: a third of the cost of one element at a time."""
-    names = template.names
-    width = len(names) + 2 * template.metas
-    columns = [values[column::width] for column in range(width)]
-    pairs = columns[len(names) :]
-    metas = [map(Meta, *pair) for pair in zip(pairs[::2], pairs[1::2], strict=True)]
-    count = len(columns[0])
-    step = "".join(pieces[2 : 2 * width + 1 : 2]).count("\n") if count > 1 else 0
-    first = pieces[0].count("\n")
-    return zip(
-        (dict(zip(names, row, strict=False)) for row in zip(*columns[: len(names)], strict=True)),
-        zip(*metas, strict=True) if metas else repeat((), count),
-        (match.start() for match in _BEGIN.finditer(run)),
-        range(first, first + step * count, step) if step else repeat(first, count),
-        strict=True,
-    )
+def _offsets(run: bytes, offset: int) -> list[int]:
+    """Return the offset of each element of a run that begins at `offset`."""
+    return [offset + match.start() for match in _BEGIN.finditer(run)]
 
 
 def _read_acl(markup: bytes) -> Acl | None:
@@ -317,15 +461,7 @@ def _is_text(payload: bytes) -> bool:
     return b"\r" not in payload and holds_bytes(payload)
 
 
-def _unescaped(values: list[str]) -> list[str] | None:
-    """Return the values without references, or None if one cannot be the value of an attribute."""
+def _are_texts(values: Sequence[str]) -> bool:
+    """Whether all can be values of attributes, with no references but the five of XML."""
     text = '"'.join(values)  # the one character that no value has
-    if not may_be_attribute(text):
-        return None
-    if "&" not in text:
-        return values
-    if _OTHER_REFERENCE.search(text):
-        return None
-    if text.count("&") == text.count("&amp;"):
-        return text.replace("&amp;", "&").split('"')
-    return [html.unescape(value) if "&" in value else value for value in values]
+    return may_be_attribute(text) and _OTHER_REFERENCE.search(text) is None

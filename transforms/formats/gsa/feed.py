@@ -38,6 +38,7 @@ from transforms.formats.gsa.acl import write_principal
 from transforms.formats.gsa.gsa_formats import FEED_NAMES, FeedOptions
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.gsa.rows import ACL, ENCODING, METADATA, PRINCIPAL, RECORD
+from transforms.formats.record_batch import ColumnKind, as_stated
 from transforms.formats.xml.elements import ElementReader, Grammar
 from transforms.formats.xml.serializer import (
     ExtraMarkup,
@@ -81,6 +82,7 @@ class GsaFeedEncoder(Encoder):
     """Writes records as elements of a feed; valid by the DTD of its dialect."""
 
     extension = "xml"
+    cells = dict.fromkeys((ColumnKind.TEXT, ColumnKind.URL, ColumnKind.DATE), as_stated)
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._options = options

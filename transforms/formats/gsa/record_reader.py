@@ -6,6 +6,7 @@ Markup that is not understood is kept as an `Extra`. Only the parts that decide 
 
 import re
 from collections.abc import Iterable, Sequence
+from copy import copy
 from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -33,8 +34,9 @@ from transforms.formats.acl_metadata import acl_of
 from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
 from transforms.formats.gsa.acl import Extras, bad_acl, read_acl, require_no_text, tag_of
-from transforms.formats.gsa.fast_reader import TemplateCache, UniformBatch
+from transforms.formats.gsa.fast_reader import Runs, TemplateCache
 from transforms.formats.gsa.rows import ACTION, CONTENT, GROUP, HINTS, META, METADATA
+from transforms.formats.record_batch import RecordBatch
 from transforms.formats.xml.elements import ParsedElement, parse_markup
 from transforms.formats.xml.scanner import NESTED, UNKNOWN, RawElement
 from transforms.formats.xml.serializer import extra_element
@@ -133,7 +135,8 @@ class FeedRecordBuilder:
         self._options = options
         self._element_context: ElementContext | None = None
         self._templates = TemplateCache()
-        self._batch = UniformBatch(self._templates)
+        self._runs = Runs(self._templates)
+        self._context_of_runs: ElementContext | None = None
 
     def build(self, parsed: ParsedElement) -> Record:
         """Return the record of a parsed element."""
@@ -163,26 +166,32 @@ class FeedRecordBuilder:
 
     def bulk(
         self, run: bytes, offset: int, line: int, context: ElementContext
-    ) -> list[Record] | None:
+    ) -> list[Record | RecordBatch] | None:
         """Return the records of elements with the same markup; None if one differs or is refused.
 
         `quick` and `build` then read them one by one and report the reason.
         """
         try:
-            rows = self._batch.take(run)
-            if rows is None:
+            self._enter(context, line)
+            if context is not self._context_of_runs:
+                self._runs.enter_context(copy(self)._build_row)  # a copy stays in its context
+                self._context_of_runs = context
+            found = self._runs.take(run, offset, line)
+            if found is None:
                 return None
-            extras = self._enter(context, line).extras
-            records = []
-            for attributes, metadata, begin, row in rows:
-                children = _RecordChildren(list(extras))
-                children.metadata = metadata
-                provenance = self._provenance(line + row, offset + begin)
-                records.append(self._record(attributes, children, provenance))
+            batch, is_neutral = found
+            size = self._options.batch_records
+            return [*batch.parts(size)] if size and is_neutral else [*batch]
         except Exception as exc:
             record_error(exc)  # raises what concerns more than a record
             return None
-        return records
+
+    def _build_row(
+        self, attributes: Attributes, metadata: Sequence[Meta], line: int, offset: int
+    ) -> Record:
+        children = _RecordChildren(list(self._context.extras))
+        children.metadata = metadata
+        return self._record(attributes, children, self._provenance(line, offset))
 
     def header(self, context: ElementContext) -> FeedHeader:
         """Return the header of a feed, or how it was posted."""

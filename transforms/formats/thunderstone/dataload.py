@@ -27,7 +27,7 @@ repeats reads back as the first of the two.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import IO
 
 import pybase64
@@ -37,6 +37,8 @@ from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Extra, Field, Provenance, Record
 from schemas.span import Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
+from transforms.formats.dates import local_date, parse_date
+from transforms.formats.record_batch import Column, ColumnKind
 from transforms.formats.thunderstone.dataload_format import DATATYPES, ELEMENT_NAMES, PARAMETRIC
 from transforms.formats.thunderstone.item_reader import (
     ATTRIBUTE_PLACE,
@@ -108,6 +110,8 @@ class ThunderstoneEncoder(Encoder):
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._rows = item_rows(options.zone)
+        date = partial(_local_dates, zone=options.zone)
+        self.cells = {ColumnKind.TEXT: _texts, ColumnKind.URL: _texts, ColumnKind.DATE: date}
 
     def prolog(self) -> bytes:
         return b"".join((_PROLOG, _ROOT[0], b"\n"))
@@ -146,6 +150,24 @@ class ThunderstoneEncoder(Encoder):
         if record.content is not None:
             start, end = tags("RawData", BASE64)
             yield from (start, to_base64(record.content), end)
+
+
+def _texts(values: Column) -> Column:
+    """Return texts of attributes as texts of elements, which need fewer references."""
+    text = "\n".join(values)
+    return text.replace("&quot;", '"').split("\n") if "&quot;" in text else values
+
+
+def _local_dates(values: Column, *, zone: str) -> Column:
+    return [_local_date(value, zone) for value in values]
+
+
+@lru_cache(maxsize=65_536)
+def _local_date(text: str, zone: str) -> str:
+    moment = parse_date(text)
+    if moment is None:
+        raise ValueError(f"{text!r}; expected a date that a reader has checked")
+    return local_date(moment, zone=zone)
 
 
 def _check(record: Record) -> None:

@@ -21,10 +21,12 @@ from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import ElementContext, Span
 from transforms.formats.base import ReadOptions
 from transforms.formats.element_names import ElementNames
+from transforms.formats.record_batch import RecordBatch
 from transforms.formats.xml.scanner import (
     HEADER_DAMAGED,
     Bulk,
     RawElement,
+    Records,
     RecordScanner,
     find_url,
 )
@@ -113,7 +115,7 @@ def cut_spans(
 
 def _pass_run(
     names: ElementNames, run: bytes, _offset: int, _line: int, _context: ElementContext
-) -> list[Record] | None:
+) -> Records | None:
     """Pass elements without reading them; None if the last end tag is part of a bad range."""
     begin = run.rfind(b"<%b" % names.records[0].encode())
     return [] if begin > run.rfind(names.end_tag, 0, -1) else None
@@ -143,7 +145,7 @@ class ElementReader(Generic[Built]):
         self._noted: ElementContext | None = None
         self._headers_with_records: set[bytes] = set()
 
-    def read(self) -> Iterator[Built | Record | Reject | FeedHeader | Notice]:
+    def read(self) -> Iterator[Built | Record | RecordBatch | Reject | FeedHeader | Notice]:
         """Yield the records or memberships of the stream, and a Reject for all else.
 
         Then yield the headers of the documents without records, and a notice if the encoding of the
@@ -173,7 +175,7 @@ class ElementReader(Generic[Built]):
                 offset=offset,
             )
 
-    def _read_elements(self) -> Iterator[Built | Record | Reject | Notice]:
+    def _read_elements(self) -> Iterator[Built | Record | RecordBatch | Reject | Notice]:
         for item in self._scanner:
             if isinstance(item, list):
                 self._note(self._scanner.context)

@@ -50,6 +50,7 @@ from transforms.formats.element_names import (
     TAG,
     ElementNames,
 )
+from transforms.formats.record_batch import RecordBatch
 from transforms.formats.streams import read_block
 from transforms.formats.xml.ambiguous_sections import CROSSES, URL, AmbiguityRule
 from transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect
@@ -145,7 +146,8 @@ class BadRange(NamedTuple):
     length: int
 
 
-Bulk = Callable[[bytes, int, int, ElementContext], list[Record] | None]
+Records = list[Record | RecordBatch]
+Bulk = Callable[[bytes, int, int, ElementContext], Records | None]
 """Makes records of a run of elements, given its offset, line and context; None if they differ."""
 
 
@@ -198,7 +200,7 @@ class RecordScanner:
 
         self._begin(stream)
 
-    def __iter__(self) -> Iterator[RawElement | Reject | list[Record]]:
+    def __iter__(self) -> Iterator[RawElement | Reject | Records]:
         while True:
             if self._bulk is not None and self._has_root:
                 yield from self._bulk_runs(self._bulk)
@@ -312,7 +314,7 @@ class RecordScanner:
 
     # Fast paths
 
-    def _bulk_runs(self, bulk: Bulk) -> Iterator[list[Record]]:
+    def _bulk_runs(self, bulk: Bulk) -> Iterator[Records]:
         """Yield what `bulk` makes of runs of elements; a run that it refuses is not tried again."""
         while not self._transcoded and self._consumed >= self._next_bulk:
             length, searched = self._run_length()

@@ -1,0 +1,58 @@
+"""Conversions of one span with batches of any size, for comparison."""
+
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from schemas.span import Span
+from transforms.conversion_settings import Settings
+from transforms.convert import convert
+from transforms.formats import ReadOptions, WriteOptions
+from transforms.rules.adapt import Target
+
+SIZES = (1, 2, 7, 1024)
+"""The sizes of batches whose results are compared with those of single records."""
+
+
+class Conversion(NamedTuple):
+    """The account of a span, without the random names of its files, and their bytes."""
+
+    account: bytes
+    files: dict[str, bytes]
+
+
+def conversion(
+    data: bytes,
+    target: Target,
+    *,
+    batch_records: int,
+    format_: str = "gsa-feed",
+    reading: ReadOptions = ReadOptions(),
+    **stated: Any,
+) -> Conversion:
+    """Convert a stream as one span; nothing but the size of batches may change the result."""
+    with tempfile.TemporaryDirectory(prefix="feedferry-batches-") as folder:
+        path = Path(folder, "source")
+        path.write_bytes(data)
+        work = Path(folder, "work")
+        work.mkdir()
+        settings = Settings(
+            folder=str(work),
+            target=target,
+            reading=reading,
+            writing=WriteOptions(own=target.own),
+            batch_records=batch_records,
+            **{"refused": frozenset(), "max_chunk_bytes": 1 << 20, **stated},
+        )
+        account = convert(Span(source="f", path=str(path), format=format_), settings)
+        files = {file.path: Path(work, file.path).read_bytes() for file in account.files}
+        account.files = [replace(file, modified_ns=0) for file in account.files]
+        text = msgspec.json.encode(account).decode()
+        for number, name in enumerate(sorted({name.rpartition("/")[0] for name in files} - {""})):
+            text = text.replace(name, f"attempt-{number}")
+        return Conversion(
+            text.encode(), {name.rpartition("/")[2]: data for name, data in files.items()}
+        )

@@ -1,0 +1,333 @@
+"""Records in batches are converted to the same bytes, rejects, losses and counts as single ones."""
+
+import io
+from collections.abc import Iterator
+from html import unescape
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.avro import text
+from schemas.span import Span
+from support.batches import SIZES, conversion
+from transforms.formats import ContentOptions, ReadOptions, batch_plan, by_name
+from transforms.formats.batch_plan import BatchPlan
+from transforms.formats.canonical.avro import AvroEncoder
+from transforms.formats.gsa.gsa_formats import FeedOptions
+from transforms.formats.holes import InspectedError, TextHole, UrlHole
+from transforms.formats.record_batch import (
+    Column,
+    ColumnKind,
+    Columns,
+    RecordBatch,
+    are_dates,
+    are_neutral,
+    are_urls,
+)
+from transforms.rules.adapt import Target
+
+_NEUTRAL = (
+    "a",
+    "two words",
+    "Z\u00fcrich",
+    "\u6771\u4eac",
+    "a &amp; b",
+    "&lt;b&gt;",
+    "&quot;x&quot;",
+    "it's",
+    "0",
+)
+_HOSTILE = (
+    *("", " ", " a", "a ", "&apos;", "&#65;", "&#x41;", "&foo;", "&", "<", ">", "\t", "\n", "a\nb"),
+    *(
+        "\r",
+        "\x00",
+        "\x07",
+        "\x7f",
+        "\x85",
+        "\u00a0",
+        "a\u00a0",
+        "\u2028",
+        "\ufffd",
+        "\ufffe",
+        "\uffff",
+    ),
+    *(
+        "\u200f",
+        "\u202e",
+        "]]>",
+        "&amp;lt;",
+        "&amp",
+        "&amp;amp;",
+        "\U0001f600",
+        "~hole-0001~",
+        "true",
+    ),
+)
+_NEUTRAL_URLS = (
+    "http://www.example.com/a",
+    "https://docs.example.org:8443/a%20b?x=1&amp;y=2#f",
+    "smb://server/share/\u00fc.pdf",
+    "googleconnector://c.localhost/doc?docid=1",
+)
+_HOSTILE_URLS = (
+    *("http://intranet/a", "http://10.0.0.1/", "http:///a", "file:///etc", "doc-7", "//host/a", ""),
+    *(" http://www.example.com/a", "http://www.example.com/a b", "HTTP://WWW.EXAMPLE.COM/", "a:b"),
+    *("http://", "http://hole-0000.example.com/~", "http://www.example.com/&#9;", "http://[::1]/"),
+)
+_NEUTRAL_DATES = ("Tue, 06 Nov 2007 12:45:26 GMT", "Sat, 29 Feb 2020 00:00:00 GMT")
+_HOSTILE_DATES = (
+    *("Mon, 06 Nov 2007 12:45:26 GMT", "Tue, 6 Nov 2007 12:45:26 GMT", "2007-11-06", "yesterday"),
+    *("Tue, 06 Nov 2007 12:45:26 +0100", "Tue, 30 Feb 2007 12:45:26 GMT", "", "1194353126"),
+    *(
+        "Tue, 06 Nov 2007 12:45:26.5 GMT",
+        "Sun, 31 Dec 0000 00:00:00 GMT",
+        " Tue, 06 Nov 2007 12:45:26 GMT",
+    ),
+)
+_TYPES = ("text/html", "text/plain", "TEXT/HTML; charset=UTF-8", "", "application/pdf")
+_NAMES = ("author", "Title", "category", "google:aclusers", "a&amp;b", "", "description", "DT: x")
+_OTHERS = ('lock="true"', 'pagerank="90"', 'pagerank="999"', 'action="delete"', 'action="oops"')
+_MORE = ('foo="1"', 'authmethod="httpbasic"', 'authmethod="magic"', "feedrank='3'", 'lock=""')
+
+
+def texts(neutral: tuple[str, ...], hostile: tuple[str, ...]) -> st.SearchStrategy[str]:
+    """Neutral texts, and a hostile one now and then: most batches have none."""
+    return st.sampled_from(neutral * 80 + hostile)
+
+
+_VALUES = {
+    "mimetype": texts(_TYPES[:1], _TYPES),
+    "last-modified": texts(_NEUTRAL_DATES, _HOSTILE_DATES),
+    "displayurl": texts(_NEUTRAL, _HOSTILE),
+}
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The attributes of a record besides its url, and the names of its metadata."""
+    optional = ("mimetype", "last-modified", "displayurl", "other", "other")
+    chosen = draw(st.lists(st.sampled_from(optional), max_size=3, unique=True))
+    attributes = tuple(
+        draw(st.sampled_from(_OTHERS + _MORE)) if name == "other" else name for name in chosen
+    )
+    return attributes, tuple(draw(st.lists(st.sampled_from(_NAMES), max_size=3)))
+
+
+@st.composite
+def similar_records(draw: st.DrawFn) -> str:
+    """Records of few shapes, with neutral and hostile values in every column."""
+    chosen = draw(st.lists(shapes(), min_size=1, max_size=3))
+    gap = draw(st.sampled_from(("\n", "", " \n ")))
+    records = []
+    for number in range(draw(st.integers(2, 14))):
+        attributes, names = draw(st.sampled_from(chosen))
+        markup = [f'<record url="{draw(texts(_NEUTRAL_URLS, _HOSTILE_URLS))}"']
+        for name in attributes:
+            values = f'{name}="{draw(_VALUES[name])}"' if name in _VALUES else name
+            markup.append(f" {values}")
+        markup.append(">")
+        if names:
+            metas = (
+                f'<meta name="{name}" content="{draw(texts(_NEUTRAL, _HOSTILE))}"/>\n'
+                for name in names
+            )
+            markup += ["\n<metadata>\n", *metas, "</metadata>\n"]
+        records.append("".join((*markup, "</record>")))
+        if number == 7 and draw(st.booleans()):
+            records.append('</group>\n<group action="delete">')
+    return gap.join(records)
+
+
+def feed_of(records: str, *, feedtype: str = "metadata-and-url") -> bytes:
+    head = (
+        f"<gsafeed>\n<header><datasource>d</datasource><feedtype>{feedtype}</feedtype></header>\n"
+    )
+    return f"{head}<group>\n{records}\n</group>\n</gsafeed>\n".encode("utf-8", "surrogatepass")
+
+
+_COPIED = (
+    "&amp;lt;",
+    "&amp;amp;",
+    "\u200f",
+    "\u202e",
+    "]]>",
+    "\x7f",
+    "\U0001f600",
+    "~hole-0001~",
+    "true",
+)
+"""Hostile texts that are neutral: they have nothing that a writer changes."""
+
+TARGETS: dict[str, dict[str, Any]] = {
+    "gsa-feed": {},
+    "gsa-feed 5.0": {"own": (FeedOptions(dialect="5.0"),)},
+    "gsa-feed, placeholders": {"own": (FeedOptions(empty_metadata="placeholder"),)},
+    "gsa-feed, base64": {"own": (ContentOptions(content_encoding="base64"),)},
+    "gsa-feed, types": {"default_mimetype": "text/html", "feedtype": "incremental"},
+    "gsa-feed, strict": {"urls": "strict", "datasource": "web", "feedtype": "incremental"},
+    "thunderstone": {"feedtype": None},
+    "avro": {},
+    "avro, renamed": {"datasource": "other", "feedtype": "full"},
+    "jsonl": {},
+}
+
+
+def target_of(name: str) -> Target:
+    return Target(format=name.partition(",")[0].partition(" ")[0], **TARGETS[name])
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@settings(max_examples=60)
+@given(
+    records=similar_records(),
+    feedtype=st.sampled_from(("metadata-and-url", "full", "incremental")),
+    size=st.sampled_from(SIZES),
+    chunk=st.sampled_from((900, 5000, 1 << 20)),
+)
+def test_batches_of_any_size_give_the_result_of_single_records(
+    name: str, records: str, feedtype: str, size: int, chunk: int
+) -> None:
+    target = target_of(name)
+    data = feed_of(records, feedtype=feedtype)
+    single, batched = (
+        conversion(data, target, batch_records=records, max_chunk_bytes=chunk)
+        for records in (0, size)
+    )
+    assert batched == single
+
+
+SIMILAR = "\n".join(
+    f'<record url="http://www.example.com/{number}" mimetype="text/html"'
+    f' last-modified="Tue, 06 Nov 2007 12:45:{number:02} GMT">'
+    f'<metadata><meta name="a" content="{number} &amp; {number}"/></metadata></record>'
+    for number in range(20)
+)
+
+
+@pytest.mark.parametrize("name", [name for name in TARGETS if name != "jsonl"])
+def test_records_that_are_alike_are_written_by_a_plan(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+    encode_each = BatchPlan.encode_each
+
+    def count(plan: BatchPlan, columns: Columns) -> list[bytes]:
+        written.append(columns.count)
+        return encode_each(plan, columns)
+
+    monkeypatch.setattr(BatchPlan, "encode", lambda _plan, _columns: None)
+    monkeypatch.setattr(BatchPlan, "encode_each", count)
+    is_crawled = name in ("gsa-feed 5.0", "gsa-feed, strict")
+    feedtype = "metadata-and-url" if is_crawled else "incremental"
+    conversion(feed_of(SIMILAR, feedtype=feedtype), target_of(name), batch_records=4)
+    single = 8 if name == "gsa-feed, strict" else 4  # the first of a feed; the examples of losses
+    assert sum(size for size in written if size > 1) == 20 - single
+
+
+def test_a_plan_that_does_not_predict_a_record_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    right = conversion(feed_of(SIMILAR, feedtype="full"), target_of("avro"), batch_records=0)
+    monkeypatch.setattr(batch_plan, "_predicts", lambda *_arguments: True)
+    monkeypatch.setattr(AvroEncoder, "cells", {**AvroEncoder.cells, ColumnKind.TEXT: short_texts})
+    wrong = conversion(feed_of(SIMILAR, feedtype="full"), target_of("avro"), batch_records=4)
+    assert wrong.files == right.files
+    notices = msgspec.json.decode(wrong.account)["notices"]
+    assert notices["plan-refuted"]["count"] == 1
+
+
+def short_texts(values: Column) -> list[bytes]:
+    is_hole = isinstance(values[0], TextHole)
+    return [text(value) if is_hole else b"\x06abc" for value in values]
+
+
+def test_a_plan_must_predict_real_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hole that comes out with another length than its values would be lost without them."""
+    monkeypatch.setattr(AvroEncoder, "cells", {ColumnKind.URL: AvroEncoder.cells[ColumnKind.URL]})
+    data = feed_of(SIMILAR, feedtype="full")
+    single, batched = (
+        conversion(data, target_of("avro"), batch_records=records) for records in (0, 4)
+    )
+    assert single == batched
+
+
+@pytest.mark.parametrize("name", [name for name in dir(str) if name not in dir(object)])
+def test_a_hole_answers_nothing_that_depends_on_its_value(name: str) -> None:
+    answers = {"__getnewargs__", "__rmod__", "__rmul__", "maketrans"}  # not asked of the hole
+    answers |= {"encode", "strip", "isspace", "__contains__"}
+    if name not in answers:
+        with pytest.raises(InspectedError):
+            getattr(TextHole("a"), name)("a", "a")
+
+
+def test_a_hole_knows_what_is_true_of_all_neutral_texts() -> None:
+    text_hole, url_hole = TextHole("~a~"), UrlHole("http://a.b/~")
+    assert text_hole
+    assert text_hole.strip() is text_hole.strip(" \t") is text_hole
+    assert not text_hole.isspace()
+    assert "\n" not in text_hole
+    assert text_hole not in ("", None)
+    assert (text_hole,) == (text_hole,)
+    assert "://" in url_hole
+    assert f"{text_hole}" == str.__str__(text_hole)
+    for ask in (
+        lambda: text_hole == "~a~",
+        lambda: text_hole != url_hole,
+        lambda: "a" in text_hole,
+        lambda: "://" in text_hole,
+        lambda: "example" in url_hole,
+        lambda: text_hole.strip("~"),
+        lambda: {text_hole},
+        lambda: f"{text_hole:>9}",
+    ):
+        with pytest.raises(InspectedError):
+            ask()
+
+
+@pytest.mark.parametrize("values", [["a"], ["a b", "\u00fc"], ["a &amp; b", "&lt;&gt;&quot;"]])
+def test_texts_that_every_writer_copies_are_neutral(values: list[str]) -> None:
+    assert are_neutral(values)
+
+
+@pytest.mark.parametrize("value", [value for value in _HOSTILE if value not in _COPIED])
+@pytest.mark.parametrize("place", range(3))
+def test_other_texts_are_not_neutral_wherever_they_are(value: str, place: int) -> None:
+    values = ["a", "b"]
+    values.insert(place, value)
+    assert not are_neutral(values)
+
+
+def test_no_column_of_urls_or_dates_has_another_form() -> None:
+    assert are_urls([unescape(url) for url in _NEUTRAL_URLS])
+    assert are_dates(_NEUTRAL_DATES)
+    others = [url for url in _HOSTILE_URLS if url and "hole" not in url and url != "file:///etc"]
+    assert [url for url in others if are_neutral([url]) and are_urls([url])] == []
+    assert [date for date in _HOSTILE_DATES if are_dates([date])] == []
+
+
+def test_a_batch_is_its_records_in_the_order_of_the_source() -> None:
+    mixed = SIMILAR.replace('<meta name="a" content="4', '<meta name="b" content="4')
+    data = feed_of(mixed, feedtype="full")
+    singles = list(read_records(data, batch_records=0))
+    for size in SIZES:
+        items = list(read_records(data, batch_records=size))
+        assert all(isinstance(item, RecordBatch) and len(item.order) <= size for item in items)
+        assert [record for batch in items for record in batch] == singles
+
+
+def test_a_batch_stays_in_its_feed_when_the_reader_has_gone_on() -> None:
+    first, second = (feed_of(SIMILAR, feedtype=feedtype) for feedtype in ("full", "incremental"))
+    batches = list(read_records(first + second, batch_records=1024))
+    assert [{record.provenance.feedtype for record in batch} for batch in batches] == [
+        {"full"},
+        {"incremental"},
+    ]
+
+
+def read_records(data: bytes, *, batch_records: int) -> Iterator[Any]:
+    options = ReadOptions(batch_records=batch_records)
+    return iter(by_name("gsa-feed").read(io.BytesIO(data), span=Span(source="f"), options=options))

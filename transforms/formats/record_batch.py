@@ -1,0 +1,266 @@
+"""Records that are alike, in columns: one value for each record in place of a record for each.
+
+A reader that finds many records with the same markup and the same constants makes a `Shape` of
+them, once, and a `RecordBatch` of each run. The converter encodes a batch by the plan of its shape;
+everyone else iterates over it and gets the records.
+
+Only *neutral* values are in a batch: texts that every rule and every writer copies. They are not
+empty, have no control characters, no white space but blanks inside, no noncharacters, and no
+references but those that a writer makes. URLs have a host that an appliance can serve; dates have
+the form that is written again.
+"""
+
+import enum
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from schemas.record import Record
+from transforms.formats.dates import parse_date, rfc1123
+from transforms.formats.holes import InspectedError, TextHole, UrlHole
+
+_NOT_NEUTRAL = bytes(range(0x20)) + b"<>"
+_OTHER_SPACE = re.compile(r"[^\S ]")
+_URLS = re.compile(
+    r'(?:(?:https?://(?![0-9.]+[:/?#"])[^./?#\[\s"]+\.[^/?#:\s"]|(?!http)[a-z][a-z0-9+.-]*://[^\s"])'
+    r'[^\s"]*")*'
+)
+_DATES = re.compile(
+    r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-3]\d"
+    r" (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+    r' \d{4} (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d GMT")*',
+    re.ASCII,
+)
+_MIDNIGHT = "00:00:00 GMT"
+_DAY_LENGTH = -len(_MIDNIGHT)
+_MAX_DAYS = 50_000
+
+
+class ColumnKind(enum.Enum):
+    """The form of the values in a column.
+
+    Texts, URLs and dates are escaped as in an attribute of XML; dates are in the form of RFC 1123.
+    """
+
+    TEXT = "text"
+    URL = "url"
+    DATE = "date"
+    NUMBER = "number"
+
+
+Column = Sequence[Any]  # of texts, or of numbers
+Values = Sequence[Any]
+"""A value of each column, without references."""
+
+MakeRecord = Callable[[Values], Record]
+
+EncodeColumn = Callable[[Column], Sequence[Any]]
+"""Returns a column as it is written: as text, or as bytes for a binary format."""
+
+Cells = Mapping[ColumnKind, EncodeColumn]
+"""How a writer writes the columns of each kind; of other kinds, it writes nothing."""
+
+
+class Shape:
+    """What the records of a batch share: the function that makes one, and the kinds of columns.
+
+    There is no model if `make` looks at values of columns; it may parse dates. `plans` are those of
+    the converters that have seen the shape; None stands for records that go one by one.
+    """
+
+    def __init__(self, make: MakeRecord, kinds: Sequence[ColumnKind]) -> None:
+        self.make = make
+        self.kinds = tuple(kinds)
+        self._model: Record | None = None
+        with suppress(InspectedError):
+            self._model = make([hole(kind, number) for number, kind in enumerate(kinds)])
+        self.plans: dict[tuple[object, ...], Any] = {}
+
+    @property
+    def has_model(self) -> bool:
+        return self._model is not None
+
+    @property
+    def model(self) -> Record:
+        """The record with a hole in each column."""
+        if self._model is None:
+            raise AssertionError("a shape without a model in a batch")
+        return self._model
+
+    @property
+    def url_at(self) -> int:
+        return self.kinds.index(ColumnKind.URL)
+
+
+class Columns:
+    """Records of one shape, in the order of the source; `count` is at least 1.
+
+    A column may be a function that returns it: positions are only computed for those who ask.
+    """
+
+    __slots__ = ("_columns", "count", "shape")
+
+    def __init__(
+        self, shape: Shape, columns: Iterable[Column | Callable[[], Column]], count: int
+    ) -> None:
+        self.shape = shape
+        self._columns = [*columns]
+        self.count = count
+
+    def column(self, at: int) -> Column:
+        """Return the values of a column."""
+        column = self._columns[at]
+        if callable(column):
+            column = self._columns[at] = column()
+        return column
+
+    def part(self, begin: int, end: int | None) -> "Columns":
+        """Return some of the records, at least one."""
+        columns = [self.column(at)[begin:end] for at in range(len(self._columns))]
+        return Columns(self.shape, columns, len(columns[0]))
+
+    def __iter__(self) -> Iterator[Record]:
+        columns = [
+            self.column(at) if kind is ColumnKind.NUMBER else unescaped(self.column(at))
+            for at, kind in enumerate(self.shape.kinds)
+        ]
+        return map(self.shape.make, zip(*columns, strict=True))
+
+
+class RecordBatch:
+    """Records of a few shapes: the columns of each, and for each record the number of its shape."""
+
+    __slots__ = ("groups", "order")
+
+    def __init__(self, groups: Sequence[Columns], order: Sequence[int]) -> None:
+        self.groups = groups
+        self.order = order
+
+    def __iter__(self) -> Iterator[Record]:
+        records = [iter(group) for group in self.groups]
+        return (next(records[number]) for number in self.order)
+
+    def parts(self, max_records: int) -> Iterator["RecordBatch"]:
+        """Yield batches of at most `max_records`."""
+        if len(self.order) <= max_records:
+            yield self
+            return
+        begins = [0] * len(self.groups)
+        for begin in range(0, len(self.order), max_records):
+            order = self.order[begin : begin + max_records]
+            numbers = sorted(set(order))
+            groups = []
+            for number in numbers:
+                end = begins[number] + order.count(number)
+                groups.append(self.groups[number].part(begins[number], end))
+                begins[number] = end
+            yield RecordBatch(groups, [numbers.index(number) for number in order])
+
+
+def hole(kind: ColumnKind, number: int) -> object:
+    """Return the value of a column in a model; no two are alike or occur in other texts."""
+    if kind is ColumnKind.URL:
+        return UrlHole(f"http://hole-{number:04}.example.com/~")
+    if kind is ColumnKind.DATE:
+        return f"Fri, 03 Apr 1998 07:{number // 60:02}:{number % 60:02} GMT"
+    return (
+        0x1ACE_5EED_0000 + number if kind is ColumnKind.NUMBER else TextHole(f"~hole-{number:04}~")
+    )
+
+
+def variants(kinds: Sequence[ColumnKind]) -> Iterator[list[Any]]:
+    """Yield rows of real values, escaped: short ones, and long ones with references."""
+    for texts in _VARIANTS:
+        yield [texts[kind] for kind in kinds]
+
+
+_VARIANTS: tuple[dict[ColumnKind, object], ...] = (
+    {
+        ColumnKind.TEXT: "v",
+        ColumnKind.URL: "http://h.x/",
+        ColumnKind.DATE: "Thu, 01 Jan 1970 00:00:00 GMT",
+        ColumnKind.NUMBER: 0,
+    },
+    {
+        ColumnKind.TEXT: "Zürich &amp; 東京 &lt;b&gt; &quot;" + "x" * 300,
+        ColumnKind.URL: "https://other.example.org:8080/a%20b?x=1&amp;y=ü#f" + "/z" * 150,
+        ColumnKind.DATE: "Sat, 29 Feb 2020 23:59:59 GMT",
+        ColumnKind.NUMBER: 1 << 40,
+    },
+)
+
+
+def as_stated(values: Column) -> Column:
+    """Return a column for an attribute of XML."""
+    return values
+
+
+def unescaped(values: Column) -> Column:
+    """Return texts without their references, which are at most the five of XML."""
+    text = '"'.join(values)  # the one character that no escaped value has
+    if "&" not in text:
+        return values
+    if text.count("&") == text.count("&amp;"):
+        return text.replace("&amp;", "&").split('"')
+    return [html.unescape(value) if "&" in value else value for value in values]
+
+
+def are_neutral(values: Sequence[str]) -> bool:
+    """Whether escaped texts are neutral."""
+    text = '"'.join(values)
+    utf8 = text.encode()
+    return not (
+        len(utf8.translate(None, _NOT_NEUTRAL)) != len(utf8)
+        or '""' in text
+        or '" ' in text
+        or ' "' in text
+        or text[:1] in ("", " ", '"')
+        or text[-1] in ' "'
+        or not _has_our_references(text)
+        or (not text.isascii() and (b"\xef\xbf" in utf8 or _OTHER_SPACE.search(text)))
+    )
+
+
+def _has_our_references(text: str) -> bool:
+    """Whether all references are those that a writer makes in an attribute."""
+    count = text.count("&")
+    if not count or count == (known := text.count("&amp;")):
+        return True
+    return count == known + text.count("&lt;") + text.count("&gt;") + text.count("&quot;")
+
+
+def has_neutral_columns(kinds: Sequence[ColumnKind], columns: Sequence[Column]) -> bool:
+    """Whether neutral texts are URLs and dates where a record needs them; extra kinds are left."""
+    return all(
+        (kind is not ColumnKind.URL or are_urls(column))
+        and (kind is not ColumnKind.DATE or are_dates(column))
+        for kind, column in zip(kinds, columns, strict=False)
+    )
+
+
+def are_urls(values: Sequence[str]) -> bool:
+    """Whether neutral texts are URLs that an appliance can serve."""
+    return _URLS.fullmatch('"'.join(values) + '"') is not None
+
+
+def are_dates(values: Sequence[str]) -> bool:
+    """Whether all are dates in the form of RFC 1123, with their own day of the week."""
+    if _DATES.fullmatch('"'.join(values) + '"') is None:
+        return False
+    days = {value[:_DAY_LENGTH] for value in values} - _known_days
+    if any(_written_again(day + _MIDNIGHT) != day + _MIDNIGHT for day in days):
+        return False
+    if len(_known_days) > _MAX_DAYS:
+        _known_days.clear()
+    _known_days.update(days)
+    return True
+
+
+_known_days: set[str] = set()
+
+
+def _written_again(text: str) -> str | None:
+    moment = parse_date(text)
+    return None if moment is None else rfc1123(moment)
