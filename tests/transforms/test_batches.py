@@ -100,17 +100,68 @@ def texts(neutral: tuple[str, ...], hostile: tuple[str, ...]) -> st.SearchStrate
 
 
 _VALUES = {
-    "mimetype": texts(_TYPES[:1], _TYPES),
+    "mimetype": texts(_TYPES[:2], _TYPES),
     "last-modified": texts(_NEUTRAL_DATES, _HOSTILE_DATES),
     "displayurl": texts(_NEUTRAL, _HOSTILE),
 }
 
 
+_NEUTRAL_CONTENTS = (
+    *(
+        "a",
+        "Z\u00fcrich",
+        "&lt;p>a &amp;amp; b&lt;/p>",
+        "&lt;a href=&quot;x&quot;&gt;\n\t'\u6771'",
+        " a\n",
+    ),
+    *('"quoted"', "&apos;", "&amp;lt;", "a]]b", "\U0001f600" * 40, "x" * 700),
+)
+_HOSTILE_CONTENTS = (
+    *("", "&#65;", "&foo;", "&", "]]>", "\r", "a\r\nb", "\x00", "\x07", "\ufffe", "\uffff", "<b/>"),
+    *(
+        "<![CDATA[a]]>",
+        "<!-- a -->",
+        "</record>",
+        "<record",
+        "&lt;/record&gt;",
+        "<acl/>",
+        "~hole-0002~",
+    ),
+)
+_PRINCIPALS = (
+    '<principal scope="user" access="permit">ann</principal>',
+    '\n<principal scope="group" access="deny" namespace="n">b &amp; c</principal>\n',
+    '<principal scope="user" access="permit"> </principal>',
+    '<principal scope="robot" access="permit">a</principal>',
+    "<principal scope='user' access='permit'>a</principal>",
+)
+_ACLS = (
+    '<acl inheritance-type="child-overrides" inherit-from="http://www.example.com/?a">@</acl>\n',
+    *("<acl>@</acl>", "<acl>@</acl >", "<acl/>", '<acl foo="1">@</acl>', "<acl>@<!-- --></acl>"),
+)
+
+
+@st.composite
+def acls(draw: st.DrawFn) -> str:
+    principals = draw(st.lists(st.sampled_from(_PRINCIPALS[:2] * 8 + _PRINCIPALS), max_size=2))
+    acl: str = draw(st.sampled_from(_ACLS[:2] * 8 + _ACLS))
+    return acl.replace("@", "".join(principals))
+
+
+@st.composite
+def contents(draw: st.DrawFn) -> str:
+    text = draw(texts(_NEUTRAL_CONTENTS, _HOSTILE_CONTENTS))
+    tag = draw(
+        st.sampled_from(("<content>",) * 20 + ('<content encoding="base64binary">', "<content >"))
+    )
+    return f"{tag}{text}</content>"
+
+
 @st.composite
 def shapes(draw: st.DrawFn) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The attributes of a record besides its url, and the names of its metadata."""
-    optional = ("mimetype", "last-modified", "displayurl", "other", "other")
-    chosen = draw(st.lists(st.sampled_from(optional), max_size=3, unique=True))
+    """The attributes and children of a record besides its url, and the names of its metadata."""
+    optional = ("mimetype", "last-modified", "displayurl", "other", "acl", "content", "content")
+    chosen = draw(st.lists(st.sampled_from(optional), max_size=5, unique=True))
     attributes = tuple(
         draw(st.sampled_from(_OTHERS + _MORE)) if name == "other" else name for name in chosen
     )
@@ -122,11 +173,13 @@ def similar_records(draw: st.DrawFn) -> str:
     """Records of few shapes, with neutral and hostile values in every column."""
     chosen = draw(st.lists(shapes(), min_size=1, max_size=3))
     gap = draw(st.sampled_from(("\n", "", " \n ")))
-    records = []
+    same_acl, records = draw(acls()), []
     for number in range(draw(st.integers(2, 14))):
         attributes, names = draw(st.sampled_from(chosen))
         markup = [f'<record url="{draw(texts(_NEUTRAL_URLS, _HOSTILE_URLS))}"']
         for name in attributes:
+            if name in ("acl", "content"):
+                continue
             values = f'{name}="{draw(_VALUES[name])}"' if name in _VALUES else name
             markup.append(f" {values}")
         markup.append(">")
@@ -136,6 +189,10 @@ def similar_records(draw: st.DrawFn) -> str:
                 for name in names
             )
             markup += ["\n<metadata>\n", *metas, "</metadata>\n"]
+        if "acl" in attributes:
+            markup.append(same_acl if draw(st.integers(0, 5)) else draw(acls()))
+        if "content" in attributes:
+            markup.append(draw(contents()))
         records.append("".join((*markup, "</record>")))
         if number == 7 and draw(st.booleans()):
             records.append('</group>\n<group action="delete">')
@@ -170,6 +227,7 @@ TARGETS: dict[str, dict[str, Any]] = {
     "gsa-feed, types": {"default_mimetype": "text/html", "feedtype": "incremental"},
     "gsa-feed, strict": {"urls": "strict", "datasource": "web", "feedtype": "incremental"},
     "thunderstone": {"feedtype": None},
+    "gsa-feed, zlib": {"own": (ContentOptions(content_encoding="zlib"),)},
     "avro": {},
     "avro, renamed": {"datasource": "other", "feedtype": "full"},
     "jsonl": {},
@@ -233,7 +291,9 @@ def test_a_plan_that_does_not_predict_a_record_is_not_used(
 ) -> None:
     right = conversion(feed_of(SIMILAR, feedtype="full"), target_of("avro"), batch_records=0)
     monkeypatch.setattr(batch_plan, "_predicts", lambda *_arguments: True)
-    monkeypatch.setattr(AvroEncoder, "cells", {**AvroEncoder.cells, ColumnKind.TEXT: short_texts})
+    monkeypatch.setattr(
+        AvroEncoder, "cells", {**AvroEncoder.cells, ColumnKind.TEXT: (short_texts,)}
+    )
     wrong = conversion(feed_of(SIMILAR, feedtype="full"), target_of("avro"), batch_records=4)
     assert wrong.files == right.files
     notices = msgspec.json.decode(wrong.account)["notices"]
@@ -317,6 +377,16 @@ def test_a_batch_is_its_records_in_the_order_of_the_source() -> None:
         items = list(read_records(data, batch_records=size))
         assert all(isinstance(item, RecordBatch) and len(item.order) <= size for item in items)
         assert [record for batch in items for record in batch] == singles
+
+
+@pytest.mark.parametrize("inside", ["<content></content>", "<content>a</content>", "<acl/>"])
+def test_children_that_are_the_same_in_all_records_are_read(inside: str) -> None:
+    data = feed_of(SIMILAR.replace("</metadata>", f"</metadata>{inside}"), feedtype="full")
+    single, batched = (
+        conversion(data, target_of("avro"), batch_records=records) for records in (0, 1024)
+    )
+    assert single == batched
+    assert msgspec.json.decode(single.account)["read"] != {}
 
 
 def test_a_batch_stays_in_its_feed_when_the_reader_has_gone_on() -> None:

@@ -17,12 +17,12 @@ from transforms.formats.base import Encoder
 from transforms.formats.holes import InspectedError
 from transforms.formats.record_batch import (
     Cells,
-    ColumnKind,
     Columns,
     EncodeColumn,
     RecordBatch,
     Shape,
     hole,
+    plain,
     unescaped,
     variants,
 )
@@ -143,15 +143,13 @@ def _plan(
     data = encoder.encode(adapted)
     found = []
     for number, kind in enumerate(shape.kinds):
-        encode = cells.get(kind)
-        if encode is None:
-            continue
-        [cell] = encode([hole(kind, number)])
-        mark = cell if isinstance(cell, bytes) else cell.encode()
-        if data.count(mark) > 1:
-            return None
-        if (begin := data.find(mark)) >= 0:
-            found.append((begin, begin + len(mark), number, encode))
+        for encode in cells.get(kind, ()):
+            [cell] = encode([hole(kind, number)])
+            mark = cell if isinstance(cell, bytes) else cell.encode()
+            if data.count(mark) > 1:
+                return None
+            if (begin := data.find(mark)) >= 0:
+                found.append((begin, begin + len(mark), number, encode))
     found.sort(key=lambda place: place[0])
     if not found:
         return None
@@ -180,7 +178,4 @@ def _predicts(
 
 
 def _values(shape: Shape, row: Sequence[Any]) -> list[Any]:
-    return [
-        value if kind is ColumnKind.NUMBER else unescaped([value])[0]
-        for kind, value in zip(shape.kinds, row, strict=True)
-    ]
+    return [plain(kind, [value])[0] for kind, value in zip(shape.kinds, row, strict=True)]

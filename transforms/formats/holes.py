@@ -73,3 +73,46 @@ class UrlHole(TextHole):
 
     def __contains__(self, part: object) -> bool:
         return part == "://" or TextHole.__contains__(self, part)
+
+
+class ContentHole(bytes):  # noqa: PLW1641  # its hash is among the refused
+    """A content: text that is not empty and not too large, and that XML can hold."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, bytes) or not other:
+            return False
+        return self._refuse()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __contains__(self, part: object) -> bool:
+        return self._refuse() if part not in (b"\xef\xbf\xbe", b"\xef\xbf\xbf") else False
+
+    def isascii(self) -> bool:  # the way of all texts is also right for ASCII
+        return False
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        is_utf8 = encoding.lower() in ("utf-8", "utf8")
+        return TextHole(bytes.decode(self)) if is_utf8 else self._refuse()
+
+    def translate(self, table: object, /, delete: object = b"") -> bytes:
+        return self if table is None else self._refuse()  # of a check for controls
+
+    def replace(self, *_escape: object) -> bytes:
+        return self
+
+    def _refuse(self, *_args: object, **_options: object) -> NoReturn:
+        raise InspectedError
+
+
+_OF_TEXT = set(_REFUSED.split()) - {"__len__", "format", "format_map", "isascii"}
+for _name in (_OF_TEXT | {"hex", "isspace", "strip"}) - {"encode", "replace", "translate"}:
+    setattr(ContentHole, _name, ContentHole._refuse)

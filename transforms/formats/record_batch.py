@@ -17,11 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import pybase64
+
 from schemas.record import Record
 from transforms.formats.dates import parse_date, rfc1123
-from transforms.formats.holes import InspectedError, TextHole, UrlHole
+from transforms.formats.holes import ContentHole, InspectedError, TextHole, UrlHole
 
 _NOT_NEUTRAL = bytes(range(0x20)) + b"<>"
+_NOT_CONTENT = bytes({*range(0x20)} - {0x09, 0x0A}) + b"<"
+_REFERENCES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
 _OTHER_SPACE = re.compile(r"[^\S ]")
 _URLS = re.compile(
     r'(?:(?:https?://(?![0-9.]+[:/?#"])[^./?#\[\s"]+\.[^/?#:\s"]|(?!http)[a-z][a-z0-9+.-]*://[^\s"])'
@@ -41,12 +45,14 @@ _MAX_DAYS = 50_000
 class ColumnKind(enum.Enum):
     """The form of the values in a column.
 
-    Texts, URLs and dates are escaped as in an attribute of XML; dates are in the form of RFC 1123.
+    Texts, URLs and dates are escaped as in an attribute of XML, contents as in an element. Dates
+    are in the form of RFC 1123.
     """
 
     TEXT = "text"
     URL = "url"
     DATE = "date"
+    CONTENT = "content"
     NUMBER = "number"
 
 
@@ -59,8 +65,8 @@ MakeRecord = Callable[[Values], Record]
 EncodeColumn = Callable[[Column], Sequence[Any]]
 """Returns a column as it is written: as text, or as bytes for a binary format."""
 
-Cells = Mapping[ColumnKind, EncodeColumn]
-"""How a writer writes the columns of each kind; of other kinds, it writes nothing."""
+Cells = Mapping[ColumnKind, Sequence[EncodeColumn]]
+"""The forms in which a writer writes columns, by their kind; other kinds are not written."""
 
 
 class Shape:
@@ -122,10 +128,7 @@ class Columns:
         return Columns(self.shape, columns, len(columns[0]))
 
     def __iter__(self) -> Iterator[Record]:
-        columns = [
-            self.column(at) if kind is ColumnKind.NUMBER else unescaped(self.column(at))
-            for at, kind in enumerate(self.shape.kinds)
-        ]
+        columns = [plain(kind, self.column(at)) for at, kind in enumerate(self.shape.kinds)]
         return map(self.shape.make, zip(*columns, strict=True))
 
 
@@ -165,9 +168,10 @@ def hole(kind: ColumnKind, number: int) -> object:
         return UrlHole(f"http://hole-{number:04}.example.com/~")
     if kind is ColumnKind.DATE:
         return f"Fri, 03 Apr 1998 07:{number // 60:02}:{number % 60:02} GMT"
-    return (
-        0x1ACE_5EED_0000 + number if kind is ColumnKind.NUMBER else TextHole(f"~hole-{number:04}~")
-    )
+    if kind is ColumnKind.NUMBER:
+        return 0x1ACE_5EED_0000 + number
+    text = f"~hole-{number:04}~"
+    return ContentHole(text.encode()) if kind is ColumnKind.CONTENT else TextHole(text)
 
 
 def variants(kinds: Sequence[ColumnKind]) -> Iterator[list[Any]]:
@@ -181,12 +185,15 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
         ColumnKind.TEXT: "v",
         ColumnKind.URL: "http://h.x/",
         ColumnKind.DATE: "Thu, 01 Jan 1970 00:00:00 GMT",
+        ColumnKind.CONTENT: "c",
         ColumnKind.NUMBER: 0,
     },
     {
         ColumnKind.TEXT: "Zürich &amp; 東京 &lt;b&gt; &quot;" + "x" * 300,
         ColumnKind.URL: "https://other.example.org:8080/a%20b?x=1&amp;y=ü#f" + "/z" * 150,
         ColumnKind.DATE: "Sat, 29 Feb 2020 23:59:59 GMT",
+        ColumnKind.CONTENT: "&lt;p>Z\u00fcrich &amp;amp; \u6771\u4eac &gt; \"' &quot;\n\t&lt;/p>"
+        * 9,
         ColumnKind.NUMBER: 1 << 40,
     },
 )
@@ -195,6 +202,42 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
 def as_stated(values: Column) -> Column:
     """Return a column for an attribute of XML."""
     return values
+
+
+def escaped_contents(values: Column) -> list[str]:
+    """Return contents as character data of an element as our writers escape it."""
+    return [_written_text(value) for value in values]
+
+
+def _written_text(value: str | bytes) -> str:
+    text = value if isinstance(value, str) else bytes.decode(value)
+    if "&quot;" in text or "&apos;" in text:
+        text = text.replace("&quot;", '"').replace("&apos;", "'")
+    return text.replace(">", "&gt;")
+
+
+def base64_contents(values: Column) -> list[str]:
+    """Return contents in base64."""
+    return [pybase64.b64encode(value).decode() for value in contents_of(values)]
+
+
+def plain(kind: ColumnKind, values: Column) -> Column:
+    """Return a column without references, as the values of records."""
+    if kind is ColumnKind.NUMBER:
+        return values
+    return contents_of(values) if kind is ColumnKind.CONTENT else unescaped(values)
+
+
+def contents_of(values: Column) -> list[bytes]:
+    """Return contents as bytes, without references; a hole stays as it is."""
+    return [value if isinstance(value, bytes) else _plain_text(value).encode() for value in values]
+
+
+def _plain_text(text: str) -> str:
+    if "&" in text:
+        for reference, char in _REFERENCES:
+            text = text.replace(reference, char)
+    return text
 
 
 def unescaped(values: Column) -> Column:
@@ -236,7 +279,20 @@ def has_neutral_columns(kinds: Sequence[ColumnKind], columns: Sequence[Column]) 
     return all(
         (kind is not ColumnKind.URL or are_urls(column))
         and (kind is not ColumnKind.DATE or are_dates(column))
+        and (kind is not ColumnKind.CONTENT or (are_contents(column) and all(column)))
         for kind, column in zip(kinds, columns, strict=False)
+    )
+
+
+def are_contents(values: Sequence[str]) -> bool:
+    """Whether character data is text that a parser returns unchanged but for its references."""
+    text = "\n".join(values)
+    utf8 = text.encode()
+    return (
+        len(utf8.translate(None, _NOT_CONTENT)) == len(utf8)
+        and "]]>" not in text
+        and text.count("&") == sum(text.count(reference) for reference, _ in _REFERENCES)
+        and (text.isascii() or b"\xef\xbf" not in utf8)
     )
 
 

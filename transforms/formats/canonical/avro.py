@@ -38,7 +38,7 @@ from transforms.formats.canonical import admit
 from transforms.formats.canonical.canonical_formats import AVRO_MAGIC
 from transforms.formats.canonical.lookahead import LookaheadReader
 from transforms.formats.dates import parse_date
-from transforms.formats.record_batch import Cells, Column, ColumnKind, unescaped
+from transforms.formats.record_batch import Cells, Column, ColumnKind, contents_of, unescaped
 
 RECORD = "record"
 MEMBERSHIP = "membership"
@@ -110,6 +110,10 @@ def _texts(values: Column) -> list[bytes]:
     return [*map(avro.text, unescaped(values))]
 
 
+def _contents(values: Column) -> list[bytes]:
+    return [avro.long(len(data)) + data for data in contents_of(values)]
+
+
 def _dates(values: Column) -> list[bytes]:
     return [*map(_date, values)]
 
@@ -132,10 +136,11 @@ class AvroEncoder:
     extension = "avro"
     frame_bytes = FRAMING_BYTES + SYNC_BYTES
     cells: ClassVar[Cells] = {
-        ColumnKind.TEXT: _texts,
-        ColumnKind.URL: _texts,
-        ColumnKind.DATE: _dates,
-        ColumnKind.NUMBER: _numbers,
+        ColumnKind.TEXT: (_texts,),
+        ColumnKind.URL: (_texts,),
+        ColumnKind.DATE: (_dates,),
+        ColumnKind.CONTENT: (_contents,),
+        ColumnKind.NUMBER: (_numbers,),
     }
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:

@@ -28,6 +28,7 @@ from transforms.formats.record_batch import (
     Columns,
     RecordBatch,
     Shape,
+    are_contents,
     are_neutral,
     has_neutral_columns,
     unescaped,
@@ -42,7 +43,14 @@ _MAX_ACLS = 4096
 _MAX_MISSES = 8
 _PAUSED_RUNS = 256
 _TEXT_BYTES = 1 << 16
+_SMALL_BYTES = 1 << 13
+"""Larger elements are read one by one: their cost is that of their content."""
+_MIN_GROUPS, _RECORDS_A_GROUP = 4, 8
+"""How many shapes a run may have: each costs as much as a few records."""
 _END = "</record>"
+_END_TAG = _END.encode()
+_END_ACL = "</acl>"
+_NO_ACL = "<acl/>"
 _BEGIN = re.compile(b"<record")
 _OTHER_REFERENCE = re.compile("&(?!(?:lt|gt|quot|apos|amp);)")
 _CDATA = b"<![CDATA["
@@ -109,7 +117,7 @@ class TemplateCache:
         acl = None
         if (begin := text.find(b"<acl")) >= 0:
             end = text.find(b"</acl>") + len(b"</acl>")
-            acl = self._acl(text[begin:end])
+            acl = self.read_acl(text[begin:end])
             if acl is None:
                 return None
             text = b"%b<acl/>%b" % (text[:begin], text[end:])
@@ -147,7 +155,7 @@ class TemplateCache:
             payload=payload,
         )
 
-    def _acl(self, markup: bytes) -> Acl | None:
+    def read_acl(self, markup: bytes) -> Acl | None:
         """Return the ACL of its markup; its start tag and each principal are cached."""
         tag = markup[: markup.find(b">") + 1]
         acl, at = self._cached_acl(tag, tag + b"</acl>"), len(tag)
@@ -170,8 +178,8 @@ class TemplateCache:
         return self._acls[key]
 
 
-BuildRecord = Callable[[dict[str, str], Sequence[Meta], int, int], Record]
-"""Builds a record of its attributes, metadata, line and offset, in the current context."""
+BuildRecord = Callable[[RecordParts, int, int], Record]
+"""Builds a record of its parts, its line and its offset, in the current context."""
 
 
 class _Group(NamedTuple):
@@ -183,16 +191,27 @@ class _Group(NamedTuple):
     places: Sequence[int]
 
 
+class _FoundShape(NamedTuple):
+    """The records of a shape while a run is taken apart."""
+
+    form: "_Form"
+    rows: list[list[str]]
+    contents: list[str]
+    lines: list[int]
+    places: list[int]
+
+
 class Runs:
-    """Makes batches of runs of elements without content, by the templates of their markup.
+    """Makes batches of runs of small elements, by the templates of their markup.
 
     If a few runs in a row have an element without a template, the next ones are not tried.
     """
 
     _build: BuildRecord
 
-    def __init__(self, templates: TemplateCache) -> None:
+    def __init__(self, templates: TemplateCache, *, max_content_bytes: int) -> None:
         self._templates = templates
+        self._has_contents = max_content_bytes >= _SMALL_BYTES
         self._forms: dict[str, _Form | None] = {}
         self._shapes: dict[tuple[str, ...], _RunShape] = {}
         self._misses = 0
@@ -218,6 +237,8 @@ class Runs:
         return _batch(groups, partial(_offsets, run, offset)) if groups else None
 
     def _groups(self, run: bytes, line: int) -> list[_Group] | None:
+        if run.find(_END_TAG) > _SMALL_BYTES:
+            return None
         try:
             text = run.decode()
         except UnicodeDecodeError:
@@ -231,14 +252,14 @@ class Runs:
         """Return the one group of a run, None if markup or constants differ."""
         markup = _common_markup(pieces, width, count)
         form = markup and self._form(markup)
-        if not markup or not form:
+        if not markup or not form or form.has_content:
             return None
         values = pieces[1::2]
         columns = [values[at :: width // 2] for at in range(width // 2)]
         constants = [columns[at] for at in form.constant]
         if any(column.count(column[0]) < count for column in constants):
             return None
-        shape = self._shape(markup, form, tuple(column[0] for column in constants))
+        shape = self._shape(markup, "", form, tuple(column[0] for column in constants))
         step = "".join(pieces[2 : width + 1 : 2]).count("\n") if count > 1 else 0
         first = line + pieces[0].count("\n")
         lines = range(first, first + step * count, step) if step else [first] * count
@@ -246,29 +267,38 @@ class Runs:
 
     def _mixed(self, elements: list[str], line: int) -> list[_Group] | None:
         """Return the groups of a run, None if an element has no template."""
-        groups: dict[tuple[str, ...], tuple[_Form, list[list[str]], list[int], list[int]]] = {}
+        groups: dict[tuple[str, ...], _FoundShape] = {}
+        most = _MIN_GROUPS + len(elements) // _RECORDS_A_GROUP
         for place, element in enumerate(elements):
-            pieces = element.split('"')
+            text, content = _cut_text(element) if "<content" in element else (element, "")
+            text, acl = _cut_acl(text) if "<acl" in text else (text, "")
+            pieces = text.split('"')
             markup = '"'.join(pieces[::2]) + _END
-            if (form := self._form(markup)) is None:
+            if (form := self._form(markup)) is None or form.has_content > self._has_contents:
                 return None
             values = pieces[1::2]
-            key = (markup, *(values[at] for at in form.constant))
-            if key not in groups:
-                groups[key] = form, [], [], []
-            _, rows, lines, places = groups[key]
-            rows.append(values)
-            lines.append(line + form.leading_lines)
-            places.append(place)
-            line += form.lines
+            key = (markup, acl, *(values[at] for at in form.constant))
+            found = groups.get(key)
+            if found is None:
+                if len(groups) == most:
+                    return None
+                found = groups[key] = _FoundShape(form, [], [], [], [])
+            found.rows.append(values)
+            found.contents.append(content)
+            found.lines.append(line + form.leading_lines)
+            found.places.append(place)
+            line += form.lines + acl.count("\n") + content.count("\n")
         return [
             _Group(
-                self._shape(markup, form, tuple(constants)),
-                [[row[at] for row in rows] for at in form.free],
-                lines,
-                places,
+                self._shape(key[0], key[1], found.form, key[2:]),
+                [
+                    *([row[at] for row in found.rows] for at in found.form.free),
+                    *([found.contents] if found.form.has_content else []),
+                ],
+                found.lines,
+                found.places,
             )
-            for (markup, *constants), (form, rows, lines, places) in groups.items()
+            for key, found in groups.items()
         ]
 
     def _form(self, markup: str) -> "_Form | None":
@@ -276,19 +306,23 @@ class Runs:
         if markup not in self._forms:
             if len(self._forms) >= _MAX_SHAPES:
                 self._forms.clear()
-            has_more = "<content" in markup or "<acl" in markup
-            template = None if has_more else self._templates.template(markup.lstrip(BLANKS))
-            is_fit = template is not None and not template.of_metadata
+            template = self._templates.template(markup.lstrip(BLANKS))
+            is_fit = template and not (template.of_metadata or template.of_content)
             self._forms[markup] = _Form(template, markup) if template and is_fit else None
         return self._forms[markup]
 
-    def _shape(self, markup: str, form: "_Form", constants: tuple[str, ...]) -> "_RunShape":
-        key = (markup, *constants)
+    def _shape(
+        self, markup: str, acl: str, form: "_Form", constants: tuple[str, ...]
+    ) -> "_RunShape":
+        key = (markup, acl, *constants)
         shape = self._shapes.get(key)
         if shape is None:
             if len(self._shapes) >= _MAX_SHAPES:
                 self._shapes.clear()
-            shape = self._shapes[key] = _RunShape(form, constants, self._build)
+            read = self._templates.read_acl(acl.encode()) if acl else None
+            has_acl = (read is not None) is ("<acl" in markup)
+            shape = _RunShape(form, constants, read, self._build, is_readable=has_acl)
+            self._shapes[key] = shape
         return shape
 
 
@@ -300,9 +334,12 @@ def _batch(
     order = [0] * sum(len(group.places) for group in groups)
     batch = []
     for number, (shape, columns, lines, places) in enumerate(groups):
-        values = [*chain.from_iterable(columns)]
+        *texts, contents = columns if shape.has_content else [*columns, ()]
+        values = [*chain.from_iterable(texts)]
         is_neutral = are_neutral(values) and has_neutral_columns(shape.kinds, columns)
-        if not shape.has_texts or not (is_neutral or _are_texts(values)):
+        if not shape.is_readable or not (is_neutral or _are_texts(values)):
+            return None
+        if not (is_neutral or are_contents(contents)):
             return None
         are_all_neutral &= is_neutral and shape.has_model
         if number:
@@ -315,6 +352,27 @@ def _batch(
 
         batch.append(Columns(shape, [*columns, lines, offsets], len(places)))
     return RecordBatch(batch, order), are_all_neutral
+
+
+def _cut_text(element: str) -> tuple[str, str]:
+    """Take the text out of the content of an element, if it has no markup."""
+    begin = element.find(">", element.find("<content")) + 1
+    end = element.rfind("</content")
+    content = element[begin:end]
+    return (
+        (element, "")
+        if end < begin or "<" in content
+        else (element[:begin] + element[end:], content)
+    )
+
+
+def _cut_acl(element: str) -> tuple[str, str]:
+    """Replace the ACL of an element by an empty one."""
+    begin, end = element.find("<acl"), element.find(_END_ACL)
+    if end < begin:
+        return element, ""
+    end += len(_END_ACL)
+    return element[:begin] + _NO_ACL + element[end:], element[begin:end]
 
 
 class _Form:
@@ -331,32 +389,54 @@ class _Form:
         self.free += pairs[1::2]
         self.constant = [at for at, name in enumerate(names) if name not in FREE_ATTRIBUTES]
         self.constant += pairs[::2]
+        self.has_content = "<content" in markup
         self.leading_lines = markup[: -len(markup.lstrip(BLANKS))].count("\n")
         self.lines = markup.count("\n")
 
 
 class _RunShape(Shape):
-    """The shape of elements with the same markup and the same constants."""
+    """The shape of elements with the same markup, the same constants and the same ACL.
 
-    def __init__(self, form: _Form, constants: Sequence[str], build: BuildRecord) -> None:
-        self.has_texts = _are_texts(constants)
+    Elements that are not readable need the parser.
+    """
+
+    def __init__(
+        self,
+        form: _Form,
+        constants: Sequence[str],
+        acl: Acl | None,
+        build: BuildRecord,
+        *,
+        is_readable: bool,
+    ) -> None:
+        self.is_readable = is_readable and _are_texts(constants)
+        self.has_content = form.has_content
         names, count = form.names, len(form.names)
         stated = dict(zip(form.constant, unescaped(constants), strict=True))
         self._attributes = {names[at]: text for at, text in stated.items() if at < count}
         self._meta_names = [text for at, text in stated.items() if at >= count]
         self._names = [names[at] for at in form.free if at < count]
+        self._acl = acl
         self._build = build
         kinds = [FREE_ATTRIBUTES[name] for name in self._names]
         kinds += [ColumnKind.TEXT] * len(self._meta_names)
+        kinds += [ColumnKind.CONTENT] * self.has_content
         super().__init__(self._make, [*kinds, ColumnKind.NUMBER, ColumnKind.NUMBER])
 
     def _make(self, values: Sequence[Any]) -> Record:
-        """Return the record with these values: attributes, metadata, line and offset."""
+        """Return the record of attributes, metadata, content if it has one, line and offset."""
         *texts, line, offset = values
+        payload = texts.pop() if self.has_content else None
         names = self._names
-        attributes = {**self._attributes, **dict(zip(names, texts, strict=False))}
-        metadata = list(map(Meta, self._meta_names, texts[len(names) :]))
-        return self._build(attributes, metadata, line, offset)
+        parts = RecordParts(
+            attributes={**self._attributes, **dict(zip(names, texts, strict=False))},
+            acl=self._acl,
+            metadata=list(map(Meta, self._meta_names, texts[len(names) :])),
+            of_metadata=(),
+            of_content=(),
+            payload=payload,
+        )
+        return self._build(parts, line, offset)
 
 
 def _common_markup(pieces: list[str], width: int, count: int) -> str | None:

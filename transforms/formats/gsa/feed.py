@@ -20,7 +20,7 @@ that `transforms.rules.adapt` reports.
 """
 
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, ClassVar
 
 import pybase64
 from msgspec.structs import replace
@@ -38,7 +38,13 @@ from transforms.formats.gsa.acl import write_principal
 from transforms.formats.gsa.gsa_formats import FEED_NAMES, FeedOptions
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.gsa.rows import ACL, ENCODING, METADATA, PRINCIPAL, RECORD
-from transforms.formats.record_batch import ColumnKind, as_stated
+from transforms.formats.record_batch import (
+    Cells,
+    ColumnKind,
+    as_stated,
+    base64_contents,
+    escaped_contents,
+)
 from transforms.formats.xml.elements import ElementReader, Grammar
 from transforms.formats.xml.serializer import (
     ExtraMarkup,
@@ -82,7 +88,12 @@ class GsaFeedEncoder(Encoder):
     """Writes records as elements of a feed; valid by the DTD of its dialect."""
 
     extension = "xml"
-    cells = dict.fromkeys((ColumnKind.TEXT, ColumnKind.URL, ColumnKind.DATE), as_stated)
+    cells: ClassVar[Cells] = {
+        ColumnKind.TEXT: (as_stated,),
+        ColumnKind.URL: (as_stated,),
+        ColumnKind.DATE: (as_stated,),
+        ColumnKind.CONTENT: (escaped_contents, base64_contents),
+    }
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._options = options

@@ -34,7 +34,7 @@ from transforms.formats.acl_metadata import acl_of
 from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
 from transforms.formats.gsa.acl import Extras, bad_acl, read_acl, require_no_text, tag_of
-from transforms.formats.gsa.fast_reader import Runs, TemplateCache
+from transforms.formats.gsa.fast_reader import RecordParts, Runs, TemplateCache
 from transforms.formats.gsa.rows import ACTION, CONTENT, GROUP, HINTS, META, METADATA
 from transforms.formats.record_batch import RecordBatch
 from transforms.formats.xml.elements import ParsedElement, parse_markup
@@ -135,7 +135,7 @@ class FeedRecordBuilder:
         self._options = options
         self._element_context: ElementContext | None = None
         self._templates = TemplateCache()
-        self._runs = Runs(self._templates)
+        self._runs = Runs(self._templates, max_content_bytes=options.max_content_bytes)
         self._context_of_runs: ElementContext | None = None
 
     def build(self, parsed: ParsedElement) -> Record:
@@ -154,15 +154,18 @@ class FeedRecordBuilder:
         parts = self._templates.take(raw)
         if parts is None:
             return None
-        context = self._enter(raw.context, raw.line)
-        children = _RecordChildren(list(context.extras))
+        self._enter(raw.context, raw.line)
+        return self._of_parts(parts, raw.line, raw.offset)
+
+    def _of_parts(self, parts: RecordParts, line: int, offset: int) -> Record:
+        children = _RecordChildren(list(self._context.extras))
         children.acl = parts.acl
         children.metadata = parts.metadata
         if parts.of_metadata:
             children.take_attributes(parts.of_metadata)
         if parts.payload is not None:
             children.content = make_content(parts.of_content, parts.payload, children.extras)
-        return self._record(parts.attributes, children, self._provenance(raw.line, raw.offset))
+        return self._record(parts.attributes, children, self._provenance(line, offset))
 
     def bulk(
         self, run: bytes, offset: int, line: int, context: ElementContext
@@ -174,7 +177,7 @@ class FeedRecordBuilder:
         try:
             self._enter(context, line)
             if context is not self._context_of_runs:
-                self._runs.enter_context(copy(self)._build_row)  # a copy stays in its context
+                self._runs.enter_context(copy(self)._of_parts)  # a copy stays in its context
                 self._context_of_runs = context
             found = self._runs.take(run, offset, line)
             if found is None:
@@ -185,13 +188,6 @@ class FeedRecordBuilder:
         except Exception as exc:
             record_error(exc)  # raises what concerns more than a record
             return None
-
-    def _build_row(
-        self, attributes: Attributes, metadata: Sequence[Meta], line: int, offset: int
-    ) -> Record:
-        children = _RecordChildren(list(self._context.extras))
-        children.metadata = metadata
-        return self._record(attributes, children, self._provenance(line, offset))
 
     def header(self, context: ElementContext) -> FeedHeader:
         """Return the header of a feed, or how it was posted."""

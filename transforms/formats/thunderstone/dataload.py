@@ -38,7 +38,13 @@ from schemas.record import Action, Arrival, Extra, Field, Provenance, Record
 from schemas.span import Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import local_date, parse_date
-from transforms.formats.record_batch import Column, ColumnKind
+from transforms.formats.record_batch import (
+    Cells,
+    Column,
+    ColumnKind,
+    base64_contents,
+    escaped_contents,
+)
 from transforms.formats.thunderstone.dataload_format import DATATYPES, ELEMENT_NAMES, PARAMETRIC
 from transforms.formats.thunderstone.item_reader import (
     ATTRIBUTE_PLACE,
@@ -110,8 +116,12 @@ class ThunderstoneEncoder(Encoder):
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._rows = item_rows(options.zone)
-        date = partial(_local_dates, zone=options.zone)
-        self.cells = {ColumnKind.TEXT: _texts, ColumnKind.URL: _texts, ColumnKind.DATE: date}
+        self.cells: Cells = {
+            ColumnKind.TEXT: (_texts,),
+            ColumnKind.URL: (_texts,),
+            ColumnKind.DATE: (partial(_local_dates, zone=options.zone),),
+            ColumnKind.CONTENT: (escaped_contents, base64_contents),
+        }
 
     def prolog(self) -> bytes:
         return b"".join((_PROLOG, _ROOT[0], b"\n"))
