@@ -26,7 +26,7 @@ def push_settings(target: PushSettings, options: ConvertOptions) -> PushSettings
     return replace(
         target,
         jobs=options.jobs,
-        can_empty=options.allow_empty_full,
+        allow_empty_full=options.allow_empty_full,
         max_rejects=limit.count if limit is not None else None,
         accepted_rejects=options.accepted_rejects,
     )

@@ -135,7 +135,7 @@ def _settings_of(options: PushOptions, target: PushSettings) -> PushSettings:
         jobs=options.jobs,
         max_rejects=options.max_rejects,
         keep=options.keep,
-        can_empty=options.allow_empty_full,
+        allow_empty_full=options.allow_empty_full,
         replay=options.replay,
         allow_older=options.allow_older,
         groups_mode=options.groups_mode,

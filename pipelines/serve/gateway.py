@@ -117,7 +117,11 @@ class Gateway(SpoolConsumer):
     ) -> None:
         super().__init__(spool, worker, retry=retry, drain_seconds=drain_seconds)
         self.settings = replace(
-            settings, keep=Keep.REFUSED, max_wait_seconds=None, can_empty=True, update_index=False
+            settings,
+            keep=Keep.REFUSED,
+            max_wait_seconds=None,
+            allow_empty_full=True,
+            update_index=False,
         )
         self._options = options
         self._folder = spool / FOLDER

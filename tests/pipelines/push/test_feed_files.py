@@ -43,7 +43,8 @@ def chunks_of(folder: Path, files: dict[str, bytes], **options: object) -> list[
     stated = PushOptions(inputs=inputs, **options)  # type: ignore[arg-type]  # its fields
     is_gsa = not any(b"<Thunderstone" in content for content in files.values())
     settings = PushSettings(
-        appliance=GSA if is_gsa else THUNDERSTONE_APPLIANCE, can_empty=stated.allow_empty_full
+        appliance=GSA if is_gsa else THUNDERSTONE_APPLIANCE,
+        allow_empty_full=stated.allow_empty_full,
     )
     staging = folder / "staging"
     staging.mkdir()

@@ -45,7 +45,7 @@ def plan_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> list[Chunk]:
         except ConfigError as exc:
             faults.append(str(exc))
         is_empty = chunk.feedtype in ERASING_FEEDTYPES and not count_records(chunk)
-        if is_empty and not settings.can_empty:
+        if is_empty and not settings.allow_empty_full:
             faults.append(
                 f"{chunk.path}: a full feed without records, which empties {chunk.datasource!r};"
                 " expected records, or --allow-empty-full"

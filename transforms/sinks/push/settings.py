@@ -45,12 +45,12 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Up to `jobs` datasources are pushed in parallel. No chunk is begun after `deadline`, in seconds
     since the epoch. `max_wait_seconds` limits all waiting for the appliance together. Without
-    `update_index`, chunks that only update Thunderstone's search indexes are not sent. `can_empty`
-    allows a full feed without records, which empties its datasource. With `replay`, the chunks of a
-    finished push are sent again. `groups_mode` is the feedtype of the first groups feed of each
-    groupsource, `replace` or `cleanup`; without it, feedtypes are as stated. `accepted_rejects` is
-    the path of a list of known rejects. With `allow_older`, a
-    run is pushed although a newer one was.
+    `update_index`, chunks that only update Thunderstone's search indexes are not sent.
+    `allow_empty_full` allows a full feed without records, which empties its datasource. With
+    `replay`, the chunks of a finished push are sent again. `groups_mode` is the feedtype of the
+    first groups feed of each groupsource, `replace` or `cleanup`; without it, feedtypes are as
+    stated. `accepted_rejects` is the path of a list of known rejects. With `allow_older`, a run is
+    pushed although a newer one was.
     """
 
     appliance: Appliance
@@ -65,7 +65,7 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_rejects: int | None = None
     keep: Keep = Keep.ALL
     update_index: bool = True
-    can_empty: bool = False
+    allow_empty_full: bool = False
     replay: bool = False
     groups_mode: str | None = None
     accepted_rejects: str | None = None

@@ -344,7 +344,7 @@ def test_nothing_is_sent_after_a_refused_full_part(rig: PushRig) -> None:
 @pytest.mark.parametrize("way", [OnRefusal.BISECT, OnRefusal.SKIP], ids=str)
 def test_nothing_is_sent_after_a_refused_empty_full_feed(rig: PushRig, way: OnRefusal) -> None:
     chunks = rig.full("", "z")
-    settings = replace(TO_GSA, can_empty=True, on_refusal=way)
+    settings = replace(TO_GSA, allow_empty_full=True, on_refusal=way)
     first = rig.push(chunks, settings, to=respond(ILL_FORMED, SUCCESS))
     assert rig.sent() == [1]
     second = rig.push(chunks, settings)
@@ -601,7 +601,7 @@ def test_an_empty_full_feed_is_refused_unless_it_is_allowed(rig: PushRig) -> Non
         "chunks/000001.xml: a full feed without records, which empties 'wiki'; expected records,"
         " or --allow-empty-full"
     )
-    assert states(rig.push(chunks, replace(TO_GSA, can_empty=True))) == ["accepted"]
+    assert states(rig.push(chunks, replace(TO_GSA, allow_empty_full=True))) == ["accepted"]
     assert rig.client.sent == [Sent(1, "full", ())]
 
 
