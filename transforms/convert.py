@@ -288,8 +288,8 @@ class SpanConversion:
         key = (self._adapter, encoder)
         if key not in shape.plans:
             shape.plans[key] = learn(shape, self._convert_singly, encoder)
-        plan: BatchPlan | None = shape.plans[key]
-        return plan
+        plan = shape.plans[key]
+        return plan if isinstance(plan, BatchPlan) else None
 
     def _convert_singly(self, record: Record) -> tuple[Record, tuple[Loss, ...]] | None:
         """Normalize and adapt a record; None if it becomes anything but one record and losses."""

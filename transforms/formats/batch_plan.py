@@ -8,7 +8,7 @@ plan is only used if it also predicts the bytes and the losses of records with r
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from schemas.errors import RecordError
 from schemas.notice import Loss
@@ -17,10 +17,12 @@ from transforms.formats.base import Encoder
 from transforms.formats.holes import InspectedError
 from transforms.formats.record_batch import (
     Cells,
+    Column,
     Columns,
     EncodeColumn,
     RecordBatch,
     Shape,
+    Values,
     hole,
     plain,
     unescaped,
@@ -39,7 +41,7 @@ class ColumnEncoder(Encoder, Protocol):
 
 
 class EncodedBatch(NamedTuple):
-    """The bytes of the records of a batch, in one part or more, and what the account needs."""
+    """The bytes of a batch, in one part or more, and the counts of its records."""
 
     parts: list[bytes]
     size: int
@@ -84,15 +86,15 @@ class BatchPlan:
         """Return the bytes of each record."""
         return self._each([encode(columns.column(at)) for at, encode in self._cells])
 
-    def encode_row(self, row: Sequence[Any]) -> bytes:
+    def encode_row(self, row: Values) -> bytes:
         """Return the bytes of one record of escaped values."""
         [data] = self._each([encode([row[at]]) for at, encode in self._cells])
         return data
 
-    def _each(self, columns: list[Sequence[Any]]) -> list[bytes]:
+    def _each(self, columns: list[Column]) -> list[bytes]:
         count = len(columns[0])
-        constants: list[Any] = self._texts or self._constants
-        cells: list[Sequence[Any]] = [[constants[0]] * count]
+        constants: Column = self._texts or self._constants
+        cells: list[Column] = [[constants[0]] * count]
         for column, constant in zip(columns, constants[1:], strict=True):
             cells += [column, [constant] * count] if constant else [column]
         if self._texts:
@@ -163,7 +165,7 @@ def _plan(
 
 
 def _predicts(
-    plan: BatchPlan, shape: Shape, row: Sequence[Any], convert: Convert, encoder: Encoder
+    plan: BatchPlan, shape: Shape, row: Values, convert: Convert, encoder: Encoder
 ) -> bool:
     """Whether the plan has the bytes and the losses of a record with real values."""
     converted = convert(shape.make(_values(shape, row)))
@@ -177,5 +179,5 @@ def _predicts(
     )
 
 
-def _values(shape: Shape, row: Sequence[Any]) -> list[Any]:
+def _values(shape: Shape, row: Values) -> Values:
     return [plain(kind, [value])[0] for kind, value in zip(shape.kinds, row, strict=True)]

@@ -1,4 +1,4 @@
-"""Values that stand for all values of a column, and refuse to be looked into.
+"""Placeholders for all values of a column, which refuse to be looked into.
 
 A model record has a hole in place of each value that differs between the records of a batch. It
 passes the rules and the writer that every record passes. A rule whose result depends on the value

@@ -56,13 +56,15 @@ class ColumnKind(enum.Enum):
     NUMBER = "number"
 
 
-Column = Sequence[Any]  # of texts, or of numbers
+Column = Sequence[Any]
+"""Texts, contents or numbers."""
+
 Values = Sequence[Any]
 """A value of each column, without references."""
 
 MakeRecord = Callable[[Values], Record]
 
-EncodeColumn = Callable[[Column], Sequence[Any]]
+EncodeColumn = Callable[[Column], Column]
 """Returns a column as it is written: as text, or as bytes for a binary format."""
 
 Cells = Mapping[ColumnKind, Sequence[EncodeColumn]]
@@ -73,7 +75,7 @@ class Shape:
     """What the records of a batch share: the function that makes one, and the kinds of columns.
 
     There is no model if `make` looks at values of columns; it may parse dates. `plans` are those of
-    the converters that have seen the shape; None stands for records that go one by one.
+    the converters that have seen the shape; it is None if the records go one by one.
     """
 
     def __init__(self, make: MakeRecord, kinds: Sequence[ColumnKind]) -> None:
@@ -82,7 +84,7 @@ class Shape:
         self._model: Record | None = None
         with suppress(InspectedError):
             self._model = make([hole(kind, number) for number, kind in enumerate(kinds)])
-        self.plans: dict[tuple[object, ...], Any] = {}
+        self.plans: dict[tuple[object, ...], object] = {}
 
     @property
     def has_model(self) -> bool:
@@ -174,7 +176,7 @@ def hole(kind: ColumnKind, number: int) -> object:
     return ContentHole(text.encode()) if kind is ColumnKind.CONTENT else TextHole(text)
 
 
-def variants(kinds: Sequence[ColumnKind]) -> Iterator[list[Any]]:
+def variants(kinds: Sequence[ColumnKind]) -> Iterator[Values]:
     """Yield rows of real values, escaped: short ones, and long ones with references."""
     for texts in _VARIANTS:
         yield [texts[kind] for kind in kinds]

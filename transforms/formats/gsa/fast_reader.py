@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from lxml import etree
@@ -28,6 +28,7 @@ from transforms.formats.record_batch import (
     Columns,
     RecordBatch,
     Shape,
+    Values,
     are_contents,
     are_neutral,
     has_neutral_columns,
@@ -423,7 +424,7 @@ class _RunShape(Shape):
         kinds += [ColumnKind.CONTENT] * self.has_content
         super().__init__(self._make, [*kinds, ColumnKind.NUMBER, ColumnKind.NUMBER])
 
-    def _make(self, values: Sequence[Any]) -> Record:
+    def _make(self, values: Values) -> Record:
         """Return the record of attributes, metadata, content if it has one, line and offset."""
         *texts, line, offset = values
         payload = texts.pop() if self.has_content else None
