@@ -64,7 +64,7 @@ from transforms.formats import (
 from transforms.formats.adapt_rules import rejected
 from transforms.formats.base import Outcome
 from transforms.formats.batch_plan import BatchPlan, encode_batch, learn
-from transforms.formats.record_batch import Columns, RecordBatch, Shape
+from transforms.formats.record_batch import Columns, RecordBatch
 from transforms.formats.values import doubtful_url, is_unserved
 from transforms.formats.values import notices as value_notices
 from transforms.rules.adapt import (
@@ -264,32 +264,52 @@ class SpanConversion:
         now = batch.groups[0].shape.model.provenance
         if _feed_key(now) != _feed_key(self._provenance):
             return False
-        encoder = self._chunks.encoder(self._current_feed)
-        plans = []
-        for group in batch.groups:
-            plan = self._plan(group.shape, encoder)
-            if plan is None or not self._is_predicted(group, plan, encoder):
+        try:
+            encoder = self._chunks.encoder(self._current_feed)
+            plans = [self._plan(group, encoder) for group in batch.groups]
+            known = [plan for plan in plans if plan is not None]
+            losses = self._account.losses
+            if len(known) < len(plans) or not all(
+                has_samples(losses, loss.field) for plan in known for loss in plan.losses
+            ):
                 return False
-            plans.append(plan)
-        losses = self._account.losses
-        if not all(has_samples(losses, loss.field) for plan in plans for loss in plan.losses):
+            encoded = encode_batch(batch, known)
+        except Exception as exc:  # the records find out alone which of them is concerned
+            self._refute(batch.groups[0], record_error(exc).reason)
             return False
-        encoded = encode_batch(batch, plans)
         if not self._chunks.write_batch(encoded, self._current_feed):
             return False
         self._planned += len(batch.order)
-        for plan, group in zip(plans, batch.groups, strict=True):
+        for plan, group in zip(known, batch.groups, strict=True):
             self._counts["read"][group.shape.model.action._value_] += group.count
             for loss in plan.losses:
                 add_loss(losses, loss, count=group.count)
         return True
 
-    def _plan(self, shape: Shape, encoder: Encoder) -> BatchPlan | None:
-        key = (self._adapter, encoder)
-        if key not in shape.plans:
-            shape.plans[key] = learn(shape, self._convert_singly, encoder)
-        plan = shape.plans[key]
-        return plan if isinstance(plan, BatchPlan) else None
+    def _plan(self, group: Columns, encoder: Encoder) -> BatchPlan | None:
+        """Return the plan of a shape; None without one, or if the first record differs from it."""
+        plans, key = group.shape.plans, (self._adapter, encoder)
+        if key not in plans:
+            plans[key] = learn(group.shape, self._convert_singly, encoder)
+        plan = plans[key]
+        if not isinstance(plan, BatchPlan):
+            return None
+        first = group.part(0, 1)
+        [record] = first
+        converted = self._convert_singly(record)
+        if converted is not None and [encoder.encode(converted[0])] == plan.encode_each(first):
+            return plan
+        plans[key] = None
+        self._refute(group, "bytes that differ from their plan, a defect of feedferry")
+        return None
+
+    def _refute(self, group: Columns, found: str) -> None:
+        """Report that the records of a batch are converted one by one because of a defect."""
+        at = group.shape.model.provenance
+        detail = f"records that are alike: {found}; converted one by one"
+        add_notice(
+            self._account.notices, Notice(code="plan-refuted", detail=detail, source=at.source)
+        )
 
     def _convert_singly(self, record: Record) -> tuple[Record, tuple[Loss, ...]] | None:
         """Normalize and adapt a record; None if it becomes anything but one record and losses."""
@@ -299,20 +319,6 @@ class SpanConversion:
         if not isinstance(outcome, Record) or any(value_notices(record, outcomes)):
             return None
         return outcome, losses
-
-    def _is_predicted(self, group: Columns, plan: BatchPlan, encoder: Encoder) -> bool:
-        """Whether a plan has the bytes of the first record; otherwise, its shape has no plan."""
-        first = group.part(0, 1)
-        [record] = first
-        converted = self._convert_singly(record)
-        if converted is not None and [encoder.encode(converted[0])] == plan.encode_each(first):
-            return True
-        group.shape.plans[self._adapter, encoder] = None
-        detail = "records that differ from their plan, a defect of feedferry; written one by one"
-        at = record.provenance
-        notice = Notice(code="plan-refuted", detail=detail, source=at.source, offset=at.offset)
-        add_notice(self._account.notices, notice)
-        return False
 
     def _note_values(self, record: Record, outcomes: Iterable[Outcome]) -> None:
         if self._settings.target.urls != URL_CHECKS[0] and (doubt := doubtful_url(record)):

@@ -219,6 +219,7 @@ _COPIED = (
 )
 """Hostile texts that are neutral: they have nothing that a writer changes."""
 
+CELLS = AvroEncoder.cells
 TARGETS: dict[str, dict[str, Any]] = {
     "gsa-feed": {},
     "gsa-feed 5.0": {"own": (FeedOptions(dialect="5.0"),)},
@@ -291,13 +292,28 @@ def test_a_plan_that_does_not_predict_a_record_is_not_used(
 ) -> None:
     right = conversion(feed_of(SIMILAR, feedtype="full"), target_of("avro"), batch_records=0)
     monkeypatch.setattr(batch_plan, "_predicts", lambda *_arguments: True)
-    monkeypatch.setattr(
-        AvroEncoder, "cells", {**AvroEncoder.cells, ColumnKind.TEXT: (short_texts,)}
-    )
+    monkeypatch.setattr(AvroEncoder, "cells", {**CELLS, ColumnKind.TEXT: (short_texts,)})
     wrong = conversion(feed_of(SIMILAR, feedtype="full"), target_of("avro"), batch_records=4)
     assert wrong.files == right.files
     notices = msgspec.json.decode(wrong.account)["notices"]
     assert notices["plan-refuted"]["count"] == 1
+
+
+def test_a_defect_in_a_column_costs_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = conversion(feed_of(SIMILAR, feedtype="full"), target_of("avro"), batch_records=0)
+    monkeypatch.setattr(AvroEncoder, "cells", {**CELLS, ColumnKind.DATE: (no_dates,)})
+    wrong = conversion(feed_of(SIMILAR, feedtype="full"), target_of("avro"), batch_records=4)
+    assert wrong.files == right.files
+    [notice] = msgspec.json.decode(wrong.account)["notices"].values()
+    assert notice["count"] == 4
+    assert "KeyError" in notice["first"]["detail"]
+
+
+def no_dates(values: Column) -> Column:
+    if "2007" in values[0]:
+        raise KeyError(values[0])
+    [encode] = CELLS[ColumnKind.DATE]
+    return encode(values)
 
 
 def short_texts(values: Column) -> list[bytes]:
@@ -307,7 +323,7 @@ def short_texts(values: Column) -> list[bytes]:
 
 def test_a_plan_must_predict_real_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hole that comes out with another length than its values would be lost without them."""
-    monkeypatch.setattr(AvroEncoder, "cells", {ColumnKind.URL: AvroEncoder.cells[ColumnKind.URL]})
+    monkeypatch.setattr(AvroEncoder, "cells", {ColumnKind.URL: CELLS[ColumnKind.URL]})
     data = feed_of(SIMILAR, feedtype="full")
     single, batched = (
         conversion(data, target_of("avro"), batch_records=records) for records in (0, 4)

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from schemas.errors import RecordError
 from schemas.notice import Loss
 from schemas.record import Record
+from schemas.reject import record_error
 from transforms.formats.base import Encoder
 from transforms.formats.holes import InspectedError
 from transforms.formats.record_batch import (
@@ -133,8 +133,10 @@ def learn(shape: Shape, convert: Convert, encoder: Encoder) -> BatchPlan | None:
             _predicts(plan, shape, row, convert, encoder) for row in variants(shape.kinds)
         ):
             return plan
-    except (InspectedError, RecordError, TypeError, ValueError):
-        pass  # the records find out why, one by one
+    except InspectedError:
+        pass
+    except Exception as exc:  # the records find out why, one by one
+        record_error(exc)
     return None
 
 
