@@ -201,7 +201,7 @@ class SpanConversion:
                 file.close(whole=whole)
         self._changes.write()
         total = self._counts["read"].total()
-        _log.info("span %s: %d of %d records by a plan", self._span.name, self._planned, total)
+        _log.debug("span %s: %d of %d records by a plan", self._span.name, self._planned, total)
         return self._close()
 
     def _without_batches(self, results: Iterable[ReadResult]) -> Iterator[SingleResult]:

@@ -175,7 +175,7 @@ class FeedRecordBuilder:
         `quick` and `build` then read them one by one and report the reason.
         """
         try:
-            self._enter(context, line)
+            self._enter(context, line + run.count(b"\n", 0, run.find(b"<")))
             if context is not self._context_of_runs:
                 self._runs.enter_context(copy(self)._of_parts)  # a copy stays in its context
                 self._context_of_runs = context
