@@ -21,6 +21,7 @@ _ZLIB_LEVEL = 2  # ISA-L has levels 0 to 3; level 3 takes twice the time for a f
 _CACHED_BYTES = 1 << 20
 """Largest zlib stream whose content is cached, in bytes."""
 _WHITE_SPACE = b" \t\r\n"
+_LARGE_STREAM = "a zlib stream that inflates to more"
 
 
 def clean_base64(text: bytes) -> bytes:
@@ -54,7 +55,7 @@ def check(content: Content, *, max_bytes: int = MAX_CONTENT_BYTES) -> None:
         _inflate(data, max_bytes)
         return
     size = len(data)
-    if content.encoding is Encoding.BASE64:
+    if content.encoding is Encoding.BASE64 and size > max_bytes:
         size = size // 4 * 3 - data[-2:].count(b"=")
     if size > max_bytes:
         raise content_too_large(f"{size} bytes", max_bytes)
@@ -88,8 +89,20 @@ def _is_base64(text: bytes) -> bool:
 
 
 def _inflate(text: bytes, max_bytes: int) -> bytes:
-    inflate = _inflate_again if len(text) > _CACHED_BYTES else _inflate_once
-    return inflate(text, max_bytes)
+    if len(text) > _CACHED_BYTES:
+        return _inflate_again(text, max_bytes)
+    last = _last_inflated(text)
+    if not last:
+        last.append(_inflate_again(text, max_bytes))
+    if len(last[0]) > max_bytes:
+        raise content_too_large(_LARGE_STREAM, max_bytes)
+    return last[0]
+
+
+@lru_cache(maxsize=1)
+def _last_inflated(_text: bytes) -> list[bytes]:
+    """A cache: a record is checked when it is read and decoded when it is written."""
+    return []
 
 
 def _inflate_again(text: bytes, max_bytes: int) -> bytes:
@@ -99,14 +112,10 @@ def _inflate_again(text: bytes, max_bytes: int) -> bytes:
     except isal_zlib.error as exc:  # type: ignore[misc]  # the stub does not declare an exception
         raise RecordError("bad-zlib", f"{exc}; expected a zlib stream") from exc
     if len(data) > max_bytes:
-        raise content_too_large("a zlib stream that inflates to more", max_bytes)
+        raise content_too_large(_LARGE_STREAM, max_bytes)
     if not stream.eof:
         raise RecordError("bad-zlib", "a zlib stream without its end; expected a whole one")
     return data
-
-
-_inflate_once = lru_cache(maxsize=1)(_inflate_again)
-"""Cached, because a record is checked when it is read and decoded when it is written."""
 
 
 def content_too_large(found: str, max_bytes: int) -> RecordError:

@@ -7,7 +7,7 @@ plan is only used if it also predicts the bytes and the losses of records with r
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from schemas.notice import Loss
@@ -25,6 +25,7 @@ from transforms.formats.record_batch import (
     Values,
     hole,
     plain,
+    stated,
     unescaped,
     variants,
 )
@@ -50,56 +51,75 @@ class EncodedBatch(NamedTuple):
     last_url: str
 
 
+class Cell(NamedTuple):
+    """Where the values of a column come out: the column, its form, and whether that is bytes."""
+
+    column: int
+    encode: EncodeColumn
+    is_binary: bool
+
+
 class BatchPlan:
     """Encodes the columns of a shape, for one adapter and one encoder."""
 
     def __init__(
-        self,
-        constants: list[bytes],
-        cells: list[tuple[int, EncodeColumn]],
-        adapted: Record,
-        losses: tuple[Loss, ...],
-        *,
-        is_framed: bool,
+        self, constants: list[bytes], cells: list[Cell], adapted: Record, losses: tuple[Loss, ...]
     ) -> None:
-        self._constants = constants
-        self._texts = [] if is_framed else [constant.decode() for constant in constants]
         self._cells = cells
+        is_framed = all(cell.is_binary for cell in cells)
+        self._constants: Column = (
+            constants if is_framed else [constant.decode() for constant in constants]
+        )
+        self._has_texts_only = not any(cell.is_binary for cell in cells)
         self.action = adapted.action._value_
         self.losses = losses
 
     def encode(self, columns: Columns) -> bytes | None:
-        """Return the bytes of all records, None in a framed format, which needs them one by one."""
-        if not self._texts:
+        """Return the bytes of all records, None if there are cells of bytes."""
+        if not self._has_texts_only:
             return None
-        texts, step = self._texts, 2 * len(self._cells)
+        texts, step = self._constants, 2 * len(self._cells)
         cells = [texts[-1] + texts[0]] * (step * columns.count + 1)
         cells[0] = texts[0]
-        for place, (at, encode) in enumerate(self._cells):
+        for place, cell in enumerate(self._cells):
             if place:
                 cells[2 * place :: step] = [texts[place]] * columns.count
-            cells[2 * place + 1 :: step] = encode(columns.column(at))
+            cells[2 * place + 1 :: step] = cell.encode(columns.column(cell.column))
         cells[-1] = texts[-1]
         return "".join(cells).encode()
 
     def encode_each(self, columns: Columns) -> list[bytes]:
         """Return the bytes of each record."""
-        return self._each([encode(columns.column(at)) for at, encode in self._cells])
+        return self._each([cell.encode(columns.column(cell.column)) for cell in self._cells])
 
     def encode_row(self, row: Values) -> bytes:
         """Return the bytes of one record of escaped values."""
-        [data] = self._each([encode([row[at]]) for at, encode in self._cells])
+        [data] = self._each([cell.encode([row[cell.column]]) for cell in self._cells])
         return data
 
     def _each(self, columns: list[Column]) -> list[bytes]:
-        count = len(columns[0])
-        constants: Column = self._texts or self._constants
-        cells: list[Column] = [[constants[0]] * count]
-        for column, constant in zip(columns, constants[1:], strict=True):
-            cells += [column, [constant] * count] if constant else [column]
-        if self._texts:
-            return [*map(str.encode, map("".join, zip(*cells, strict=True)))]
-        return [*map(b"".join, zip(*cells, strict=True))]
+        """Join constants and columns for each record: texts between cells of bytes first."""
+        count, constants = len(columns[0]), self._constants
+        is_framed = isinstance(constants[0], bytes)
+        parts: list[Iterable[bytes]] = []
+        pending: list[Column] = [[constants[0]] * count]
+        for cell, column, constant in zip(self._cells, columns, constants[1:], strict=True):
+            if cell.is_binary and not is_framed:
+                parts += [_joined(pending), column]
+                pending = []
+            else:
+                pending.append(column)
+            if constant:
+                pending.append([constant] * count)
+        if is_framed:
+            return [*map(b"".join, zip(*pending, strict=True))]
+        if not parts:
+            return _joined(pending)
+        return [*map(b"".join, zip(*parts, *([_joined(pending)] if pending else []), strict=True))]
+
+
+def _joined(columns: list[Column]) -> list[bytes]:
+    return [*map(str.encode, map("".join, zip(*columns, strict=True)))]
 
 
 def encode_batch(batch: RecordBatch, plans: Sequence[BatchPlan]) -> EncodedBatch:
@@ -145,25 +165,25 @@ def _plan(
 ) -> BatchPlan | None:
     """Return the plan with the holes where they come out, None if one does more than once."""
     data = encoder.encode(adapted)
-    found = []
+    found: list[tuple[int, int, Cell]] = []
     for number, kind in enumerate(shape.kinds):
         for encode in cells.get(kind, ()):
-            [cell] = encode([hole(kind, number)])
-            mark = cell if isinstance(cell, bytes) else cell.encode()
+            [cell] = encode([stated(hole(kind, number))])
+            is_binary = isinstance(cell, bytes)
+            mark = cell if is_binary else cell.encode()
             if data.count(mark) > 1:
                 return None
             if (begin := data.find(mark)) >= 0:
-                found.append((begin, begin + len(mark), number, encode))
+                found.append((begin, begin + len(mark), Cell(number, encode, is_binary)))
     found.sort(key=lambda place: place[0])
     if not found:
         return None
     constants, end = [], 0
-    for begin, after, *_ in found:
+    for begin, after, _ in found:
         constants.append(data[end:begin])
         end = after
     constants.append(data[end:])
-    places = [(number, encode) for *_, number, encode in found]
-    return BatchPlan(constants, places, adapted, losses, is_framed=bool(encoder.frame_bytes))
+    return BatchPlan(constants, [cell for *_, cell in found], adapted, losses)
 
 
 def _predicts(

@@ -116,3 +116,14 @@ class ContentHole(bytes):  # noqa: PLW1641  # its hash is among the refused
 _OF_TEXT = set(_REFUSED.split()) - {"__len__", "format", "format_map", "isascii"}
 for _name in (_OF_TEXT | {"hex", "isspace", "strip"}) - {"encode", "replace", "translate"}:
     setattr(ContentHole, _name, ContentHole._refuse)
+
+
+class EncodedHole(ContentHole):
+    """The base64 of a document or of its zlib stream.
+
+    Functions in C decode it; what they return is no hole.
+    """
+
+    __slots__ = ()
+    __eq__ = bytes.__eq__
+    __hash__ = bytes.__hash__  # for the cache of inflated contents

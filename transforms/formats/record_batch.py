@@ -15,17 +15,29 @@ import html
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import pybase64
+from isal import isal_zlib
 
-from schemas.record import Record
+from schemas.content import check, clean_base64, to_base64
+from schemas.errors import RecordError
+from schemas.record import Content, Encoding, Record
 from transforms.formats.dates import parse_date, rfc1123
-from transforms.formats.holes import ContentHole, InspectedError, TextHole, UrlHole
+from transforms.formats.holes import ContentHole, EncodedHole, InspectedError, TextHole, UrlHole
+from transforms.formats.xml.serializer import escape_bytes
 
 _NOT_NEUTRAL = bytes(range(0x20)) + b"<>"
-_NOT_CONTENT = bytes({*range(0x20)} - {0x09, 0x0A}) + b"<"
-_REFERENCES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
+_NOT_TEXT = bytes({*range(0x20)} - {0x09, 0x0A})
+_NOT_CONTENT = _NOT_TEXT + b"<"
+_REFERENCES = (
+    (b"&lt;", b"<"),
+    (b"&gt;", b">"),
+    (b"&quot;", b'"'),
+    (b"&apos;", b"'"),
+    (b"&amp;", b"&"),
+)
 _OTHER_SPACE = re.compile(r"[^\S ]")
 _URLS = re.compile(
     r'(?:(?:https?://(?![0-9.]+[:/?#"])[^./?#\[\s"]+\.[^/?#:\s"]|(?!http)[a-z][a-z0-9+.-]*://[^\s"])'
@@ -45,14 +57,19 @@ _MAX_DAYS = 50_000
 class ColumnKind(enum.Enum):
     """The form of the values in a column.
 
-    Texts, URLs and dates are escaped as in an attribute of XML, contents as in an element. Dates
-    are in the form of RFC 1123.
+    Texts, URLs and dates are escaped as in an attribute of XML; names have no quotes. Dates are in
+    the form of RFC 1123. Contents are bytes as they came: text that is escaped as in an element,
+    text of a CDATA section, and base64 of a document or of its zlib stream.
     """
 
     TEXT = "text"
+    NAME = "name"
     URL = "url"
     DATE = "date"
     CONTENT = "content"
+    CDATA = "cdata"
+    BASE64 = "base64"
+    ZLIB = "zlib"
     NUMBER = "number"
 
 
@@ -81,10 +98,13 @@ class Shape:
     def __init__(self, make: MakeRecord, kinds: Sequence[ColumnKind]) -> None:
         self.make = make
         self.kinds = tuple(kinds)
-        self._model: Record | None = None
-        with suppress(InspectedError):
-            self._model = make([hole(kind, number) for number, kind in enumerate(kinds)])
         self.plans: dict[tuple[object, ...], object] = {}
+
+    @cached_property
+    def _model(self) -> Record | None:
+        with suppress(InspectedError):
+            return self.make([hole(kind, number) for number, kind in enumerate(self.kinds)])
+        return None
 
     @property
     def has_model(self) -> bool:
@@ -173,7 +193,17 @@ def hole(kind: ColumnKind, number: int) -> object:
     if kind is ColumnKind.NUMBER:
         return 0x1ACE_5EED_0000 + number
     text = f"~hole-{number:04}~"
-    return ContentHole(text.encode()) if kind is ColumnKind.CONTENT else TextHole(text)
+    if kind in _CONTENT_KINDS:
+        data = _ENCODE[kind](text.encode())
+        return EncodedHole(data) if kind in _ENCODED_KINDS else ContentHole(data)
+    return TextHole(text)
+
+
+def stated(value: Any) -> Any:  # a value of any column
+    """Return the value of a hole."""
+    if isinstance(value, bytes):
+        return bytes(value)
+    return str.__str__(value) if isinstance(value, str) else value
 
 
 def variants(kinds: Sequence[ColumnKind]) -> Iterator[Values]:
@@ -182,20 +212,34 @@ def variants(kinds: Sequence[ColumnKind]) -> Iterator[Values]:
         yield [texts[kind] for kind in kinds]
 
 
+_CONTENT_KINDS = (ColumnKind.CONTENT, ColumnKind.CDATA, ColumnKind.BASE64, ColumnKind.ZLIB)
+_ENCODED_KINDS = {ColumnKind.BASE64: Encoding.BASE64, ColumnKind.ZLIB: Encoding.ZLIB_BASE64}
+_ENCODE: dict[ColumnKind, Callable[[bytes], bytes]] = {
+    ColumnKind.CONTENT: lambda data: data,
+    ColumnKind.CDATA: lambda data: data,
+    ColumnKind.BASE64: pybase64.b64encode,
+    ColumnKind.ZLIB: lambda data: pybase64.b64encode(isal_zlib.compress(data)),
+}
+_BINARY = bytes(range(256)) * 4
 _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
     {
         ColumnKind.TEXT: "v",
+        ColumnKind.NAME: "n",
         ColumnKind.URL: "http://h.x/",
         ColumnKind.DATE: "Thu, 01 Jan 1970 00:00:00 GMT",
-        ColumnKind.CONTENT: "c",
+        **{kind: _ENCODE[kind](b"c") for kind in _CONTENT_KINDS},
         ColumnKind.NUMBER: 0,
     },
     {
-        ColumnKind.TEXT: "Zürich &amp; 東京 &lt;b&gt; &quot;" + "x" * 300,
-        ColumnKind.URL: "https://other.example.org:8080/a%20b?x=1&amp;y=ü#f" + "/z" * 150,
+        ColumnKind.TEXT: "Z\u00fcrich &amp; \u6771\u4eac &lt;b&gt; &quot;" + "x" * 300,
+        ColumnKind.NAME: "EXAMPLE\\Z\u00fcrich &amp; \u6771\u4eac &lt;b&gt; '" + "x" * 300,
+        ColumnKind.URL: "https://other.example.org:8080/a%20b?x=1&amp;y=\u00fc#f" + "/z" * 150,
         ColumnKind.DATE: "Sat, 29 Feb 2020 23:59:59 GMT",
-        ColumnKind.CONTENT: "&lt;p>Z\u00fcrich &amp;amp; \u6771\u4eac &gt; \"' &quot;\n\t&lt;/p>"
-        * 9,
+        ColumnKind.CONTENT: (
+            "&lt;p>Z\u00fcrich &amp;amp; \u6771\u4eac &gt; \"' &quot;\n\t&lt;/p>" * 9
+        ).encode(),
+        ColumnKind.CDATA: ("<p>Z\u00fcrich &amp; \u6771\u4eac & \"'\n\t</p>" * 9).encode(),
+        **{kind: _ENCODE[kind](_BINARY) for kind in _ENCODED_KINDS},
         ColumnKind.NUMBER: 1 << 40,
     },
 )
@@ -206,37 +250,47 @@ def as_stated(values: Column) -> Column:
     return values
 
 
-def escaped_contents(values: Column) -> list[str]:
+def _escaped_again(values: Column) -> Column:
     """Return contents as character data of an element as our writers escape it."""
     return [_written_text(value) for value in values]
 
 
-def _written_text(value: str | bytes) -> str:
-    text = value if isinstance(value, str) else bytes.decode(value)
-    if "&quot;" in text or "&apos;" in text:
-        text = text.replace("&quot;", '"').replace("&apos;", "'")
-    return text.replace(">", "&gt;")
+def _written_text(text: bytes) -> bytes:
+    for reference, char in ((b"&quot;", b'"'), (b"&apos;", b"'"), (b">", b"&gt;")):
+        text = text.replace(reference, char)
+    return text
 
 
-def base64_contents(values: Column) -> list[str]:
-    """Return contents in base64."""
-    return [pybase64.b64encode(value).decode() for value in contents_of(values)]
+def _escaped(values: Column) -> Column:
+    return [*map(escape_bytes, values)]
+
+
+def _in_base64(kind: ColumnKind) -> EncodeColumn:
+    """Return the function that encodes documents of any kind in base64."""
+    encoding = _ENCODED_KINDS.get(kind, Encoding.NONE)
+    return lambda values: [to_base64(Content(data, encoding)) for data in plain(kind, values)]
+
+
+CONTENT_CELLS: Cells = {
+    ColumnKind.CONTENT: (_escaped_again, _in_base64(ColumnKind.CONTENT)),
+    ColumnKind.CDATA: (_escaped, _in_base64(ColumnKind.CDATA)),
+    ColumnKind.BASE64: (as_stated,),
+    ColumnKind.ZLIB: (as_stated, _in_base64(ColumnKind.ZLIB)),
+}
+"""The forms of contents in XML."""
 
 
 def plain(kind: ColumnKind, values: Column) -> Column:
     """Return a column without references, as the values of records."""
-    if kind is ColumnKind.NUMBER:
+    if kind is ColumnKind.NUMBER or kind in (ColumnKind.CDATA, *_ENCODED_KINDS):
         return values
-    return contents_of(values) if kind is ColumnKind.CONTENT else unescaped(values)
+    if kind is ColumnKind.CONTENT:
+        return [_plain_text(value) for value in values]
+    return unescaped(values)
 
 
-def contents_of(values: Column) -> list[bytes]:
-    """Return contents as bytes, without references; a hole stays as it is."""
-    return [value if isinstance(value, bytes) else _plain_text(value).encode() for value in values]
-
-
-def _plain_text(text: str) -> str:
-    if "&" in text:
+def _plain_text(text: bytes) -> bytes:
+    if b"&" in text:
         for reference, char in _REFERENCES:
             text = text.replace(reference, char)
     return text
@@ -276,26 +330,81 @@ def _has_our_references(text: str) -> bool:
     return count == known + text.count("&lt;") + text.count("&gt;") + text.count("&quot;")
 
 
-def has_neutral_columns(kinds: Sequence[ColumnKind], columns: Sequence[Column]) -> bool:
-    """Whether neutral texts are URLs and dates where a record needs them; extra kinds are left."""
+def has_neutral_columns(
+    kinds: Sequence[ColumnKind], columns: Sequence[Column], *, max_content_bytes: int
+) -> bool:
+    """Whether neutral texts are URLs, dates and names where a record needs them.
+
+    Contents must not be empty, and can be copied. Extra kinds are left.
+    """
     return all(
         (kind is not ColumnKind.URL or are_urls(column))
         and (kind is not ColumnKind.DATE or are_dates(column))
-        and (kind is not ColumnKind.CONTENT or (are_contents(column) and all(column)))
+        and (kind is not ColumnKind.NAME or "&quot;" not in '"'.join(column))
+        and (kind not in _CONTENT_KINDS or _are_clean(kind, column, max_content_bytes))
         for kind, column in zip(kinds, columns, strict=False)
     )
 
 
-def are_contents(values: Sequence[str]) -> bool:
-    """Whether character data is text that a parser returns unchanged but for its references."""
-    text = "\n".join(values)
-    utf8 = text.encode()
-    return (
-        len(utf8.translate(None, _NOT_CONTENT)) == len(utf8)
-        and "]]>" not in text
-        and text.count("&") == sum(text.count(reference) for reference, _ in _REFERENCES)
-        and (text.isascii() or b"\xef\xbf" not in utf8)
+def are_read(kinds: Sequence[ColumnKind], columns: Sequence[Column]) -> bool:
+    """Whether a parser returns contents unchanged but for their references; others are left."""
+    return all(
+        all(map(_READ[kind], column))
+        for kind, column in zip(kinds, columns, strict=False)
+        if kind in _READ
     )
+
+
+def _are_clean(kind: ColumnKind, values: Sequence[bytes], max_bytes: int) -> bool:
+    """Whether contents are read, and base64 is that of whole documents, as it is written."""
+    encoding = _ENCODED_KINDS.get(kind, Encoding.NONE)
+    try:
+        for value in values:
+            check(Content(value, encoding), max_bytes=max_bytes)
+            if not value or (
+                clean_base64(value) is not value
+                if kind in _ENCODED_KINDS
+                else not _READ[kind](value)
+            ):
+                return False
+    except RecordError:
+        return False
+    return True
+
+
+def _is_escaped_text(text: bytes) -> bool:
+    """Whether it is text without markup and with no references but the five of XML."""
+    if len(text.translate(None, _NOT_CONTENT)) != len(text) or b"]]>" in text:
+        return False
+    count = text.count(b"&")
+    for reference, _ in _REFERENCES:
+        if not count:
+            break
+        count -= text.count(reference)
+    return not count and _is_utf8(text)
+
+
+def _is_text(text: bytes) -> bool:
+    return len(text.translate(None, _NOT_TEXT)) == len(text) and _is_utf8(text)
+
+
+def _is_utf8(text: bytes) -> bool:
+    """Whether it is UTF-8 without noncharacters."""
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\xef\xbf\xbe" not in text and b"\xef\xbf\xbf" not in text
+
+
+_READ: dict[ColumnKind, Callable[[bytes], bool]] = {
+    ColumnKind.CONTENT: _is_escaped_text,
+    ColumnKind.CDATA: _is_text,
+    ColumnKind.BASE64: bytes.isascii,
+    ColumnKind.ZLIB: bytes.isascii,
+}
 
 
 def are_urls(values: Sequence[str]) -> bool:

@@ -38,7 +38,7 @@ from transforms.formats.canonical import admit
 from transforms.formats.canonical.canonical_formats import AVRO_MAGIC
 from transforms.formats.canonical.lookahead import LookaheadReader
 from transforms.formats.dates import parse_date
-from transforms.formats.record_batch import Cells, Column, ColumnKind, contents_of, unescaped
+from transforms.formats.record_batch import Cells, Column, ColumnKind, plain, unescaped
 
 RECORD = "record"
 MEMBERSHIP = "membership"
@@ -110,8 +110,12 @@ def _texts(values: Column) -> list[bytes]:
     return [*map(avro.text, unescaped(values))]
 
 
+def _documents(values: Column) -> list[bytes]:
+    return [avro.long(len(data)) + data for data in values]
+
+
 def _contents(values: Column) -> list[bytes]:
-    return [avro.long(len(data)) + data for data in contents_of(values)]
+    return _documents(plain(ColumnKind.CONTENT, values))
 
 
 def _dates(values: Column) -> list[bytes]:
@@ -137,9 +141,11 @@ class AvroEncoder:
     frame_bytes = FRAMING_BYTES + SYNC_BYTES
     cells: ClassVar[Cells] = {
         ColumnKind.TEXT: (_texts,),
+        ColumnKind.NAME: (_texts,),
         ColumnKind.URL: (_texts,),
         ColumnKind.DATE: (_dates,),
         ColumnKind.CONTENT: (_contents,),
+        **dict.fromkeys((ColumnKind.CDATA, ColumnKind.BASE64, ColumnKind.ZLIB), (_documents,)),
         ColumnKind.NUMBER: (_numbers,),
     }
 

@@ -1,61 +1,63 @@
 """Read records without a parser if their markup was seen before: most records of a feed are alike.
 
-Split an element at its double quotes: every second piece is the value of an attribute, and the
-other pieces are its *markup*. Markup is parsed once, with a number in place of each value. If each
-number comes out as the value of a known attribute, the places of the values are known: the result
-is a `MarkupTemplate`. Then every element with this markup is well-formed, as long as its values
-have no markup, no control character and no reference but the five of XML. Any other element goes to
-the parser.
+Cut the content and the names of principals out of an element, and split the rest at its double
+quotes: every second piece is the value of an attribute, and the other pieces are its *markup*.
+Markup is parsed once, with a number in place of each value. If each number comes out as the value
+of a known attribute, the places of the values are known: the result is a `MarkupTemplate`. Then
+every element with this markup is well-formed, as long as its values have no markup, no control
+character and no reference but the five of XML. Any other element goes to the parser.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
-import msgspec
 from lxml import etree
+from msgspec.structs import replace
 
-from schemas.acl import Acl, Principal
+from schemas.acl import Acl
 from schemas.errors import RecordError
-from schemas.record import Meta, Record
+from schemas.record import Encoding, Meta, Record
 from transforms.formats.acl_metadata import BLANKS
 from transforms.formats.gsa.acl import Extras, read_acl
-from transforms.formats.gsa.rows import CONTENT, METADATA
+from transforms.formats.gsa.rows import CONTENT, ENCODING, METADATA
 from transforms.formats.record_batch import (
     ColumnKind,
     Columns,
     RecordBatch,
     Shape,
     Values,
-    are_contents,
     are_neutral,
+    are_read,
     has_neutral_columns,
     unescaped,
 )
 from transforms.formats.xml.elements import parse_markup
-from transforms.formats.xml.scanner import RawElement
-from transforms.formats.xml.serializer import holds_bytes, may_be_attribute
+from transforms.formats.xml.serializer import may_be_attribute
 
 _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
 _MAX_SHAPES = 256
-_MAX_ACLS = 4096
 _MAX_MISSES = 8
 _PAUSED_RUNS = 256
-_TEXT_BYTES = 1 << 16
-_SMALL_BYTES = 1 << 13
-"""Larger elements are read one by one: their cost is that of their content."""
+_FREQUENT = 8
+"""How many records are read before a model is made: it costs as much as a few."""
+
 _MIN_GROUPS, _RECORDS_A_GROUP = 4, 8
-"""How many shapes a run may have: each costs as much as a few records."""
+"""How many shapes a run may have."""
+
 _END = "</record>"
 _END_TAG = _END.encode()
 _END_ACL = "</acl>"
+_END_PRINCIPAL = "</principal>"
 _NO_ACL = "<acl/>"
-_BEGIN = re.compile(b"<record")
+_NO_NAMES: list[str] = []
+_BEGIN, _SELF_CLOSED = b"<record", b"/>"
+_BEGINS = re.compile(_BEGIN)
+_BEGIN_CONTENT, _END_CONTENT = b"<content", b"</content"
 _OTHER_REFERENCE = re.compile("&(?!(?:lt|gt|quot|apos|amp);)")
-_CDATA = b"<![CDATA["
-_PRINCIPAL = re.compile(rb"\s*(<principal\b[^<>]*>[^<>]*</principal>)")
+_CDATA, _END_CDATA = b"<![CDATA[", b"]]>"
 _CHILDREN: dict[str, list[list[str]]] = {
     "acl": [[]],
     "metadata": [[], *([row.name] for row in METADATA.rows)],
@@ -69,6 +71,8 @@ FREE_ATTRIBUTES = {
     "last-modified": ColumnKind.DATE,
 }
 """The attributes of a record that differ from record to record, and the kinds of their columns."""
+
+_CONTENT_KINDS = {Encoding.BASE64: ColumnKind.BASE64, Encoding.ZLIB_BASE64: ColumnKind.ZLIB}
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -87,134 +91,82 @@ class RecordParts(NamedTuple):
     payload: bytes | None
 
 
-class MarkupTemplate(NamedTuple):
-    """The meaning of the values of an element, by their index.
-
-    The values of the record's attributes come first, in the order of `names`. The metadata are
-    `metas` pairs of name and content, one after another from `first_meta` on.
-    """
-
-    names: tuple[str, ...]
-    first_meta: int
-    metas: int
-    of_metadata: tuple[tuple[str, int], ...]
-    of_content: tuple[tuple[str, int], ...]
-
-
-class TemplateCache:
-    """Takes elements apart by the templates and ACLs that were seen in the same stream."""
-
-    def __init__(self) -> None:
-        self._templates: dict[str, MarkupTemplate | None] = {}
-        self._acls: dict[bytes, Acl | None] = {}
-
-    def take(self, raw: RawElement) -> RecordParts | None:
-        """Return the parts of an element, or None if it needs the parser."""
-        if raw.name != "record" or not (raw.is_plain or raw.cdata):
-            return None
-        text, payload = _cut_cdata(raw.text, *raw.cdata) if raw.cdata else _cut_payload(raw.text)
-        if text is None:
-            return None
-        acl = None
-        if (begin := text.find(b"<acl")) >= 0:
-            end = text.find(b"</acl>") + len(b"</acl>")
-            acl = self.read_acl(text[begin:end])
-            if acl is None:
-                return None
-            text = b"%b<acl/>%b" % (text[:begin], text[end:])
-        return self._parts(text, acl, payload) if len(text) <= _TEXT_BYTES else None
-
-    def template(self, markup: str) -> MarkupTemplate | None:
-        """Return the template of a markup, learned now if it is new."""
-        if markup in self._templates:
-            return self._templates[markup]
-        if len(self._templates) >= _MAX_TEMPLATES:
-            return None
-        self._templates[markup] = template = _learn(markup)
-        return template
-
-    def _parts(self, text: bytes, acl: Acl | None, payload: bytes | None) -> RecordParts | None:
-        try:
-            pieces = text.decode().split('"')
-        except UnicodeDecodeError:
-            return None
-        template = self.template('"'.join(pieces[::2]))
-        escaped = pieces[1::2]
-        if template is None or not _are_texts(escaped):
-            return None
-        values = unescaped(escaped)
-        first = template.first_meta
-        end = first + 2 * template.metas
-        if payload and not template.of_content and not _is_text(payload):
-            return None
-        return RecordParts(
-            attributes=dict(zip(template.names, values, strict=False)),
-            acl=acl,
-            metadata=list(map(Meta, values[first:end:2], values[first + 1 : end : 2])),
-            of_metadata=[(name, values[at]) for name, at in template.of_metadata],
-            of_content=[(name, values[at]) for name, at in template.of_content],
-            payload=payload,
-        )
-
-    def read_acl(self, markup: bytes) -> Acl | None:
-        """Return the ACL of its markup; its start tag and each principal are cached."""
-        tag = markup[: markup.find(b">") + 1]
-        acl, at = self._cached_acl(tag, tag + b"</acl>"), len(tag)
-        principals: list[Principal] = []
-        while (match := _PRINCIPAL.match(markup, at)) is not None:
-            of_principal = self._cached_acl(match[1], b"<acl>%b</acl>" % match[1])
-            if of_principal is None:
-                return None
-            principals += of_principal.principals
-            at = match.end()
-        if acl is None or markup[at:].lstrip() != b"</acl>":
-            return None
-        return msgspec.structs.replace(acl, principals=tuple(principals))
-
-    def _cached_acl(self, key: bytes, markup: bytes) -> Acl | None:
-        if key not in self._acls:
-            if len(self._acls) >= _MAX_ACLS:
-                self._acls.clear()
-            self._acls[key] = _read_acl(markup)
-        return self._acls[key]
-
-
 BuildRecord = Callable[[RecordParts, int, int], Record]
 """Builds a record of its parts, its line and its offset, in the current context."""
 
 
-class _Group(NamedTuple):
-    """Records of a run that have one shape: their values, escaped, their lines and places in it."""
+class MarkupTemplate:
+    """The meaning of the values of elements with the same markup, by their index.
 
-    shape: "_RunShape"
-    columns: list[Sequence[str]]
-    lines: Sequence[int]
-    places: Sequence[int]
+    The values of the record's attributes come first, in the order of `names`. The metadata are
+    pairs of name and content, one after another. `free` are the indexes of values that differ from
+    record to record. `constant` are those of all others, which records of one shape share: choices,
+    numbers, types, and the names of metadata.
+    """
+
+    def __init__(self, record: etree._Element) -> None:
+        children = {str(child.tag): child for child in record}
+        self.names = tuple(map(str, record.keys()))
+        self.of_metadata = _numbers_in(children.get("metadata"))
+        self.of_content = _numbers_in(children.get("content"))
+        metas = [*children.get("metadata", ())]
+        self.of_metas = [int(meta.values()[0]) for meta in metas]
+        self.has_acl, self.has_content = "acl" in children, "content" in children
+        is_free = [name in FREE_ATTRIBUTES for name in self.names]
+        self.free = [at for at, free in enumerate(is_free) if free]
+        self.free += [at + 1 for at in self.of_metas]
+        self.constant = [at for at, free in enumerate(is_free) if not free]
+        self.constant += [*self.of_metas, *(at for _, at in self.of_metadata + self.of_content)]
 
 
-class _FoundShape(NamedTuple):
-    """The records of a shape while a run is taken apart."""
+class _Element(NamedTuple):
+    """An element without its end tag and its content; it begins at `begin` or after blanks."""
 
-    form: "_Form"
+    head: str
+    content: bytes | None = None
+    is_cdata: bool = False
+    begin: int = 0
+
+
+class _ShapeKey(NamedTuple):
+    """What records of a shape have in common. `acl` is the markup of the ACL without names."""
+
+    markup: str
+    acl: str
+    is_cdata: bool
+    constants: tuple[str, ...] = ()
+
+
+class _Found(NamedTuple):
+    """The records with one markup while a run is taken apart."""
+
+    template: "MarkupTemplate"
     rows: list[list[str]]
-    contents: list[str]
-    lines: list[int]
+    contents: list[bytes]
     places: list[int]
 
 
+class _Group(NamedTuple):
+    """Records of a run that have one shape: their values, escaped, and their places in it."""
+
+    shape: "_RunShape"
+    columns: list[Sequence[str]]
+    contents: list[bytes]
+    places: Sequence[int]
+
+
 class Runs:
-    """Makes batches of runs of small elements, by the templates of their markup.
+    """Makes batches of runs of elements, by the templates of their markup.
 
     If a few runs in a row have an element without a template, the next ones are not tried.
     """
 
     _build: BuildRecord
 
-    def __init__(self, templates: TemplateCache, *, max_content_bytes: int) -> None:
-        self._templates = templates
-        self._has_contents = max_content_bytes >= _SMALL_BYTES
-        self._forms: dict[str, _Form | None] = {}
-        self._shapes: dict[tuple[str, ...], _RunShape] = {}
+    def __init__(self, *, max_content_bytes: int) -> None:
+        self._max_content_bytes = max_content_bytes
+        self._templates: dict[str, MarkupTemplate | None] = {}
+        self._shapes: dict[_ShapeKey, _RunShape] = {}
         self._misses = 0
         self._paused = 0
 
@@ -228,216 +180,255 @@ class Runs:
 
         Return None if an element needs the parser. Raise what `build` raises for a record.
         """
-        if self._paused:
+        is_single = run.find(_END_TAG) in (-1, len(run) - len(_END_TAG))
+        if self._paused and not is_single:
             self._paused -= 1
             return None
-        groups = self._groups(run, line)
-        self._misses = 0 if groups else self._misses + 1
-        if self._misses == _MAX_MISSES:
-            self._misses, self._paused = 0, _PAUSED_RUNS
-        return _batch(groups, partial(_offsets, run, offset)) if groups else None
+        groups, find_begins = self._groups(run)
+        if not is_single:
+            self._misses = 0 if groups else self._misses + 1
+            if self._misses == _MAX_MISSES:
+                self._misses, self._paused = 0, _PAUSED_RUNS
+        return self._batch(groups, _Positions(run, offset, line, find_begins)) if groups else None
 
-    def _groups(self, run: bytes, line: int) -> list[_Group] | None:
-        if run.find(_END_TAG) > _SMALL_BYTES:
-            return None
+    def _groups(self, run: bytes) -> tuple[list[_Group] | None, Callable[[], list[int]]]:
+        """Return the groups of a run, None if an element has no template, and its begins."""
         try:
+            if _BEGIN_CONTENT in run:
+                elements = _cut_contents(run)
+                begins = [element.begin for element in elements]
+                return self._mixed(elements), lambda: [run.find(_BEGIN, at) for at in begins]
             text = run.decode()
+            if run.endswith(_SELF_CLOSED):
+                return self._mixed([_Element(f"{text[:-2]}>")]), lambda: [0]
         except UnicodeDecodeError:
-            return None
-        width, count = text.count('"', 0, text.find(_END)), text.count(_END)
+            return None, list
+        count, width = text.count(_END), text.count('"', 0, text.find(_END))
         is_even = width and not width % 2 and text.count('"') == width * count
-        groups = self._uniform(text.split('"'), width, count, line) if is_even else None
-        return groups or self._mixed(text.split(_END)[:-1], line)
+        groups = self._uniform(text.split('"'), width, count) if is_even else None
+        if groups is None:
+            groups = self._mixed([_Element(head) for head in text.split(_END)[:-1]])
+        return groups, lambda: [match.start() for match in _BEGINS.finditer(run)]
 
-    def _uniform(self, pieces: list[str], width: int, count: int, line: int) -> list[_Group] | None:
+    def _uniform(self, pieces: list[str], width: int, count: int) -> list[_Group] | None:
         """Return the one group of a run, None if markup or constants differ."""
         markup = _common_markup(pieces, width, count)
-        form = markup and self._form(markup)
-        if not markup or not form or form.has_content:
+        template = markup and self._template(markup)
+        if not markup or not template:
             return None
         values = pieces[1::2]
         columns = [values[at :: width // 2] for at in range(width // 2)]
-        constants = [columns[at] for at in form.constant]
+        constants = [columns[at] for at in template.constant]
         if any(column.count(column[0]) < count for column in constants):
             return None
-        shape = self._shape(markup, "", form, tuple(column[0] for column in constants))
-        step = "".join(pieces[2 : width + 1 : 2]).count("\n") if count > 1 else 0
-        first = line + pieces[0].count("\n")
-        lines = range(first, first + step * count, step) if step else [first] * count
-        return [_Group(shape, [columns[at] for at in form.free], lines, range(count))]
+        key = _ShapeKey(markup, "", False, tuple(column[0] for column in constants))
+        shape = self._shape(key, template)
+        return [_Group(shape, [columns[at] for at in template.free], [], range(count))]
 
-    def _mixed(self, elements: list[str], line: int) -> list[_Group] | None:
+    def _mixed(self, elements: list[_Element]) -> list[_Group] | None:
         """Return the groups of a run, None if an element has no template."""
-        groups: dict[tuple[str, ...], _FoundShape] = {}
-        most = _MIN_GROUPS + len(elements) // _RECORDS_A_GROUP
-        for place, element in enumerate(elements):
-            text, content = _cut_text(element) if "<content" in element else (element, "")
-            text, acl = _cut_acl(text) if "<acl" in text else (text, "")
-            pieces = text.split('"')
-            markup = '"'.join(pieces[::2]) + _END
-            if (form := self._form(markup)) is None or form.has_content > self._has_contents:
-                return None
-            values = pieces[1::2]
-            key = (markup, acl, *(values[at] for at in form.constant))
-            found = groups.get(key)
-            if found is None:
-                if len(groups) == most:
+        found: dict[tuple[str, str, bool], _Found] = {}
+        for place, (head, content, is_cdata, _) in enumerate(elements):
+            acl, names = "", _NO_NAMES
+            if "<acl" in head:
+                head, acl, names = _cut_acl(head)  # noqa: PLW2901
+            pieces = head.split('"')
+            key = '"'.join(pieces[::2]), acl, is_cdata
+            alike = found.get(key)
+            if alike is None:
+                template = self._template(key[0] + _END)
+                if template is None or template.has_content is (content is None):
                     return None
-                found = groups[key] = _FoundShape(form, [], [], [], [])
-            found.rows.append(values)
-            found.contents.append(content)
-            found.lines.append(line + form.leading_lines)
-            found.places.append(place)
-            line += form.lines + acl.count("\n") + content.count("\n")
-        return [
-            _Group(
-                self._shape(key[0], key[1], found.form, key[2:]),
-                [
-                    *([row[at] for row in found.rows] for at in found.form.free),
-                    *([found.contents] if found.form.has_content else []),
-                ],
-                found.lines,
-                found.places,
+                alike = found[key] = _Found(template, [], [], [])
+            alike.rows.append([*pieces[1::2], *names])
+            alike.places.append(place)
+            if content is not None:
+                alike.contents.append(content)
+        groups = [group for key, alike in found.items() for group in self._of_markup(key, alike)]
+        return groups if len(groups) <= _MIN_GROUPS + len(elements) // _RECORDS_A_GROUP else None
+
+    def _of_markup(self, key: tuple[str, str, bool], found: _Found) -> Iterator[_Group]:
+        """Yield the groups of elements with one markup, by their constants."""
+        markup, acl, is_cdata = key
+        template, rows, contents, places = found
+        columns = [*zip(*rows, strict=True)]
+        constants = [columns[at] for at in template.constant]
+        groups: dict[tuple[str, ...], list[int]] = {}
+        if any(column.count(column[0]) < len(rows) for column in constants):
+            for number, values in enumerate(zip(*constants, strict=True)):
+                groups.setdefault(values, []).append(number)
+        else:
+            groups[tuple(column[0] for column in constants)] = [*range(len(rows))]
+        names = range(len(columns) - acl.count(_END_PRINCIPAL), len(columns))
+        free = [columns[at] for at in (*template.free, *names)]
+        for values, numbers in groups.items():
+            shape = self._shape(_ShapeKey(markup + _END, acl, is_cdata, values), template)
+            if len(groups) == 1:
+                yield _Group(shape, free, contents, places)
+                continue
+            yield _Group(
+                shape,
+                [[column[number] for number in numbers] for column in free],
+                [contents[number] for number in numbers] if contents else [],
+                [places[number] for number in numbers],
             )
-            for key, found in groups.items()
-        ]
 
-    def _form(self, markup: str) -> "_Form | None":
-        """Return how the values of a markup become columns, None if it needs the parser."""
-        if markup not in self._forms:
-            if len(self._forms) >= _MAX_SHAPES:
-                self._forms.clear()
-            template = self._templates.template(markup.lstrip(BLANKS))
-            is_fit = template and not (template.of_metadata or template.of_content)
-            self._forms[markup] = _Form(template, markup) if template and is_fit else None
-        return self._forms[markup]
+    def _batch(
+        self, groups: list[_Group], positions: "_Positions"
+    ) -> tuple[RecordBatch, bool] | None:
+        """Return the records of a run and if they are neutral, None if one needs the parser."""
+        are_all_neutral = True
+        order = [0] * sum(len(group.places) for group in groups)
+        batch = []
+        for number, (shape, texts, contents, places) in enumerate(groups):
+            columns = [*texts, contents] if contents else texts
+            values = [*chain.from_iterable(texts)]
+            is_neutral = are_neutral(values) and has_neutral_columns(
+                shape.kinds, columns, max_content_bytes=self._max_content_bytes
+            )
+            if not is_neutral and not (_are_texts(values) and are_read(shape.kinds, columns)):
+                return None
+            if not shape.is_readable:
+                return None
+            are_all_neutral &= shape.is_frequent(len(order)) and is_neutral
+            if number:
+                for place in places:
+                    order[place] = number
+            of_group = [partial(positions.lines, places), partial(positions.offsets, places)]
+            batch.append(Columns(shape, [*columns, *of_group], len(places)))
+        return RecordBatch(batch, order), are_all_neutral
 
-    def _shape(
-        self, markup: str, acl: str, form: "_Form", constants: tuple[str, ...]
-    ) -> "_RunShape":
-        key = (markup, acl, *constants)
+    def _template(self, markup: str) -> MarkupTemplate | None:
+        """Return the template of a markup, learned now if it is new; None if it has none."""
+        if markup not in self._templates:
+            if len(self._templates) >= _MAX_TEMPLATES:
+                self._templates.clear()
+            self._templates[markup] = _learn(markup.lstrip(BLANKS))
+        return self._templates[markup]
+
+    def _shape(self, key: _ShapeKey, template: MarkupTemplate) -> "_RunShape":
         shape = self._shapes.get(key)
         if shape is None:
             if len(self._shapes) >= _MAX_SHAPES:
                 self._shapes.clear()
-            read = self._templates.read_acl(acl.encode()) if acl else None
-            has_acl = (read is not None) is ("<acl" in markup)
-            shape = _RunShape(form, constants, read, self._build, is_readable=has_acl)
-            self._shapes[key] = shape
+            shape = self._shapes[key] = _RunShape(template, key, self._build)
         return shape
 
 
-def _batch(
-    groups: list[_Group], find_offsets: Callable[[], list[int]]
-) -> tuple[RecordBatch, bool] | None:
-    """Return the records of a run and whether they are neutral, None if one needs the parser."""
-    are_all_neutral = True
-    order = [0] * sum(len(group.places) for group in groups)
-    batch = []
-    for number, (shape, columns, lines, places) in enumerate(groups):
-        *texts, contents = columns if shape.has_content else [*columns, ()]
-        values = [*chain.from_iterable(texts)]
-        is_neutral = are_neutral(values) and has_neutral_columns(shape.kinds, columns)
-        if not shape.is_readable or not (is_neutral or _are_texts(values)):
-            return None
-        if not (is_neutral or are_contents(contents)):
-            return None
-        are_all_neutral &= is_neutral and shape.has_model
-        if number:
-            for place in places:
-                order[place] = number
+class _Positions:
+    """The lines and offsets of the elements of a run, computed for those who ask."""
 
-        def offsets(places: Sequence[int] = places) -> list[int]:
-            found = find_offsets()
-            return found if len(places) == len(found) else [found[place] for place in places]
+    def __init__(
+        self, run: bytes, offset: int, line: int, find_begins: Callable[[], list[int]]
+    ) -> None:
+        self._run, self._offset, self._line = run, offset, line
+        self._find_begins = find_begins
 
-        batch.append(Columns(shape, [*columns, lines, offsets], len(places)))
-    return RecordBatch(batch, order), are_all_neutral
+    @cached_property
+    def _begins(self) -> list[int]:
+        return self._find_begins()
 
+    def offsets(self, places: Sequence[int]) -> list[int]:
+        begins = self._begins
+        return [self._offset + begins[place] for place in places]
 
-def _cut_text(element: str) -> tuple[str, str]:
-    """Take the text out of the content of an element, if it has no markup."""
-    begin = element.find(">", element.find("<content")) + 1
-    end = element.rfind("</content")
-    content = element[begin:end]
-    return (
-        (element, "")
-        if end < begin or "<" in content
-        else (element[:begin] + element[end:], content)
-    )
-
-
-def _cut_acl(element: str) -> tuple[str, str]:
-    """Replace the ACL of an element by an empty one."""
-    begin, end = element.find("<acl"), element.find(_END_ACL)
-    if end < begin:
-        return element, ""
-    end += len(_END_ACL)
-    return element[:begin] + _NO_ACL + element[end:], element[begin:end]
-
-
-class _Form:
-    """How the values of elements with the same markup become records.
-
-    `free` are the indexes of values that differ from record to record. `constant` are those of all
-    others, which records of one shape share: choices, numbers, types, and the names of metadata.
-    """
-
-    def __init__(self, template: MarkupTemplate, markup: str) -> None:
-        names = self.names = template.names
-        pairs = range(len(names), len(names) + 2 * template.metas)
-        self.free = [at for at, name in enumerate(names) if name in FREE_ATTRIBUTES]
-        self.free += pairs[1::2]
-        self.constant = [at for at, name in enumerate(names) if name not in FREE_ATTRIBUTES]
-        self.constant += pairs[::2]
-        self.has_content = "<content" in markup
-        self.leading_lines = markup[: -len(markup.lstrip(BLANKS))].count("\n")
-        self.lines = markup.count("\n")
+    def lines(self, places: Sequence[int]) -> list[int]:
+        ends = pairwise([0, *self._begins])
+        counts = accumulate(self._run.count(b"\n", *range_) for range_ in ends)
+        lines = [self._line + count for count in counts]
+        return [lines[place] for place in places]
 
 
 class _RunShape(Shape):
-    """The shape of elements with the same markup, the same constants and the same ACL.
+    """The shape of elements with the same markup, the same constants and the same kind of ACL.
 
     Elements that are not readable need the parser.
     """
 
-    def __init__(
-        self,
-        form: _Form,
-        constants: Sequence[str],
-        acl: Acl | None,
-        build: BuildRecord,
-        *,
-        is_readable: bool,
-    ) -> None:
-        self.is_readable = is_readable and _are_texts(constants)
-        self.has_content = form.has_content
-        names, count = form.names, len(form.names)
-        stated = dict(zip(form.constant, unescaped(constants), strict=True))
-        self._attributes = {names[at]: text for at, text in stated.items() if at < count}
-        self._meta_names = [text for at, text in stated.items() if at >= count]
-        self._names = [names[at] for at in form.free if at < count]
-        self._acl = acl
-        self._build = build
+    def __init__(self, template: MarkupTemplate, key: _ShapeKey, build: BuildRecord) -> None:
+        names, count = template.names, len(template.names)
+        self._names = [names[at] for at in template.free if at < count]
         kinds = [FREE_ATTRIBUTES[name] for name in self._names]
-        kinds += [ColumnKind.TEXT] * len(self._meta_names)
-        kinds += [ColumnKind.CONTENT] * self.has_content
+        kinds += [ColumnKind.TEXT] * len(template.of_metas)
+        self._build, self._seen = build, 0
+        stated = dict(zip(template.constant, unescaped(key.constants), strict=True))
+        self._attributes = {names[at]: text for at, text in stated.items() if at < count}
+        self._meta_names = [stated[at] for at in template.of_metas]
+        self._of_metadata = [(name, stated[at]) for name, at in template.of_metadata]
+        self._of_content = [(name, stated[at]) for name, at in template.of_content]
+        self._acl = _read_acl(key.acl) if key.acl else None
+        self._principals = self._acl.principals if self._acl else ()
+        kinds += [ColumnKind.NAME] * len(self._principals)
+        if template.has_content:
+            encoding = dict(self._of_content).get("encoding", "")
+            of_text = ColumnKind.CDATA if key.is_cdata else ColumnKind.CONTENT
+            kinds.append(_CONTENT_KINDS.get(ENCODING.decode(encoding), of_text))
+        self.is_readable = _are_texts(key.constants) and template.has_acl is (self._acl is not None)
         super().__init__(self._make, [*kinds, ColumnKind.NUMBER, ColumnKind.NUMBER])
 
+    def is_frequent(self, count: int) -> bool:
+        """Count the records of the runs with this shape; return whether a model was made."""
+        self._seen += count
+        return self._seen >= _FREQUENT and self.has_model
+
     def _make(self, values: Values) -> Record:
-        """Return the record of attributes, metadata, content if it has one, line and offset."""
+        """Return the record of attributes, metadata, principals, content, line and offset."""
         *texts, line, offset = values
-        payload = texts.pop() if self.has_content else None
-        names = self._names
+        names, acl = self._names, self._acl
+        metas_end = len(names) + len(self._meta_names)
+        names_end = metas_end + len(self._principals)
+        if acl is not None and self._principals:
+            pairs = zip(self._principals, texts[metas_end:names_end], strict=True)
+            acl = replace(
+                acl, principals=tuple(replace(principal, name=name) for principal, name in pairs)
+            )
         parts = RecordParts(
             attributes={**self._attributes, **dict(zip(names, texts, strict=False))},
-            acl=self._acl,
-            metadata=list(map(Meta, self._meta_names, texts[len(names) :])),
-            of_metadata=(),
-            of_content=(),
-            payload=payload,
+            acl=acl,
+            metadata=list(map(Meta, self._meta_names, texts[len(names) : metas_end])),
+            of_metadata=self._of_metadata,
+            of_content=self._of_content,
+            payload=texts[names_end] if len(texts) > names_end else None,
         )
         return self._build(parts, line, offset)
+
+
+def _cut_contents(run: bytes) -> list[_Element]:
+    """Cut a run into elements; return none if the content of one has markup."""
+    elements = []
+    at, opened = 0, -1
+    while at < len(run):
+        if opened < at:
+            opened = run.find(_BEGIN_CONTENT, at)
+            opened = len(run) if opened < 0 else opened
+        end = run.find(_END_TAG, at, opened)
+        if end >= 0:
+            elements.append(_Element(run[at:end].decode(), begin=at))
+        else:
+            begin = run.find(b">", opened) + 1
+            is_cdata = begin > 0 and run.startswith(_CDATA, begin)
+            first = begin + is_cdata * len(_CDATA)
+            close = run.find(_END_CDATA if is_cdata else b"<", first)
+            after = close + is_cdata * len(_END_CDATA)
+            end = run.find(_END_TAG, after)
+            if not begin or close < 0 or end < 0 or not run.startswith(_END_CONTENT, after):
+                return []
+            head = (run[at:begin] + run[after:end]).decode()
+            elements.append(_Element(head, run[first:close], is_cdata, at))
+        at = end + len(_END_TAG)
+    return elements
+
+
+def _cut_acl(head: str) -> tuple[str, str, list[str]]:
+    """Take the ACL out of an element; return the rest, its markup, and the names of principals."""
+    begin, end = head.find("<acl"), head.find(_END_ACL)
+    *entries, rest = head[begin : end + len(_END_ACL)].split(_END_PRINCIPAL)
+    pairs = [entry.rpartition(">") for entry in entries]
+    names = [name for *_, name in pairs]
+    if end < begin or '"' in "".join(names):
+        return head, "", []  # its markup has no template
+    markup = "".join([f"{tag}>{_END_PRINCIPAL}" for tag, *_ in pairs]) + rest
+    return head[:begin] + _NO_ACL + head[end + len(_END_ACL) :], markup, names
 
 
 def _common_markup(pieces: list[str], width: int, count: int) -> str | None:
@@ -456,19 +447,15 @@ def _common_markup(pieces: list[str], width: int, count: int) -> str | None:
     return '"'.join([first, *pieces[2:width:2], last])
 
 
-def _offsets(run: bytes, offset: int) -> list[int]:
-    """Return the offset of each element of a run that begins at `offset`."""
-    return [offset + match.start() for match in _BEGIN.finditer(run)]
-
-
-def _read_acl(markup: bytes) -> Acl | None:
+def _read_acl(markup: str) -> Acl | None:
+    """Return the ACL of a markup whose principals have no names; None if it needs the parser."""
     extras: Extras = []
     try:
-        element = parse_markup(markup)
-        acl = read_acl(element, extras)
+        acl = read_acl(parse_markup(markup.encode()), extras)
     except RecordError:
         return None
-    return None if extras or element.tag != "acl" else acl
+    has_names = any(principal.name for principal in acl.principals)
+    return None if extras or has_names else acl
 
 
 def _learn(markup: str) -> MarkupTemplate | None:
@@ -481,8 +468,7 @@ def _learn(markup: str) -> MarkupTemplate | None:
         return None
     elements = list(record.iter(etree.Element))
     children = {str(child.tag): child for child in record}
-    metadata, content = children.get("metadata"), children.get("content")
-    metas = [] if metadata is None else list(metadata)
+    metas = [*children.get("metadata", ())]
     is_known = (
         record.tag == "record"
         and children.keys() <= _CHILDREN.keys()
@@ -494,13 +480,7 @@ def _learn(markup: str) -> MarkupTemplate | None:
     values = [value for element in elements for value in element.values()]
     if not is_known or values != [str(number) for number in range(len(pieces) - 1)]:
         return None  # among others: single quotes, or double quotes in a text
-    return MarkupTemplate(
-        names=tuple(map(str, record.keys())),
-        first_meta=int(metas[0].values()[0]) if metas else 0,
-        metas=len(metas),
-        of_metadata=_numbers_in(metadata),
-        of_content=_numbers_in(content),
-    )
+    return MarkupTemplate(record)
 
 
 def _numbers_in(element: etree._Element | None) -> tuple[tuple[str, int], ...]:
@@ -510,36 +490,6 @@ def _numbers_in(element: etree._Element | None) -> tuple[tuple[str, int], ...]:
 
 def _has_text(element: etree._Element) -> bool:
     return bool((element.text or "").strip(BLANKS) or (element.tail or "").strip(BLANKS))
-
-
-def _cut_cdata(text: bytes, begin: int, end: int) -> tuple[bytes | None, bytes | None]:
-    """Take the CDATA section out of an element, if its content has nothing else; else None."""
-    opened, closed = begin - len(_CDATA), end + 3
-    content = text.rfind(b"<content", 0, opened)
-    if text.find(b">", content) + 1 != opened or not text.startswith(b"</content", closed):
-        return None, None
-    return text[:opened] + text[closed:], text[begin:end]
-
-
-def _cut_payload(text: bytes) -> tuple[bytes | None, bytes | None]:
-    """Take the text out of the content of an element; None if it has references or markup."""
-    content = text.find(b"<content")
-    if content < 0:
-        return text, None
-    begin, end = text.find(b">", content) + 1, text.rfind(b"</content")
-    payload = text[begin:end]
-    if end < begin or b"&" in payload or b"<" in payload or b"]" in payload:
-        return None, None
-    return text[:begin] + text[end:], payload
-
-
-def _is_text(payload: bytes) -> bool:
-    """Whether the parser would return a text unchanged: UTF-8 and XML, without carriage returns."""
-    try:
-        payload.decode()
-    except UnicodeDecodeError:
-        return False
-    return b"\r" not in payload and holds_bytes(payload)
 
 
 def _are_texts(values: Sequence[str]) -> bool:

@@ -39,11 +39,10 @@ from transforms.formats.gsa.gsa_formats import FEED_NAMES, FeedOptions
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.gsa.rows import ACL, ENCODING, METADATA, PRINCIPAL, RECORD
 from transforms.formats.record_batch import (
+    CONTENT_CELLS,
     Cells,
     ColumnKind,
     as_stated,
-    base64_contents,
-    escaped_contents,
 )
 from transforms.formats.xml.elements import ElementReader, Grammar
 from transforms.formats.xml.serializer import (
@@ -77,7 +76,6 @@ def read(
     grammar = Grammar(
         names=FEED_NAMES,
         build=builder.build,
-        quick=builder.quick,
         bulk=builder.bulk,
         header=builder.header,
     )
@@ -89,10 +87,11 @@ class GsaFeedEncoder(Encoder):
 
     extension = "xml"
     cells: ClassVar[Cells] = {
+        **CONTENT_CELLS,
         ColumnKind.TEXT: (as_stated,),
+        ColumnKind.NAME: (as_stated,),
         ColumnKind.URL: (as_stated,),
         ColumnKind.DATE: (as_stated,),
-        ColumnKind.CONTENT: (escaped_contents, base64_contents),
     }
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:

@@ -34,11 +34,11 @@ from transforms.formats.acl_metadata import acl_of
 from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
 from transforms.formats.gsa.acl import Extras, bad_acl, read_acl, require_no_text, tag_of
-from transforms.formats.gsa.fast_reader import RecordParts, Runs, TemplateCache
+from transforms.formats.gsa.fast_reader import RecordParts, Runs
 from transforms.formats.gsa.rows import ACTION, CONTENT, GROUP, HINTS, META, METADATA
 from transforms.formats.record_batch import RecordBatch
 from transforms.formats.xml.elements import ParsedElement, parse_markup
-from transforms.formats.xml.scanner import NESTED, UNKNOWN, RawElement
+from transforms.formats.xml.scanner import NESTED, UNKNOWN
 from transforms.formats.xml.serializer import extra_element
 
 CONTEXT_UNKNOWN = "context-unknown"
@@ -134,8 +134,7 @@ class FeedRecordBuilder:
         self._span = span
         self._options = options
         self._element_context: ElementContext | None = None
-        self._templates = TemplateCache()
-        self._runs = Runs(self._templates, max_content_bytes=options.max_content_bytes)
+        self._runs = Runs(max_content_bytes=options.max_content_bytes)
         self._context_of_runs: ElementContext | None = None
 
     def build(self, parsed: ParsedElement) -> Record:
@@ -148,14 +147,6 @@ class FeedRecordBuilder:
         children = _RecordChildren(extras)
         children.take(parsed.element)
         return self._record(dict(parsed.element.items()), children, provenance)
-
-    def quick(self, raw: RawElement) -> Record | None:
-        """Return the record of an element with known markup, None if it must be parsed."""
-        parts = self._templates.take(raw)
-        if parts is None:
-            return None
-        self._enter(raw.context, raw.line)
-        return self._of_parts(parts, raw.line, raw.offset)
 
     def _of_parts(self, parts: RecordParts, line: int, offset: int) -> Record:
         children = _RecordChildren(list(self._context.extras))
@@ -170,9 +161,9 @@ class FeedRecordBuilder:
     def bulk(
         self, run: bytes, offset: int, line: int, context: ElementContext
     ) -> list[Record | RecordBatch] | None:
-        """Return the records of elements with the same markup; None if one differs or is refused.
+        """Return the records of elements with known markup; None if one is refused.
 
-        `quick` and `build` then read them one by one and report the reason.
+        They are then read one by one; `build` reports the reason.
         """
         try:
             self._enter(context, line + run.count(b"\n", 0, run.find(b"<")))

@@ -39,11 +39,10 @@ from schemas.span import Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import local_date, parse_date
 from transforms.formats.record_batch import (
+    CONTENT_CELLS,
     Cells,
     Column,
     ColumnKind,
-    base64_contents,
-    escaped_contents,
 )
 from transforms.formats.thunderstone.dataload_format import DATATYPES, ELEMENT_NAMES, PARAMETRIC
 from transforms.formats.thunderstone.item_reader import (
@@ -117,10 +116,10 @@ class ThunderstoneEncoder(Encoder):
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._rows = item_rows(options.zone)
         self.cells: Cells = {
+            **CONTENT_CELLS,
             ColumnKind.TEXT: (_texts,),
             ColumnKind.URL: (_texts,),
             ColumnKind.DATE: (partial(_local_dates, zone=options.zone),),
-            ColumnKind.CONTENT: (escaped_contents, base64_contents),
         }
 
     def prolog(self) -> bytes:

@@ -5,7 +5,6 @@ The parser never sees a DOCTYPE, so there are no entities to expand, and it has 
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import cache, lru_cache, partial
 from typing import IO, Generic, NamedTuple, TypeVar
 
@@ -59,14 +58,13 @@ Build = Callable[[ParsedElement], Built]
 class Grammar(NamedTuple, Generic[Built]):
     """The parts of reading that differ between formats.
 
-    `build` makes a record or a membership of an element, or raises RecordError. `quick` does the
-    same without a parser, or returns None; `bulk` for a run of similar elements, records only.
-    `header` returns the header of a document without records.
+    `build` makes a record or a membership of an element, or raises RecordError. `bulk` makes
+    records of a run of elements without a parser, or returns None. `header` returns the header of a
+    document without records.
     """
 
     names: ElementNames
     build: Build[Built]
-    quick: Callable[[RawElement], Built | None] | None = None
     bulk: Bulk | None = None
     header: Callable[[ElementContext], FeedHeader] | None = None
 
@@ -205,22 +203,20 @@ class ElementReader(Generic[Built]):
             offset=reject.offset,
         )
 
-    def _read_element(self, raw: RawElement) -> Built | Reject:
+    def _read_element(self, raw: RawElement) -> Built | Record | RecordBatch | Reject:
+        bulk = self._grammar.bulk
+        built: Built | Record | RecordBatch
         try:
-            built = self._read_quickly(raw)
-            if built is None:
+            records = bulk(raw.text, raw.offset, raw.line, raw.context) if bulk else None
+            if records:
+                [built] = records
+            else:
                 built = self._grammar.build(ParsedElement(self._parse(raw), raw))
         except Exception as exc:
             error = _malformed(exc) if isinstance(exc, etree.XMLSyntaxError) else record_error(exc)
             return self._reject(raw, error)
         self._note(raw.context)
         return built
-
-    def _read_quickly(self, raw: RawElement) -> Built | None:
-        """Return what `quick` makes of an element; the parser finds out why it is refused."""
-        with suppress(RecordError):
-            return self._grammar.quick(raw) if self._grammar.quick else None
-        return None
 
     def _note(self, context: ElementContext) -> None:
         if context is not self._noted:

@@ -122,20 +122,13 @@ _WHOLE_DOCTYPE = re.compile(
 
 
 class RawElement(NamedTuple):
-    """One element of the document: its bytes and its place in the stream.
-
-    A *plain* element has no CDATA section, comment or processing instruction. `cdata` is the range
-    of the text of a CDATA section that is the only section of the element. It is None without such
-    a section, and for an element that the scanner read one piece of markup at a time.
-    """
+    """One element of the document: its bytes and its place in the stream."""
 
     name: str
     text: bytes
     offset: int
     line: int
-    is_plain: bool
     context: ElementContext
-    cdata: tuple[int, int] | None = None
 
 
 class BadRange(NamedTuple):
@@ -368,21 +361,18 @@ class RecordScanner:
                 end = whole.end() if whole else begin
                 if data[end : end + 1] != b">":
                     break
-            cdata, section = 0, None
             if data[end - 1] == _SLASH:
                 end += 1
             else:
                 token = self._names.in_record[name].search(data, end)
                 if token is not None and token.lastgroup == "cdata":
-                    cdata = token.end()
                     token = self._after_simple_cdata(name, token)
                 if token is None or token.lastgroup != "end":
                     break
-                section = (cdata - begin, token.pos - _CDATA_END_BYTES - begin) if cdata else None
                 end = token.end()
             self._line += data.count(b"\n", pos, begin)
             text, offset = data[begin:end], self._offset + begin - first
-            yield RawElement(name, text, offset, self._line, not cdata, self.context, section)
+            yield RawElement(name, text, offset, self._line, self.context)
             self._line += data.count(b"\n", begin, end)
             pos = end
         self._pos = pos
@@ -422,8 +412,8 @@ class RecordScanner:
             raise self._no_root(f"root element {name!r}")
         at = self._tag()
         if not isinstance(at, BadRange) and self._data[self._pos + at - 2] == _SLASH:
-            return self._take(name, at, is_plain=True)
-        is_plain, ambiguous, depth, cdata_end = True, "", 0, -1
+            return self._take(name, at)
+        ambiguous, depth, cdata_end = "", 0, -1
         while not isinstance(at, BadRange):
             inside = self._names.records[0] if ambiguous else name
             token = self._search(self._names.in_record[inside], at)
@@ -437,10 +427,9 @@ class RecordScanner:
                     length, context = self._pass_frame(begin, is_expected=False)
                 return self._leave_damage(self._reject_ambiguous(ambiguous, length), context)
             if kind == "end":
-                return self._take(name, token.end() - self._pos, is_plain=is_plain)
+                return self._take(name, token.end() - self._pos)
             if kind not in SECTIONS:
                 return self._torn(name, token)
-            is_plain = False
             at = self._close(kind, begin)
             if isinstance(at, BadRange):
                 break
@@ -462,9 +451,9 @@ class RecordScanner:
         section = SECTIONS[kind]
         return self._pos + begin + len(section.opener), self._pos + end - len(section.closer)
 
-    def _take(self, name: str, length: int, *, is_plain: bool) -> RawElement:
+    def _take(self, name: str, length: int) -> RawElement:
         text = self._data[self._pos : self._pos + length]
-        element = RawElement(name, text, self._offset, self._line, is_plain, self.context)
+        element = RawElement(name, text, self._offset, self._line, self.context)
         self._consume(length)
         if length > _LARGE_BYTES:
             self._compact()

@@ -39,7 +39,7 @@ _PAIRS = "an object of names, each with a text, a number, true, false or a list 
 _MARKUP = (
     "<metadata>, or <record> without attributes and with nothing but <metadata> and <acl> in it"
 )
-_UNIT = RawElement("record", b"", 0, 1, is_plain=True, context=ElementContext())
+_UNIT = RawElement("record", b"", 0, 1, ElementContext())
 
 
 class SidecarData(NamedTuple):
