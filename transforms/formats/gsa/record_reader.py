@@ -28,15 +28,13 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from schemas.reject import record_error
 from schemas.span import ElementContext, Span
 from transforms.formats.acl_metadata import acl_of
 from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
 from transforms.formats.gsa.acl import Extras, bad_acl, read_acl, require_no_text, tag_of
-from transforms.formats.gsa.fast_reader import RecordParts, Runs
+from transforms.formats.gsa.fast_reader import FeedRuns, RecordParts
 from transforms.formats.gsa.rows import ACTION, CONTENT, GROUP, HINTS, META, METADATA
-from transforms.formats.record_batch import RecordBatch
 from transforms.formats.xml.elements import ParsedElement, parse_markup
 from transforms.formats.xml.scanner import NESTED, UNKNOWN
 from transforms.formats.xml.serializer import extra_element
@@ -134,8 +132,8 @@ class FeedRecordBuilder:
         self._span = span
         self._options = options
         self._element_context: ElementContext | None = None
-        self._runs = Runs(max_content_bytes=options.max_content_bytes)
-        self._context_of_runs: ElementContext | None = None
+        runs = FeedRuns(options, enter=self._enter, in_context=lambda: copy(self)._of_parts)
+        self.bulk = runs.bulk  # a copy stays in its context
 
     def build(self, parsed: ParsedElement) -> Record:
         """Return the record of a parsed element."""
@@ -157,28 +155,6 @@ class FeedRecordBuilder:
         if parts.payload is not None:
             children.content = make_content(parts.of_content, parts.payload, children.extras)
         return self._record(parts.attributes, children, self._provenance(line, offset))
-
-    def bulk(
-        self, run: bytes, offset: int, line: int, context: ElementContext
-    ) -> list[Record | RecordBatch] | None:
-        """Return the records of elements with known markup; None if one is refused.
-
-        They are then read one by one; `build` reports the reason.
-        """
-        try:
-            self._enter(context, line + run.count(b"\n", 0, run.find(b"<")))
-            if context is not self._context_of_runs:
-                self._runs.enter_context(copy(self)._of_parts)  # a copy stays in its context
-                self._context_of_runs = context
-            found = self._runs.take(run, offset, line)
-            if found is None:
-                return None
-            batch, is_neutral = found
-            size = self._options.batch_records
-            return [*batch.parts(size)] if size and is_neutral else [*batch]
-        except Exception as exc:
-            record_error(exc)  # raises what concerns more than a record
-            return None
 
     def header(self, context: ElementContext) -> FeedHeader:
         """Return the header of a feed, or how it was posted."""
