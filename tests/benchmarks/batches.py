@@ -1,55 +1,91 @@
 """Compare records that are converted by columns with records that are converted one by one.
 
-In the root of the repository: `python tests/benchmarks/batches.py`. It takes about three minutes.
-The figures are processor time in one process, without start-up, for each record; the bytes are
-compared.
+In the root of the repository: `python tests/benchmarks/batches.py [WORD...]`. Each feed whose name
+has one of the words is converted; all of them take about five minutes. The figures are processor
+time for each record, without start-up: of the cut and the conversion, in this process; of a loop
+with lxml in this process; and of `xmllint --stream --noout`. The ratio is that of xmllint for
+documents, of the loop for other records; runs of all take turns. The bytes are compared.
 """
 
+import os
 import runpy
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from schemas.span import Span
 from transforms.conversion_settings import Settings
-from transforms.convert import convert
+from transforms.convert import convert, cut
 from transforms.formats import ReadOptions, WriteOptions
 from transforms.rules.adapt import Target
 
 _RUNS = 3
-_LOOP = runpy.run_path(str(Path(__file__).with_name("loops.py")))["LOOPS"]["lxml loop"]
+_HERE = Path(__file__).parent
+_LOOP = runpy.run_path(str(_HERE / "loops.py"))["LOOPS"]["lxml loop"]
+_FEEDS_OF_SCENARIOS = runpy.run_path(str(_HERE / "feeds.py"))
 _TARGETS = ("gsa-feed", "avro", "thunderstone")
+_SPAN_BYTES = 32 << 20
 _TEXT = "The boat left Z\u00fcrich with the tide &amp; a &lt;b>crew&lt;/b>. "
 _ACL = '<acl>\n<principal scope="user" access="permit">user{}</principal>\n</acl>\n'
-_FEEDS = {
-    "metadata, one shape": (60_000, (5,), 0),
-    "metadata, five shapes": (60_000, (3, 4, 5, 6, 7), 0),
-    "text of 300 bytes": (40_000, (1,), 300),
-    "text of 3 kB, ACL": (15_000, (1,), 3_000),
-}
-"""The number of records, of metadata in each in turn, and of characters of content."""
 
 
-def main() -> int:
+class _Times(NamedTuple):
+    """Processor time of the cut and the conversion, and the hashes of the chunks."""
+
+    cut: float
+    convert: float
+    hashes: list[str]
+
+
+def main(words: list[str]) -> int:
     """Print a line for each feed and target."""
-    print(f"{'records':24}{'target':14}{'one by one':>12}{'by columns':>12}{'lxml loop':>11}")
-    for name, (count, metas, size) in _FEEDS.items():
+    print(f"{'records':24}{'target':14}" + "".join(f"{name:>12}" for name in _COLUMNS))
+    for name, write in _FEEDS.items():
+        if words and not any(word in name for word in words):
+            continue
         with tempfile.TemporaryDirectory(prefix="feedferry-benchmark-") as folder:
             path = Path(folder, "feed.xml")
-            path.write_text("".join(_feed(count, metas, size)), "utf-8")
-            loop = median(_seconds_of_loop(path) for _ in range(_RUNS))
+            count = write(path)
             for to in _TARGETS:
-                single, batched = (_convert(path, to, records) for records in (0, 1024))
-                if single[1] != batched[1]:
-                    raise AssertionError(f"{name} to {to}: other bytes")
-                micros = (seconds / count * 1e6 for seconds in (single[0], batched[0], loop))
-                print(f"{name:24}{to:14}" + "{:>9.1f} µs{:>9.1f} µs{:>8.1f} µs".format(*micros))
-                sys.stdout.flush()
+                _compare(name, path, to, count=count)
     return 0
+
+
+_COLUMNS = ("one by one", "by columns", "cut", "lxml loop", "xmllint", "ratio")
+
+
+def _compare(name: str, path: Path, to: str, *, count: int) -> None:
+    """Print the medians of runs in turn."""
+    runs = [
+        (_convert(path, to, 0), _convert(path, to, 1024), _loop(path), _xmllint(path))
+        for _ in range(_RUNS)
+    ]
+    if any(single.hashes != batched.hashes for single, batched, *_ in runs):
+        raise AssertionError(f"{name} to {to}: other bytes")
+    is_large = name.startswith("documents")
+    ratio = median((run[3] if is_large else run[2]) / (run[1].cut + run[1].convert) for run in runs)
+    seconds = (
+        median(run[0].convert for run in runs),
+        median(run[1].convert for run in runs),
+        median(run[1].cut for run in runs),
+        median(run[2] for run in runs),
+        median(run[3] for run in runs),
+    )
+    micros = "".join(f"{of_all / count * 1e6:>9.1f} µs" for of_all in seconds)
+    print(f"{name:24}{to:14}{micros}{ratio:>12.2f}", flush=True)
+
+
+def _records(path: Path, *, count: int, metas: tuple[int, ...], size: int) -> int:
+    """Write records with so many metadata in turn, and a content of so many characters."""
+    path.write_text("".join(_feed(count, metas, size)), "utf-8")
+    return count
 
 
 def _feed(count: int, metas: tuple[int, ...], size: int) -> Iterator[str]:
@@ -69,31 +105,54 @@ def _feed(count: int, metas: tuple[int, ...], size: int) -> Iterator[str]:
     yield "</group>\n</gsafeed>\n"
 
 
-def _seconds_of_loop(path: Path) -> float:
+_FEEDS: dict[str, Callable[[Path], int]] = {
+    "small records": partial(_FEEDS_OF_SCENARIOS["small"], records=150_000),
+    "five shapes in turn": partial(_records, count=60_000, metas=(3, 4, 5, 6, 7), size=0),
+    "text of 300 bytes": partial(_records, count=40_000, metas=(1,), size=300),
+    "text of 3 kB, ACL": partial(_records, count=15_000, metas=(1,), size=3_000),
+    "documents of 30 kB": partial(_FEEDS_OF_SCENARIOS["documents"], size_bytes=80_000_000),
+}
+"""Functions that write a feed, and return the number of its records."""
+
+
+def _loop(path: Path) -> float:
     begun = time.process_time()
-    _LOOP(str(path))
+    stdout = sys.stdout
+    try:
+        with open(os.devnull, "w") as sys.stdout:
+            _LOOP(str(path))
+    finally:
+        sys.stdout = stdout
     return time.process_time() - begun
 
 
-def _convert(path: Path, to: str, batch_records: int) -> tuple[float, list[str]]:
-    """Return the processor time of the median run, and the hashes of the chunks."""
-    runs = []
-    for _ in range(_RUNS):
-        with tempfile.TemporaryDirectory(prefix="feedferry-benchmark-") as folder:
-            settings = Settings(
-                folder=folder,
-                target=Target(format=to),
-                reading=ReadOptions(),
-                writing=WriteOptions(),
-                max_chunk_bytes=1 << 30,
-                refused=frozenset(),
-                batch_records=batch_records,
-            )
-            begun = time.process_time()
-            account = convert(Span(source=str(path), format="gsa-feed"), settings)
-            runs.append((time.process_time() - begun, [chunk.sha256 for chunk in account.chunks]))
-    return sorted(runs)[len(runs) // 2]
+def _xmllint(path: Path) -> float:
+    before = os.times()
+    subprocess.run(["xmllint", "--stream", "--noout", "--huge", path], check=True)
+    after = os.times()
+    return sum(after[2:4]) - sum(before[2:4])
+
+
+def _convert(path: Path, to: str, batch_records: int) -> _Times:
+    with tempfile.TemporaryDirectory(prefix="feedferry-benchmark-") as folder:
+        settings = Settings(
+            folder=folder,
+            target=Target(format=to),
+            reading=ReadOptions(),
+            writing=WriteOptions(),
+            max_chunk_bytes=1 << 30,
+            refused=frozenset(),
+            batch_records=batch_records,
+        )
+        whole = Span(source=str(path), format="gsa-feed")
+        begun = time.process_time()
+        spans = cut(whole, span_bytes=_SPAN_BYTES, options=ReadOptions())
+        middle = time.process_time()
+        chunks = [chunk for span in spans for chunk in convert(span, settings).chunks]
+        ended = time.process_time()
+        hashes = [chunk.sha256 for chunk in chunks]
+        return _Times(middle - begun, ended - middle, hashes)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
