@@ -287,13 +287,15 @@ class SpanConversion:
         return True
 
     def _plan(self, group: Columns, encoder: Encoder) -> BatchPlan | None:
-        """Return the plan of a shape; None without one, or if the first record differs from it."""
+        """Return the plan of a shape; None without one, or if a record differs from it."""
         plans, key = group.shape.plans, (self._adapter, encoder)
         if key not in plans:
             plans[key] = learn(group.shape, self._convert_singly, encoder)
         plan = plans[key]
         if not isinstance(plan, BatchPlan):
             return None
+        if not plan.is_due(group.count):
+            return plan
         first = group.part(0, 1)
         [record] = first
         converted = self._convert_singly(record)

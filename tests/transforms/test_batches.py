@@ -287,6 +287,29 @@ def test_records_that_are_alike_are_written_by_a_plan(
     assert sum(size for size in written if size > 1) == 20 - single
 
 
+WHOLE = SIMILAR.replace(
+    "<metadata>",
+    '<acl><principal scope="user" access="permit">a &amp; b</principal></acl><metadata>',
+).replace("</record>", "<content>a &amp; &lt;b></content></record>")
+
+
+@pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", "avro"])
+def test_documents_with_an_acl_are_written_by_a_plan_and_compared_once(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+    encode_each = BatchPlan.encode_each
+
+    def count(plan: BatchPlan, columns: Columns) -> list[bytes]:
+        written.append(columns.count)
+        return encode_each(plan, columns)
+
+    monkeypatch.setattr(BatchPlan, "encode_each", count)
+    conversion(feed_of(WHOLE, feedtype="incremental"), target_of(name), batch_records=4)
+    examples = 4 if name == "thunderstone" else 0  # of losses
+    assert written == [1] + [4] * ((16 - examples) // 4)
+
+
 def test_a_plan_that_does_not_predict_a_record_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

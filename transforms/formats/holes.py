@@ -9,7 +9,10 @@ Functions in C read a hole without asking it. A plan must therefore predict reco
 values, too; see `batch_plan`.
 """
 
-from typing import NoReturn
+from typing import NoReturn, SupportsIndex
+
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
+"""What a writer of XML may do to a hole: the values of columns are escaped already."""
 
 
 class InspectedError(Exception):
@@ -51,6 +54,9 @@ class TextHole(str):  # noqa: PLW1641  # its hash is among the refused
     def isspace(self) -> bool:
         return False
 
+    def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> str:
+        return self if _ESCAPES.get(old) == new else self._refuse()
+
     def _refuse(self, *_args: object, **_options: object) -> NoReturn:
         raise InspectedError
 
@@ -59,8 +65,8 @@ _REFUSED = """
     __hash__ __iter__ __len__ __getitem__ __add__ __mul__ __mod__ __lt__ __le__ __gt__ __ge__
     capitalize casefold center count endswith expandtabs find format format_map index isalnum
     isalpha isascii isdecimal isdigit isidentifier islower isnumeric isprintable istitle isupper
-    join ljust lower lstrip partition removeprefix removesuffix replace rfind rindex rjust
-    rpartition rsplit rstrip split splitlines startswith swapcase title translate upper zfill
+    join ljust lower lstrip partition removeprefix removesuffix rfind rindex rjust rpartition
+    rsplit rstrip split splitlines startswith swapcase title translate upper zfill
 """
 for _name in _REFUSED.split():
     setattr(TextHole, _name, TextHole._refuse)
@@ -114,7 +120,7 @@ class ContentHole(bytes):  # noqa: PLW1641  # its hash is among the refused
 
 
 _OF_TEXT = set(_REFUSED.split()) - {"__len__", "format", "format_map", "isascii"}
-for _name in (_OF_TEXT | {"hex", "isspace", "strip"}) - {"encode", "replace", "translate"}:
+for _name in (_OF_TEXT | {"hex", "isspace", "strip"}) - {"encode", "translate"}:
     setattr(ContentHole, _name, ContentHole._refuse)
 
 

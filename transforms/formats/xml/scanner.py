@@ -311,6 +311,9 @@ class RecordScanner:
         """Yield what `bulk` makes of runs of elements; a run that it refuses is not tried again."""
         while not self._transcoded and self._consumed >= self._next_bulk:
             length, searched = self._run_length()
+            is_short = len(self._data) - self._pos < _RUN_BYTES
+            if not length and is_short and self._read_on():
+                continue
             text = self._data[self._pos : self._pos + length]
             records = bulk(text, self._offset, self._line, self.context) if text else None
             if records is None:
