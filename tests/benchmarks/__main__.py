@@ -14,14 +14,20 @@ from pathlib import Path
 
 from benchmarks.measure import RunError
 from benchmarks.scenarios import COUNTED, MB, SCENARIOS, Figures, Outcome, Scenario, play
-from benchmarks.sources import FILE_BYTES, ROW_BYTES
+from benchmarks.sources import FILE_BYTES, ROW_BYTES, SMALL_FILE_BYTES
 
 _ROOT = Path(__file__).resolve().parents[2]
 _QUICK_SHARE = 10
 _FEED_TO_DISK = 2.3
 """Disk space for a feed and the converted chunks, by the size of the feed."""
 
-_RECORD_BYTES = {"tree": FILE_BYTES, "rows": ROW_BYTES, "listing": 71, "small": 417}
+_RECORD_BYTES = {
+    "tree": FILE_BYTES,
+    "files": SMALL_FILE_BYTES,
+    "rows": ROW_BYTES,
+    "listing": 71,
+    "small": 417,
+}
 """Bytes of a record, for scenarios with a number of records as their size."""
 
 _COLUMNS = (

@@ -13,7 +13,9 @@ from benchmarks.measure import Measured, measure
 
 MB = 1_000_000
 _SCRIPTS = Path(__file__).resolve().parent
-_BASE64 = 'find "$1" -type f | sort | tr "\\n" "\\0" | xargs -0 cat | base64 -w0 > "$2"'
+_FILES = 'find "$1" -type f | sort | tr "\\n" "\\0" | xargs -0 cat'
+_PIPES = {"base64": f'{_FILES} | base64 -w0 > "$2"', "cat": f'{_FILES} > "$2"'}
+"""Commands of the shell; they write `$2` of the files below `$1`."""
 _TREE = "gsa-feed --from files --base-url https://docs.example.com/ --datasource docs"
 _ROWS = "gsa-feed --from database --datasource reports"
 _FEEDFERRY = "from pipelines.cli.main import main; raise SystemExit(main())"
@@ -95,6 +97,13 @@ SCENARIOS = (
         ("--jobs 1: 0.50 of the MB/s of base64",),
     ),
     Scenario(
+        "files",
+        sources.small_files,
+        10_000,
+        ("cat", f"{_TREE} --jobs 1"),
+        ("--jobs 1: 0.30 of the MB/s of cat",),
+    ),
+    Scenario(
         "walk",
         sources.many,
         1_000_000,
@@ -116,7 +125,7 @@ SCENARIOS = (
         ("push: 400 MB/s", "push: 0.80 of the MB/s of curl", "every process: under 100 MB"),
     ),
 )
-COUNTED = ("small", "listing", "tree", "walk", "rows")
+COUNTED = ("small", "listing", "tree", "files", "walk", "rows")
 """Scenarios with a number of records as their size."""
 
 
@@ -171,8 +180,8 @@ def _run(command: str, feed: Path) -> Measured:
 def _words(command: str, feed: Path, output: Path) -> Iterator[str]:
     if command == "xmllint":
         yield from ("xmllint", "--stream", "--noout", str(feed))
-    elif command == "base64":
-        yield from ("sh", "-c", _BASE64, "sh", str(feed), str(feed.parent / "encoded"))
+    elif command in _PIPES:
+        yield from ("sh", "-c", _PIPES[command], "sh", str(feed), str(feed.parent / "encoded"))
     elif command in LOOPS:
         yield from (sys.executable, str(_SCRIPTS / "loops.py"), command, str(feed))
     else:

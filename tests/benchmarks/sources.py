@@ -12,6 +12,7 @@ import psycopg
 SEED = 1911
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FILE_BYTES = 500_000
+SMALL_FILE_BYTES = 2_000
 ROW_BYTES = 1_000
 _FOLDERS = 20
 _FILES_OF_A_FOLDER = 1_000
@@ -31,6 +32,21 @@ def tree(path: Path, files: int) -> int:
         folder = path / f"folder {number % _FOLDERS:02d}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{number:06d}.bin").write_bytes(chance.randbytes(FILE_BYTES))
+    return files
+
+
+def small_files(path: Path, files: int) -> int:
+    """Make a tree of HTML pages and plain texts of 2 kB; return their number."""
+    chance = random.Random(SEED)
+    for number in range(files):
+        folder = path / f"folder {number % _FOLDERS:02d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        text = " ".join(chance.choices(_WORDS, k=SMALL_FILE_BYTES // 5))
+        if number % 2:
+            name, text = f"page {number:06d}.html", f"<!DOCTYPE html>\n<html><body>{text}"
+        else:
+            name = f"note {number:06d}.txt"
+        (folder / name).write_text(text[:SMALL_FILE_BYTES], "utf-8")
     return files
 
 
