@@ -24,6 +24,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_MARK_BYTES = tuple(mark for mark, _ in _MARKS)
 _TEXTS = frozenset(
     (
         "application/ecmascript",
@@ -69,10 +70,9 @@ def is_text(mimetype: str) -> bool:
 
 def mark_of(head: bytes) -> str | None:
     """Return the charset of a byte order mark."""
-    for mark, charset in _MARKS:
-        if head.startswith(mark):
-            return charset
-    return None
+    if not head.startswith(_MARK_BYTES):
+        return None
+    return next(charset for mark, charset in _MARKS if head.startswith(mark))
 
 
 def find_charset(content: bytes, *, mimetype: str, stated: str | None = None) -> str | None:

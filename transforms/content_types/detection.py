@@ -44,37 +44,35 @@ _OLE_DIRECTORY_BYTES = 16 * 128
 _TEXT_SHAPED = frozenset(
     ("application/pkcs7-mime", "application/postscript", "application/x-mif", "image/vnd.dxf")
 )
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_PROOFS = tuple(
-    (re.compile(pattern, re.DOTALL), mimetype)
-    for pattern, mimetype in (
-        (rb"%PDF-", "application/pdf"),
-        (rb"\{\\rtf", "application/rtf"),
-        (rb"%!PS-", "application/postscript"),
-        (rb"\x89PNG\r\n\x1a\n", "image/png"),
-        (rb"GIF8[79]a", "image/gif"),
-        (rb"\xff\xd8\xff", "image/jpeg"),
-        (rb"II\*\0|MM\0\*", "image/tiff"),
-        (rb"BM.{4}\0{4}", "image/bmp"),
-        (rb"RIFF.{4}WEBP", "image/webp"),
-        (rb".{4}ftyp(?:heic|heix|mif1)", "image/heic"),
-        (rb".{4}ftypqt  ", "video/quicktime"),
-        (rb".{4}ftyp", "video/mp4"),
-        (rb"RIFF.{4}AVI ", "video/x-msvideo"),
-        (rb"RIFF.{4}WAVE", "audio/wav"),
-        (rb"ID3[\x02-\x04]", "audio/mpeg"),
-        (rb"\x1f\x8b\x08", GZIP),
-        (rb"BZh[1-9]1AY&SY", BZIP2),
-        (rb"\xfd7zXZ\0", XZ),
-        (rb".{257}ustar[\0 ]", TAR),
-        (rb"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
-        (rb"Rar!\x1a\x07", "application/vnd.rar"),
-        (rb"!<arch>\n", "application/x-archive"),
-        (rb"MZ.{0,61}\0", "application/vnd.microsoft.portable-executable"),
-        (rb"\x7fELF", "application/x-elf"),
-        (rb"SQLite format 3\0", "application/vnd.sqlite3"),
-    )
+_CONTROLS = bytes({*range(0x20), 0x7F} - {*b"\t\n\v\f\r\x1b"})
+_PROOFS = (
+    (rb"%PDF-", "application/pdf"),
+    (rb"\{\\rtf", "application/rtf"),
+    (rb"%!PS-", "application/postscript"),
+    (rb"\x89PNG\r\n\x1a\n", "image/png"),
+    (rb"GIF8[79]a", "image/gif"),
+    (rb"\xff\xd8\xff", "image/jpeg"),
+    (rb"II\*\0|MM\0\*", "image/tiff"),
+    (rb"BM.{4}\0{4}", "image/bmp"),
+    (rb"RIFF.{4}WEBP", "image/webp"),
+    (rb".{4}ftyp(?:heic|heix|mif1)", "image/heic"),
+    (rb".{4}ftypqt  ", "video/quicktime"),
+    (rb".{4}ftyp", "video/mp4"),
+    (rb"RIFF.{4}AVI ", "video/x-msvideo"),
+    (rb"RIFF.{4}WAVE", "audio/wav"),
+    (rb"ID3[\x02-\x04]", "audio/mpeg"),
+    (rb"\x1f\x8b\x08", GZIP),
+    (rb"BZh[1-9]1AY&SY", BZIP2),
+    (rb"\xfd7zXZ\0", XZ),
+    (rb".{257}ustar[\0 ]", TAR),
+    (rb"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+    (rb"Rar!\x1a\x07", "application/vnd.rar"),
+    (rb"!<arch>\n", "application/x-archive"),
+    (rb"MZ.{0,61}\0", "application/vnd.microsoft.portable-executable"),
+    (rb"\x7fELF", "application/x-elf"),
+    (rb"SQLite format 3\0", "application/vnd.sqlite3"),
 )
+_PROOF = re.compile(rb"|".join(b"(%b)" % pattern for pattern, _ in _PROOFS), re.DOTALL)
 _IN_OFFICE = (
     ("word/", "docx"),
     ("xl/", "xlsx"),
@@ -135,7 +133,8 @@ def _type_of(content: bytes, named: str | None) -> str:
     if content.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         shown: str | None = _zip_type(content)
     else:
-        shown = next((mimetype for pattern, mimetype in _PROOFS if pattern.match(content)), None)
+        proof = _PROOF.match(content)
+        shown = None if proof is None else _PROOFS[(proof.lastindex or 0) - 1][1]
     head = content[:_HEAD_BYTES]
     if shown is None and _is_clean_text(head):
         if named is not None and is_text(named):
@@ -161,14 +160,16 @@ def _is_compatible(shown: str, named: str) -> bool:
 def _is_clean_text(head: bytes) -> bool:
     """Whether bytes are text for people; the last character may be cut off."""
     if mark := mark_of(head):
-        return mark != "utf-8" or not _CONTROL.search(head)
-    if not head or _CONTROL.search(head):
-        return False
+        return mark != "utf-8" or not _has_controls(head)
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
+        head.isascii() or codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
         return False
-    return True
+    return head != b"" and not _has_controls(head)
+
+
+def _has_controls(head: bytes) -> bool:
+    return len(head.translate(None, _CONTROLS)) != len(head)
 
 
 def _zip_type(head: bytes) -> str:
