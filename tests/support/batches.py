@@ -37,17 +37,29 @@ def conversion(
     with tempfile.TemporaryDirectory(prefix="feedferry-batches-") as folder:
         path = Path(folder, "source")
         path.write_bytes(data)
-        work = Path(folder, "work")
-        work.mkdir()
+        span = Span(source="f", path=str(path), format=format_)
+        return span_conversion(span, target, batch_records=batch_records, reading=reading, **stated)
+
+
+def span_conversion(
+    span: Span,
+    target: Target,
+    *,
+    batch_records: int,
+    reading: ReadOptions = ReadOptions(),
+    **stated: Any,
+) -> Conversion:
+    """Convert a span."""
+    with tempfile.TemporaryDirectory(prefix="feedferry-batches-") as work:
         settings = Settings(
-            folder=str(work),
+            folder=work,
             target=target,
             reading=reading,
             writing=WriteOptions(own=target.own),
             batch_records=batch_records,
             **{"refused": frozenset(), "max_chunk_bytes": 1 << 20, **stated},
         )
-        account = convert(Span(source="f", path=str(path), format=format_), settings)
+        account = convert(span, settings)
         files = {file.path: Path(work, file.path).read_bytes() for file in account.files}
         account.files = [replace(file, modified_ns=0) for file in account.files]
         text = msgspec.json.encode(account).decode()

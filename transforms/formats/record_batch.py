@@ -15,6 +15,7 @@ import html
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +27,7 @@ from schemas.errors import RecordError
 from schemas.record import Content, Encoding, Record
 from transforms.formats.dates import parse_date, rfc1123
 from transforms.formats.holes import ContentHole, EncodedHole, InspectedError, TextHole, UrlHole
-from transforms.formats.xml.serializer import escape_bytes
+from transforms.formats.xml.serializer import escape_bytes, holds_bytes
 
 _NOT_NEUTRAL = bytes(range(0x20)) + b"<>"
 _NOT_TEXT = bytes({*range(0x20)} - {0x09, 0x0A})
@@ -58,8 +59,9 @@ class ColumnKind(enum.Enum):
     """The form of the values in a column.
 
     Texts, URLs and dates are escaped as in an attribute of XML; names have no quotes. Dates are in
-    the form of RFC 1123. Contents are bytes as they came: text that is escaped as in an element,
-    text of a CDATA section, and base64 of a document or of its zlib stream.
+    the form of RFC 1123, times are aware moments. Contents are bytes as they came: text that is
+    escaped as in an element, text of a CDATA section or a file, and base64 of a document or of its
+    zlib stream.
     """
 
     TEXT = "text"
@@ -70,6 +72,7 @@ class ColumnKind(enum.Enum):
     CDATA = "cdata"
     BASE64 = "base64"
     ZLIB = "zlib"
+    TIME = "time"
     NUMBER = "number"
 
 
@@ -167,6 +170,17 @@ class RecordBatch:
         records = [iter(group) for group in self.groups]
         return (next(records[number]) for number in self.order)
 
+    @property
+    def content_bytes(self) -> int:
+        """The size of the contents of all records."""
+        columns = (
+            plain(kind, group.column(at))
+            for group in self.groups
+            for at, kind in enumerate(group.shape.kinds)
+            if kind in _CONTENT_KINDS
+        )
+        return sum(len(content) for column in columns for content in column)
+
     def parts(self, max_records: int) -> Iterator["RecordBatch"]:
         """Yield batches of at most `max_records`."""
         if len(self.order) <= max_records:
@@ -190,6 +204,8 @@ def hole(kind: ColumnKind, number: int) -> object:
         return UrlHole(f"http://hole-{number:04}.example.com/~")
     if kind is ColumnKind.DATE:
         return f"Fri, 03 Apr 1998 07:{number // 60:02}:{number % 60:02} GMT"
+    if kind is ColumnKind.TIME:
+        return datetime(1998, 4, 3, 8, number // 60, number % 60, tzinfo=UTC)
     if kind is ColumnKind.NUMBER:
         return 0x1ACE_5EED_0000 + number
     text = f"~hole-{number:04}~"
@@ -214,6 +230,7 @@ def variants(kinds: Sequence[ColumnKind]) -> Iterator[Values]:
 
 _CONTENT_KINDS = (ColumnKind.CONTENT, ColumnKind.CDATA, ColumnKind.BASE64, ColumnKind.ZLIB)
 _ENCODED_KINDS = {ColumnKind.BASE64: Encoding.BASE64, ColumnKind.ZLIB: Encoding.ZLIB_BASE64}
+_PLAIN_KINDS = {ColumnKind.NUMBER, ColumnKind.TIME, ColumnKind.CDATA, *_ENCODED_KINDS}
 _ENCODE: dict[ColumnKind, Callable[[bytes], bytes]] = {
     ColumnKind.CONTENT: lambda data: data,
     ColumnKind.CDATA: lambda data: data,
@@ -228,6 +245,7 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
         ColumnKind.URL: "http://h.x/",
         ColumnKind.DATE: "Thu, 01 Jan 1970 00:00:00 GMT",
         **{kind: _ENCODE[kind](b"c") for kind in _CONTENT_KINDS},
+        ColumnKind.TIME: datetime(1970, 1, 1, tzinfo=UTC),
         ColumnKind.NUMBER: 0,
     },
     {
@@ -240,6 +258,7 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
         ).encode(),
         ColumnKind.CDATA: ("<p>Z\u00fcrich &amp; \u6771\u4eac & \"'\n\t</p>" * 9).encode(),
         **{kind: _ENCODE[kind](_BINARY) for kind in _ENCODED_KINDS},
+        ColumnKind.TIME: datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=UTC),
         ColumnKind.NUMBER: 1 << 40,
     },
 )
@@ -282,7 +301,7 @@ CONTENT_CELLS: Cells = {
 
 def plain(kind: ColumnKind, values: Column) -> Column:
     """Return a column without references, as the values of records."""
-    if kind is ColumnKind.NUMBER or kind in (ColumnKind.CDATA, *_ENCODED_KINDS):
+    if kind in _PLAIN_KINDS:
         return values
     if kind is ColumnKind.CONTENT:
         return [_plain_text(value) for value in values]
@@ -386,6 +405,11 @@ def _is_escaped_text(text: bytes) -> bool:
 
 def _is_text(text: bytes) -> bool:
     return len(text.translate(None, _NOT_TEXT)) == len(text) and _is_utf8(text)
+
+
+def is_document_text(text: bytes) -> bool:
+    """Whether a document is text that XML can hold, with any line ends."""
+    return holds_bytes(text) and _is_utf8(text)
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 from schemas.record import Record
 from schemas.span import Span
 from transforms.formats import ReadResult, find_format
+from transforms.formats.record_batch import RecordBatch
 from transforms.registry import Registry
 from transforms.sources.base import (
     ByteCount,
@@ -96,6 +97,8 @@ def _count_contents(
 ) -> Generator[ReadResult, None, None]:
     with closing(results):
         for result in results:
-            if isinstance(result, Record) and result.content is not None:
+            if isinstance(result, RecordBatch):
+                count.add(result.content_bytes)
+            elif isinstance(result, Record) and result.content is not None:
                 count.add(len(result.content.data))
             yield result

@@ -146,6 +146,7 @@ class AvroEncoder:
         ColumnKind.DATE: (_dates,),
         ColumnKind.CONTENT: (_contents,),
         **dict.fromkeys((ColumnKind.CDATA, ColumnKind.BASE64, ColumnKind.ZLIB), (_documents,)),
+        ColumnKind.TIME: (lambda values: [*map(avro.timestamp, values)],),
         ColumnKind.NUMBER: (_numbers,),
     }
 

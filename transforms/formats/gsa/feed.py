@@ -92,6 +92,7 @@ class GsaFeedEncoder(Encoder):
         ColumnKind.NAME: (as_stated,),
         ColumnKind.URL: (as_stated,),
         ColumnKind.DATE: (as_stated,),
+        ColumnKind.TIME: (lambda values: [*map(rfc1123, values)],),
     }
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:

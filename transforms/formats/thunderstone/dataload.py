@@ -120,6 +120,7 @@ class ThunderstoneEncoder(Encoder):
             ColumnKind.TEXT: (_texts,),
             ColumnKind.URL: (_texts,),
             ColumnKind.DATE: (partial(_local_dates, zone=options.zone),),
+            ColumnKind.TIME: (lambda times: [local_date(at, zone=options.zone) for at in times],),
         }
 
     def prolog(self) -> bytes:

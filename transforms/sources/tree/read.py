@@ -8,10 +8,11 @@ state.
 import errno
 import os
 import stat
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from io import BytesIO
+from itertools import chain
 from typing import IO
 from urllib.parse import quote
 
@@ -23,6 +24,7 @@ from schemas.reject import Reject, record_error
 from schemas.sent_document import OnChange, SentDocument
 from schemas.span import Span
 from transforms.content_types.detection import FileType, detect
+from transforms.content_types.mimetype_table import is_archive_type
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.files import open_file as open_path
 from transforms.sources.listing import (
@@ -41,6 +43,7 @@ from transforms.sources.tree.archives import (
     open_archive,
     unreadable,
 )
+from transforms.sources.tree.file_run import FileRun
 from transforms.sources.tree.records import ARCHIVE, TreeRecords
 from transforms.sources.tree.sidecars import OpenFile
 from transforms.sources.tree.tree import Tree
@@ -89,79 +92,87 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
     other way round, come deletions of its former records. `see` is called for each document before
     its record.
     """
-    open_file = open_file or partial(open_path, follows_links=tree.follows_links)
+    open_file = open_file or partial(open_path, follows_links=tree.follows_links, buffering=0)
     records = TreeRecords(span, tree, see, open_file)
-    reader = _TreeReader(records, tree, open_file, options.max_content_bytes)
+    run = FileRun(records.plain, max_records=options.batch_records if records.are_plain else 0)
+    reader = _TreeReader(records, tree, open_file, options.max_content_bytes, run)
     for offset, listed in read_listing(stream):
         records.offset = span.offset + offset
+        if run.is_full:
+            yield from run.take()
         try:
-            yield from reader.read(listed)
+            for result in reader.read(listed):
+                yield from run.take()
+                yield result
         except Exception as exc:
+            yield from run.take()
             yield records.rejected(listed, record_error(exc))
+    yield from run.take()
 
 
 class _TreeReader:
-    """Makes the results of each kind of line."""
+    """Makes the results of each kind of line; plain files are added to `run` instead."""
 
     def __init__(
-        self, records: TreeRecords, tree: Tree, open_file: OpenFile, max_bytes: int
+        self, records: TreeRecords, tree: Tree, open_file: OpenFile, max_bytes: int, run: FileRun
     ) -> None:
         self._records = records
         self._tree = tree
         self._open_file = open_file
         self._max_bytes = max_bytes
         self._line_of = line_maker(tree)
+        self._run = run
 
-    def read(self, listed: ListingEntry) -> Iterator[ReadResult]:
+    def read(self, listed: ListingEntry) -> Iterable[ReadResult]:
         match listed.kind:
             case EntryKind.FILE:
-                yield from self._file(listed)
+                return self._file(listed)
             case EntryKind.FOLDER:
-                yield self._records.of_folder(listed)
+                return [self._records.of_folder(listed)]
             case EntryKind.GONE:
-                yield from self._records.deleted(SentDocument(key=listed.key, url=listed.url))
+                return self._records.deleted(SentDocument(key=listed.key, url=listed.url))
             case EntryKind.FILTERED:
-                yield self._records.filtered(listed, listed.code)
+                return [self._records.filtered(listed, listed.code)]
             case EntryKind.REJECTED:
-                yield self._records.rejected(listed, RecordError(listed.code, listed.reason))
+                error = RecordError(listed.code, listed.reason)
+                return [self._records.rejected(listed, error)]
 
-    def _file(self, listed: ListingEntry) -> Iterator[ReadResult]:
+    def _file(self, listed: ListingEntry) -> Iterable[ReadResult]:
         if is_archive(listed.key):
-            yield from self._archive(listed)
-        elif self._tree.is_crawled:
-            yield from self._instead_of_members(listed, self._records.of_metadata(listed))
-        else:
-            yield from self._content(listed)
+            return self._archive(listed)
+        if self._tree.is_crawled:
+            return self._instead_of_members(listed, self._records.of_metadata(listed))
+        return self._content(listed)
 
-    def _content(self, listed: ListingEntry) -> Iterator[ReadResult]:
+    def _content(self, listed: ListingEntry) -> Iterable[ReadResult]:
         try:
             listed, content = _read_content(listed, self._open_file, self._max_bytes)
         except SkippedFileError as exc:
-            yield self._records.filtered(listed, exc.code)
+            return [self._records.filtered(listed, exc.code)]
         except TooLargeError as exc:
             if self._tree.oversize is not Oversize.METADATA:
                 raise
-            yield from self._instead_of_members(listed, self._records.of_metadata(exc.listed))
-        else:
-            file_type = self._type_of(listed, content)
-            if is_archive(listed.key, file_type.mimetype):
-                yield from self._archive(listed, file_type.mimetype, content)
-            else:
-                results = self._records.of_content(listed, content, file_type)
-                yield from self._instead_of_members(listed, results)
+            return self._instead_of_members(listed, self._records.of_metadata(exc.listed))
+        file_type = self._type_of(listed, content)
+        if is_archive_type(file_type.mimetype):
+            return self._archive(listed, file_type.mimetype, content)
+        if self._run.add(listed, content, file_type, self._records.offset):
+            return ()
+        results = self._records.of_content(listed, content, file_type)
+        return self._instead_of_members(listed, results)
 
     def _type_of(self, listed: ListingEntry, content: bytes) -> FileType:
         return detect(listed.key.rpartition("/")[2], content, charset=self._tree.charset)
 
     def _instead_of_members(
         self, listed: ListingEntry, results: list[ReadResult]
-    ) -> Iterator[ReadResult]:
-        """Yield a document, and deletions of the members of the archive that it was before."""
-        yield from results
-        if not any(isinstance(result, Reject) for result in results):
-            for member in listed.members:
-                if member.key != listed.key:
-                    yield from self._records.deleted(member)
+    ) -> Iterable[ReadResult]:
+        """Return a document, and deletions of the members of the archive that it was before."""
+        former = [member for member in listed.members if member.key != listed.key]
+        if not former or any(isinstance(result, Reject) for result in results):
+            return results
+        deletions = (deletion for member in former for deletion in self._records.deleted(member))
+        return chain(results, deletions)
 
     def _archive(
         self, listed: ListingEntry, mimetype: str | None = None, content: bytes | None = None
@@ -191,8 +202,10 @@ class _TreeReader:
         try:
             with ExitStack() as stack:
                 if stream is None:
-                    with _translate_errors(listed.key):
+                    try:
                         stream = stack.enter_context(self._open_file(listed.path))
+                    except OSError as exc:
+                        raise _error_of(listed.key, exc) from exc
                 yield from self._members(opened, stream, mimetype)
         except SkippedFileError as exc:
             yield self._records.filtered(listed, exc.code)
@@ -230,7 +243,7 @@ class _TreeReader:
         for member in open_archive(name, stream, mimetype=mimetype, limits=limits):
             opened.is_empty = False
             yield from self._member(opened, member)
-        if before is not None and _present_entry(before, stream) != before:
+        if before is not None and _present_entry(before, stream) is not before:
             raise _changed_error(key)
 
     def _member(self, opened: "_OpenedArchive", member: ArchiveMember) -> list[ReadResult]:
@@ -303,42 +316,42 @@ def _read_content(
     The stream of a remote file finds out whether the file changes. Raise SkippedFileError,
     TooLargeError or RecordError if the file cannot be a document.
     """
-    with _translate_errors(listed.key), open_file(listed.path) as stream:
-        opened = _present_entry(listed, stream)
-        now = opened or listed
-        if now.size > max_bytes:
-            raise TooLargeError(now, max_bytes)
-        if opened is None:
-            data = _read_bytes(stream, max_bytes + 1)
-        else:
-            data = stream.read(opened.size + 1)  # one call, without a copy
-            if len(data) != opened.size or _present_entry(listed, stream) != opened:
-                raise _changed_error(listed.key)
+    try:
+        with open_file(listed.path) as stream:
+            opened = _present_entry(listed, stream)
+            now = opened or listed
+            if now.size > max_bytes:
+                raise TooLargeError(now, max_bytes)
+            if opened is None:
+                data = _read_bytes(stream, max_bytes + 1, _BLOCK_BYTES)
+            else:
+                data = _read_bytes(stream, now.size, now.size)  # one call, without a copy
+                if len(data) != now.size or _present_entry(now, stream) is not now:
+                    raise _changed_error(listed.key)
+    except OSError as exc:
+        raise _error_of(listed.key, exc) from exc
     if not data:
         raise SkippedFileError("empty")
-    now = replace(now, size=len(data))
-    if now.size > max_bytes:
-        raise TooLargeError(now, max_bytes)
+    if now.size != len(data):
+        now = replace(now, size=len(data))
+        if now.size > max_bytes:
+            raise TooLargeError(now, max_bytes)
     return now, data
 
 
-@contextmanager
-def _translate_errors(key: str) -> Iterator[None]:
-    """Raise SkippedFileError or RecordError for an OSError."""
-    try:
-        yield
-    except IsADirectoryError as exc:
-        raise RecordError("unreadable", f"{key!r} is a folder; expected a file") from exc
-    except OSError as exc:
-        if code := _SKIPPED.get(exc.errno or 0):
-            raise SkippedFileError(code) from exc
-        raise unreadable(key, exc) from exc
+def _error_of(key: str, exc: OSError) -> Exception:
+    """Return the SkippedFileError or RecordError of a file that cannot be opened or read."""
+    if isinstance(exc, IsADirectoryError):
+        return RecordError("unreadable", f"{key!r} is a folder; expected a file")
+    code = _SKIPPED.get(exc.errno or 0)
+    return SkippedFileError(code) if code else unreadable(key, exc)
 
 
 def _present_entry(listed: ListingEntry, stream: IO[bytes]) -> ListingEntry | None:
     """Return a line with the present size and time of its open local file; None for other streams.
 
-    Raise SkippedFileError for a file that is empty, or no regular file.
+    It is `listed` itself if these are the same. Raise SkippedFileError for a file that is empty, or
+    no regular file.
     """
     try:
         number = stream.fileno()
@@ -349,13 +362,16 @@ def _present_entry(listed: ListingEntry, stream: IO[bytes]) -> ListingEntry | No
         raise SkippedFileError("no-file")
     if not status.st_size:
         raise SkippedFileError("empty")
-    return replace(listed, size=status.st_size, modified_ns=status.st_mtime_ns)
+    size, modified_ns = status.st_size, status.st_mtime_ns
+    if size == listed.size and modified_ns == listed.modified_ns:
+        return listed
+    return replace(listed, size=size, modified_ns=modified_ns)
 
 
-def _read_bytes(stream: IO[bytes], max_bytes: int) -> bytes:
+def _read_bytes(stream: IO[bytes], max_bytes: int, block_bytes: int) -> bytes:
     """Return at most `max_bytes` of a stream."""
     blocks = []
-    while max_bytes > 0 and (block := stream.read(min(max_bytes, _BLOCK_BYTES))):
+    while max_bytes > 0 and (block := stream.read(min(max_bytes, block_bytes))):
         blocks.append(block)
         max_bytes -= len(block)
     return blocks[0] if len(blocks) == 1 else b"".join(blocks)

@@ -28,13 +28,18 @@ ARCHIVE = "archive"
 """The code of archives that are left out."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ADD = Action.ADD.value
+_ADD, _PUSHED = (
+    Action.ADD,
+    Arrival.PUSHED,
+)  # the attribute lookup of an enum costs ten times as much
+_ADDED = _ADD.value
 
 
 class TreeRecords:
     """Makes the results of one line, whose offset in the listing is `offset`.
 
     `see` is called for each document before its record is returned; `open_file` opens sidecars.
+    The records of files `are_plain` if nothing but the files themselves decides over them.
     Raise ConfigError if the table of ACLs cannot be used.
     """
 
@@ -47,15 +52,16 @@ class TreeRecords:
         self._posix_acls = PosixAcls(tree, rules)
         # The members of an archive come one after the other, and have the same sidecars.
         self._read_sidecars = lru_cache(maxsize=1)(partial(read_sidecars, open_file=open_file))
+        self.are_plain = not (see or tree.acl or tree.display_url or tree.states_paths)
         self.offset = 0
 
     def filtered(self, listed: ListingEntry, code: str) -> Filtered:
-        return Filtered(code=code, url=listed.url or listed.key, action=_ADD)
+        return Filtered(code=code, url=listed.url or listed.key, action=_ADDED)
 
     def rejected(self, listed: ListingEntry, exc: RecordError) -> Reject:
         place, url = Place(self.offset, 0), listed.url or None
         reject = reject_bytes(exc, span=self._span, place=place, data=b"", url=url)
-        return replace(reject, key=listed.key or ".", action=_ADD)
+        return replace(reject, key=listed.key or ".", action=_ADDED)
 
     def notice(self, code: str, listed: ListingEntry, detail: str) -> Notice:
         return Notice(
@@ -73,7 +79,7 @@ class TreeRecords:
             return []
         # Of a folder, only its ACL was sent.
         acl = Acl(alone=True) if is_folder(document.key) else None
-        provenance = self._provenance()
+        provenance = self._provenance(self.offset)
         return [Record(url=document.url, action=Action.DELETE, acl=acl, provenance=provenance)]
 
     def remember(self, document: SentDocument, *, is_deleted: bool = False) -> None:
@@ -92,15 +98,8 @@ class TreeRecords:
         if before and inputs == (before.digest, before.url, before.fingerprint):
             self.remember(document)
             return [self.filtered(listed, UNCHANGED)]
-        record = Record(
-            url=listed.url,
-            action=Action.ADD,
-            arrival=Arrival.PUSHED,
-            content=Content(content),
-            mimetype=file_type.mimetype,
-            charset=file_type.charset,
-            modified=_time_of(listed.modified_ns),
-            provenance=self._provenance(),
+        record = self.plain(
+            file_type, listed.url, content, time_of(listed.modified_ns), self.offset
         )
         results = self._described(listed, record, document)
         if file_type.named is not None:
@@ -108,6 +107,26 @@ class TreeRecords:
             detail += " which its content shows"
             results.insert(0, self.notice("mimetype-differs", listed, detail))
         return results
+
+    def plain(  # the values that differ between plain files
+        self,
+        file_type: FileType,
+        url: str,
+        content: bytes,
+        modified: datetime | None,
+        offset: int,
+    ) -> Record:
+        """Return the record of a file without metadata and ACL."""
+        return Record(
+            url=url,
+            action=_ADD,
+            arrival=_PUSHED,
+            content=Content(content),
+            mimetype=file_type.mimetype,
+            charset=file_type.charset,
+            modified=modified,
+            provenance=self._provenance(offset),
+        )
 
     def of_metadata(self, listed: ListingEntry, parent: str | None = None) -> list[ReadResult]:
         """Return the results of a file whose content is too large, or fetched by the target."""
@@ -117,8 +136,8 @@ class TreeRecords:
             arrival=Arrival.CRAWLED,
             mimetype=type_of_name(listed.key.rpartition("/")[2]),
             size=None if self._tree.is_crawled else listed.size,
-            modified=_time_of(listed.modified_ns),
-            provenance=self._provenance(),
+            modified=time_of(listed.modified_ns),
+            provenance=self._provenance(self.offset),
         )
         return self._described(listed, record, _document(listed, parent))
 
@@ -126,7 +145,7 @@ class TreeRecords:
         """Return the record of a folder, which is its ACL."""
         acl = self._posix_acls.of_folder(listed.path)
         self.remember(_document(listed, None))
-        provenance = self._provenance()
+        provenance = self._provenance(self.offset)
         return Record(url=listed.url, action=Action.ADD, acl=acl, provenance=provenance)
 
     def _described(
@@ -169,8 +188,8 @@ class TreeRecords:
             return self._acl_of_key(listed.key)
         return self._posix_acls.of_file(listed.path)
 
-    def _provenance(self) -> Provenance:
-        return Provenance(source=self._span.source, span=self._span.ordinal, offset=self.offset)
+    def _provenance(self, offset: int) -> Provenance:
+        return Provenance(source=self._span.source, span=self._span.ordinal, offset=offset)
 
 
 def _document(listed: ListingEntry, parent: str | None) -> SentDocument:
@@ -184,7 +203,7 @@ def _document(listed: ListingEntry, parent: str | None) -> SentDocument:
     )
 
 
-def _time_of(modified_ns: int | None) -> datetime | None:
+def time_of(modified_ns: int | None) -> datetime | None:
     """Return a time for a record; years that datetime cannot hold are not stated."""
     if modified_ns is None:
         return None

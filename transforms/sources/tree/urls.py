@@ -6,6 +6,7 @@ have different URLs, and the part after a base URL, unquoted, is the key.
 """
 
 import re
+from functools import lru_cache
 from urllib.parse import quote
 
 from schemas.errors import ConfigError
@@ -61,8 +62,14 @@ def url_of(tree: Tree, key: str) -> str:
     'https://docs.example.com/a%20b/50%25.pdf'
     """
     if tree.base_url is not None:
-        return tree.base_url + quote(key, safe="/")
+        folder, slash, name = key.rpartition("/")
+        return f"{tree.base_url}{_quoted_folder(folder)}{slash}{quote(name)}"
     return key if tree.url_template is None else _filled(tree.url_template, key)
+
+
+@lru_cache(maxsize=1 << 12)
+def _quoted_folder(key: str) -> str:
+    return quote(key)
 
 
 def display_url_of(tree: Tree, key: str) -> str | None:

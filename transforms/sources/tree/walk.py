@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, groupby, islice
+from operator import itemgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -34,6 +35,7 @@ MAX_DEPTH = 100
 _Item = tuple[str, bool, ListingEntry]
 """An entry with its place: its own key, or that of the file that it describes, and whether so."""
 
+_KEY, _PLACE = itemgetter(0), itemgetter(0, 1)
 _NO_NAMES = frozenset({"", ".", ".."})
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(ListingEntry).decode
@@ -126,7 +128,7 @@ class _OpenFolder:
                 items = _items(list_folder(folder))
                 first = list(islice(items, run_length + 1))
                 if len(first) <= run_length:
-                    return iter(sorted(first, key=lambda item: item[:2]))
+                    return iter(sorted(first, key=_PLACE))
                 return self._sort_on_disk(chain(first, items))
         except BaseException:
             self.close()
@@ -159,7 +161,7 @@ def _with_sidecars(items: Iterable[_Item]) -> Iterator[ListingEntry]:
     The key of a sidecar begins with the key of its file, so few of them are remembered at a time.
     """
     known: set[str] = set()
-    for key, group in groupby(items, key=lambda item: item[0]):
+    for key, group in groupby(items, key=_KEY):
         sidecars: list[ListingEntry] = []
         found: list[ListingEntry] = []
         for _, describes, entry in group:

@@ -1,0 +1,191 @@
+"""Plain files in batches are converted to the same bytes, rejects and accounts as single files."""
+
+import io
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.record import Record
+from schemas.span import Span
+from support.batches import SIZES, Conversion, span_conversion
+from transforms.formats import ContentOptions, ReadOptions
+from transforms.formats.gsa.gsa_formats import FeedOptions
+from transforms.rules.adapt import Target
+from transforms.sources.listing import LISTING, write_listing
+from transforms.sources.tree.read import read_tree
+from transforms.sources.tree.tree import Tree
+from transforms.sources.tree.walk import list_tree
+
+BASE = "https://docs.example.com/"
+SECOND = 1_000_000_000
+PLAIN = (b"a", b"two words\n", "Z\u00fcrich \u6771\u4eac".encode(), b"<p>&amp; & ]]> \"'</p>")
+HOSTILE = (
+    *(b"", b"\0", b"a\r\nb", b"\x07", b"\x7f", b"\xff", "\ufffe".encode(), b"\xef\xbb\xbfa"),
+    *(b"%PDF-1.4", b"PK\x03\x04", b"\x1f\x8b\x08", b"<html><body>a", b"<?xml version='1.0'?>"),
+    *(
+        b"<meta charset=latin1>\xe4",
+        b"From a@b.c Mon\nTo: x\nDate: y\n",
+        b"~hole-0001~",
+        b"a" * 9000,
+    ),
+)
+NAMES = (
+    *("a.txt", "b.txt", "c d.html", "e.md", "f.html", "g.txt", "h.txt", "i", "j.html", "k.txt"),
+    *(
+        "\u00fc\u6771.txt",
+        "50% & more.txt",
+        "a'b.txt",
+        '"q".txt',
+        "line\nend.txt",
+        "~x.txt",
+        "m/n.txt",
+    ),
+    *(
+        "m/o.html",
+        "m/p.txt",
+        "x.pdf",
+        "x.zip",
+        ".hidden.txt",
+        "a.tmp",
+        "a.txt.meta.json",
+        "\u202e.txt",
+    ),
+)
+SIDECARS = (b'{"author": "Ann"}', b"no JSON")
+TIMES = (0, 1_714_979_290_123_456_789, 1_714_979_290 * SECOND, -SECOND, 253402300800 * SECOND, 1)
+TARGETS: dict[str, dict[str, Any]] = {
+    "gsa-feed": {},
+    "gsa-feed, web": {"feedtype": "metadata-and-url"},
+    "gsa-feed, base64": {"own": (ContentOptions(content_encoding="base64"),)},
+    "gsa-feed, zlib": {"own": (ContentOptions(content_encoding="zlib"),)},
+    "gsa-feed, 5.0": {"own": (FeedOptions(dialect="5.0"),)},
+    "thunderstone": {},
+    "avro": {},
+    "jsonl": {},
+}
+TREES: tuple[dict[str, Any], ...] = (
+    {"base_url": BASE},
+    {"base_url": "https://docs.example.com/a&b'/"},
+    {"base_url": "http://intranet/"},
+    {"url_template": "https://docs.example.com/?id={id}&x=1"},
+    {"base_url": BASE, "states_paths": True},
+    {"base_url": BASE, "display_url": "file:///{path}"},
+    {"base_url": BASE, "is_public": True, "opens_archives": True},
+    {"base_url": BASE, "is_crawled": True},
+)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> dict[str, tuple[bytes, int, int]]:
+    """Files of a tree: content, time and mode; most of them are plain."""
+    files = {}
+    for name in draw(st.lists(st.sampled_from(NAMES), min_size=4, unique=True)):
+        contents = SIDECARS if name.endswith(".meta.json") else PLAIN * 12 + HOSTILE
+        mode = draw(st.sampled_from((0o644,) * 20 + (0o600,)))
+        time = draw(st.sampled_from(TIMES[:3] * 5 + TIMES))
+        files[name] = (draw(st.sampled_from(contents)), time, mode)
+    return files
+
+
+def write(folder: Path, files: Mapping[str, tuple[bytes, int, int]]) -> None:
+    for name, (content, time, mode) in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(mode)
+        os.utime(path, ns=(time, time))
+
+
+def converted(folder: Path, tree: Tree, target: Target, size: int, **stated: Any) -> Conversion:
+    listing = folder.parent / "listing"
+    write_listing(list_tree(tree), listing)
+    span = Span(source="docs", path=str(listing), format=LISTING)
+    return span_conversion(span, target, batch_records=size, sources={"docs": tree}, **stated)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@settings(max_examples=40)
+@given(
+    files=trees(),
+    rules=st.sampled_from(TREES[:2] * 5 + TREES),
+    size=st.sampled_from(SIZES),
+    chunk=st.sampled_from((1500, 20_000, 1 << 20)),
+)
+def test_batches_of_any_size_give_the_result_of_single_files(
+    name: str,
+    files: dict[str, tuple[bytes, int, int]],
+    rules: dict[str, Any],
+    size: int,
+    chunk: int,
+) -> None:
+    target = Target(
+        format=name.partition(",")[0],
+        **{"datasource": "docs", "feedtype": "incremental", **TARGETS[name]},
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "root")
+        root.mkdir()
+        write(root, files)
+        tree = Tree(root=str(root), **rules)
+        single, batched = (
+            converted(root, tree, target, count, max_chunk_bytes=chunk) for count in (0, size)
+        )
+    assert batched == single
+
+
+def results(folder: Path, size: int, **rules: Any) -> Iterator[Any]:
+    tree = Tree(root=str(folder), base_url=BASE, **rules)
+    write_listing(list_tree(tree), folder.parent / "listing")
+    stream = io.BytesIO((folder.parent / "listing").read_bytes())
+    options = ReadOptions(batch_records=size)
+    yield from read_tree(stream, span=Span(source="docs"), tree=tree, options=options)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "root").mkdir()
+    return tmp_path / "root"
+
+
+def test_plain_files_that_follow_one_another_are_a_batch_of_their_types(folder: Path) -> None:
+    names = [f"{number}.{'html' if number % 2 else 'txt'}" for number in range(10)]
+    write(folder, {**dict.fromkeys(names, (b"a", 0, 0o644)), "5.pdf": (b"%PDF-\xff", 0, 0o644)})
+    first, pdf, last = results(folder, 1000)
+    assert [group.count for group in first.groups] == [3, 3]
+    assert first.order == [0, 1, 0, 1, 0, 1]
+    assert pdf.mimetype == "application/pdf"
+    assert [record.url.removeprefix(BASE) for record in last] == names[6:]
+
+
+def test_the_records_of_a_batch_are_those_of_single_files(folder: Path) -> None:
+    write(folder, {f"{number} \u00fc.txt": (b"a & b\r\n", number, 0o644) for number in range(7)})
+    batches = [*results(folder, 1000)]
+    assert len(batches) == 1
+    assert [*batches[0]] == [*results(folder, 0)]
+
+
+def test_batches_have_at_most_the_records_and_bytes_of_a_run(folder: Path) -> None:
+    write(folder, {f"{number:03}.txt": (b"a" * 8000, 0, 0o644) for number in range(80)})
+    assert [len(batch.order) for batch in results(folder, 1000)] == [33, 33, 14]
+    assert {len(batch.order) for batch in results(folder, 20)} == {20}
+
+
+def test_files_of_a_tree_with_acls_or_paths_are_no_batches(folder: Path) -> None:
+    write(folder, {f"{number}.txt": (b"a", 0, 0o644) for number in range(7)})
+    assert {type(result) for result in results(folder, 1000, states_paths=True)} == {Record}
+
+
+def test_most_plain_files_are_written_by_plans(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(folder, {f"{number:02}.txt": (b"a", 0, 0o644) for number in range(30)})
+    target = Target(format="gsa-feed", datasource="docs", feedtype="full")
+    with caplog.at_level("DEBUG"):
+        converted(folder, Tree(root=str(folder), base_url=BASE), target, 10)
+    assert "20 of 30 records by a plan" in caplog.text
