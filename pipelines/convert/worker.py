@@ -10,6 +10,7 @@ pipe closes and the server ends. Workers end when the server does: each reads fr
 server holds open. The server has no threads of its own, so that a fork is safe.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -104,10 +105,13 @@ def main(log: LogSettings) -> None:
     signal.signal(signal.SIGINT, _do_nothing)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     configure_logging(log)
+    gc.disable()
     from apache_beam.runners.worker import sdk_worker_main  # noqa: F401 # loaded for the workers
 
     from transforms import stages  # noqa: F401
 
+    gc.freeze()  # no worker searches the modules for garbage, so that their memory stays shared
+    gc.enable()
     WorkerForker().serve()
     os._exit(_ORPHAN_EXIT)
 
