@@ -30,7 +30,6 @@ from transforms.formats.base import Outcome
 from transforms.rules.adapt import Adapter, Target, adapt_membership, adapter, check_loss
 from transforms.rules.normalize import normalize
 from transforms.sinks.push.outcome import PushProgress
-from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.gate import StopSignal
 from transforms.sources import SourceConfig, SpanRequest, read_span
@@ -151,6 +150,8 @@ def _with_key(element: bytes, key: str) -> tuple[str, bytes]:
 def _push(
     owned: tuple[str, Iterable[bytes]], settings: PushSettings, root: Path, folder: Path
 ) -> bytes:
+    from transforms.sinks.push.pusher import Pusher  # loads the HTTP client
+
     decoded = [_chunks.decode(chunk) for chunk in owned[1]]
     progress = PushProgress(_log.warning)
     with Pusher(settings, stop=StopSignal(), progress=progress) as pusher:
