@@ -18,7 +18,8 @@ that must be encoded, so the file is read once more to compute it.
 
 import gzip
 import hashlib
-from collections.abc import Callable, Generator, Iterable
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -32,6 +33,7 @@ from transforms.sinks.push.model import (
     range_blocks,
 )
 
+_BLOCKS_AHEAD = 2
 _KEPT = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~*"
 """Bytes that are not encoded (WHATWG URL, but `~` as in RFC 3986)."""
 
@@ -118,26 +120,36 @@ def verified_blocks(
 ) -> Generator[bytes, None, None]:
     """Yield the document; raise SourceError before the last block if the file has changed.
 
-    A block is hashed while the caller sends it.
+    The next blocks are read and hashed in a thread while the caller sends one.
     """
-    digest, left = hashlib.sha256(), part.length
     if part.head:
         yield part.head
-    with open_chunk_file(part.path) as stream, ThreadPoolExecutor(max_workers=1) as hasher:
-        for block in range_blocks(stream, part.offset, part.length, block_bytes):
-            left -= len(block)
-            hashing = hasher.submit(digest.update, block)
-            if not left:
-                hashing.result()
-                if digest.hexdigest() != part.sha256:
-                    found = f"SHA-256 {digest.hexdigest()}"
-                    raise changed_error(part.path, found, part.sha256)
-            yield block
-            hashing.result()
-    if left:
-        raise changed_error(part.path, f"{left} bytes missing", f"{part.length}")
+    with closing(_checked_range(part, block_bytes)) as blocks:
+        yield from _read_ahead(blocks)
     if part.tail:
         yield part.tail
+
+
+def _checked_range(part: ChunkPart, block_bytes: int) -> Generator[bytes, None, None]:
+    digest, left = hashlib.sha256(), part.length
+    with open_chunk_file(part.path) as stream:
+        for block in range_blocks(stream, part.offset, part.length, block_bytes):
+            digest.update(block)
+            left -= len(block)
+            if not left and digest.hexdigest() != part.sha256:
+                raise changed_error(part.path, f"SHA-256 {digest.hexdigest()}", part.sha256)
+            yield block
+    if left:
+        raise changed_error(part.path, f"{left} bytes missing", f"{part.length}")
+
+
+def _read_ahead(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
+    """Yield blocks, which a thread takes from `blocks`, and its error; the thread ends with it."""
+    with ThreadPoolExecutor(max_workers=1) as reader:
+        ahead = deque(reader.submit(next, blocks, b"") for _ in range(_BLOCKS_AHEAD))
+        while block := ahead.popleft().result():
+            ahead.append(reader.submit(next, blocks, b""))
+            yield block
 
 
 def _field_header(boundary: str, name: str, content_type: str) -> str:

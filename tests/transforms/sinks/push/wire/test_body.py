@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import parse_qsl
@@ -9,6 +10,7 @@ from urllib.parse import parse_qsl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from multipart import MultipartSegment, PushMultipartParser
 
 from schemas.errors import SourceError
@@ -116,14 +118,54 @@ def test_a_file_that_grew_is_sent_as_it_was(tmp_path: Path) -> None:
     assert b"".join(verified_blocks(part)) == FEED
 
 
-def test_the_last_block_of_a_changed_file_is_not_sent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("position", range(10))
+def test_the_last_block_of_a_changed_file_is_not_sent(tmp_path: Path, position: int) -> None:
     part = whole(tmp_path / "feed.xml", b"0123456789")
-    part.path.write_bytes(b"x123456789")
+    changed = b"0123456789"[:position] + b"x" + b"0123456789"[position + 1 :]
+    part.path.write_bytes(changed)
     blocks = verified_blocks(part, block_bytes=4)
 
-    assert [next(blocks), next(blocks)] == [b"x123", b"4567"]
+    assert [next(blocks), next(blocks)] == [changed[:4], changed[4:8]]
     with pytest.raises(SourceError):
         next(blocks)
+    assert list(blocks) == []
+
+
+@pytest.mark.parametrize("length", range(6))
+def test_a_file_that_was_cut_off_is_not_sent_to_its_end(tmp_path: Path, length: int) -> None:
+    part = range_of(tmp_path / "feed.xml", b"0123456789")
+    part.path.write_bytes(b"0123456789"[:length])
+    received: list[bytes] = []
+    with pytest.raises(SourceError, match="bytes missing; expected 4"):
+        received.extend(verified_blocks(part, block_bytes=1))
+
+    assert b"".join(received) == b"<" + b"2345"[: max(length - 2, 0)]
+
+
+@pytest.mark.parametrize("block_bytes", [1, 3, 4, 7, 100])
+def test_blocks_of_any_size_are_the_same_document(tmp_path: Path, block_bytes: int) -> None:
+    part = range_of(tmp_path / "feed.xml", b"0123456789")
+    assert b"".join(verified_blocks(part, block_bytes=block_bytes)) == b"<2345>"
+
+
+def test_an_error_of_the_file_ends_the_body_and_its_thread(tmp_path: Path) -> None:
+    threads = threading.active_count()
+    unreadable = Path("/proc/self/mem")  # opens, but has nothing at its begin
+    part = replace(whole(tmp_path / "feed.xml", FEED), path=unreadable)
+    with pytest.raises(
+        SourceError, match="/proc/self/mem: Input/output error"
+    ):
+        list(verified_blocks(part))
+
+    assert threading.active_count() == threads
+
+
+def test_a_body_that_is_not_read_to_its_end_has_no_thread_left(tmp_path: Path) -> None:
+    threads = threading.active_count()
+    blocks = verified_blocks(whole(tmp_path / "feed.xml", FEED * 100), block_bytes=4)
+    next(blocks)
+    blocks.close()
+    assert threading.active_count() == threads
 
 
 def test_a_body_that_is_not_read_to_its_end_closes_its_file(tmp_path: Path) -> None:
