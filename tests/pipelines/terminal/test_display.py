@@ -1,5 +1,6 @@
 """Progress for a terminal, for a log, and none; the message about defects."""
 
+import gc
 import io
 import sys
 import threading
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from pipelines.observer.observer import metered
 from pipelines.observer.progress import Progress, Snapshot, progress_text
 from pipelines.options.display_options import DisplayOptions, ProgressStyle
-from pipelines.terminal.display import TerminalObserver, print_defects
+from pipelines.terminal.display import TerminalObserver, print_defects, show_start
 from schemas.run_record import Phase
 from schemas.units import format_clock, format_size
 
@@ -118,6 +119,17 @@ def test_lines_are_drawn_during_the_run_and_the_thread_ends_with_it(
     with pytest.raises(RuntimeError):
         run()
     assert "progress" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_the_garbage_collector_ignores_what_was_loaded_at_the_start() -> None:
+    try:
+        with show_start({}):
+            loaded = [object]
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        assert not any(loaded is known for known in gc.get_objects())
+    finally:
+        gc.unfreeze()
 
 
 def test_the_message_counts_defects_by_type(capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,9 +152,7 @@ def test_an_error_of_the_file_ends_the_body_and_its_thread(tmp_path: Path) -> No
     threads = threading.active_count()
     unreadable = Path("/proc/self/mem")  # opens, but has nothing at its begin
     part = replace(whole(tmp_path / "feed.xml", FEED), path=unreadable)
-    with pytest.raises(
-        SourceError, match="/proc/self/mem: Input/output error"
-    ):
+    with pytest.raises(SourceError, match="/proc/self/mem: Input/output error"):
         list(verified_blocks(part))
 
     assert threading.active_count() == threads
