@@ -10,8 +10,8 @@ loop over the bytes takes twice as long.
 
 import json
 import struct
-from collections.abc import Callable, Iterator, Sized
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence, Sized
+from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -43,6 +43,7 @@ Json = Any
 
 _Item = TypeVar("_Item", bound=RecordOrMembership)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _INT, _LONG = 1 << 31, 1 << 63
 _DOUBLE = struct.Struct("<d").pack
 
@@ -66,6 +67,29 @@ _SHORT = len(_LENGTHS)
 def long(number: int) -> bytes:
     """Return an Avro long, or int, of at most 64 bits."""
     return _varint(number << 1 if number >= 0 else ~number << 1 | 1)
+
+
+def longs(numbers: Sequence[int]) -> list[bytes]:
+    """Return the longs of many numbers: those of common sizes without a function call for each."""
+    least, most = min(numbers), max(numbers)
+    if least >= 0 and most < 1 << 27:
+        return [
+            _LENGTHS[n] if n < _SHORT else _LOW[n << 1 & 0x3FFF] + _LAST[n >> 13] for n in numbers
+        ]
+    if least >= 1 << 41 and most < 1 << 55:  # microseconds from 1970-01-26
+        zigzag = [n << 1 for n in numbers]
+        return [
+            _LOW[n & 0x3FFF] + _LOW[n >> 14 & 0x3FFF] + _LOW[n >> 28 & 0x3FFF] + _LAST[n >> 42]
+            for n in zigzag
+        ]
+    return [*map(long, numbers)]
+
+
+def texts(utf8: Sequence[bytes]) -> list[bytes]:
+    """Return the strings, or bytes, of many values."""
+    return [
+        (_LENGTHS[size] if (size := len(data)) < _SHORT else long(size)) + data for data in utf8
+    ]
 
 
 def _length(data: Sized) -> bytes:
@@ -290,9 +314,12 @@ def _shared_or_null(value: str | None) -> bytes:
 
 def timestamp(time: datetime) -> bytes:
     """Return an aware moment as a long of microseconds."""
-    since = time - _EPOCH
-    micros = (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
-    return long(micros)
+    return long((time - _EPOCH) // _MICROSECOND)
+
+
+def timestamps(times: Sequence[datetime]) -> list[bytes]:
+    """Return the moments of many records."""
+    return longs([(time - _EPOCH) // _MICROSECOND for time in times])
 
 
 def text(value: str) -> bytes:

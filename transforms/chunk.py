@@ -1,8 +1,10 @@
 """Write records into chunk files of at most a number of bytes."""
 
 import hashlib
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
+from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
 
@@ -158,9 +160,16 @@ class _OpenChunk:
         self._count_pending()
         if not self.count:
             self._first_url = batch.first_url
-        for part in batch.parts:
-            self._pending.append(part)
-            self.room -= len(part)
+        ends = [*accumulate(map(len, batch.parts))]
+        begin = added = 0
+        while begin < len(ends):
+            pending = self._framed_room - self.room
+            end = bisect_left(ends, added + FRAME_BYTES - pending, begin) + 1
+            self._pending += batch.parts[begin:end]
+            size = ends[min(end, len(ends)) - 1] - added
+            self.room -= size
+            added += size
+            begin = end
             if self._framed_room - self.room >= FRAME_BYTES:
                 self._flush()
         self.count += batch.actions.total()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from schemas import avro
 from schemas.acl import Access, Acl, Principal, Scope
-from schemas.avro import long
+from schemas.avro import long, longs, text, texts
 from schemas.errors import RecordError
 from schemas.membership import Member, Membership, RecordOrMembership
 from schemas.record import (
@@ -319,3 +319,18 @@ def test_a_number_of_any_size_is_what_fastavro_writes(number: int) -> None:
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, "long", number)
     assert long(number) == stream.getvalue()
+
+
+_EDGES = [edge + by for bits in (13, 27, 41, 55) for edge in (0, 1 << bits) for by in (-1, 0, 1)]
+
+
+@given(st.lists(st.sampled_from(_EDGES) | st.integers(-(1 << 62), 1 << 62), min_size=1))
+@example(numbers=[0, 1 << 13, (1 << 27) - 1])
+@example(numbers=[1 << 41, (1 << 55) - 1])
+def test_many_longs_are_encoded_as_each(numbers: list[int]) -> None:
+    assert longs(numbers) == [*map(long, numbers)]
+
+
+@given(st.lists(st.text() | st.just("x" * 9000), max_size=3))
+def test_many_texts_are_encoded_as_each(values: list[str]) -> None:
+    assert texts([value.encode() for value in values]) == [*map(text, values)]

@@ -142,10 +142,9 @@ def encode_batch(batch: RecordBatch, plans: Sequence[BatchPlan]) -> EncodedBatch
     if whole is not None:
         parts = [whole]
     else:
-        each = [
-            iter(plan.encode_each(group)) for plan, group in zip(plans, batch.groups, strict=True)
-        ]
-        parts = [next(each[number]) for number in batch.order]
+        each = [plan.encode_each(group) for plan, group in zip(plans, batch.groups, strict=True)]
+        rows = [*map(iter, each)]
+        parts = each[0] if len(each) == 1 else [next(rows[number]) for number in batch.order]
     actions = Counter[str]()
     for plan, group in zip(plans, batch.groups, strict=True):
         actions[plan.action] += group.count

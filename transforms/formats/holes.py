@@ -81,6 +81,15 @@ class UrlHole(TextHole):
         return part == "://" or TextHole.__contains__(self, part)
 
 
+class DocidHole(TextHole):
+    """A document id that is no URL."""
+
+    __slots__ = ()
+
+    def __contains__(self, part: object) -> bool:
+        return part != "://" and TextHole.__contains__(self, part)
+
+
 class ContentHole(bytes):  # noqa: PLW1641  # its hash is among the refused
     """A content: text that is not empty and not too large, and that XML can hold."""
 

@@ -13,11 +13,11 @@ the form that is written again.
 import enum
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pybase64
 from isal import isal_zlib
@@ -26,8 +26,15 @@ from schemas.content import check, clean_base64, to_base64
 from schemas.errors import RecordError
 from schemas.record import Content, Encoding, Record
 from transforms.formats.dates import parse_date, rfc1123
-from transforms.formats.holes import ContentHole, EncodedHole, InspectedError, TextHole, UrlHole
-from transforms.formats.xml.serializer import escape_bytes, holds_bytes
+from transforms.formats.holes import (
+    ContentHole,
+    DocidHole,
+    EncodedHole,
+    InspectedError,
+    TextHole,
+    UrlHole,
+)
+from transforms.formats.xml.serializer import escape_attribute, escape_bytes, holds_bytes
 
 _NOT_NEUTRAL = bytes(range(0x20)) + b"<>"
 _NOT_TEXT = bytes({*range(0x20)} - {0x09, 0x0A})
@@ -58,15 +65,16 @@ _MAX_DAYS = 50_000
 class ColumnKind(enum.Enum):
     """The form of the values in a column.
 
-    Texts, URLs and dates are escaped as in an attribute of XML; names have no quotes. Dates are in
-    the form of RFC 1123, times are aware moments. Contents are bytes as they came: text that is
-    escaped as in an element, text of a CDATA section or a file, and base64 of a document or of its
-    zlib stream.
+    Texts, URLs and dates are escaped as in an attribute of XML; names have no quotes. Document ids
+    are texts that are no URLs. Dates are in the form of RFC 1123, times are aware moments. Contents
+    are bytes as they came: text that is escaped as in an element, text of a CDATA section or a
+    file, and base64 of a document or of its zlib stream.
     """
 
     TEXT = "text"
     NAME = "name"
     URL = "url"
+    DOCID = "docid"
     DATE = "date"
     CONTENT = "content"
     CDATA = "cdata"
@@ -122,7 +130,8 @@ class Shape:
 
     @property
     def url_at(self) -> int:
-        return self.kinds.index(ColumnKind.URL)
+        kinds = (ColumnKind.URL, ColumnKind.DOCID)
+        return next(at for at, kind in enumerate(self.kinds) if kind in kinds)
 
 
 class Columns:
@@ -200,19 +209,18 @@ class RecordBatch:
 
 def hole(kind: ColumnKind, number: int) -> object:
     """Return the value of a column in a model; no two are alike or occur in other texts."""
-    if kind is ColumnKind.URL:
-        return UrlHole(f"http://hole-{number:04}.example.com/~")
-    if kind is ColumnKind.DATE:
-        return f"Fri, 03 Apr 1998 07:{number // 60:02}:{number % 60:02} GMT"
-    if kind is ColumnKind.TIME:
-        return datetime(1998, 4, 3, 8, number // 60, number % 60, tzinfo=UTC)
-    if kind is ColumnKind.NUMBER:
-        return 0x1ACE_5EED_0000 + number
     text = f"~hole-{number:04}~"
     if kind in _CONTENT_KINDS:
         data = _ENCODE[kind](text.encode())
         return EncodedHole(data) if kind in _ENCODED_KINDS else ContentHole(data)
-    return TextHole(text)
+    holes = {
+        ColumnKind.URL: UrlHole(f"http://hole-{number:04}.example.com/~"),
+        ColumnKind.DOCID: DocidHole(text),
+        ColumnKind.DATE: f"Fri, 03 Apr 1998 07:{number // 60:02}:{number % 60:02} GMT",
+        ColumnKind.TIME: datetime(1998, 4, 3, 8, number // 60, number % 60, tzinfo=UTC),
+        ColumnKind.NUMBER: 0x1ACE_5EED_0000 + number,
+    }
+    return holes.get(kind, TextHole(text))
 
 
 def stated(value: Any) -> Any:  # a value of any column
@@ -243,6 +251,7 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
         ColumnKind.TEXT: "v",
         ColumnKind.NAME: "n",
         ColumnKind.URL: "http://h.x/",
+        ColumnKind.DOCID: "d",
         ColumnKind.DATE: "Thu, 01 Jan 1970 00:00:00 GMT",
         **{kind: _ENCODE[kind](b"c") for kind in _CONTENT_KINDS},
         ColumnKind.TIME: datetime(1970, 1, 1, tzinfo=UTC),
@@ -252,6 +261,7 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
         ColumnKind.TEXT: "Z\u00fcrich &amp; \u6771\u4eac &lt;b&gt; &quot;" + "x" * 300,
         ColumnKind.NAME: "EXAMPLE\\Z\u00fcrich &amp; \u6771\u4eac &lt;b&gt; '" + "x" * 300,
         ColumnKind.URL: "https://other.example.org:8080/a%20b?x=1&amp;y=\u00fc#f" + "/z" * 150,
+        ColumnKind.DOCID: "/Z\u00fcrich %20 &amp; \u6771\u4eac &lt;b&gt; &quot;" + "/x" * 150,
         ColumnKind.DATE: "Sat, 29 Feb 2020 23:59:59 GMT",
         ColumnKind.CONTENT: (
             "&lt;p>Z\u00fcrich &amp;amp; \u6771\u4eac &gt; \"' &quot;\n\t&lt;/p>" * 9
@@ -323,6 +333,39 @@ def unescaped(values: Column) -> Column:
     if text.count("&") == text.count("&amp;"):
         return text.replace("&amp;", "&").split('"')
     return [html.unescape(value) if "&" in value else value for value in values]
+
+
+def unescaped_utf8(values: Column) -> list[bytes]:
+    """Return texts without their references, as UTF-8."""
+    text = '"'.join(values)
+    if text.count("&") == text.count("&amp;"):
+        return text.replace("&amp;", "&").encode().split(b'"')
+    return [*map(str.encode, unescaped(values))]
+
+
+def escaped(texts: Sequence[str]) -> Sequence[str]:
+    """Return texts as they are escaped in an attribute of XML."""
+    text = '"'.join(texts)
+    if text.count('"') == len(texts) - 1 and "<" not in text and ">" not in text:
+        return text.replace("&", "&amp;").split('"') if "&" in text else texts
+    return [*map(escape_attribute, texts)]
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def grouped(
+    keys: Sequence[Key], columns: Sequence[Column]
+) -> Iterator[tuple[Key, Sequence[int], list[Column]]]:
+    """Yield each key with the places of its records, and with the columns of these records."""
+    if keys.count(keys[0]) == len(keys):
+        yield keys[0], range(len(keys)), [*columns]
+        return
+    groups: dict[Key, list[int]] = {}
+    for place, key in enumerate(keys):
+        groups.setdefault(key, []).append(place)
+    for key, places in groups.items():
+        yield key, places, [[column[place] for place in places] for column in columns]
 
 
 def are_neutral(values: Sequence[str]) -> bool:
@@ -434,6 +477,11 @@ _READ: dict[ColumnKind, Callable[[bytes], bool]] = {
 def are_urls(values: Sequence[str]) -> bool:
     """Whether neutral texts are URLs that an appliance can serve."""
     return _URLS.fullmatch('"'.join(values) + '"') is not None
+
+
+def are_docids(values: Sequence[str]) -> bool:
+    """Whether neutral texts have no scheme of a URL."""
+    return "://" not in '"'.join(values)
 
 
 def are_dates(values: Sequence[str]) -> bool:

@@ -38,7 +38,7 @@ from transforms.formats.canonical import admit
 from transforms.formats.canonical.canonical_formats import AVRO_MAGIC
 from transforms.formats.canonical.lookahead import LookaheadReader
 from transforms.formats.dates import parse_date
-from transforms.formats.record_batch import Cells, Column, ColumnKind, plain, unescaped
+from transforms.formats.record_batch import Cells, Column, ColumnKind, plain, unescaped_utf8
 
 RECORD = "record"
 MEMBERSHIP = "membership"
@@ -107,23 +107,15 @@ def cut(
 
 
 def _texts(values: Column) -> list[bytes]:
-    return [*map(avro.text, unescaped(values))]
-
-
-def _documents(values: Column) -> list[bytes]:
-    return [avro.long(len(data)) + data for data in values]
+    return avro.texts(unescaped_utf8(values))
 
 
 def _contents(values: Column) -> list[bytes]:
-    return _documents(plain(ColumnKind.CONTENT, values))
+    return avro.texts(plain(ColumnKind.CONTENT, values))
 
 
 def _dates(values: Column) -> list[bytes]:
     return [*map(_date, values)]
-
-
-def _numbers(values: Column) -> list[bytes]:
-    return [*map(avro.long, values)]
 
 
 @lru_cache(maxsize=65_536)
@@ -143,11 +135,12 @@ class AvroEncoder:
         ColumnKind.TEXT: (_texts,),
         ColumnKind.NAME: (_texts,),
         ColumnKind.URL: (_texts,),
+        ColumnKind.DOCID: (_texts,),
         ColumnKind.DATE: (_dates,),
         ColumnKind.CONTENT: (_contents,),
-        **dict.fromkeys((ColumnKind.CDATA, ColumnKind.BASE64, ColumnKind.ZLIB), (_documents,)),
-        ColumnKind.TIME: (lambda values: [*map(avro.timestamp, values)],),
-        ColumnKind.NUMBER: (_numbers,),
+        **dict.fromkeys((ColumnKind.CDATA, ColumnKind.BASE64, ColumnKind.ZLIB), (avro.texts,)),
+        ColumnKind.TIME: (avro.timestamps,),
+        ColumnKind.NUMBER: (avro.longs,),
     }
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
