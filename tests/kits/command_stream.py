@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from kits.base import MARK, Kit, words
+from kits.base import Kit, words
 from kits.protection import of_retriever_stream
 from transforms.formats import (
     AUTHORIZER_STREAM,
@@ -37,8 +37,7 @@ _OPTIONS = (
 def _kit(format_: Format, command: str) -> Kit:
     return Kit(
         format=format_,
-        reads_record="transforms.formats.command_stream.doc_ids._under_base",
-        is_marked=lambda base, docid: MARK in docid,
+        reads_record="transforms.formats.command_stream.doc_ids._are_plain",
         head=b"GSA Adaptor Data Version 1 [\0]\0",
         record=f"id={{name}}\0{command}\0",
         beginnings=(b"GSA Adaptor Data Version 1 [\n]", b"GSA Adaptor Data Version 1 [**]"),

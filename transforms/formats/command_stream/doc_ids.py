@@ -8,7 +8,7 @@ URL may be another than that of the deployed adaptor.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from urllib.parse import quote, unquote
 
@@ -26,8 +26,9 @@ _EXAMPLE_TEMPLATE = "https://docs.example.com/view?id={id}"
 
 _QUOTED = re.compile(f"[^{PATH}{OTHER}]")
 _STEP = rf"(?!\.|_*index)[{PATH.replace('/', '')}{OTHER}]+"
-_PLAIN = re.compile(f"{_STEP}(?:/{_STEP})*/?")
+_PLAIN = rf"{_STEP}(?:/{_STEP})*/?"
 """A path that is the same as its id: most ids are."""
+_ALL_PLAIN = {root: re.compile(rf'(?:{root}{_PLAIN}")+') for root in ("", "/")}
 _START = "(?<![^/])"
 _DOTS = re.compile(rf"{_START}(?:\.+(?=/|\Z)|(?<!:/)(?=/))")
 _MORE_DOTS = re.compile(rf"{_START}\.\.\.(?=\.*(?:/|\Z))")
@@ -71,6 +72,14 @@ def url_maker(docids: Docids) -> Callable[[str], str]:
     return str
 
 
+def urls_maker(docids: Docids) -> Callable[[Sequence[str]], Sequence[str]]:
+    """Return the function that makes the URLs of many doc ids; raise as check_docids does."""
+    url_of = url_maker(docids)
+    if docids.base_url is not None:
+        return partial(_all_under_base, docids.base_url)
+    return list if url_of is str else lambda ids: [url_of(docid) for docid in ids]
+
+
 def id_maker(docids: Docids) -> Callable[[str], str]:
     """Return the function that makes the doc id of a URL; raise as check_docids does.
 
@@ -86,7 +95,21 @@ def id_maker(docids: Docids) -> Callable[[str], str]:
 
 
 def _under_base(base_url: str, docid: str) -> str:
-    return base_url + (docid if _PLAIN.fullmatch(docid) else _path(docid))
+    return base_url + (docid if _are_plain([docid]) else _path(docid))
+
+
+def _all_under_base(base_url: str, docids: Sequence[str]) -> list[str]:
+    for root in ("", "/"):
+        if _are_plain(docids, root):
+            begin = base_url + _path(root).removesuffix(root)
+            return [begin + docid for docid in docids]
+    return [_under_base(base_url, docid) for docid in docids]
+
+
+def _are_plain(docids: Sequence[str], root: str = "") -> bool:
+    """Whether all are plain after a root. The text between them is one that no plain id has."""
+    text = '"'.join((*docids, ""))
+    return text.count('"') == len(docids) and _ALL_PLAIN[root].fullmatch(text) is not None
 
 
 def _path(docid: str) -> str:
@@ -110,7 +133,7 @@ def _escape(char: str) -> str:
 
 def _from_base(base_url: str, url: str) -> str:
     path = url.removeprefix(base_url)
-    if len(path) < len(url) and _PLAIN.fullmatch(path):
+    if len(path) < len(url) and _are_plain([path]):
         return path
     docid = _unquote(path)
     if "..." in docid:

@@ -11,27 +11,38 @@ Whole blocks of records that have the usual shape are read at once. A block with
 read command by command, and so is a stream with a delimiter of more than one byte.
 """
 
+import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
-from functools import cache
-from typing import IO, NamedTuple
+from itertools import accumulate
+from typing import IO
 
 import msgspec
 from msgspec.structs import replace
 
-from schemas.record import Action, Arrival, Crawl, Provenance, Record
+from schemas.record import Provenance, Record
 from schemas.reject import record_error
 from schemas.span import Span, TokenState
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.formats.command_stream.stream_documents import DocumentReader
+from transforms.formats.command_stream.stream_documents import LISTER, DocumentReader
 from transforms.formats.command_stream.syntax import CommandReader, read_header
+from transforms.formats.record_batch import (
+    ColumnKind,
+    Columns,
+    RecordBatch,
+    Shape,
+    Values,
+    are_docids,
+    are_neutral,
+    are_urls,
+    escaped,
+    grouped,
+)
 
-_FLAGS = ("lock", "crawl-once", "crawl-immediately")
-_DELETE = "delete"
-_MODIFIED_CHARS = len("last-modified=") + 1
+_FLAGS = LISTER - {"last-modified", "result-link"}
+_MODIFIED = "last-modified="
 _ID = "id="
-_ID_CHARS = len(_ID) + 1
 _epochs = msgspec.json.Decoder(list[datetime], strict=False)
 
 
@@ -49,11 +60,10 @@ def read(
         commands.separate(span.position.delimiter)
     else:
         yield from reader.open()
-    fast_reader = FastReader(reader, span) if commands.has_plain_tokens else None
+    blocks = BlockReader(reader, span, options) if commands.has_plain_tokens else None
     while True:
-        if fast_reader:
-            for records in fast_reader.blocks():
-                yield from records
+        if blocks:
+            yield from blocks.results()
         command = commands.next()
         if command is None:
             break
@@ -61,19 +71,21 @@ def read(
     yield from reader.finish(commands.offset)
 
 
-class FastReader:
+class BlockReader:
     """Reads whole blocks of a stream with a delimiter of one byte, if their records are usual."""
 
-    def __init__(self, reader: DocumentReader, span: Span) -> None:
+    def __init__(self, reader: DocumentReader, span: Span, options: ReadOptions) -> None:
         self._reader = reader
         self._commands = reader.commands
         self._separator = self._commands.delimiter.decode("latin-1")
         self._between_ids = _between_ids(self._separator)
         self._span = span
+        self._options = options
+        self._shapes: dict[tuple[str, ColumnKind], Shape] = {}
         self._slow_until = 0
 
-    def blocks(self) -> Iterator[Iterable[ReadResult]]:
-        """Yield the records of each block, and the record before it, up to another shape."""
+    def results(self) -> Iterator[ReadResult]:
+        """Yield the records of blocks, and the record before them, up to an unusual record."""
         commands = self._commands
         while commands.offset >= self._slow_until and (block := self._block()):
             offset = commands.offset
@@ -85,11 +97,11 @@ class FastReader:
             if records is None or len(block) > commands.limit:
                 self._slow_until = offset + len(block)
                 return
-            yield self._reader.finish(offset)
-            yield records
+            yield from self._reader.finish(offset)
+            yield from records
             commands.skip(len(block))
 
-    def parse(self, block: bytes, offset: int) -> list[Record] | None:
+    def parse(self, block: bytes, offset: int) -> list[Record | RecordBatch] | None:
         """Return the records of a block, each with the delimiter after it; it begins with an id.
 
         Return None unless it is plain UTF-8 and, outside an id-list, all records have the usual
@@ -99,15 +111,41 @@ class FastReader:
             text = block.decode()
         except UnicodeDecodeError:  # also two-byte forms of NUL and LF
             return None
+        dates: list[str | None]
         if self._commands.in_list:
-            return list(self._listed(text.split(self._separator)[:-1], offset))
-        *parts, after = self._between_ids.split(text[len(_ID) :] + _ID)
-        docids, dates, flags = parts[0::3], parts[1::3], parts[2::3]
-        if after or self._separator in "".join(docids):
-            return None
-        lengths = docids if len(text) == len(block) else [docid.encode() for docid in docids]
-        columns = zip(docids, dates, flags, map(len, lengths), _moments(dates), strict=True)
-        return list(self._records(columns, set(flags), offset))
+            docids, begin = text.split(self._separator)[:-1], ""
+            dates, flags = [None] * len(docids), [""] * len(docids)
+        else:
+            *parts, after = self._between_ids.split(text[len(_ID) :] + _ID)
+            docids, dates, flags, begin = parts[0::3], parts[1::3], parts[2::3], _ID
+            if after or self._separator in "".join(docids):
+                return None
+        mark = self._commands.delimiter + begin.encode()
+        lengths = map(len, block[len(begin) :].split(mark)[: len(docids) - 1])
+        offsets = [*accumulate(map(len(mark).__add__, lengths), initial=offset)]
+        return self._batches(docids, dates, flags, offsets)
+
+    def _batches(
+        self, docids: list[str], dates: list[str | None], flags: list[str], offsets: list[int]
+    ) -> list[Record | RecordBatch]:
+        """Return records in batches, or one by one if their ids are not neutral."""
+        size = self._options.batch_records
+        urls = escaped(self._reader.urls_of(docids))
+        kind = ColumnKind.URL if are_urls(urls) else ColumnKind.DOCID
+        dated = f"{_MODIFIED}0{self._separator}"
+        keys = [dated + names if date else names for date, names in zip(dates, flags, strict=True)]
+        order = [0] * len(keys)
+        groups: list[Columns] = []
+        for commands, places, (ids, epochs, offsets_of) in grouped(keys, (urls, dates, offsets)):
+            if groups:
+                for place in places:
+                    order[place] = len(groups)
+            times = [_epochs.decode(f"[{','.join(epochs)}]")] if commands.startswith(dated) else []
+            columns = (ids, *times, offsets_of)
+            groups.append(Columns(self._shape(commands, kind), columns, len(places)))
+        batch = RecordBatch(groups, order)
+        is_neutral = size and are_neutral(urls) and (kind is ColumnKind.URL or are_docids(urls))
+        return [*batch.parts(size)] if is_neutral else [*batch]
 
     def _block(self) -> bytes:
         """Return the records in memory, except the last one, which more commands may follow."""
@@ -123,78 +161,45 @@ class FastReader:
         block = self._commands.peek_tokens()
         return block[: block.rfind(separator + _ID.encode()) + 1]
 
-    def _records(
-        self,
-        columns: Iterable[tuple[str, str | None, str, int, datetime | None]],
-        flags: set[str],
-        offset: int,
-    ) -> Iterator[Record]:
-        source, ordinal, url_of = self._span.source, self._span.ordinal, self._reader.url_of
-        effects = {names: _flag_effect(names, self._separator) for names in flags}
-        for docid, date, names, length, moment in columns:
-            action, arrival, crawl, size = effects[names]
-            yield Record(
-                url=url_of(docid),
-                action=action,
-                arrival=arrival,
-                modified=moment,
-                crawl=crawl,
-                provenance=Provenance(source=source, span=ordinal, offset=offset),
-            )
-            offset += length + size
-            if date:
-                offset += _MODIFIED_CHARS + len(date)
+    def _shape(self, commands: str, kind: ColumnKind) -> Shape:
+        """Return the shape of records with these commands after their ids."""
+        key = commands, kind
+        if key not in self._shapes:
+            self._shapes[key] = self._new_shape(commands, kind)
+        return self._shapes[key]
 
-    def _listed(self, docids: list[str], offset: int) -> Iterator[Record]:
-        source, ordinal, url_of = self._span.source, self._span.ordinal, self._reader.url_of
-        for docid in docids:
-            yield Record(
-                url=url_of(docid),
-                action=Action.ADD,
-                arrival=Arrival.CRAWLED,
-                provenance=Provenance(source=source, span=ordinal, offset=offset),
-            )
-            offset += 1 + len(docid.encode())
+    def _new_shape(self, commands: str, kind: ColumnKind) -> Shape:
+        """Let the reader of single records read the first record with the shape."""
+        stream = io.BytesIO(f"{_ID}0{self._separator}{commands}".encode())
+        reader = DocumentReader(stream, self._span, self._options, is_listing=True)
+        reader.commands.separate(self._commands.delimiter)
+        for command in reader.commands:
+            for result in reader.take(command):
+                raise ValueError(result)
+        [record] = reader.finish(0)
+        if not isinstance(record, Record):
+            raise TypeError(record)
 
+        def make(values: Values) -> Record:
+            url, *time, offset = values
+            place = Provenance(source=self._span.source, span=self._span.ordinal, offset=offset)
+            if time:
+                return replace(record, url=url, modified=time[0], provenance=place)
+            return replace(record, url=url, provenance=place)
 
-class _FlagEffect(NamedTuple):
-    """The fields that a combination of flags sets; `size` is that of `id=` and the flags."""
-
-    action: Action
-    arrival: Arrival | None
-    crawl: Crawl | None
-    size: int
+        time = [] if record.modified is None else [ColumnKind.TIME]
+        return Shape(make, [kind, *time, ColumnKind.NUMBER])
 
 
 def _between_ids(separator: str) -> re.Pattern[str]:
     """Return a pattern for the bytes between two ids, with the time and the flags as groups."""
     end = re.escape(separator)
-    flags = "|".join((*_FLAGS, _DELETE))
+    flags = "|".join(sorted(_FLAGS))
     return re.compile(
-        f"{end}(?:last-modified=(0|[1-9][0-9]{{0,10}}){end})?"
-        f"((?:(?:{flags}){end}){{0,{len(_FLAGS) + 1}}}){_ID}",
+        f"{end}(?:{_MODIFIED}(0|[1-9][0-9]{{0,10}}){end})?"
+        f"((?:(?:{flags}){end}){{0,{len(_FLAGS)}}}){_ID}",
         re.ASCII,
     )
-
-
-def _moments(dates: list[str | None]) -> Iterable[datetime | None]:
-    texts = list(filter(None, dates))
-    moments: list[datetime] = _epochs.decode(f"[{','.join(texts)}]")
-    if len(texts) == len(dates):
-        return moments
-    remaining = iter(moments)
-    return (next(remaining) if date else None for date in dates)
-
-
-@cache
-def _flag_effect(flags: str, separator: str) -> _FlagEffect:
-    names = flags.split(separator)[:-1]
-    hints = {name.replace("-", "_"): True for name in names if name != _DELETE}
-    crawl = replace(Crawl(), **hints) if hints else None
-    size = _ID_CHARS + len(flags)
-    if _DELETE in names:
-        return _FlagEffect(Action.DELETE, None, crawl, size)
-    return _FlagEffect(Action.ADD, Arrival.CRAWLED, crawl, size)
 
 
 def cut(

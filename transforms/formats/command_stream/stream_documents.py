@@ -38,7 +38,7 @@ from schemas.record import (
 from schemas.reject import DEFECT, Filtered, Place, Reject, record_error, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.formats.command_stream.doc_ids import url_maker
+from transforms.formats.command_stream.doc_ids import url_maker, urls_maker
 from transforms.formats.command_stream.stream_formats import StreamOptions
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
@@ -125,6 +125,7 @@ class DocumentReader:
     ) -> None:
         self.commands = CommandReader(stream, span, options)
         self.url_of = url_maker(options.of(StreamOptions).docids)
+        self.urls_of = urls_maker(options.of(StreamOptions).docids)
         self.has_documents = False
         self._name, self._own = ("lister", LISTER) if is_listing else ("retriever", RETRIEVER)
         self._is_listing = is_listing

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import ConfigError, RecordError
 from transforms.formats import Docids
-from transforms.formats.command_stream.doc_ids import check_docids, id_maker, url_maker
+from transforms.formats.command_stream.doc_ids import check_docids, id_maker, url_maker, urls_maker
 
 PLAIN = Docids()
 DEPLOYED = Docids(base_url="http://host:5678/doc/")
@@ -36,6 +36,13 @@ def refusal(docids: Docids, url: str) -> tuple[str, str]:
     with pytest.raises(RecordError) as caught:
         id_maker(docids)(url)
     return caught.value.code, caught.value.reason
+
+
+@RULES
+@given(ids=st.lists(IDS | st.sampled_from(("a", "/a/b", "b/", '"', 'a"b', "")), max_size=5))
+def test_many_ids_have_the_urls_of_each(docids: Docids, ids: list[str]) -> None:
+    url_of = url_maker(docids)
+    assert urls_maker(docids)(ids) == [url_of(docid) for docid in ids]
 
 
 def test_without_a_rule_an_id_is_its_url() -> None:

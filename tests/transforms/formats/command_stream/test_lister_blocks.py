@@ -24,6 +24,7 @@ from transforms.formats.command_stream import lister
 from transforms.formats.command_stream.stream_documents import DocumentReader
 from transforms.formats.command_stream.syntax import BLOCK_BYTES
 from transforms.formats.command_stream.writer import ListerEncoder
+from transforms.formats.record_batch import RecordBatch
 
 USUAL = (
     *("id=a", "id=b", "id=c=d", "id=", "id=\u00e9", "id=id=x", "id-list", "", "", "x", "lock"),
@@ -78,14 +79,16 @@ def read_by_commands(data: bytes, is_strict: bool) -> list[Any]:
     return results
 
 
-def parse(block: bytes, offset: int, *, in_list: bool = False) -> list[Record] | None:
+def parse(block: bytes, offset: int, *, in_list: bool = False) -> list[Any] | None:
     """The records that are read at once, if they are."""
     docids, span = Docids(template="x:{id}"), Span(source="ids", ordinal=2)
     options = ReadOptions(own=(StreamOptions(docids=docids),))
     reader = DocumentReader(io.BytesIO(), span, options, is_listing=True)
     reader.commands.separate(b"\n")
     reader.commands.in_list = in_list
-    return lister.FastReader(reader, span).parse(block, offset)
+    records = lister.BlockReader(reader, span, options).parse(block, offset)
+    assert records is None or not any(isinstance(record, RecordBatch) for record in records)
+    return records
 
 
 def cut(data: bytes, span_bytes: int) -> list[Span]:
