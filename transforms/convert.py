@@ -64,6 +64,7 @@ from transforms.formats import (
 from transforms.formats.adapt_rules import rejected
 from transforms.formats.base import Outcome
 from transforms.formats.batch_plan import BatchPlan, encode_batch, learn
+from transforms.formats.holes import InspectedError
 from transforms.formats.record_batch import Columns, RecordBatch
 from transforms.formats.values import doubtful_url, is_unserved
 from transforms.formats.values import notices as value_notices
@@ -274,6 +275,8 @@ class SpanConversion:
             ):
                 return False
             encoded = encode_batch(batch, known)
+        except InspectedError:  # values that the plan does not write
+            return False
         except Exception as exc:  # the records find out alone which of them is concerned
             self._refute(batch.groups[0], record_error(exc).reason)
             return False

@@ -267,7 +267,7 @@ SIMILAR = "\n".join(
 )
 
 
-@pytest.mark.parametrize("name", [name for name in TARGETS if name != "jsonl"])
+@pytest.mark.parametrize("name", TARGETS)
 def test_records_that_are_alike_are_written_by_a_plan(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

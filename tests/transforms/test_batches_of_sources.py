@@ -104,7 +104,7 @@ def listing_of(docid: str, *commands: str) -> bytes:
     return "\n".join(("GSA Adaptor Data Version 1 [\n]", *tokens, "")).encode()
 
 
-@pytest.mark.parametrize("name", ["avro", "gsa-feed"])
+@pytest.mark.parametrize("name", ["avro", "gsa-feed", "jsonl", "lister-stream"])
 @pytest.mark.parametrize("commands", [(), ("last-modified=13000{}", "lock"), ("delete",)])
 def test_ids_of_a_listing_are_written_by_a_plan(
     name: str, commands: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
@@ -113,12 +113,13 @@ def test_ids_of_a_listing_are_written_by_a_plan(
     assert planned(data, target_of(name), RULES[1], monkeypatch) == 21 - 2
 
 
+@pytest.mark.parametrize("name", ["avro", "jsonl", "lister-stream"])
 @pytest.mark.parametrize("commands", [(), ("last-modified=13000{}",)])
 def test_document_ids_that_are_no_urls_are_written_by_a_plan(
-    commands: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    name: str, commands: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = listing_of("/docs/Z\u00fcrich {}.pdf", *commands)
-    assert planned(data, target_of("avro"), RULES[0], monkeypatch) == 21 - 2
+    assert planned(data, target_of(name), RULES[0], monkeypatch) == 21 - 2
 
 
 def planned(data: bytes, target: Target, docids: Docids, patch: pytest.MonkeyPatch) -> int:

@@ -207,8 +207,12 @@ def _predicts(
     if converted is None:
         return False
     adapted, losses = converted
+    try:
+        planned = plan.encode_row(row)
+    except InspectedError:
+        return True  # the plan writes no such values
     return (
-        encoder.encode(adapted) == plan.encode_row(row)
+        encoder.encode(adapted) == planned
         and adapted.action._value_ == plan.action
         and [loss.field for loss in losses] == [loss.field for loss in plan.losses]
     )

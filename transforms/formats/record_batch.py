@@ -186,7 +186,7 @@ class RecordBatch:
             plain(kind, group.column(at))
             for group in self.groups
             for at, kind in enumerate(group.shape.kinds)
-            if kind in _CONTENT_KINDS
+            if kind in CONTENT_KINDS
         )
         return sum(len(content) for column in columns for content in column)
 
@@ -210,7 +210,7 @@ class RecordBatch:
 def hole(kind: ColumnKind, number: int) -> object:
     """Return the value of a column in a model; no two are alike or occur in other texts."""
     text = f"~hole-{number:04}~"
-    if kind in _CONTENT_KINDS:
+    if kind in CONTENT_KINDS:
         data = _ENCODE[kind](text.encode())
         return EncodedHole(data) if kind in _ENCODED_KINDS else ContentHole(data)
     holes = {
@@ -232,11 +232,13 @@ def stated(value: Any) -> Any:  # a value of any column
 
 def variants(kinds: Sequence[ColumnKind]) -> Iterator[Values]:
     """Yield rows of real values, escaped: short ones, and long ones with references."""
-    for texts in _VARIANTS:
+    short, _ = _VARIANTS
+    for texts in (*_VARIANTS, {**short, ColumnKind.NUMBER: 1}):
         yield [texts[kind] for kind in kinds]
 
 
-_CONTENT_KINDS = (ColumnKind.CONTENT, ColumnKind.CDATA, ColumnKind.BASE64, ColumnKind.ZLIB)
+TEXT_KINDS = (ColumnKind.TEXT, ColumnKind.NAME, ColumnKind.URL, ColumnKind.DOCID)
+CONTENT_KINDS = (ColumnKind.CONTENT, ColumnKind.CDATA, ColumnKind.BASE64, ColumnKind.ZLIB)
 _ENCODED_KINDS = {ColumnKind.BASE64: Encoding.BASE64, ColumnKind.ZLIB: Encoding.ZLIB_BASE64}
 _PLAIN_KINDS = {ColumnKind.NUMBER, ColumnKind.TIME, ColumnKind.CDATA, *_ENCODED_KINDS}
 _ENCODE: dict[ColumnKind, Callable[[bytes], bytes]] = {
@@ -253,7 +255,7 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
         ColumnKind.URL: "http://h.x/",
         ColumnKind.DOCID: "d",
         ColumnKind.DATE: "Thu, 01 Jan 1970 00:00:00 GMT",
-        **{kind: _ENCODE[kind](b"c") for kind in _CONTENT_KINDS},
+        **{kind: _ENCODE[kind](b"c") for kind in CONTENT_KINDS},
         ColumnKind.TIME: datetime(1970, 1, 1, tzinfo=UTC),
         ColumnKind.NUMBER: 0,
     },
@@ -403,7 +405,7 @@ def has_neutral_columns(
         (kind is not ColumnKind.URL or are_urls(column))
         and (kind is not ColumnKind.DATE or are_dates(column))
         and (kind is not ColumnKind.NAME or "&quot;" not in '"'.join(column))
-        and (kind not in _CONTENT_KINDS or _are_clean(kind, column, max_content_bytes))
+        and (kind not in CONTENT_KINDS or _are_clean(kind, column, max_content_bytes))
         for kind, column in zip(kinds, columns, strict=False)
     )
 

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
-from typing import IO
+from typing import IO, ClassVar
 
 import msgspec
 
@@ -28,6 +28,18 @@ from schemas.span import Span
 from transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.canonical import admit
 from transforms.formats.dates import parse_date
+from transforms.formats.holes import InspectedError
+from transforms.formats.record_batch import (
+    CONTENT_KINDS,
+    TEXT_KINDS,
+    Cells,
+    Column,
+    ColumnKind,
+    EncodeColumn,
+    plain,
+    stated,
+    unescaped,
+)
 from transforms.formats.streams import PIECE_BYTES, Line, read_lines, skip_line
 
 _TIMES = ("modified", "visited", "next_check")
@@ -83,10 +95,41 @@ def cut(
 def line(result: ReadResult) -> bytes:
     """Return one line, with its end; raise RecordError for a value that JSON cannot hold."""
     try:
-        return msgspec.json.encode(_without_defaults(result), order="sorted") + b"\n"
+        fields = _without_defaults(result)
+        return msgspec.json.encode(fields, enc_hook=stated, order="sorted") + b"\n"
     except UnicodeEncodeError as exc:
         code = f"U+{ord(exc.object[exc.start]):04X}"
         raise RecordError("not-unicode", f"a lone surrogate {code}; expected Unicode text") from exc
+
+
+def _texts(values: Column) -> Column:
+    """Return texts as they are in JSON, between the quotes."""
+    text = "\n".join(unescaped(values))
+    if "\\" in text:
+        return [*map(_in_quotes, text.split("\n"))]
+    return _in_quotes(text).split("\\n")
+
+
+def _in_quotes(value: str | bytes | datetime) -> str:
+    return msgspec.json.encode(value)[1:-1].decode()
+
+
+def _times(values: Column) -> Column:
+    return [*map(_in_quotes, values)]
+
+
+def _dates(values: Column) -> Column:
+    return _times([parse_date(value) for value in values])
+
+
+def _documents(kind: ColumnKind) -> EncodeColumn:
+    return lambda values: [*map(_in_quotes, plain(kind, values))]
+
+
+def _numbers(values: Column) -> Column:
+    if 0 in values:  # a default, which is left out
+        raise InspectedError
+    return [*map(str, values)]
 
 
 class JsonlEncoder:
@@ -94,6 +137,13 @@ class JsonlEncoder:
 
     extension = "jsonl"
     frame_bytes = 0
+    cells: ClassVar[Cells] = {
+        **dict.fromkeys(TEXT_KINDS, (_texts,)),
+        **{kind: (_documents(kind),) for kind in CONTENT_KINDS},
+        ColumnKind.DATE: (_dates,),
+        ColumnKind.TIME: (_times,),
+        ColumnKind.NUMBER: (_numbers,),
+    }
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         """No option changes how a line is written."""

@@ -15,7 +15,7 @@ its URL. An answer drops all but its URL, its status, and the user with its grou
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 
 from schemas.acl import Acl
@@ -24,7 +24,7 @@ from schemas.errors import RecordError
 from schemas.record import Action, Crawl, Extra, Record
 from transforms.formats.base import WriteOptions
 from transforms.formats.command_stream.doc_ids import id_maker
-from transforms.formats.command_stream.stream_formats import StreamOptions
+from transforms.formats.command_stream.stream_formats import Docids, StreamOptions
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
     EPOCH,
@@ -43,12 +43,21 @@ from transforms.formats.command_stream.syntax import (
     integer,
     moment_of,
 )
+from transforms.formats.dates import parse_date
+from transforms.formats.record_batch import (
+    TEXT_KINDS,
+    Cells,
+    Column,
+    ColumnKind,
+    unescaped_utf8,
+)
 
 _KNOWN = frozenset(COMMAND_NAMES)
 _NO_HINTS = Crawl()
 _ID = b"id="
 _ID_LIST = b"id-list"
 _SHOWN_CHARS = 80
+_SECOND = timedelta(seconds=1)
 _FLAGS = ("secure", "no_index", "no_follow", "no_archive", "crawl_once", "lock")
 _CASES = {True: "acl-case-sensitive", False: "acl-case-insensitive"}
 _INHERITANCES = {kind: name for name, kind in INHERITANCES.items()}
@@ -134,6 +143,10 @@ class TokenWriter:
         return token + self.mark
 
 
+def _seconds(moment: datetime) -> bytes:
+    return b"%d" % ((moment - EPOCH) // _SECOND)
+
+
 class CommandEncoder(ABC):
     """The base of the encoders of command streams."""
 
@@ -174,9 +187,7 @@ class CommandEncoder(ABC):
         return self._token("id", self._id_of(record.url))
 
     def _modified(self, moment: datetime) -> bytes:
-        since = moment - EPOCH
-        seconds = since.days * 86400 + since.seconds
-        return b"last-modified=%d%b" % (seconds, self._writer.mark)
+        return b"last-modified=%b%b" % (_seconds(moment), self._writer.mark)
 
     def _unknown(self, extra: Extra) -> bytes:
         command = unknown_command(extra)
@@ -186,11 +197,26 @@ class CommandEncoder(ABC):
         return self._token(*command)
 
 
+def _dates(values: Column) -> list[bytes]:
+    return [_seconds(moment) for moment in map(parse_date, values) if moment]
+
+
 class ListerEncoder(CommandEncoder):
-    """Encodes URLs and deletions; runs of bare ids become id-lists."""
+    """Encodes URLs and deletions; runs of bare ids become id-lists.
+
+    Columns are written if no neutral value can hold the delimiter, and URLs are their ids.
+    """
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         super().__init__(options)
+        own = options.of(StreamOptions)
+        self.cells: Cells = {}
+        if own.docids == Docids() and max(own.delimiter) < " ":
+            self.cells = {
+                **dict.fromkeys(TEXT_KINDS, (unescaped_utf8,)),
+                ColumnKind.DATE: (_dates,),
+                ColumnKind.TIME: (lambda times: [*map(_seconds, times)],),
+            }
         overhead = len(_ID_LIST) + 2 * len(self._writer.mark)
         self._min_list_ids = -(-overhead // len(_ID))  # a list is never longer than its ids
         self._hints = (
