@@ -105,7 +105,7 @@ def _declared(content: bytes, mimetype: str) -> str | None:
         match = _MAIL.search(header)
     else:
         head = content[:_HEAD_BYTES]
-        match = _XML.match(head.lstrip()) if b"<?xml" in head else None
+        match = _XML.match(head.lstrip())
         if not match and "html" in mimetype:
             match = _META.search(head)
     name = match[1].decode("ascii").lower() if match else ""

@@ -144,7 +144,7 @@ class TreeSource(Source[Tree]):
 
     def check_runs(self, runs: Sequence[SourceRun[Tree]]) -> None:
         """Raise ConfigError where two trees have the same path: one document would be lost."""
-        trees = [_sent_keys(run) for run in runs]
+        trees = [_sent_keys(run) for run in runs if len(runs) > 1]
         for (key, source), (next_key, other) in pairwise(merge(*trees, key=itemgetter(0))):
             if key == next_key:
                 raise ConfigError(

@@ -115,14 +115,19 @@ def converted(folder: Path, tree: Tree, target: Target, size: int, **stated: Any
     files=trees(),
     rules=st.sampled_from(TREES[:2] * 5 + TREES),
     size=st.sampled_from(SIZES),
-    chunk=st.sampled_from((1500, 20_000, 1 << 20)),
+    stated=st.fixed_dictionaries(
+        {
+            "max_chunk_bytes": st.sampled_from((1500, 20_000, 1 << 20)),
+            "state": st.sampled_from((None, None, "state.db")),
+        }
+    ),
 )
 def test_batches_of_any_size_give_the_result_of_single_files(
     name: str,
     files: dict[str, tuple[bytes, int, int]],
     rules: dict[str, Any],
     size: int,
-    chunk: int,
+    stated: dict[str, Any],
 ) -> None:
     target = Target(
         format=name.partition(",")[0],
@@ -133,9 +138,7 @@ def test_batches_of_any_size_give_the_result_of_single_files(
         root.mkdir()
         write(root, files)
         tree = Tree(root=str(root), **rules)
-        single, batched = (
-            converted(root, tree, target, count, max_chunk_bytes=chunk) for count in (0, size)
-        )
+        single, batched = (converted(root, tree, target, count, **stated) for count in (0, size))
     assert batched == single
 
 
