@@ -246,6 +246,6 @@ def _join(
             known = next(outermost, None)
         else:
             yield line, None
-    while known is not None:
+    if known is not None:
         yield known
-        known = next(outermost, None)
+        yield from outermost

@@ -324,14 +324,8 @@ def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: _Budget
     if info.flag_bits & _ENCRYPTED:
         reason = f"{path!r} is encrypted; expected members that need no password"
         return ArchiveMember(path=path, code="archive-encrypted", reason=reason)
-    return ArchiveMember(
-        path=path,
-        size=info.file_size,
-        modified_ns=_zip_time(info),
-        read=partial(
-            _read_member, info.filename, info.file_size, partial(archive.open, info), budget
-        ),
-    )
+    read = partial(_read_member, info.filename, info.file_size, partial(archive.open, info), budget)
+    return ArchiveMember(path=path, size=info.file_size, modified_ns=_zip_time(info), read=read)
 
 
 def _zip_time(info: zipfile.ZipInfo) -> int | None:
@@ -363,23 +357,16 @@ def _tar_member(archive: tarfile.TarFile, info: tarfile.TarInfo, budget: _Budget
     if not info.isreg():
         return ArchiveMember(path=info.name, code=_NO_FILE)
 
-    def open_member() -> IO[bytes]:
-        return archive.extractfile(info) or io.BytesIO()  # None only for what is no file
-
     try:
         modified_ns = round(info.mtime * 1_000_000) * 1000
     except (OverflowError, ValueError):  # a pax header may state an infinite time
         modified_ns = None
-    return ArchiveMember(
-        path=info.name,
-        size=info.size,
-        modified_ns=modified_ns,
-        read=partial(_read_member, info.name, info.size, open_member, budget),
-    )
+    read = partial(_read_member, info.name, info.size, partial(archive.extractfile, info), budget)
+    return ArchiveMember(path=info.name, size=info.size, modified_ns=modified_ns, read=read)
 
 
 def _read_member(
-    name: str, size: int, open_member: Callable[[], IO[bytes]], budget: _Budget
+    name: str, size: int, open_member: Callable[[], IO[bytes] | None], budget: _Budget
 ) -> bytes:
-    with _translate_errors(name), open_member() as stream:
+    with _translate_errors(name), open_member() or io.BytesIO() as stream:
         return budget.read(name, stream, size)

@@ -7,7 +7,7 @@ folders. After `re:` comes a regular expression, which is searched for in the ke
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from schemas.errors import ConfigError
 from transforms.content_types.mimetype_table import is_archive_type, type_of_name
@@ -44,25 +44,25 @@ def judge(tree: Tree) -> Judge:
     Keys of folders end in `/`; a folder that is left out leaves out all files below it. The code is
     the first that applies of temporary, hidden and excluded. Raise ConfigError for a bad pattern.
     """
-    includes = _compile_all("--include", tree.include)
-    excludes = _compile_all("--exclude", tree.exclude)
+    is_included = _any_of("--include", tree.include) if tree.include else None
+    is_excluded = _any_of("--exclude", tree.exclude)
     below = [f"{glob.rstrip('/')}/" for glob in tree.exclude if not glob.startswith(_REGEX)]
-    excluded_folders = _compile_all("--exclude", below)
+    is_in_excluded_folder = _any_of("--exclude", below)
 
     def code_of(key: str) -> str | None:
         if _TEMPORARY.fullmatch(key.rpartition("/")[2]):  # the name of a folder is empty here
             return "temporary"
         if not tree.takes_hidden and (key.startswith(".") or "/." in key):
             return "hidden"
-        if any(match(key) for match in excluded_folders):
+        if is_in_excluded_folder(key):
             return "excluded"
         if key.endswith("/"):
             return None
-        is_included = not includes or any(match(key) for match in includes)
-        name = key.rpartition("/")[2]
-        if not is_included and not (tree.opens_archives and is_archive_type(type_of_name(name))):
-            return "excluded"  # of an opened archive, the members are judged
-        return "excluded" if any(match(key) for match in excludes) else None
+        if is_included is not None and not is_included(key):
+            name = key.rpartition("/")[2]
+            if not (tree.opens_archives and is_archive_type(type_of_name(name))):
+                return "excluded"  # of an opened archive, the members are judged
+        return "excluded" if is_excluded(key) else None
 
     return code_of
 
@@ -99,11 +99,13 @@ def described_by(key: str) -> str | None:
     return described if described and not described.endswith("/") else None
 
 
-def _compile_all(flag: str, patterns: Iterable[str]) -> list[Match]:
+def _any_of(flag: str, patterns: Sequence[str]) -> Match:
+    """Return the function that tells whether any of the patterns matches a key."""
     try:
-        return [glob(pattern) for pattern in patterns]
+        matches = [glob(pattern) for pattern in patterns]
     except ConfigError as exc:
         raise ConfigError(f"{flag}: {exc}") from exc
+    return lambda key: bool(matches) and any(match(key) for match in matches)
 
 
 def _regex_of(pattern: str) -> str:

@@ -162,11 +162,9 @@ def _with_sidecars(items: Iterable[_Item]) -> Iterator[ListingEntry]:
     """
     known: set[str] = set()
     for key, group in groupby(items, key=_KEY):
-        sidecars: list[ListingEntry] = []
-        found: list[ListingEntry] = []
-        for _, describes, entry in group:
-            (sidecars if describes else found).append(entry)
-        for entry in found:
+        placed = [*group]
+        sidecars = [entry for _, describes, entry in placed if describes]
+        for entry in (entry for _, describes, entry in placed if not describes):
             if key in known:
                 known.remove(key)
                 yield left_out(key, entry.path, SIDECAR)
