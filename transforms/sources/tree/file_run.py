@@ -69,7 +69,6 @@ class FileRun:
         if not self._rows:
             return ()
         types, texts, *others = zip(*self._rows, strict=True)
-        self._rows, self._bytes = [], 0
         order, groups, urls = [0] * len(types), list[Columns](), escaped(texts)
         for file_type, places, columns in grouped(types, (urls, *others)):
             if groups:
@@ -78,6 +77,7 @@ class FileRun:
             groups.append(Columns(self._shape(file_type), columns, len(places)))
         batch = RecordBatch(groups, order)
         is_batch = len(order) >= _MIN_RECORDS * len(groups) and are_neutral(urls) and are_urls(urls)
+        self._rows, self._bytes = [], 0
         return [batch] if is_batch else batch
 
     def _shape(self, file_type: FileType) -> Shape:
