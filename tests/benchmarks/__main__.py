@@ -1,7 +1,8 @@
-"""Compare feedferry with xmllint and a plain lxml loop, on feeds that the command makes.
+"""Compare feedferry with xmllint, lxml and other programs, on inputs that the command makes.
 
 In the folder `tests`: `python -m benchmarks`. It takes about half an hour and 9 GB of disk.
-`--quick` takes a few minutes; most of that is start-up.
+`--quick` takes a few minutes; most of that is start-up. `python -m benchmarks growth` measures how
+time and memory grow with the input and the workers, and draws docs/images/growth.svg.
 """
 
 import argparse
@@ -12,34 +13,46 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from benchmarks import growth
 from benchmarks.measure import RunError
-from benchmarks.scenarios import COUNTED, MB, SCENARIOS, Figures, Outcome, Scenario, play
-from benchmarks.sources import FILE_BYTES, ROW_BYTES, SMALL_FILE_BYTES
+from benchmarks.scenarios import (
+    MB,
+    SCENARIOS,
+    Aim,
+    Figures,
+    Outcome,
+    Scenario,
+    label_of,
+    missing_tools,
+    play,
+)
 
 _ROOT = Path(__file__).resolve().parents[2]
 _QUICK_SHARE = 10
 _FEED_TO_DISK = 2.3
 """Disk space for a feed and the converted chunks, by the size of the feed."""
 
-_RECORD_BYTES = {
-    "tree": FILE_BYTES,
-    "files": SMALL_FILE_BYTES,
-    "rows": ROW_BYTES,
-    "listing": 71,
-    "small": 417,
-}
-"""Bytes of a record, for scenarios with a number of records as their size."""
-
 _COLUMNS = (
     "command",
     "seconds",
+    "spread",
     "MB/s",
     "records/s",
     "ratio",
-    "start-up s",
+    "CPU ratio",
+    "CPU s",
+    "µs/record",
+    "calls",
+    "start-up CPU s",
     "MB a process",
     "MB all",
 )
+_FIGURES = {
+    "ratio": "ratio",
+    "cpu_micros": "µs/record",
+    "startup_cpu": "start-up CPU s",
+    "max_mb": "MB a process",
+}
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -48,76 +61,100 @@ def main(words: Sequence[str] | None = None) -> int:
     os.environ["PYTHONPATH"] = str(_ROOT)
     if options.scratch:
         Path(options.scratch).mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="feedferry-benchmark-", dir=options.scratch) as folder:
-        for scenario in _chosen(options):
-            if fault := _missing(scenario, Path(folder)):
-                print(f"{scenario.name}: {fault}", file=sys.stderr)
-                return 2
-            try:
-                outcome = play(scenario, Path(folder), repeat=options.repeat)
-            except RunError as exc:
-                print(f"{scenario.name}: {exc}", file=sys.stderr)
-                return 1
-            print("\n".join(_table(outcome)), flush=True)
+    with tempfile.TemporaryDirectory(prefix="feedferry-benchmark-", dir=options.scratch) as name:
+        folder = Path(name)
+        try:
+            if options.what == "growth":
+                print("\n".join(growth.measure_growth(folder, options.sizes, options.to)))
+                return 0
+            for scenario in _chosen(options):
+                _check_space(scenario, folder)
+                outcome = play(scenario, folder, repeat=options.repeat)
+                print("\n".join(_table(outcome)), flush=True)
+        except RunError as exc:
+            print(exc, file=sys.stderr)
+            return 1
     return 0
 
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     names = [scenario.name for scenario in SCENARIOS]
+    parser.add_argument("what", nargs="?", choices=["scenarios", "growth"], default="scenarios")
     parser.add_argument("--only", action="append", choices=names, help="may be repeated")
     parser.add_argument("--quick", action="store_true", help="a tenth of each feed, one run each")
     parser.add_argument("--size", type=int, help="MB of a feed, or records where those are counted")
     parser.add_argument("--repeat", type=int, default=3, help="runs, of which the median is shown")
     parser.add_argument("--scratch", help="folder for feeds and chunks; they are removed")
+    parser.add_argument("--sizes", type=float, nargs="+", help="GB of the feeds for growth")
+    parser.add_argument("--to", type=Path, help="folder for the plots of growth")
+    parser.set_defaults(sizes=[0.1, 1, 4, 10], to=_ROOT / "docs/images")
     options = parser.parse_args(words)
     options.repeat = 1 if options.quick else options.repeat
     return options
 
 
 def _chosen(options: argparse.Namespace) -> Iterator[Scenario]:
+    """Yield the scenarios in their sizes, without the commands that are not installed."""
     for scenario in SCENARIOS:
         if options.only and scenario.name not in options.only:
             continue
         size = scenario.size // (_QUICK_SHARE if options.quick else 1)
         if options.size:
-            size = options.size * (1 if scenario.name in COUNTED else MB)
-        yield scenario._replace(size=size)
+            size = options.size * (1 if scenario.record_bytes else MB)
+        missing = missing_tools(scenario)
+        for command, package in missing.items():
+            print(f"{scenario.name}: no {command}; install {package}", file=sys.stderr)
+        commands = tuple(command for command in scenario.commands if command not in missing)
+        yield scenario._replace(size=size, commands=commands)
 
 
-def _missing(scenario: Scenario, folder: Path) -> str | None:
-    """Return why a scenario cannot be run, None if it can."""
-    if "xmllint" in scenario.commands and not shutil.which("xmllint"):
-        return "no xmllint on the path; install libxml2-utils"
-    needed = scenario.size * _RECORD_BYTES.get(scenario.name, 1) * _FEED_TO_DISK
+def _check_space(scenario: Scenario, folder: Path) -> None:
+    """Raise RunError if the disk is too small for the input and the output."""
+    needed = scenario.size * (scenario.record_bytes or 1) * _FEED_TO_DISK
     free = shutil.disk_usage(folder).free
     if needed > free:
-        return f"{free // MB} MB free in {folder}; expected {needed / MB:.0f} MB: see --scratch"
-    return None
+        found = f"{free // MB} MB free in {folder}"
+        raise RunError(f"{scenario.name}: {found}; expected {needed / MB:.0f} MB: see --scratch")
 
 
 def _table(outcome: Outcome) -> Iterator[str]:
     scenario = outcome.scenario
     yield f"\n{scenario.name}: {outcome.feed_bytes / MB:,.0f} MB, {outcome.records:,} records"
-    yield f"(start-up subtracted; the ratio is to {scenario.commands[0]})"
+    yield f"(start-up subtracted; the ratio is to {label_of(scenario.commands[0])})"
     rows = [_COLUMNS, *(_row(figures, outcome) for figures in outcome.figures)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     for row in rows:
         first, *others = (f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
         yield "  ".join((first.strip().ljust(widths[0]), *others))
-    yield from (f"aim: {aim}" for aim in scenario.aims)
+    figures_of = {figures.command: figures for figures in outcome.figures}
+    yield from (_judge(aim, figures_of[aim.command]) for aim in scenario.aims)
+
+
+def _judge(aim: Aim, figures: Figures) -> str:
+    """Return an aim with the figure that was measured."""
+    found: float = getattr(figures, aim.figure)
+    is_reached = found <= aim.bar if aim.is_most else found >= aim.bar
+    bound = "at most" if aim.is_most else "at least"
+    name = f"{label_of(aim.command)}: {_FIGURES[aim.figure]}"
+    return f"aim: {name} {bound} {aim.bar:g}: {found:.2f}, {'reached' if is_reached else 'missed'}"
 
 
 def _row(figures: Figures, outcome: Outcome) -> tuple[str, ...]:
     return (
-        figures.command,
+        label_of(figures.command),
         f"{figures.seconds:.2f}",
+        f"{figures.spread:.0%}",
         f"{outcome.feed_bytes / MB / figures.seconds:,.0f}",
         f"{outcome.records / figures.seconds:,.0f}",
-        f"{outcome.figures[0].seconds / figures.seconds:.2f}",
-        f"{figures.startup_seconds:.2f}",
-        f"{figures.max_bytes / MB:,.0f}",
-        f"{figures.sum_bytes / MB:,.0f}",
+        f"{figures.ratio:.2f}",
+        f"{figures.cpu_ratio:.2f}",
+        f"{figures.cpu:.2f}",
+        f"{figures.cpu_micros:.1f}",
+        "" if figures.calls is None else f"{figures.calls:,.1f}",
+        f"{figures.startup_cpu:.2f}",
+        f"{figures.max_mb:,.0f}",
+        f"{figures.sum_mb:,.0f}",
     )
 
 

@@ -2,6 +2,9 @@
 
 import base64
 import random
+import shutil
+import subprocess
+import sys
 import zlib
 from collections.abc import Iterator
 from itertools import count
@@ -16,6 +19,12 @@ HEAD = (
 TAIL = b"</group>\n</gsafeed>\n"
 SEED = 1911
 CONTENT_BYTES = 30_000
+_FEED_BYTES_OF_ITEMS = 0.75
+"""Bytes of documents in a gsa-feed, by those as items, where contents are base64."""
+
+_MOST_BYTES = 700_000_000
+"""All items must be in one chunk."""
+
 _LISTED_AT_ONCE = 10_000
 _VARIANTS = 40
 _ASCII_SHARE = 0.9
@@ -34,6 +43,46 @@ def documents(path: Path, size_bytes: int) -> int:
 def small(path: Path, records: int) -> int:
     """Write a metadata-and-url feed of records with five metadata pairs each."""
     return _write(path, "metadata-and-url", map(_small, range(records)), size_bytes=None)
+
+
+def shapes(path: Path, records: int) -> int:
+    """Write a metadata-and-url feed of records with three to seven metadata pairs in turn."""
+    return _write(path, "metadata-and-url", map(_shaped, range(records)), size_bytes=None)
+
+
+def _shaped(number: int) -> bytes:
+    pairs = (
+        f'<meta name="Name {at}" content="value {number * at}"/>\n' for at in range(3 + number % 5)
+    )
+    return (
+        f'<record url="http://www.example.com/dir{number % 97}/page{number}.html?a=1&amp;b=2"'
+        f' mimetype="text/html" action="add"'
+        f' last-modified="Tue, 06 Nov 2007 12:45:{number % 60:02d} GMT">\n<metadata>\n'
+        f"{''.join(pairs)}</metadata>\n</record>\n"
+    ).encode()
+
+
+def items(path: Path, size_bytes: int) -> int:
+    """Write Thunderstone items of about `size_bytes`, converted from documents by feedferry."""
+    feed, output = path.with_name("documents.xml"), path.with_name("items")
+    records = documents(feed, min(int(size_bytes * _FEED_BYTES_OF_ITEMS), _MOST_BYTES))
+    words = (
+        "--to",
+        "thunderstone",
+        "--accept-loss",
+        "acl",
+        "--span-bytes",
+        "2GiB",
+        "--fresh",
+        "-q",
+    )
+    code = "from pipelines.cli.main import main; raise SystemExit(main())"
+    command = (sys.executable, "-c", code, "convert", str(feed), "-o", str(output), *words)
+    subprocess.run(command, check=True, capture_output=True)
+    (output / "chunks/000001.xml").rename(path)
+    shutil.rmtree(output)
+    feed.unlink()
+    return records
 
 
 def _write(path: Path, feedtype: str, records: Iterator[bytes], size_bytes: int | None) -> int:

@@ -1,26 +1,52 @@
-"""Programs to compare with: `python loops.py NAME PATH` runs one of them as a process."""
+"""Programs to compare with: `python loops.py NAME PATH OUTPUT` runs one of them as a process.
 
+Loops only read. Scripts convert a feed, as a user would write it: without checks, for the feeds of
+these measurements.
+"""
+
+import base64
 import sys
+import zlib
 from collections import deque
+from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape, quoteattr
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
 
 _BLOCK_BYTES = 1 << 17
+_FEED = (
+    "<gsafeed><header><datasource>benchmark</datasource><feedtype>{}</feedtype></header><group>\n"
+)
+_DATALOAD = (
+    '<ThunderstoneReplication xmlns:dt="urn:schemas-microsoft-com:datatypes"'
+    ' xmlns:u="http://www.thunderstone.com/ParametricSearch/1.0/">\n'
+)
 
 
 def parse_with_lxml(path: str) -> None:
     """Parse a feed with lxml; print the number of records and of characters of content."""
-    from lxml import etree
-
     records = characters = 0
-    events = etree.iterparse(path, tag="record", huge_tree=True, no_network=True, load_dtd=False)
-    for _, record in events:
+    for record in _elements(path, "record"):
         records += bool(record.get("url"))
         characters += sum(len(content.text or "") for content in record.iterfind("content"))
-        record.clear()
-        group = record.getparent()
-        while group is not None and (previous := record.getprevious()) is not None:
-            group.remove(previous)
     print(records, characters)
+
+
+def _elements(path: str, tag: str) -> Iterator["_Element"]:
+    """Yield the elements of a feed, each of which is removed after its use."""
+    from lxml import etree
+
+    events = etree.iterparse(path, tag=tag, huge_tree=True, no_network=True, load_dtd=False)
+    for _, element in events:
+        yield element
+        element.clear()
+        parent = element.getparent()
+        while parent is not None and (previous := element.getprevious()) is not None:
+            parent.remove(previous)
 
 
 def split_lines(path: str) -> None:
@@ -54,12 +80,93 @@ def list_tree(path: str) -> None:
     write_listing(list_tree(tree), Path(path).with_suffix(".listing"))
 
 
-LOOPS = {
+def _write(output: str, head: str, elements: Iterator[str], tail: str) -> None:
+    with open(output, "w", encoding="utf-8") as stream:
+        stream.write(head)
+        stream.writelines(elements)
+        stream.write(tail)
+
+
+def write_items(path: str, output: str) -> None:
+    """Convert a gsa-feed into Thunderstone items."""
+    items = map(_item, _elements(path, "record"))
+    _write(output, _DATALOAD, items, "</ThunderstoneReplication>\n")
+
+
+def _item(record: "_Element") -> str:
+    pairs = [(meta.get("name", ""), meta.get("content", "")) for meta in record.iter("meta")]
+    title = "".join(content for name, content in pairs if name == "Title")
+    meta = "\n".join(f"{name}: {content}" for name, content in pairs if name != "Title")
+    modified = parsedate_to_datetime(record.get("last-modified", "")).strftime("%F %T")
+    content, text = record.find("content"), record.findtext("content", "")
+    encoding = content.get("encoding") if content is not None else None
+    if encoding is None and record.get("mimetype") == "text/plain":
+        body, raw = f"<Body>{escape(text)}</Body>", ""
+    else:
+        if encoding != "base64binary":
+            data = zlib.decompress(base64.b64decode(text)) if encoding else text.encode()
+            text = base64.b64encode(data).decode()
+        body, raw = "", f'<RawData dt:dt="bin.base64">{text}</RawData>'
+    return (
+        f"<Item><Type>I</Type><Url>{escape(record.get('url', ''))}</Url>"
+        f"<Title>{escape(title)}</Title>{body}<Meta>{escape(meta)}</Meta>"
+        f"<Modified>{modified}</Modified><MimeType>{record.get('mimetype')}</MimeType>{raw}"
+        "</Item>\n"
+    )
+
+
+def write_records(path: str, output: str) -> None:
+    """Convert a gsa-feed of records without a content into another one."""
+    records = map(_record, _elements(path, "record"))
+    _write(output, _FEED.format("metadata-and-url"), records, "</group></gsafeed>\n")
+
+
+def _record(record: "_Element") -> str:
+    pairs = (_meta(meta.get("name", ""), meta.get("content", "")) for meta in record.iter("meta"))
+    attributes = " ".join(f"{name}={quoteattr(value)}" for name, value in record.items())
+    return f"<record {attributes}>\n<metadata>\n{''.join(pairs)}</metadata>\n</record>\n"
+
+
+def _meta(name: str, content: str) -> str:
+    return f"<meta name={quoteattr(name)} content={quoteattr(content)}/>"
+
+
+def write_records_of_items(path: str, output: str) -> None:
+    """Convert Thunderstone items into a gsa-feed."""
+    records = map(_record_of_item, _elements(path, "Item"))
+    _write(output, _FEED.format("incremental"), records, "</group></gsafeed>\n")
+
+
+def _record_of_item(item: "_Element") -> str:
+    lines = (line.partition(": ") for line in item.findtext("Meta", "").split("\n"))
+    pairs = (_meta(name, content) for name, _, content in lines)
+    body, raw = item.findtext("Body"), item.findtext("RawData")
+    content = f"<content>{escape(body or '')}</content>"
+    if raw is not None:
+        content = f'<content encoding="base64binary">{raw}</content>'
+    return (
+        f"<record url={quoteattr(item.findtext('Url', ''))}"
+        f" mimetype={quoteattr(item.findtext('MimeType', ''))}>\n"
+        f"<metadata>\n{''.join(pairs)}</metadata>\n{content}\n</record>\n"
+    )
+
+
+LOOPS: dict[str, Callable[[str], None]] = {
     "lxml loop": parse_with_lxml,
     "split loop": split_lines,
     "read": read_listing,
     "walk": list_tree,
 }
 
+SCRIPTS: dict[str, Callable[[str, str], None]] = {
+    "lxml script to thunderstone": write_items,
+    "lxml script to gsa-feed": write_records,
+    "lxml script from thunderstone": write_records_of_items,
+}
+
 if __name__ == "__main__":
-    LOOPS[sys.argv[1]](sys.argv[2])
+    name, *paths = sys.argv[1:]
+    if name in LOOPS:
+        LOOPS[name](paths[0])
+    else:
+        SCRIPTS[name](*paths)

@@ -1,4 +1,4 @@
-"""Measure whole processes: wall-clock time, and the memory of the process and its children."""
+"""Measure whole processes: wall-clock time, processor time and memory, of all their processes."""
 
 import os
 import re
@@ -18,9 +18,13 @@ _RESIDENT = re.compile(r"^(VmRSS|VmHWM):\s+(\d+) kB", re.MULTILINE)
 
 
 class Measured(NamedTuple):
-    """One run: peak memory of all its processes together, and of the largest process."""
+    """One run: wall-clock time, user and system time of all its processes, their peak memory.
+
+    The memory is that of all processes together, and of the largest process.
+    """
 
     seconds: float
+    cpu_seconds: float
     sum_bytes: int
     max_bytes: int
 
@@ -46,7 +50,8 @@ def measure(command: Sequence[str], *, cwd: Path) -> Measured:
         if status:
             raise RunError(f"{' '.join(command)}: exit code {status}\n{_tail(log.read())}")
     max_bytes = max(memory.max_bytes, usage.ru_maxrss << 10)
-    return Measured(seconds, max(memory.sum_bytes, max_bytes), max_bytes)
+    cpu_seconds = usage.ru_utime + usage.ru_stime  # with those of all processes that it waited for
+    return Measured(seconds, cpu_seconds, max(memory.sum_bytes, max_bytes), max_bytes)
 
 
 def peak_bytes(pid: int) -> int:

@@ -1,6 +1,7 @@
 """The scenarios: an input, the commands that are compared on it, and the aims."""
 
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -8,37 +9,70 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks import feeds, receiver, sources
-from benchmarks.loops import LOOPS
-from benchmarks.measure import Measured, measure
+from benchmarks.loops import LOOPS, SCRIPTS
+from benchmarks.measure import Measured, RunError, measure
 
 MB = 1_000_000
-_SCRIPTS = Path(__file__).resolve().parent
+_HERE = Path(__file__).resolve().parent
 _FILES = 'find "$1" -type f | sort | tr "\\n" "\\0" | xargs -0 cat'
 _PIPES = {"base64": f'{_FILES} | base64 -w0 > "$2"', "cat": f'{_FILES} > "$2"'}
 """Commands of the shell; they write `$2` of the files below `$1`."""
 _TREE = "gsa-feed --from files --base-url https://docs.example.com/ --datasource docs"
 _ROWS = "gsa-feed --from database --datasource reports"
 _FEEDFERRY = "from pipelines.cli.main import main; raise SystemExit(main())"
+_TOOLS = {
+    "xmllint": ("xmllint", "libxml2-utils"),
+    "xsltproc": ("xsltproc", "xsltproc"),
+    "curl": ("curl", "curl"),
+}
+"""Programs of commands by their first word, and the Debian packages that have them."""
+
+_COUNTED_SHARE = 10
+"""Calls are counted for this part of an input, because counting is slow."""
+
+
+class Aim(NamedTuple):
+    """A bar for one figure of a command: at least, or with `is_most` at most."""
+
+    command: str
+    figure: str
+    bar: float
+    is_most: bool = False
 
 
 class Scenario(NamedTuple):
-    """An input and the commands to compare. `make` writes `size` bytes or records."""
+    """An input and the commands to compare: ratios are to the first.
+
+    `make` writes `size` bytes, or as many records of `record_bytes` each.
+    """
 
     name: str
     make: Callable[[Path, int], int]
     size: int
     commands: tuple[str, ...]
-    aims: tuple[str, ...]
+    aims: tuple[Aim, ...] = ()
+    record_bytes: int = 0
 
 
 class Figures(NamedTuple):
-    """Medians of one command; `seconds` without the start-up."""
+    """Medians of one command, without its start-up but for `startup_cpu`.
+
+    `ratio` is the median of those of each turn, `cpu_ratio` that of the medians. `spread` is the
+    range of the wall-clock times by their median. `calls` is the number of function calls for a
+    record, None where it is not known.
+    """
 
     command: str
     seconds: float
-    startup_seconds: float
-    sum_bytes: int
-    max_bytes: int
+    ratio: float
+    cpu_ratio: float
+    spread: float
+    cpu: float
+    cpu_micros: float
+    calls: float | None
+    startup_cpu: float
+    max_mb: float
+    sum_mb: float
 
 
 class Outcome(NamedTuple):
@@ -51,82 +85,120 @@ class Outcome(NamedTuple):
 
 
 PUSHING = ("curl", "push")
-"""Commands that send a chunk to a receiver."""
+"""Commands that send a chunk to a receiver; processor time is that of the client."""
 
 SCENARIOS = (
-    Scenario(
-        "documents",
-        feeds.documents,
-        300 * MB,
-        ("xmllint", "lxml loop", "thunderstone --jobs 1"),
-        ("thunderstone --jobs 1: 0.40 of the MB/s of xmllint",),
-    ),
     Scenario(
         "small",
         feeds.small,
         400_000,
-        ("xmllint", "lxml loop", "avro --jobs 1", "gsa-feed --jobs 1"),
-        ("avro and gsa-feed: 120,000 records/s",),
+        (
+            "lxml loop",
+            "xmllint",
+            "lxml script to gsa-feed",
+            "xsltproc to-gsa-feed",
+            "gsa-feed --jobs 1",
+            "avro --jobs 1",
+        ),
+        (Aim("gsa-feed --jobs 1", "ratio", 1.3), Aim("avro --jobs 1", "ratio", 0.8)),
+        record_bytes=417,
     ),
     Scenario(
-        "jobs",
-        feeds.documents,
-        2_000 * MB,
-        ("thunderstone --jobs 1", "thunderstone --jobs 2"),
-        ("--jobs 2: 1.6 times --jobs 1", "every process: under 400 MB"),
+        "shapes",
+        feeds.shapes,
+        300_000,
+        ("lxml loop", "gsa-feed --jobs 1"),
+        (Aim("gsa-feed --jobs 1", "cpu_micros", 12, is_most=True),),
+        record_bytes=422,
     ),
     Scenario(
-        "memory",
+        "documents",
         feeds.documents,
-        4_000 * MB,
-        ("thunderstone --jobs 1", "thunderstone --jobs 2"),
-        ("every process: under 400 MB, as with half the feed",),
+        300 * MB,
+        (
+            "xmllint",
+            "lxml loop",
+            "lxml script to thunderstone",
+            "xsltproc to-thunderstone",
+            "thunderstone --jobs 1",
+        ),
+        (Aim("thunderstone --jobs 1", "ratio", 0.58),),
+    ),
+    Scenario(
+        "items",
+        feeds.items,
+        300 * MB,
+        ("xmllint", "lxml script from thunderstone", "gsa-feed --datasource docs --jobs 1"),
+        (Aim("gsa-feed --datasource docs --jobs 1", "ratio", 0.5),),
     ),
     Scenario(
         "listing",
         feeds.listing,
         10_000_000,
         ("split loop", "read", "avro --jobs 1"),
-        ("read: 1,000,000 records/s", "every process: memory as for one record"),
-    ),
-    Scenario(
-        "tree",
-        sources.tree,
-        2_000,
-        ("base64", f"{_TREE} --jobs 1", f"{_TREE} --jobs 2"),
-        ("--jobs 1: 0.50 of the MB/s of base64",),
-    ),
-    Scenario(
-        "files",
-        sources.small_files,
-        10_000,
-        ("cat", f"{_TREE} --jobs 1"),
-        ("--jobs 1: 0.30 of the MB/s of cat",),
-    ),
-    Scenario(
-        "walk",
-        sources.many,
-        1_000_000,
-        ("walk",),
-        ("every process: memory as for one file",),
+        (Aim("avro --jobs 1", "ratio", 0.25),),
+        record_bytes=71,
     ),
     Scenario(
         "rows",
         sources.table,
         1_000_000,
         (f"{_ROWS} --jobs 1", f"{_ROWS} --jobs 2"),
-        ("--jobs 1: 60,000 records/s", "--jobs 2: 1.5 times that", "every process: under 300 MB"),
+        (Aim(f"{_ROWS} --jobs 2", "ratio", 1.5),),
+        record_bytes=sources.ROW_BYTES,
     ),
+    Scenario(
+        "files",
+        sources.small_files,
+        10_000,
+        ("cat", f"{_TREE} --jobs 1"),
+        (Aim(f"{_TREE} --jobs 1", "ratio", 0.3),),
+        record_bytes=sources.SMALL_FILE_BYTES,
+    ),
+    Scenario(
+        "tree",
+        sources.tree,
+        2_000,
+        ("base64", f"{_TREE} --jobs 1", f"{_TREE} --jobs 2"),
+        (Aim(f"{_TREE} --jobs 1", "ratio", 1.0),),
+        record_bytes=sources.FILE_BYTES,
+    ),
+    Scenario("walk", sources.many, 1_000_000, ("walk",), (), record_bytes=1),
     Scenario(
         "push",
         receiver.finished_run,
         990 * MB,
         PUSHING,
-        ("push: 400 MB/s", "push: 0.80 of the MB/s of curl", "every process: under 100 MB"),
+        (Aim("push", "ratio", 0.95), Aim("push", "max_mb", 100, is_most=True)),
+    ),
+    Scenario(
+        "jobs",
+        feeds.documents,
+        2_000 * MB,
+        ("thunderstone --jobs 1", "thunderstone --jobs 2"),
+        (
+            Aim("thunderstone --jobs 2", "ratio", 1.85),
+            Aim("thunderstone --jobs 1", "startup_cpu", 1.1, is_most=True),
+            Aim("thunderstone --jobs 2", "startup_cpu", 1.9, is_most=True),
+            Aim("thunderstone --jobs 1", "max_mb", 200, is_most=True),
+            Aim("thunderstone --jobs 2", "max_mb", 200, is_most=True),
+        ),
     ),
 )
-COUNTED = ("small", "listing", "tree", "files", "walk", "rows")
-"""Scenarios with a number of records as their size."""
+
+
+def label_of(command: str) -> str:
+    """Return a command without its options but --jobs."""
+    first, _, options = command.partition(" --")
+    return f"{first} --jobs {options[-1]}" if options else first
+
+
+def missing_tools(scenario: Scenario) -> dict[str, str]:
+    """Return the commands whose program is not installed, with the package that has it."""
+    tools = {command: _TOOLS.get(command.split()[0]) for command in scenario.commands}
+    return {
+        command: tool[1] for command, tool in tools.items() if tool and not shutil.which(tool[0])
+    }
 
 
 def play(scenario: Scenario, folder: Path, *, repeat: int) -> Outcome:
@@ -136,11 +208,38 @@ def play(scenario: Scenario, folder: Path, *, repeat: int) -> Outcome:
     scenario.make(small_feed, 1)
     startups = _in_turn(scenario.commands, small_feed, repeat=max(repeat, 3))
     runs = _in_turn(scenario.commands, feed, repeat=repeat)
-    figures = [_figures(command, runs[command], startups[command]) for command in scenario.commands]
+    first = scenario.commands[0]
+    reference = _net_times(runs[first], startups[first])
+    figures = [
+        _figures(command, runs[command], startups[command], reference, records)
+        for command in scenario.commands
+    ]
     feed_bytes = _size(feed, records)
     _remove(feed)
+    counted = [
+        each._replace(calls=count_calls(each.command, scenario, small_feed)) for each in figures
+    ]
     _remove(small_feed)
-    return Outcome(scenario, feed_bytes, records, tuple(figures))
+    return Outcome(scenario, feed_bytes, records, tuple(counted))
+
+
+def count_calls(command: str, scenario: Scenario, small_feed: Path) -> float | None:
+    """Return the function calls of a conversion of feeds for each record; None for other work."""
+    if command in PUSHING or "--jobs 1" not in command or "--from" in command:
+        return None
+    part = small_feed.with_name("part.xml")
+    records = scenario.make(part, max(scenario.size // _COUNTED_SHARE, 1))
+    calls = [_calls(path, command.split(maxsplit=1)[0]) for path in (small_feed, part)]
+    _remove(part)
+    return (calls[1] - calls[0]) / max(records - 1, 1)
+
+
+def _calls(path: Path, target: str) -> int:
+    words = (sys.executable, str(_HERE / "calls.py"), str(path), target)
+    counted = subprocess.run(words, capture_output=True, check=False, text=True)
+    if counted.returncode:
+        raise RunError(f"{' '.join(words)}: {counted.stderr[-2000:]}")
+    return int(counted.stdout)
 
 
 def _size(feed: Path, records: int) -> int:
@@ -172,18 +271,26 @@ def _run(command: str, feed: Path) -> Measured:
             words = list(receiver.command_line(command, feed, server))
             return receiver.add_memory(measure(words, cwd=feed.parent), server)
     try:
-        return measure(list(_words(command, feed, output)), cwd=feed.parent)
+        return measure(list(words_of(command, feed, output)), cwd=feed.parent)
     finally:
         shutil.rmtree(output, ignore_errors=True)
 
 
-def _words(command: str, feed: Path, output: Path) -> Iterator[str]:
+def words_of(command: str, feed: Path, output: Path) -> Iterator[str]:
+    """Yield the command line that converts or reads a feed; it may write below `output`."""
+    if command in SCRIPTS or command.startswith("xsltproc"):
+        output.mkdir()
+    written = str(output / "written.xml")
     if command == "xmllint":
         yield from ("xmllint", "--stream", "--noout", str(feed))
+    elif command.startswith("xsltproc"):
+        sheet = _HERE / f"{command.split()[1]}.xsl"
+        yield from ("xsltproc", "--novalid", "--nonet", "--huge", "-o", written, str(sheet))
+        yield str(feed)
     elif command in _PIPES:
         yield from ("sh", "-c", _PIPES[command], "sh", str(feed), str(feed.parent / "encoded"))
-    elif command in LOOPS:
-        yield from (sys.executable, str(_SCRIPTS / "loops.py"), command, str(feed))
+    elif command in LOOPS or command in SCRIPTS:
+        yield from (sys.executable, str(_HERE / "loops.py"), command, str(feed), written)
     else:
         target, *flags = command.split()
         yield from (sys.executable, "-c", _FEEDFERRY, "convert", str(feed))
@@ -191,12 +298,38 @@ def _words(command: str, feed: Path, output: Path) -> Iterator[str]:
         yield from flags
 
 
-def _figures(command: str, runs: list[Measured], startups: list[Measured]) -> Figures:
+class _NetTimes(NamedTuple):
+    """Wall-clock time of each run and the median processor time, both without the start-up."""
+
+    seconds: list[float]
+    cpu: float
+
+
+def _net_times(runs: list[Measured], startups: list[Measured]) -> _NetTimes:
     startup = median(run.seconds for run in startups)
+    startup_cpu = median(run.cpu_seconds for run in startups)
+    cpu = median(run.cpu_seconds for run in runs) - startup_cpu
+    return _NetTimes([max(run.seconds - startup, 0.001) for run in runs], max(cpu, 0.001))
+
+
+def _figures(
+    command: str,
+    runs: list[Measured],
+    startups: list[Measured],
+    reference: _NetTimes,
+    records: int,
+) -> Figures:
+    seconds, cpu = _net_times(runs, startups)
     return Figures(
-        command,
-        max(median(run.seconds for run in runs) - startup, 0.001),
-        startup,
-        max(run.sum_bytes for run in runs),
-        max(run.max_bytes for run in runs),
+        command=command,
+        seconds=median(seconds),
+        ratio=median(first / own for first, own in zip(reference.seconds, seconds, strict=True)),
+        cpu_ratio=reference.cpu / cpu,
+        spread=(max(seconds) - min(seconds)) / median(seconds),
+        cpu=cpu,
+        cpu_micros=cpu / records * 1e6,
+        calls=None,
+        startup_cpu=median(run.cpu_seconds for run in startups),
+        max_mb=max(run.max_bytes for run in runs) / MB,
+        sum_mb=max(run.sum_bytes for run in runs) / MB,
     )

@@ -1,0 +1,42 @@
+"""Count the function calls of a conversion: `python calls.py FEED TARGET` prints their number.
+
+The feed is cut and converted in this process; calls of C functions count, too.
+"""
+
+import cProfile
+import sys
+import tempfile
+
+from schemas.span import Span
+from transforms.conversion_settings import Settings
+from transforms.convert import convert, cut
+from transforms.formats import ReadOptions, WriteOptions
+from transforms.rules.adapt import Target
+from transforms.sources import sniff_format
+
+_SPAN_BYTES = 32 << 20
+
+
+def main(path: str, target: str) -> None:
+    """Convert a feed to a target and print the number of calls."""
+    whole = Span(source=path, path=path)
+    whole = Span(source=path, path=path, format=sniff_format(whole))
+    profile = cProfile.Profile()
+    with tempfile.TemporaryDirectory(prefix="feedferry-benchmark-") as folder:
+        settings = Settings(
+            folder=folder,
+            target=Target(format=target, datasource="benchmark"),
+            reading=ReadOptions(),
+            writing=WriteOptions(),
+            max_chunk_bytes=1 << 30,
+            refused=frozenset(),
+        )
+        profile.enable()
+        for span in cut(whole, span_bytes=_SPAN_BYTES, options=ReadOptions()):
+            convert(span, settings)
+        profile.disable()
+    print(sum(entry.callcount for entry in profile.getstats()))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
