@@ -9,7 +9,14 @@ import pytest
 
 from schemas.errors import FatalError, FormatError
 from schemas.reject import Reject
-from transforms.storage.atomic import AtomicFile, RejectFile, WrittenFile, whole_file, write_json
+from transforms.storage.atomic import (
+    AtomicFile,
+    HashedFile,
+    RejectFile,
+    WrittenFile,
+    whole_file,
+    write_json,
+)
 
 REJECT = Reject(
     code="malformed",
@@ -147,6 +154,26 @@ def test_a_file_is_described_when_it_is_complete(tmp_path: Path) -> None:
 
     assert (file.close(whole=True), file.written) == (written, written)
     assert (tmp_path / "urls.txt").read_bytes() == b"b\na\n"
+
+
+@pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 1, 3_000_001])
+def test_a_large_file_is_as_it_was_written(tmp_path: Path, size: int) -> None:
+    file = AtomicFile(tmp_path / "1.xml")
+    for _ in range(size // 1000):
+        file.write(b"x" * 1000)
+    file.write(b"y" * (size % 1000))
+    content = b"x" * (size // 1000 * 1000) + b"y" * (size % 1000)
+
+    assert file.close(whole=True) == ("1.xml", size, hashlib.sha256(content).hexdigest())
+    assert (tmp_path / "1.xml").read_bytes() == content
+
+
+def test_a_hashed_file_may_be_closed_twice(tmp_path: Path) -> None:
+    stream = HashedFile(tmp_path / "1.xml")
+    stream.write(b"x" * (2 << 20))
+    stream.close()
+    stream.close()
+    assert (tmp_path / "1.xml").stat().st_size == 2 << 20
 
 
 @pytest.mark.parametrize("whole", [True, False])
