@@ -74,13 +74,8 @@ class Merge(beam.PTransform):
     """Turn accounts into their sum."""
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
-        keyed = beam.Map(_with_key, "account").with_output_types(tuple[str, bytes])
-        return (
-            pcoll
-            | "Key" >> keyed
-            | "Add" >> beam.CombinePerKey(_merge)
-            | "Total" >> beam.Values().with_output_types(bytes)
-        )
+        add = beam.CombineGlobally(_merge).without_defaults()
+        return pcoll | "Add" >> add.with_output_types(bytes)
 
 
 @dataclass
