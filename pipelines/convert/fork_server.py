@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
-from typing import IO
+from typing import IO, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,14 @@ from transforms.sources import find_source
 _EXIT_SECONDS = 10.0
 _RELAY_SECONDS = 1.0
 """Time for the last lines on the stderr of workers: a program that one started may hold it open."""
+
+
+class ForkedWorker(NamedTuple):
+    """One worker process of a server, and its exit code when it has ended."""
+
+    server: "ForkServer"
+    pid: int
+    end: Future[int]
 
 
 class ForkServer:
@@ -50,7 +58,7 @@ class ForkServer:
         for thread in (self._relay, reports):
             thread.start()
 
-    def fork(self, environment: dict[str, str]) -> "ForkedWorker":
+    def fork(self, environment: dict[str, str]) -> ForkedWorker:
         """Start a worker with additional environment variables.
 
         If the server has ended, so has the worker, with the same exit code.
@@ -62,7 +70,7 @@ class ForkServer:
         return ForkedWorker(self, pid, self._ends[pid])
 
     def send(self, request: WorkerRequest | int) -> None:
-        """Send a request; that the server has ended is reported otherwise."""
+        """Send a request, or the id of a worker to kill; an ended server reports otherwise."""
         with suppress(OSError, ValueError):
             self._requests.write(msgspec.json.encode(request) + b"\n")
             self._requests.flush()
@@ -96,23 +104,6 @@ class ForkServer:
             if not end.done():
                 end.set_result(exit_code)
         self._started.put(0)
-
-
-class ForkedWorker:
-    """One worker process."""
-
-    def __init__(self, server: ForkServer, pid: int, end: Future[int]) -> None:
-        self._server = server
-        self._pid = pid
-        self._end = end
-
-    def wait(self, seconds: float | None = None) -> int:
-        """Return the exit code when it has ended; raise TimeoutError if it has not."""
-        return self._end.result(seconds)
-
-    def kill(self) -> None:
-        """Kill it; without effect if it has ended."""
-        self._server.send(self._pid)
 
 
 def _print_lines(stderr: IO[bytes]) -> None:

@@ -135,14 +135,14 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
         if self._process is None:
             return
         try:
-            self._process.wait(seconds)
+            self._process.end.result(seconds)
         except TimeoutError:
-            self._process.kill()
-            self._process.wait()
+            self._process.server.send(self._process.pid)
+            self._process.end.result()
 
     def _watch(self, process: ForkedWorker) -> None:
         """Abort all requests to the process if it ends before it is closed."""
-        code = process.wait()
+        code = process.end.result()
         if self._is_closing.is_set():
             return
         self.deaths.append(code)

@@ -102,7 +102,7 @@ class WorkerForker:
 def main(log: LogSettings) -> None:
     """Serve until the command ends; leave a Ctrl-C of the terminal to the command."""
     # A function, because programs that a worker starts would inherit SIG_IGN.
-    signal.signal(signal.SIGINT, _do_nothing)
+    signal.signal(signal.SIGINT, lambda number, frame: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     configure_logging(log)
     gc.disable()
@@ -114,10 +114,6 @@ def main(log: LogSettings) -> None:
     gc.enable()
     WorkerForker().serve()
     os._exit(_ORPHAN_EXIT)
-
-
-def _do_nothing(number: int, frame: FrameType | None) -> None:
-    pass
 
 
 if __name__ == "__main__":
