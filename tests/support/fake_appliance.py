@@ -16,6 +16,7 @@ from schemas.receipt import Receipt
 from schemas.record import Action, Content, Record
 from transforms.formats import WriteOptions, by_name
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart
+from transforms.sinks.push.wire.body import verified_blocks
 from transforms.sinks.push.wire.client import ApplianceClient
 from transforms.sinks.push.wire.feedergate import FEEDERGATE
 from transforms.sinks.push.wire.protocol import Appliance
@@ -64,8 +65,7 @@ class FakeClient(ApplianceClient):
     def __exit__(self, *exc: object) -> None: ...
 
     def send(self, part: ChunkPart, *, feedtype: str | None) -> ApplianceResponse:
-        with part.path.open("rb") as stream:
-            text = b"".join(part.blocks(stream))
+        text = b"".join(verified_blocks(part))
         names = tuple(name.decode() for name in _NAME.findall(text))
         sent = Sent(part.chunk.ordinal, feedtype, names)
         with self._lock:

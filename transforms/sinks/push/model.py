@@ -52,14 +52,6 @@ class ChunkPart(msgspec.Struct, frozen=True, kw_only=True):
     def records(self) -> int:
         return self.count or count_records(self.chunk)
 
-    def blocks(self, stream: IO[bytes]) -> Iterator[bytes]:
-        """Yield the document from an open file, one block at a time."""
-        if self.head:
-            yield self.head
-        yield from range_blocks(stream, self.offset, self.length)
-        if self.tail:
-            yield self.tail
-
 
 def changed_error(path: Path, found: str, expected: str) -> SourceError:
     """Return the error for a file that is not the one that was converted."""

@@ -16,6 +16,7 @@ from transforms.sinks.push.chunk_parts import (
     whole_chunk,
 )
 from transforms.sinks.push.model import ChunkPart
+from transforms.sinks.push.wire.body import verified_blocks
 
 HEAD = b"<gsafeed>\n<header><datasource>docs</datasource></header>\n<group>\n"
 TAIL = b"</group>\n</gsafeed>\n"
@@ -52,8 +53,7 @@ def halves(chunk_splitter: ChunkSplitter) -> list[tuple[int, int]]:
 
 
 def text_of(part: ChunkPart) -> bytes:
-    with part.path.open("rb") as stream:
-        return b"".join(part.blocks(stream))
+    return b"".join(verified_blocks(part))
 
 
 def digest_of_range(part: ChunkPart) -> str:

@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import chain
 
 import msgspec
 
@@ -94,7 +95,8 @@ def urlencoded(fields: Iterable[FormField], part: ChunkPart) -> RequestBody:
     pairs = [name.encode() + b"=" + encode(value.encode()) for name, value in fields]
     before = b"&".join([*pairs, b"data="])
     with open_chunk_file(part.path) as stream:
-        data_length = sum(map(encoded_length, part.blocks(stream)))
+        blocks = range_blocks(stream, part.offset, part.length)
+        data_length = sum(map(encoded_length, chain((part.head, part.tail), blocks)))
     return RequestBody(
         content_type="application/x-www-form-urlencoded",
         length=len(before) + data_length,
