@@ -4,14 +4,11 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-import msgspec
-
 from pipelines.observer.progress import Snapshot
 from schemas.span import Span
 from transforms.convert import PROGRESS
 from transforms.sources import source_of
-
-_counts = msgspec.json.Decoder(tuple[int, int, int])
+from transforms.storage.atomic import read_undamaged
 
 
 class ConvertProgress:
@@ -22,7 +19,8 @@ class ConvertProgress:
         self._spans = spans
 
     def snapshot(self) -> Snapshot:
-        counts = filter(None, map(_read, self._work.glob(f"*{PROGRESS}")))
+        paths = self._work.glob(f"*{PROGRESS}")
+        counts = filter(None, (read_undamaged(path, tuple[int, int, int]) for path in paths))
         done, records, rejects = map(sum, zip((0, 0, 0), *counts, strict=True))
         total, counts_records = self._total
         return Snapshot(
@@ -41,14 +39,6 @@ class ConvertProgress:
         if total is not None:
             return total, False
         return _sum_known(size.documents for size in sizes), True
-
-
-def _read(path: Path) -> tuple[int, int, int] | None:
-    """Return the counts of a span, None from a file that a crash of the machine damaged."""
-    try:
-        return _counts.decode(path.read_bytes())
-    except (OSError, ValueError):
-        return None
 
 
 def _sum_known(sizes: Iterable[int | None]) -> int | None:

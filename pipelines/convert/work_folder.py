@@ -17,7 +17,7 @@ from pipelines.options.convert_options import ConvertOptions
 from schemas.account import SpanFile
 from schemas.errors import ConfigError, FatalError
 from schemas.timeline import TIMELINE
-from transforms.storage.atomic import whole_file
+from transforms.storage.atomic import read_undamaged, whole_file
 from transforms.storage.attempts import digest_of, is_untouched, is_whole
 
 SEAL = "seal.json"
@@ -87,7 +87,7 @@ def seal(work: Path) -> None:
     Call this only in a new run, or in one whose seal fits: files that differ from the seal were
     made by this run.
     """
-    sealed = {file.path: file for file in _read_seal(work) or ()}
+    sealed = {file.path: file for file in read_undamaged(work / SEAL, list[SpanFile]) or ()}
     paths = sorted(path for pattern in _SEALED for path in work.glob(pattern))
     files = [_describe(path, sealed.get(path.name)) for path in paths]
     if files != list(sealed.values()) or not (work / SEAL).exists():
@@ -97,7 +97,7 @@ def seal(work: Path) -> None:
 
 def is_sealed(work: Path, *, verify: bool) -> bool:
     """Whether a run has a seal, and all sealed files are unchanged."""
-    files = _read_seal(work)
+    files = read_undamaged(work / SEAL, list[SpanFile])
     return files is not None and all(
         is_whole(work / file.path, file, verify=verify) for file in files
     )
@@ -149,14 +149,6 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _read_seal(work: Path) -> list[SpanFile] | None:
-    """Return the sealed files, None without a seal or with a damaged one."""
-    try:
-        return msgspec.json.decode((work / SEAL).read_bytes(), type=list[SpanFile])
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 def _describe(path: Path, sealed: SpanFile | None) -> SpanFile:

@@ -138,6 +138,14 @@ def read_json(path: Path, kind: type[_Document], *, expected: str) -> _Document 
         raise FatalError(f"{path}: {found}; expected {expected}") from exc
 
 
+def read_undamaged(path: Path, kind: type[_Document]) -> _Document | None:
+    """Return the document of a file, None without a file or from a damaged one."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
 class AtomicFile:
     """A file that is made when there is something to write, hashed, and named when it is complete.
 

@@ -32,7 +32,7 @@ import msgspec
 from schemas.account import Account, SpanFile
 from schemas.errors import BusyError
 from schemas.span import Span
-from transforms.storage.atomic import NOWHERE, WrittenFile, writing
+from transforms.storage.atomic import NOWHERE, WrittenFile, read_undamaged, writing
 from transforms.storage.lock import Lock
 
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
@@ -67,7 +67,7 @@ class Attempt:
     def find_account(self) -> Account | None:
         """Return the account of any attempt that counts, None if there is none with whole files."""
         while (path := self._account_path(self._damaged)).exists():
-            published = _read(path)
+            published = read_undamaged(path, _PublishedAccount)
             if published is not None and published.span == self._digest:
                 files = published.account.files
                 if all(is_whole(self._root / f.path, f, verify=self._verify) for f in files):
@@ -126,8 +126,9 @@ class Attempt:
                 suppress(BusyError),
                 Lock(path.with_name(f"{path.name}.lock"), where="", by="") as lock,
             ):
-                accounts = map(_read, takewhile(Path.exists, map(self._account_path, count())))
-                if path.name not in {account.attempt for account in accounts if account}:
+                accounts = takewhile(Path.exists, map(self._account_path, count()))
+                published = (read_undamaged(account, _PublishedAccount) for account in accounts)
+                if path.name not in {account.attempt for account in published if account}:
                     shutil.rmtree(path, ignore_errors=True)
                 lock.remove()
 
@@ -189,14 +190,6 @@ def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _read(path: Path) -> _PublishedAccount | None:
-    """Return an account, None if it is damaged or cannot be read."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_PublishedAccount)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 def _create(path: Path, data: bytes, *, staged: Path) -> None:
