@@ -22,7 +22,7 @@ from schemas.notice import Notice
 from schemas.record import Authmethod, Crawl, Provenance, Record
 from schemas.reject import DEFECT, Filtered, Reject
 from schemas.span import Span
-from support.batches import SIZES, conversion
+from support.batches import SIZES, by_parser, conversion
 from transforms.formats import FORMATS, ReadOptions, ReadResult, StreamOptions, WriteOptions
 from transforms.formats.base import Encoder
 from transforms.formats.record_batch import RecordBatch
@@ -81,6 +81,7 @@ def check(kit: Kit, data: bytes, *, seed: int, memory: bool = False) -> None:
         _check_places(kit, data, whole)
         _check_pieces(kit, data, options, whole, random)
         _check_spans(kit, data, options, whole, random)
+        _check_parser(kit, data, options, whole)
         _check_round_trip(kit, whole.items, options)
         _check_batches(kit, data, options, whole, random)
         if memory:
@@ -229,6 +230,20 @@ def _without_span(result: ReadResult) -> ReadResult:
     if isinstance(result, Filtered | RecordBatch):
         return result
     return msgspec.structs.replace(result, span=0)
+
+
+def _check_parser(kit: Kit, data: bytes, options: ReadOptions, whole: Outcome) -> None:
+    """Elements that need no parser are read as by the parser; of two faults, either is told."""
+    with by_parser():
+        parsed = _read(kit, data, options)
+    if [*map(_place, parsed.items)] != [*map(_place, whole.items)] or parsed.error != whole.error:
+        raise Violation("the parser differs", _difference(parsed, whole))
+
+
+def _place(result: ReadResult) -> object:
+    if isinstance(result, Reject):
+        return result.offset, result.line, result.data
+    return result
 
 
 def _check_batches(

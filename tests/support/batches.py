@@ -1,16 +1,20 @@
 """Conversions of one span with batches of any size, for comparison."""
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
 from schemas.span import Span
 from transforms.conversion_settings import Settings
 from transforms.convert import convert
 from transforms.formats import ReadOptions, WriteOptions
+from transforms.formats.xml.element_runs import ElementRuns
 from transforms.rules.adapt import Target
 
 SIZES = (1, 2, 7, 1024)
@@ -68,3 +72,11 @@ def span_conversion(
         return Conversion(
             text.encode(), {name.rpartition("/")[2]: data for name, data in files.items()}
         )
+
+
+@contextmanager
+def by_parser() -> Iterator[None]:
+    """Read all elements of XML with a parser."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ElementRuns, "bulk", lambda *_arguments: None)
+        yield

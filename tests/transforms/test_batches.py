@@ -9,10 +9,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from schemas.avro import text
 from schemas.span import Span
-from support.batches import SIZES, conversion
+from support.batches import SIZES, by_parser, conversion
+from support.dataload_items import dataloads
 from transforms.formats import ContentOptions, ReadOptions, batch_plan, by_name
 from transforms.formats.batch_plan import BatchPlan
 from transforms.formats.canonical.avro import AvroEncoder
@@ -255,6 +257,29 @@ def test_batches_of_any_size_give_the_result_of_single_records(
     single, batched = (
         conversion(data, target, batch_records=records, max_chunk_bytes=chunk)
         for records in (0, size)
+    )
+    assert batched == single
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@settings(max_examples=60)
+@given(
+    data=dataloads(),
+    size=st.sampled_from(SIZES),
+    chunk=st.sampled_from((900, 5000, 1 << 20)),
+)
+def test_items_in_batches_give_the_result_of_single_items(
+    name: str, data: bytes, size: int, chunk: int
+) -> None:
+    target = replace(target_of(name), **{"datasource": "d", "feedtype": "incremental"})
+    if name.startswith("thunderstone"):
+        target = target_of(name)
+    with by_parser():
+        single = conversion(
+            data, target, batch_records=0, max_chunk_bytes=chunk, format_="thunderstone"
+        )
+    batched = conversion(
+        data, target, batch_records=size, max_chunk_bytes=chunk, format_="thunderstone"
     )
     assert batched == single
 

@@ -24,7 +24,7 @@ from transforms.formats.record_batch import (
     Shape,
     Values,
     hole,
-    plain,
+    plain_row,
     stated,
     unescaped,
     variants,
@@ -203,7 +203,7 @@ def _predicts(
     plan: BatchPlan, shape: Shape, row: Values, convert: Convert, encoder: Encoder
 ) -> bool:
     """Whether the plan has the bytes and the losses of a record with real values."""
-    converted = convert(shape.make(_values(shape, row)))
+    converted = convert(shape.make(plain_row(shape.kinds, row)))
     if converted is None:
         return False
     adapted, losses = converted
@@ -216,7 +216,3 @@ def _predicts(
         and adapted.action._value_ == plan.action
         and [loss.field for loss in losses] == [loss.field for loss in plan.losses]
     )
-
-
-def _values(shape: Shape, row: Values) -> Values:
-    return [plain(kind, [value])[0] for kind, value in zip(shape.kinds, row, strict=True)]

@@ -57,6 +57,7 @@ _DATES = re.compile(
     r' \d{4} (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d GMT")*',
     re.ASCII,
 )
+_INTEGERS = re.compile(r'(?:(?:0|[1-9]\d{0,17})")*', re.ASCII)
 _MIDNIGHT = "00:00:00 GMT"
 _DAY_LENGTH = -len(_MIDNIGHT)
 _MAX_DAYS = 50_000
@@ -66,9 +67,9 @@ class ColumnKind(enum.Enum):
     """The form of the values in a column.
 
     Texts, URLs and dates are escaped as in an attribute of XML; names have no quotes. Document ids
-    are texts that are no URLs. Dates are in the form of RFC 1123, times are aware moments. Contents
-    are bytes as they came: text that is escaped as in an element, text of a CDATA section or a
-    file, and base64 of a document or of its zlib stream.
+    are texts that are no URLs. Dates are in the form of RFC 1123, times are aware moments, and
+    integers are in decimal digits. Contents are bytes as they came: text that is escaped as in an
+    element, text of a CDATA section or a file, and base64 of a document or of its zlib stream.
     """
 
     TEXT = "text"
@@ -81,6 +82,7 @@ class ColumnKind(enum.Enum):
     BASE64 = "base64"
     ZLIB = "zlib"
     TIME = "time"
+    INTEGER = "integer"
     NUMBER = "number"
 
 
@@ -218,6 +220,7 @@ def hole(kind: ColumnKind, number: int) -> object:
         ColumnKind.DOCID: DocidHole(text),
         ColumnKind.DATE: f"Fri, 03 Apr 1998 07:{number // 60:02}:{number % 60:02} GMT",
         ColumnKind.TIME: datetime(1998, 4, 3, 8, number // 60, number % 60, tzinfo=UTC),
+        ColumnKind.INTEGER: str(0x1ACE_5EED_0000 + number),
         ColumnKind.NUMBER: 0x1ACE_5EED_0000 + number,
     }
     return holes.get(kind, TextHole(text))
@@ -257,6 +260,7 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
         ColumnKind.DATE: "Thu, 01 Jan 1970 00:00:00 GMT",
         **{kind: _ENCODE[kind](b"c") for kind in CONTENT_KINDS},
         ColumnKind.TIME: datetime(1970, 1, 1, tzinfo=UTC),
+        ColumnKind.INTEGER: "0",
         ColumnKind.NUMBER: 0,
     },
     {
@@ -271,6 +275,7 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
         ColumnKind.CDATA: ("<p>Z\u00fcrich &amp; \u6771\u4eac & \"'\n\t</p>" * 9).encode(),
         **{kind: _ENCODE[kind](_BINARY) for kind in _ENCODED_KINDS},
         ColumnKind.TIME: datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=UTC),
+        ColumnKind.INTEGER: str(1 << 40),
         ColumnKind.NUMBER: 1 << 40,
     },
 )
@@ -318,6 +323,11 @@ def plain(kind: ColumnKind, values: Column) -> Column:
     if kind is ColumnKind.CONTENT:
         return [_plain_text(value) for value in values]
     return unescaped(values)
+
+
+def plain_row(kinds: Sequence[ColumnKind], row: Values) -> Values:
+    """Return a row without references."""
+    return [plain(kind, [value])[0] for kind, value in zip(kinds, row, strict=True)]
 
 
 def _plain_text(text: bytes) -> bytes:
@@ -397,13 +407,14 @@ def _has_our_references(text: str) -> bool:
 def has_neutral_columns(
     kinds: Sequence[ColumnKind], columns: Sequence[Column], *, max_content_bytes: int
 ) -> bool:
-    """Whether neutral texts are URLs, dates and names where a record needs them.
+    """Whether neutral texts are URLs, dates, integers and names where a record needs them.
 
     Contents must not be empty, and can be copied. Extra kinds are left.
     """
     return all(
         (kind is not ColumnKind.URL or are_urls(column))
         and (kind is not ColumnKind.DATE or are_dates(column))
+        and (kind is not ColumnKind.INTEGER or _INTEGERS.fullmatch('"'.join(column) + '"'))
         and (kind is not ColumnKind.NAME or "&quot;" not in '"'.join(column))
         and (kind not in CONTENT_KINDS or _are_clean(kind, column, max_content_bytes))
         for kind, column in zip(kinds, columns, strict=False)

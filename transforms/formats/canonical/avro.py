@@ -140,6 +140,7 @@ class AvroEncoder:
         ColumnKind.CONTENT: (_contents,),
         **dict.fromkeys((ColumnKind.CDATA, ColumnKind.BASE64, ColumnKind.ZLIB), (avro.texts,)),
         ColumnKind.TIME: (avro.timestamps,),
+        ColumnKind.INTEGER: (lambda values: avro.longs([*map(int, values)]),),
         ColumnKind.NUMBER: (avro.longs,),
     }
 

@@ -91,7 +91,7 @@ class RecordTemplate(MarkupTemplate):
         self.of_content = _numbers_in(children.get("content"))
         metas = [*children.get("metadata", ())]
         self.of_metas = [int(meta.values()[0]) for meta in metas]
-        self.has_acl, self.has_content = "acl" in children, "content" in children
+        self.has_acl, self.contents = "acl" in children, int("content" in children)
         is_free = [name in FREE_ATTRIBUTES for name in self.names]
         self.free = [at for at, free in enumerate(is_free) if free]
         self.free += [at + 1 for at in self.of_metas]
@@ -109,7 +109,7 @@ class FeedRuns(ElementRuns[RecordTemplate]):
         enter: Callable[[ElementContext, int], object],
         in_context: Callable[[], BuildRecord],
     ) -> None:
-        super().__init__("record", "content", options)
+        super().__init__("record", ["content"], options)
         self._enter, self._in_context = enter, in_context
 
     def enter(self, context: ElementContext, line: int, *, is_new: bool) -> None:
@@ -159,12 +159,16 @@ class _RecordShape(RunShape):
         self._acl = _read_acl(key.part) if key.part else None
         self._principals = self._acl.principals if self._acl else ()
         kinds += [ColumnKind.NAME] * len(self._principals)
-        if template.has_content:
+        if template.contents:
             encoding = dict(self._of_content).get("encoding", "")
-            of_text = ColumnKind.CDATA if key.is_cdata else ColumnKind.CONTENT
+            of_text = ColumnKind.CDATA if key.are_cdata[0] else ColumnKind.CONTENT
             kinds.append(_CONTENT_KINDS.get(ENCODING.decode(encoding), of_text))
-        is_readable = are_texts(key.constants) and template.has_acl is (self._acl is not None)
-        super().__init__(self._make, kinds, is_readable=is_readable)
+        self._is_readable = are_texts(key.constants) and template.has_acl is (self._acl is not None)
+        super().__init__(self._make, kinds)
+
+    @property
+    def is_readable(self) -> bool:
+        return self._is_readable
 
     def _make(self, values: Values) -> Record:
         """Return the record of attributes, metadata, principals, content, line and offset."""

@@ -35,7 +35,7 @@ import pybase64
 from schemas.content import to_base64
 from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Extra, Field, Provenance, Record
-from schemas.span import Span
+from schemas.span import ElementContext, Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import local_date, parse_date
 from transforms.formats.record_batch import (
@@ -43,6 +43,7 @@ from transforms.formats.record_batch import (
     Cells,
     Column,
     ColumnKind,
+    as_stated,
 )
 from transforms.formats.thunderstone.dataload_format import DATATYPES, ELEMENT_NAMES, PARAMETRIC
 from transforms.formats.thunderstone.item_reader import (
@@ -55,8 +56,16 @@ from transforms.formats.thunderstone.item_reader import (
     parse_item,
     parse_item_extras,
 )
+from transforms.formats.thunderstone.item_runs import ItemRuns
 from transforms.formats.thunderstone.rows import NESTED, SEPARATORS, TYPES, item_rows
-from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement, parse_markup
+from transforms.formats.xml.elements import (
+    ElementReader,
+    Grammar,
+    ParsedElement,
+    parse_element,
+    parse_markup,
+)
+from transforms.formats.xml.scanner import RawElement
 from transforms.formats.xml.serializer import (
     ExtraMarkup,
     attributes,
@@ -100,7 +109,11 @@ def read(
         provenance = Provenance(source=span.source, span=span.ordinal, line=line, offset=offset)
         return parse_item(parsed.element, options=options, provenance=provenance)
 
-    grammar = Grammar(ELEMENT_NAMES, build)
+    def parse(item: bytes, line: int, offset: int, context: ElementContext) -> Record:
+        raw = RawElement("Item", item, offset, line, context)
+        return build(parse_element(raw, ELEMENT_NAMES, max_tags=options.max_tags))
+
+    grammar = Grammar(ELEMENT_NAMES, build, ItemRuns(options, parse).bulk)
     return ElementReader(stream, grammar, span=span, options=options).read()
 
 
@@ -121,6 +134,7 @@ class ThunderstoneEncoder(Encoder):
             ColumnKind.URL: (_texts,),
             ColumnKind.DATE: (partial(_local_dates, zone=options.zone),),
             ColumnKind.TIME: (lambda times: [local_date(at, zone=options.zone) for at in times],),
+            ColumnKind.INTEGER: (as_stated,),
         }
 
     def prolog(self) -> bytes:

@@ -17,6 +17,7 @@ from schemas.reject import record_error
 from schemas.span import ElementContext
 from transforms.formats.base import ReadOptions
 from transforms.formats.record_batch import (
+    Column,
     ColumnKind,
     Columns,
     MakeRecord,
@@ -32,7 +33,7 @@ _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
 _MAX_SHAPES = 256
 _MAX_MISSES = 8
 _PAUSED_RUNS = 256
-_FREQUENT = 8
+FREQUENT = 8
 """How many records are read before a model is made: it costs as much as a few."""
 
 _MIN_GROUPS, _RECORDS_A_GROUP = 4, 8
@@ -47,16 +48,16 @@ class MarkupTemplate:
     """The meaning of the values of elements with the same markup, by their index.
 
     `free` are the indexes of values that differ from record to record. `constant` are those of all
-    others, which records of one shape share.
+    others, which records of one shape share. `contents` is the number of contents.
     """
 
-    has_content: bool
+    contents: int
     free: Sequence[int]
     constant: Sequence[int]
 
 
 class MarkupPieces(NamedTuple):
-    """An element without its content. `part` is markup with values of its own, which come last."""
+    """An element without contents. `part` is markup with values of its own, which come last."""
 
     markup: str
     part: str
@@ -69,16 +70,16 @@ class ShapeKey(NamedTuple):
 
     markup: str
     part: str = ""
-    is_cdata: bool = False
+    are_cdata: tuple[bool, ...] = ()
     constants: tuple[str, ...] = ()
 
 
 class _Element(NamedTuple):
-    """An element without its end tag and its content; it begins at `begin` or after blanks."""
+    """An element without its end tag and its contents; it begins at `begin` or after blanks."""
 
     head: str
-    content: bytes | None = None
-    is_cdata: bool = False
+    contents: Sequence[bytes] = ()
+    are_cdata: tuple[bool, ...] = ()
     begin: int = 0
 
 
@@ -90,25 +91,41 @@ class _Found(NamedTuple, Generic[TemplateT]):
 
     template: TemplateT
     rows: list[Sequence[str]]
-    contents: list[bytes]
+    contents: list[Sequence[bytes]]
     places: list[int]
 
 
 class RunShape(Shape):
     """The shape of elements with the same markup and the same constants.
 
-    The last columns are lines and offsets. Elements that are not readable need the parser.
+    The last columns are lines and offsets.
     """
 
-    def __init__(self, make: MakeRecord, kinds: Sequence[ColumnKind], *, is_readable: bool) -> None:
+    def __init__(self, make: MakeRecord, kinds: Sequence[ColumnKind]) -> None:
         super().__init__(make, [*kinds, ColumnKind.NUMBER, ColumnKind.NUMBER])
-        self.is_readable = is_readable
         self._seen = 0
 
-    def is_frequent(self, count: int) -> bool:
-        """Count the records of the runs with this shape; return whether a model was made."""
-        self._seen += count
-        return self._seen >= _FREQUENT and self.has_model
+    def count(self, records: int) -> None:
+        """Count the records of the runs with this shape."""
+        self._seen += records
+
+    @property
+    def is_frequent(self) -> bool:
+        """Whether a model is worth its cost."""
+        return self._seen >= FREQUENT
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether records are made of values; others need the parser."""
+        return True
+
+    def escaped(self, columns: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+        """Return texts as they would be stated in attributes."""
+        return [*columns]
+
+    def reads(self, texts: Sequence[str], columns: Sequence[Column]) -> bool:
+        """Whether a record is made of values that are not neutral."""
+        return are_texts(texts) and are_read(self.kinds, columns)
 
 
 class _Group(NamedTuple):
@@ -116,7 +133,7 @@ class _Group(NamedTuple):
 
     shape: RunShape
     columns: list[Sequence[str]]
-    contents: list[bytes]
+    contents: list[Sequence[bytes]]
     places: Sequence[int]
 
 
@@ -126,14 +143,17 @@ class ElementRuns(ABC, Generic[TemplateT]):
     If a few runs in a row have an element without a template, the next ones are not tried.
     """
 
-    def __init__(self, record: str, content: str, options: ReadOptions) -> None:
+    def __init__(self, record: str, contents: Sequence[str], options: ReadOptions) -> None:
         self._end = f"</{record}>"
         self._end_tag, self._begin = self._end.encode(), f"<{record}".encode()
-        self._begin_content, self._end_content = f"<{content}".encode(), f"</{content}".encode()
+        self._first_end = re.compile(self._end_tag)  # ten times as fast as bytes.find in base64
+        self._content_tags = [f"<{name}".encode() for name in contents]
+        self._content = re.compile(f"<({'|'.join(contents)})".encode())
         self._options = options
         self._templates: dict[str, TemplateT | None] = {}
         self._shapes: dict[ShapeKey, RunShape] = {}
         self._context: ElementContext | None = None
+        self.is_single = True
         self._misses = 0
         self._paused = 0
 
@@ -143,7 +163,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
 
     @abstractmethod
     def split(self, head: str) -> MarkupPieces:
-        """Split an element that has no content and no end tag."""
+        """Split an element that has no contents and no end tag."""
 
     @abstractmethod
     def split_run(self, text: str) -> tuple[str, list[Sequence[str]]] | None:
@@ -185,21 +205,26 @@ class ElementRuns(ABC, Generic[TemplateT]):
 
         Return None if an element needs the parser. Raise what a shape raises for a record.
         """
-        is_single = run.find(self._end_tag) in (-1, len(run) - len(self._end_tag))
-        if self._paused and not is_single:
+        first_end = self._first_end.search(run)
+        self.is_single = first_end is None or first_end.end() == len(run)
+        if self._paused and not self.is_single:
             self._paused -= 1
             return None
-        groups, find_begins = self._groups(run)
-        if not is_single:
+        groups, find_begins = self._groups(run, first_end.start() if first_end else len(run))
+        if not self.is_single:
             self._misses = 0 if groups else self._misses + 1
             if self._misses == _MAX_MISSES:
                 self._misses, self._paused = 0, _PAUSED_RUNS
         return self._batch(groups, _Positions(run, offset, line, find_begins)) if groups else None
 
-    def _groups(self, run: bytes) -> tuple[list[_Group] | None, Callable[[], list[int]]]:
+    def _groups(
+        self, run: bytes, first_end: int
+    ) -> tuple[list[_Group] | None, Callable[[], list[int]]]:
         """Return the groups of a run, None if an element has no template, and its begins."""
         try:
-            if self._begin_content in run:
+            if self._content.search(run, 0, first_end) or any(
+                tag in run for tag in self._content_tags
+            ):
                 elements = self._cut_contents(run)
                 begins = [element.begin for element in elements]
                 return self._mixed(elements), lambda: [run.find(self._begin, at) for at in begins]
@@ -216,34 +241,35 @@ class ElementRuns(ABC, Generic[TemplateT]):
     def _cut_contents(self, run: bytes) -> list[_Element]:
         """Cut a run into elements; return none if the content of one has markup."""
         elements = []
-        end_tag = self._end_tag
-        at, opened = 0, -1
+        at = begin = 0
+        heads, contents, are_cdata = list[bytes](), list[bytes](), list[bool]()
         while at < len(run):
-            if opened < at:
-                opened = run.find(self._begin_content, at)
-                opened = len(run) if opened < 0 else opened
-            end = run.find(end_tag, at, opened)
+            opened = self._content.search(run, at)
+            end = run.find(self._end_tag, at, opened.start() if opened else len(run))
             if end >= 0:
-                elements.append(_Element(run[at:end].decode(), begin=at))
-            else:
-                begin = run.find(b">", opened) + 1
-                is_cdata = begin > 0 and run.startswith(_CDATA, begin)
-                first = begin + is_cdata * len(_CDATA)
-                close = run.find(_END_CDATA if is_cdata else b"<", first)
-                after = close + is_cdata * len(_END_CDATA)
-                end = run.find(end_tag, after)
-                is_cut = begin and close >= 0 and end >= 0
-                if not is_cut or not run.startswith(self._end_content, after):
-                    return []
-                head = (run[at:begin] + run[after:end]).decode()
-                elements.append(_Element(head, run[first:close], is_cdata, at))
-            at = end + len(end_tag)
+                head = b"".join((*heads, run[at:end])).decode()
+                elements.append(_Element(head, contents, tuple(are_cdata), begin))
+                at = begin = end + len(self._end_tag)
+                heads, contents, are_cdata = [], [], []
+                continue
+            first = run.find(b">", opened.end()) + 1 if opened else 0
+            if not opened or not first:
+                return []
+            heads.append(run[at:first])
+            is_cdata = run.startswith(_CDATA, first)
+            first += is_cdata * len(_CDATA)
+            close = run.find(_END_CDATA if is_cdata else b"<", first)
+            at = close + is_cdata * len(_END_CDATA)
+            if close < 0 or not run.startswith(b"</" + opened[1], at):
+                return []
+            contents.append(run[first:close])
+            are_cdata.append(is_cdata)
         return elements
 
     def _uniform(self, text: str) -> list[_Group] | None:
         """Return the one group of a run, None if markup or constants differ."""
         alike = self.split_run(text)
-        template = alike and self._template(alike[0])
+        template = alike and self.template(alike[0])
         if not alike or not template:
             return None
         markup, columns = alike
@@ -257,24 +283,25 @@ class ElementRuns(ABC, Generic[TemplateT]):
 
     def _mixed(self, elements: list[_Element]) -> list[_Group] | None:
         """Return the groups of a run, None if an element has no template."""
-        found: dict[tuple[str, str, bool], _Found[TemplateT]] = {}
-        for place, (head, content, is_cdata, _) in enumerate(elements):
+        found: dict[tuple[str, str, tuple[bool, ...]], _Found[TemplateT]] = {}
+        for place, (head, contents, are_cdata, _) in enumerate(elements):
             markup, part, values, of_part = self.split(head)
-            key = markup, part, is_cdata
+            key = markup, part, are_cdata
             alike = found.get(key)
             if alike is None:
-                template = self._template(markup)
-                if template is None or template.has_content is (content is None):
+                template = self.template(markup)
+                if template is None or template.contents != len(contents):
                     return None
                 alike = found[key] = _Found(template, [], [], [])
             alike.rows.append([*values, *of_part])
             alike.places.append(place)
-            if content is not None:
-                alike.contents.append(content)
+            alike.contents.append(contents)
         groups = [group for key, alike in found.items() for group in self._of_markup(key, alike)]
         return groups if len(groups) <= _MIN_GROUPS + len(elements) // _RECORDS_A_GROUP else None
 
-    def _of_markup(self, key: tuple[str, str, bool], found: _Found[TemplateT]) -> Iterator[_Group]:
+    def _of_markup(
+        self, key: tuple[str, str, tuple[bool, ...]], found: _Found[TemplateT]
+    ) -> Iterator[_Group]:
         """Yield the groups of elements with one markup, by their constants."""
         template, rows, contents, places = found
         columns = [*zip(*rows, strict=True)]
@@ -290,12 +317,12 @@ class ElementRuns(ABC, Generic[TemplateT]):
         for values, numbers in groups.items():
             shape = self._shape(ShapeKey(*key, values), template)
             if len(groups) == 1:
-                yield _Group(shape, free, contents, places)
+                yield _Group(shape, free, [*zip(*contents, strict=True)], places)
                 continue
             yield _Group(
                 shape,
                 [[column[number] for number in numbers] for column in free],
-                [contents[number] for number in numbers] if contents else [],
+                [*zip(*(contents[number] for number in numbers), strict=True)],
                 [places[number] for number in numbers],
             )
 
@@ -306,17 +333,19 @@ class ElementRuns(ABC, Generic[TemplateT]):
         are_all_neutral = True
         order = [0] * sum(len(group.places) for group in groups)
         batch = []
-        for number, (shape, texts, contents, places) in enumerate(groups):
-            columns = [*texts, contents] if contents else texts
+        for number, (shape, stated, contents, places) in enumerate(groups):
+            shape.count(len(order))
+            if not shape.is_readable:
+                return None
+            texts = shape.escaped(stated)
+            columns = [*texts, *contents]
             values = [*chain.from_iterable(texts)]
             is_neutral = are_neutral(values) and has_neutral_columns(
                 shape.kinds, columns, max_content_bytes=self._options.max_content_bytes
             )
-            if not is_neutral and not (are_texts(values) and are_read(shape.kinds, columns)):
+            if not is_neutral and not shape.reads(values, columns):
                 return None
-            if not shape.is_readable:
-                return None
-            are_all_neutral &= shape.is_frequent(len(order)) and is_neutral
+            are_all_neutral &= is_neutral and shape.is_frequent and shape.has_model
             if number:
                 for place in places:
                     order[place] = number
@@ -324,7 +353,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
             batch.append(Columns(shape, [*columns, *of_group], len(places)))
         return RecordBatch(batch, order), are_all_neutral
 
-    def _template(self, markup: str) -> TemplateT | None:
+    def template(self, markup: str) -> TemplateT | None:
         """Return the template of a markup, learned now if it is new; None if it has none."""
         if markup not in self._templates:
             if len(self._templates) >= _MAX_TEMPLATES:

@@ -139,7 +139,6 @@ class ElementReader(Generic[Built]):
         self._scanner = RecordScanner(
             stream, grammar.names, span, max_unit_bytes=options.max_unit_bytes, bulk=grammar.bulk
         )
-        self._parser = _parser()
         self._noted: ElementContext | None = None
         self._headers_with_records: set[bytes] = set()
 
@@ -211,10 +210,10 @@ class ElementReader(Generic[Built]):
             if records:
                 [built] = records
             else:
-                built = self._grammar.build(ParsedElement(self._parse(raw), raw))
+                parsed = parse_element(raw, self._grammar.names, max_tags=self._max_tags)
+                built = self._grammar.build(parsed)
         except Exception as exc:
-            error = _malformed(exc) if isinstance(exc, etree.XMLSyntaxError) else record_error(exc)
-            return self._reject(raw, error)
+            return self._reject(raw, record_error(exc))
         self._note(raw.context)
         return built
 
@@ -228,28 +227,33 @@ class ElementReader(Generic[Built]):
         place = Place(raw.offset, len(text), raw.line)
         return reject_bytes(exc, span=self._span, place=place, data=text, url=find_url(raw.text))
 
-    def _parse(self, raw: RawElement) -> etree._Element:
-        names, text = self._grammar.names, raw.text
-        if len(text) > self._max_tags:
-            self._limit_tags(text)
-        start_tag, end_tag = _root_tags(raw.context.root, names.root, names.prefixes)
-        root = etree.fromstring(start_tag + text + end_tag, self._parser)
-        for entry in self._parser.error_log:
-            if entry.level >= etree.ErrorLevels.ERROR:  # a later warning can hide that it failed
-                raise etree.XMLSyntaxError(entry.message, entry.type, entry.line, entry.column)
-        [element] = root if start_tag else [root]  # the scanner delimits elements
-        if len(text) > _MANY_BYTES:
-            _limit_attributes(element)
-        return element
 
-    def _limit_tags(self, text: bytes) -> None:
-        """Raise RecordError for an element whose tags would take too much memory when parsed."""
-        if text.count(b"<") <= self._max_tags:
-            return
-        tags = _CDATA.sub(b"", text).count(b"<")
-        if tags > self._max_tags:
-            reason = f"{tags} tags; expected at most {self._max_tags}; raise --max-content-bytes"
-            raise RecordError("record-too-large", reason)
+def parse_element(raw: RawElement, names: ElementNames, *, max_tags: int) -> ParsedElement:
+    """Parse an element in its root; raise RecordError if it is not well-formed or too large."""
+    text = raw.text
+    if len(text) > max_tags:
+        _limit_tags(text, max_tags)
+    start_tag, end_tag = _root_tags(raw.context.root, names.root, names.prefixes)
+    root = parse_markup(start_tag + text + end_tag)
+    for entry in _parser().error_log:
+        if entry.level >= etree.ErrorLevels.ERROR:  # a later warning can hide that it failed
+            raise _malformed(
+                etree.XMLSyntaxError(entry.message, entry.type, entry.line, entry.column)
+            )
+    [element] = root if start_tag else [root]  # the scanner delimits elements
+    if len(text) > _MANY_BYTES:
+        _limit_attributes(element)
+    return ParsedElement(element, raw)
+
+
+def _limit_tags(text: bytes, max_tags: int) -> None:
+    """Raise RecordError for an element whose tags would take too much memory when parsed."""
+    if text.count(b"<") <= max_tags:
+        return
+    tags = _CDATA.sub(b"", text).count(b"<")
+    if tags > max_tags:
+        reason = f"{tags} tags; expected at most {max_tags}; raise --max-content-bytes"
+        raise RecordError("record-too-large", reason)
 
 
 def _limit_attributes(element: etree._Element) -> None:
