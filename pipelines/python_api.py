@@ -9,7 +9,7 @@ import enum
 import logging
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -32,12 +32,13 @@ from pipelines.options.push_options import ApplianceOptions, PushOptions, parse_
 from pipelines.options.run_options import RunOptions
 from pipelines.plan.plan import Plan
 from pipelines.plan.planned_job import find_planned, plan_job
-from pipelines.push.engine import PushResult
 from pipelines.push.engine import push as push_runs
-from schemas.errors import ConfigError
+from pipelines.push.record import PushResult
+from schemas.errors import ConfigError, errors_worded
 from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Reject
+from schemas.setting import in_parameters
 from schemas.spelling import did_you_mean
 from transforms.formats import FORMATS, Format
 from transforms.sources import SpanRequest, read_span
@@ -59,21 +60,23 @@ def read(
 
     Raises ConfigError for inputs that cannot be used, FatalError where a source fails.
     """
-    words = _words(settings, ConvertOptions)
-    options = parse_inspect({**words, "inputs": _names(inputs), "from_format": format})
-    with tempfile.TemporaryDirectory() as folder:
+    with errors_worded(in_parameters), tempfile.TemporaryDirectory() as folder:
+        words = _words(settings, ConvertOptions)
+        options = parse_inspect({**words, "inputs": _names(inputs), "from_format": format})
         for span in list_spans(options, stdin_copy=Path(folder, "stdin")):
             for result in read_span(SpanRequest(span=span, options=read_options(options))):
                 if isinstance(result, Record | Membership | Reject):
                     yield result
 
 
+@errors_worded(in_parameters)
 def inspect(inputs: Inputs, **settings: object) -> Inspection:
     """Count the records of inputs: actions, sizes, MIME types, ACLs, groups, duplicates."""
     words = _words(settings, ConvertOptions)
     return inspect_inputs(parse_inspect({**words, "inputs": _names(inputs)}))
 
 
+@errors_worded(in_parameters)
 def plan(inputs: Inputs, *, observer: Observer | None = None, **settings: object) -> Plan:
     """Return what `convert` of the inputs, or `run` of one job file, would do; write nothing.
 
@@ -84,6 +87,7 @@ def plan(inputs: Inputs, *, observer: Observer | None = None, **settings: object
     return plan_job(find_planned({**words, "inputs": _names(inputs)}), _with_log(observer), sample)
 
 
+@errors_worded(in_parameters)
 def convert(
     inputs: Inputs,
     output: str | Path,
@@ -109,6 +113,7 @@ def convert(
     return result
 
 
+@errors_worded(in_parameters)
 def push(
     inputs: Inputs, url: str, *, observer: Observer | None = None, **settings: object
 ) -> tuple[PushResult, ...]:
@@ -122,6 +127,7 @@ def push(
     return push_runs(options, target, _with_log(observer))
 
 
+@errors_worded(in_parameters)
 def run(
     job_file: str | Path,
     *,
@@ -138,7 +144,8 @@ def run(
     variables = os.environ if environment is None else environment
     job = load_job(Path(job_file), {**words, "deadline": None}, variables)
     options = decode(RunOptions, words)
-    result: JobResult = _load_engine().run(job, options, _with_log(observer))
+    followers = _with_log(observer, wording=job.reword)
+    result: JobResult = _load_engine().run(job, options, followers)
     return result
 
 
@@ -153,8 +160,10 @@ def _load_engine() -> ModuleType:
     return engine
 
 
-def _with_log(observer: Observer | None) -> Observer:
-    return Observers(LogObserver(), observer or Observer())
+def _with_log(
+    observer: Observer | None, *, wording: Callable[[str], str] = in_parameters
+) -> Observer:
+    return Observers(LogObserver(), observer or Observer(), wording=wording)
 
 
 def _names(inputs: Inputs) -> tuple[str, ...]:

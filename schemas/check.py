@@ -50,7 +50,7 @@ def fail(what: str, found: str, cure: str) -> CheckLine:
 
 def fail_of(what: str, error: FeedferryError | OSError | str) -> CheckLine:
     """Return the line of an error, whose message is *finding; cure*."""
-    text = str(error)
+    text = error.text if isinstance(error, FeedferryError) else str(error)
     if isinstance(error, OSError):
         text = f"{error.filename or what}: {error.strerror or text}"
     found, _, cure = text.partition("; ")

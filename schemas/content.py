@@ -120,5 +120,5 @@ def _inflate_again(text: bytes, max_bytes: int) -> bytes:
 
 def content_too_large(found: str, max_bytes: int) -> RecordError:
     """Return the error for a content of more than `max_bytes`."""
-    reason = f"{found}; expected at most {max_bytes} bytes; raise --max-content-bytes to read it"
+    reason = f"{found}; expected at most {max_bytes} bytes; raise ⟦max_content_bytes⟧ to read it"
     return RecordError("content-too-large", reason)

@@ -6,13 +6,36 @@ resume (`FatalError`), start again later (`BusyError`), reject the record and co
 (`RecordError`). Other errors are defects of feedferry.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from schemas.setting import in_flags
 
 
 class FeedferryError(Exception):
-    """Base of all expected errors; the message is for the user."""
+    """Base of all expected errors; the message is for the user.
+
+    `text` is the message with marks for settings (`schemas.setting`); `str` names their flags.
+    """
 
     exit_code = 5
+
+    @property
+    def text(self) -> str:
+        return super().__str__()
+
+    def __str__(self) -> str:
+        return in_flags(self.text)
+
+
+@contextmanager
+def errors_worded(word: Callable[[str], str]) -> Iterator[None]:
+    """Raise the errors of the block with their texts as `word` returns them."""
+    try:
+        yield
+    except FeedferryError as exc:
+        exc.args = (word(exc.text),)
+        raise
 
 
 class ConfigError(FeedferryError):
@@ -28,7 +51,7 @@ def raise_together(steps: Iterable[Callable[[], object]], messages: Iterable[str
         try:
             step()
         except ConfigError as exc:
-            found.append(str(exc))
+            found.append(exc.text)
     if found:
         raise ConfigError("\n".join(found))
 
@@ -52,7 +75,7 @@ class LossRefusedError(StoppedError):
 
 
 class TooManyRejectsError(StoppedError):
-    """More records were rejected than `--max-rejects` allows."""
+    """More records were rejected than the limit allows."""
 
 
 class FatalError(FeedferryError):
@@ -79,7 +102,7 @@ class UnreadableError(SourceError):
     def __init__(self, source: str, code: str, reason: str) -> None:
         super().__init__(f"{source}: {reason}")
         self.code = code
-        self.reason = reason
+        self.reason = in_flags(reason)
 
 
 class UnavailableError(SourceError):
@@ -97,12 +120,15 @@ class BusyError(FeedferryError):
 
 
 class RecordError(FeedferryError):
-    """One record cannot be read or converted; its reader or adapter yields a `Reject`."""
+    """One record cannot be read or converted; its reader or adapter yields a `Reject`.
+
+    `reason` names flags, because it is stored.
+    """
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
         self.code = code
-        self.reason = reason
+        self.reason = in_flags(reason)
 
 
 class ProgramError(RecordError):

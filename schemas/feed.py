@@ -95,7 +95,7 @@ def is_web(datasource: str | None, feedtype: str | None) -> bool:
     return datasource == "web" or feedtype == METADATA_AND_URL
 
 
-def check_datasource(name: str, *, label: str = "--datasource:") -> str:
+def check_datasource(name: str, *, label: str = "⟦datasource⟧:") -> str:
     """Return `name`; raise ConfigError, with `label` before it, if no appliance accepts it."""
     if not _DATASOURCE.fullmatch(name):
         raise ConfigError(f"{label} {name[:99]!r}; {_A_NAME}")

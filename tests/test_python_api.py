@@ -72,7 +72,7 @@ def test_settings_are_python_values_or_the_texts_of_flags(here: Path) -> None:
     ("settings", "message"),
     [
         ({"max_reject": 1}, "max_reject: no such setting; did you mean 'max_rejects'?"),
-        ({"max_rejects": -1}, "--max-rejects: '-1'; expected a number of records or a percentage"),
+        ({"max_rejects": -1}, "max_rejects: '-1'; expected a number of records or a percentage"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_an_error(
@@ -85,7 +85,7 @@ def test_a_setting_that_cannot_be_used_is_an_error(
 
 def test_times_are_numbers_of_seconds(here: Path) -> None:
     settings: dict[str, Any] = {"connect_timeout": 2.5, "max_wait": 90, "attempts": 3}
-    with pytest.raises(feedferry.ConfigError, match=r"^INPUT: 'nowhere': no such file"):
+    with pytest.raises(feedferry.ConfigError, match=r"^inputs: 'nowhere': no such file"):
         feedferry.push("nowhere", "http://127.0.0.1:1", observer=None, **settings)
 
 

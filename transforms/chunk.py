@@ -67,7 +67,7 @@ class ChunkWriter:
             raise RecordError(
                 "record-too-large",
                 f"a record of {len(data)} bytes as written; expected one that fits in a chunk of "
-                f"{self._max_bytes} bytes; raise --max-chunk-bytes",
+                f"{self._max_bytes} bytes; raise ⟦max_chunk_bytes⟧",
             )
         chunk.add(record, data)
 

@@ -136,7 +136,7 @@ def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> A
         with attempt:
             account = attempt.commit(SpanConversion(span, settings, attempt).run())
     except FeedferryError as exc:
-        return Account(spans=1, stopped=str(exc), exit_code=exc.exit_code)
+        return Account(spans=1, stopped=exc.text, exit_code=exc.exit_code)
     except OSError as exc:
         return Account(spans=1, stopped=str(exc), exit_code=FatalError.exit_code)
     _log.info("span %s of %s: ended; %s", span.name, span.source, _describe_counts(account))
@@ -407,7 +407,7 @@ class SpanConversion:
         limit = self._settings.max_rejects
         if limit is not None and self._new_rejects > limit:
             raise TooManyRejectsError(
-                f"{reject.message}; this is more than the {limit} rejects that --max-rejects allows"
+                f"{reject.message}; this is more than the {limit} rejects that ⟦max_rejects⟧ allows"
             )
 
     def _lose(self, loss: Loss) -> None:
@@ -459,7 +459,7 @@ class SpanConversion:
         target = self._settings.target
         if feed is None and self._has_feeds:
             raise ConfigError(
-                f"{self._span.source}: no datasource in the source; expected --datasource NAME"
+                f"{self._span.source}: no datasource in the source; expected ⟦datasource NAME⟧"
             )
         if self._format.holds_only_memberships and self._is_mixed:
             return leave_out_documents

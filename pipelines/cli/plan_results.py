@@ -35,7 +35,6 @@ def print_plan(words: Mapping[str, object]) -> int:
             click.echo(f"estimated from {parts}")
         summary = summary_of(plan.report)
         lines = (*summary.lines, *plan_text.summary_lines(plan))
-        lines = tuple((label, job.reword(text)) for label, text in lines)
         commands = []
         if job.path is not None and not plan.stops:
             job_file = shlex.quote(str(job.path))
@@ -48,5 +47,5 @@ def print_plan(words: Mapping[str, object]) -> int:
     for line in check_placeholders(job.convert.mapping, job if job.path else None):
         click.echo(f"feedferry: {line.found}; {line.cure}", err=True)
     if plan.stops:
-        raise StoppedError(job.reword(f"the run would stop: {'; '.join(plan.stops)}"))
+        raise StoppedError(f"the run would stop: {'; '.join(plan.stops)}")
     return plan.report.exit_code

@@ -1,17 +1,15 @@
 """The results of conversions and pushes on the terminal, as they come."""
 
 import json
-import logging
 import shlex
 from collections.abc import Callable, Sequence
 
 import click
-from msgspec.structs import replace
 
 from pipelines.job.settlement import Settlement
 from pipelines.observer.observer import LogObserver, Observer, Observers, Step
 from pipelines.options.display_options import DisplayOptions, ReportFormat
-from pipelines.push.engine import PushResult
+from pipelines.push.record import PushResult
 from pipelines.report import push_report
 from pipelines.report.conversion_report import (
     ConversionResult,
@@ -22,15 +20,14 @@ from pipelines.report.conversion_report import (
 from pipelines.terminal.display import TerminalObserver, print_defects
 from pipelines.terminal.print_summary import print_summary
 from pipelines.terminal.summary import Summary
+from schemas.setting import in_flags
 from schemas.units import format_clock
 from transforms.sinks.push.outcome import HAS_REJECTS
 
-_log = logging.getLogger(__name__)
 
-
-def observer_of(options: DisplayOptions, *, wording: Callable[[str], str] = str) -> Observer:
+def observer_of(options: DisplayOptions, *, wording: Callable[[str], str] = in_flags) -> Observer:
     """Return the observer of a verb: the log and the terminal."""
-    return Observers(LogObserver(), ResultObserver(options, wording=wording))
+    return Observers(LogObserver(), ResultObserver(options), wording=wording)
 
 
 class ResultObserver(TerminalObserver):
@@ -67,9 +64,6 @@ class ResultObserver(TerminalObserver):
             folders = {"folder": str(root), "receipts": str(receipts)}
             report = {**push_report.as_json(account), **folders}
             click.echo(json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False))
-        if account.stopped is not None:
-            self.notice(f"feedferry: {account.stopped}", logging.ERROR)
-            _log.error("%s", self._wording(account.stopped), extra={"is_shown": True})
 
     def _print_settlement(self, result: Settlement) -> None:
         accepted, refused, changed = result.accepted, result.refused, result.changed
@@ -87,8 +81,6 @@ class ResultObserver(TerminalObserver):
     def _print_summary(
         self, summary: Summary, *, time: str = "", next_commands: Sequence[str] = ()
     ) -> None:
-        lines = tuple((label, self._wording(text)) for label, text in summary.lines)
-        summary = replace(summary, lines=lines)
         is_quiet = self._options.is_quiet
         print_summary(summary, time=time, next_commands=next_commands, is_quiet=is_quiet)
 

@@ -155,7 +155,9 @@ def _expand(name: str) -> Iterator[str]:
         paths = Path(root).glob(pattern)
         yield from _sorted(name, (path for path in paths if _is_input(path, Path(root))))
     else:
-        raise ConfigError(f"INPUT: {name!r} is not there; expected a file, folder, glob, uri or -")
+        raise ConfigError(
+            f"⟦inputs⟧: {name!r} is not there; expected a file, folder, glob, uri or -"
+        )
 
 
 def _inputs_below(folder: Path) -> Iterator[Path]:
@@ -178,7 +180,7 @@ def _is_input(path: Path, root: Path) -> bool:
 def _sorted(name: str, paths: Iterator[Path]) -> list[str]:
     files = sorted(str(path) for path in paths)
     if not files:
-        raise ConfigError(f"INPUT: {name!r} holds no file; expected at least one")
+        raise ConfigError(f"⟦inputs⟧: {name!r} holds no file; expected at least one")
     return files
 
 
@@ -192,7 +194,7 @@ def _expand_remote(name: str) -> list[str]:
     except (OSError, ValueError) as exc:
         raise SourceError(f"{name}: {exc}; expected a uri that can be listed") from exc
     if not files:
-        raise ConfigError(f"INPUT: {name!r} matches no file; expected at least one")
+        raise ConfigError(f"⟦inputs⟧: {name!r} matches no file; expected at least one")
     return files
 
 

@@ -94,7 +94,7 @@ def read_known_urls(options: ConvertOptions) -> tuple[str, ...]:
     try:
         return tuple(Path(path).read_text("utf-8").split())
     except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"--known-urls {path}: {exc}; expected a URL on each line") from exc
+        raise ConfigError(f"⟦known_urls⟧ {path}: {exc}; expected a URL on each line") from exc
 
 
 def read_options(options: ConvertOptions) -> ReadOptions:
@@ -191,7 +191,7 @@ def check_limits(account: Account, options: ConvertOptions) -> None:
     limit = options.max_rejects
     if limit is not None and not limit.allows(rejects=rejects, records=records):
         raise TooManyRejectsError(
-            f"{rejects} of {records} records rejected; expected at most what --max-rejects allows; "
+            f"{rejects} of {records} records rejected; expected at most what ⟦max_rejects⟧ allows; "
             "nothing is published; feedferry rejects list shows them"
         )
 
@@ -228,17 +228,17 @@ def _check_limit(unit: str, count: int, limit: int) -> None:
 
 def source_options(options: ConvertOptions) -> SourceOptions:
     """Return the options of a conversion that concern its sources."""
-    written = [] if options.output == NO_OUTPUT else [("-o", f"{options.output}/")]
+    written = [] if options.output == NO_OUTPUT else [("⟦output⟧", f"{options.output}/")]
     if options.state is not None:
         lock = str(state_lock(Path(options.state)))
-        written += [("--state", options.state), ("--state", lock)]
+        written += [("⟦state⟧", options.state), ("⟦state⟧", lock)]
     return _from_options(SourceOptions, options, written_paths=tuple(written))
 
 
 def _check_state(spans: Sequence[Span], state: str) -> None:
     if len(spans) != 1 or not source_of(spans[0]).has_state:
         names = ", ".join(span.source for span in spans)
-        raise ConfigError(f"--state {state}: of {names}; expected one tree or one database")
+        raise ConfigError(f"⟦state⟧ {state}: of {names}; expected one tree or one database")
     (span,) = spans
     source_of(span).check_state(span, state)
     check_state(Path(state), source=span.path)

@@ -107,11 +107,11 @@ def _read_update(work: Path, state: str) -> StateUpdate | None:
         update = msgspec.json.decode(path.read_bytes(), type=StateUpdate | None)
     except (OSError, msgspec.DecodeError) as exc:
         raise FatalError(
-            f"{path}: {exc}; expected the update of {state}: begin again with --fresh"
+            f"{path}: {exc}; expected the update of {state}: begin again with ⟦fresh⟧"
         ) from exc
     if update is None:
         return None
     if not is_sealed(work, verify=True):
-        raise FatalError(f"{work}: files of the run are damaged; begin again with --fresh")
+        raise FatalError(f"{work}: files of the run are damaged; begin again with ⟦fresh⟧")
     check_files(Account(files=update.files), work, verify=True)
     return update

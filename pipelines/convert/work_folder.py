@@ -45,7 +45,9 @@ def check_output(output: Path, options: ConvertOptions) -> None:
     for name in options.inputs:
         is_local = "://" not in name
         if options.fresh and is_local and Path(name).absolute().is_relative_to(output.absolute()):
-            raise ConfigError(f"INPUT: {name!r} is in -o {output}, which --fresh would remove")
+            raise ConfigError(
+                f"⟦inputs⟧: {name!r} is in ⟦output {output}⟧, which ⟦fresh⟧ would remove"
+            )
     _refuse_finished(output, output / WORK, options)
 
 
@@ -63,7 +65,9 @@ def open_work_folder(output: Path, fingerprint: str, options: ConvertOptions) ->
     try:
         work.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise ConfigError(f"-o {output}: {exc.strerror}; expected a folder to write in") from exc
+        raise ConfigError(
+            f"⟦output⟧ {output}: {exc.strerror}; expected a folder to write in"
+        ) from exc
     return work
 
 
@@ -108,7 +112,8 @@ def _refuse_finished(output: Path, work: Path, options: ConvertOptions) -> None:
     names = [name for name in _FINISHED if (output / name).exists()]
     if names and not options.fresh and not work.exists():
         raise ConfigError(
-            f"-o {output}: holds {names[0]} of a finished run; expected another folder, or --fresh"
+            f"⟦output⟧ {output}: holds {names[0]} of a finished run; expected another"
+            " folder, or ⟦fresh⟧"
         )
 
 
@@ -120,7 +125,7 @@ def _check_can_begin_again(work: Path, output: Path, options: ConvertOptions) ->
     if options.state is not None and (output / "report.json").exists():
         raise FatalError(
             f"{work}: files of the run are damaged; its output is published in {output}:"
-            " push that, or begin again with --fresh"
+            " push that, or begin again with ⟦fresh⟧"
         )
 
 

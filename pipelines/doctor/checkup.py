@@ -27,7 +27,6 @@ from pipelines.doctor.local_checks import (
     free_bytes,
 )
 from pipelines.job.job import Job
-from pipelines.job.key_wording import errors_in_keys
 from schemas.check import Check, CheckLine, fail, fail_of, warn
 from schemas.errors import FeedferryError
 from transforms.sinks.push.wire.checks import check_appliance
@@ -46,7 +45,7 @@ def check_job(
     input_bytes = 0
 
     def load(_seconds: float) -> Iterable[CheckLine]:
-        with errors_in_keys(job.wording):
+        with job.errors_in_keys():
             found.extend(_source_checks(job))
         return ()
 

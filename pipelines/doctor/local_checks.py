@@ -119,7 +119,7 @@ def check_unfinished(job: Job) -> Iterator[CheckLine]:
     for record in runs_of(job.home)[-1:]:
         if record.phase is not Phase.DONE and not record.is_abandoned:
             found = f"{record.id}: ended in the phase {record.phase.value}"
-            cure = "`feedferry run` goes on with it; with --fresh, it begins anew"
+            cure = "`feedferry run` goes on with it; with ⟦fresh⟧, it begins anew"
             yield warn("unfinished run", f"{found}, attempt {record.attempts}", cure)
 
 

@@ -32,11 +32,13 @@ def locked_output(output: Path) -> Iterator[None]:
     work = output / WORK
     missing = [folder for folder in (work, *work.parents) if not folder.exists()]
     try:
-        lock = _lock_in(work, where=f"-o {output}")
+        lock = _lock_in(work, where=f"⟦output⟧ {output}")
     except OSError as exc:
         if exc.errno == ENOSPC:
             raise unwritable(output, exc) from exc
-        raise ConfigError(f"-o {output}: {exc.strerror}; expected a folder to write in") from exc
+        raise ConfigError(
+            f"⟦output⟧ {output}: {exc.strerror}; expected a folder to write in"
+        ) from exc
     with lock:
         try:
             yield
@@ -51,9 +53,9 @@ def locked_output(output: Path) -> Iterator[None]:
 def locked_state(path: Path) -> Iterator[None]:
     """Lock a state; raise BusyError if another run has the lock."""
     try:
-        lock = Lock(state_lock(path), where=f"--state {path}", by="run")
+        lock = Lock(state_lock(path), where=f"⟦state⟧ {path}", by="run")
     except OSError as exc:
-        raise FatalError(f"--state {path}: cannot be locked: {exc.strerror}") from exc
+        raise FatalError(f"⟦state⟧ {path}: cannot be locked: {exc.strerror}") from exc
     with lock:
         try:
             yield

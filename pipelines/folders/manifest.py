@@ -15,7 +15,7 @@ MANIFEST = "manifest.jsonl"
 REPORT = "report.json"
 
 EXPECTED_INPUT = (
-    "expected the folder of a finished run (the -o of convert), or feed files with -o DIR"
+    "expected the folder of a finished run (the -o of convert), or feed files with ⟦output DIR⟧"
 )
 
 
@@ -43,7 +43,7 @@ def read_manifest(root: Path) -> list[Chunk]:
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
         raise FatalError(
             f"{path}: {exc}; expected the manifest of a run: restore it, or convert again with"
-            " --fresh"
+            " ⟦fresh⟧"
         ) from exc
 
 
@@ -54,6 +54,6 @@ def write_manifest(root: Path, chunks: Iterable[Chunk]) -> None:
 
 def unfinished_message(path: Path) -> str:
     return (
-        f"INPUT: {str(path)!r}: an unfinished run; expected a finished one: start its conversion"
+        f"⟦inputs⟧: {str(path)!r}: an unfinished run; expected a finished one: start its conversion"
         " again to complete it"
     )

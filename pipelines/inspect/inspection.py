@@ -59,8 +59,8 @@ def parse(words: Mapping[str, object]) -> ConvertOptions:
     source = find_source(options.from_format)
     if source is not None and not source.is_inspected:
         raise ConfigError(
-            f"--from {options.from_format}: not for inspect, which starts no program; expected a"
-            " format of files"
+            f"⟦from_format⟧ {options.from_format}: not for inspect, which starts no program;"
+            " expected a format of files"
         )
     return options
 

@@ -160,7 +160,7 @@ def _checked(new: Watermark, *, like: Watermark) -> Watermark:
     with suppress(ValueError):
         if _form_of(new.value()) == _form_of(like.value()):
             return new
-    raise ConfigError(f"--watermark: {new.text!r}; expected a value such as {like.text!r}")
+    raise ConfigError(f"⟦watermark⟧: {new.text!r}; expected a value such as {like.text!r}")
 
 
 def _form_of(value: Timestamp) -> object:

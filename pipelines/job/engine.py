@@ -32,7 +32,6 @@ from pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_pa
 from pipelines.folders.locks import LOCK, PUSHES, WORK, locked_output, locked_state
 from pipelines.job.job import Job
 from pipelines.job.job_text import render
-from pipelines.job.key_wording import errors_in_keys
 from pipelines.job.push_phase import push_output, push_settings
 from pipelines.job.retention import remove_runs, runs_to_remove
 from pipelines.job.run_result import JobResult, RunResult
@@ -97,10 +96,10 @@ def run(job: Job, options: RunOptions, observer: Observer) -> JobResult:
     message and its exit code then.
     """
     if options.only_resume and job.convert.fresh:
-        raise ConfigError("--fresh and --only-resume: both given; expected at most one of them")
+        raise ConfigError("⟦fresh⟧ and ⟦only_resume⟧: both given; expected at most one of them")
     job = replace(job, home=shown_path(job.home))
     options = replace(options, deadline=options.deadline or job.deadline)
-    with errors_in_keys(job.wording), ExitStack() as locks:
+    with job.errors_in_keys(), ExitStack() as locks:
         locks.enter_context(_locked_job(job.home))
         if job.convert.state is not None:
             locks.enter_context(locked_state(Path(job.convert.state)))
@@ -199,7 +198,7 @@ class JobRun:
             write_run(self.folder, self.record)
             _log.info("attempt %d: begun; phase %s", self.record.attempts, self.record.phase.value)
             try:
-                with errors_in_keys(job.wording), begun():
+                with job.errors_in_keys(), begun():
                     yield
             except BaseException as exc:
                 self._end(ending_of(exc))
@@ -222,7 +221,7 @@ class JobRun:
     def _conversion_code(self) -> int:
         """Return the exit code of the conversion, which an earlier attempt may have finished."""
         path = self.folder / "report.json"
-        expected = "the report of a conversion: restore it, or begin a new run with --fresh"
+        expected = "the report of a conversion: restore it, or begin a new run with ⟦fresh⟧"
         report = read_json(path, _ExitCode, expected=expected)
         if report is None:
             raise FatalError(f"{path}: no such file; expected {expected}")
@@ -239,8 +238,8 @@ class JobRun:
         settings = replace(settings, deadline=deadline, allow_older=given.allow_older)
         pushed = push_output(self.folder, settings, options, self._observer)
         result = replace(result, push=pushed, exit_code=pushed.exit_code or result.exit_code)
-        if pushed.account.stopped is not None:
-            return replace(result, message=self._job.reword(pushed.account.stopped))
+        if pushed.reason is not None:
+            return replace(result, message=self._job.reword(pushed.reason))
         with followed(self._observer, Step.SETTLE) as step:
             step.result = settlement = settle(self.folder, settings, verify=options.verify)
         exit_code = settlement.exit_code or result.exit_code
@@ -280,7 +279,7 @@ def _check_replay(
     if newer and not allow_older:
         raise ConfigError(
             f"{job.home / replay.run}: older than {newer[-1]}, which may have sent newer documents;"
-            " --allow-older replays it nevertheless"
+            " ⟦allow_older⟧ replays it nevertheless"
         )
 
 
@@ -312,7 +311,7 @@ def _resumed(
     with locked_output(folder):
         reason, conversion = "", None
         if job.convert.fresh:
-            reason = "begun anew with --fresh" + "; a part of it was sent" * has_sent
+            reason = "begun anew with ⟦fresh⟧" + "; a part of it was sent" * has_sent
             if has_sent:
                 _mark_unsure(job, folder, observer)
         elif record.phase is Phase.CONVERT and record.exit_code == StoppedError.exit_code:
@@ -376,5 +375,5 @@ def _check_disk(conversion: Conversion) -> None:
     if free < needed:
         raise FatalError(
             f"{conversion.output}: {format_size(free)} free; expected {format_size(needed)} at"
-            " least, half the size of the inputs: free some space, or give another folder by --runs"
+            " least, half the size of the inputs: free some space, or give another folder by ⟦runs⟧"
         )

@@ -85,16 +85,16 @@ def write_job(
     schema: str | None,
 ) -> str:
     """Write the draft to a file, or return it; raise ConfigError for an input that is unknown."""
-    for flag, value in (("--source", source), ("--target", target)):
+    for flag, value in (("⟦source⟧", source), ("⟦target⟧", target)):
         if value is None:
             raise ConfigError(f"{flag}: not given; see feedferry init --help")
         try:
             check_no_secret(value)
         except ValueError as exc:
             raise ConfigError(f"{flag}: {exc}") from None
-    output = None if output == "-" else output and parse_output(output, "--output: ")
+    output = None if output == "-" else output and parse_output(output, "⟦output⟧: ")
     if output and Path(output).exists():
-        raise ConfigError(f"-o {output}: exists; expected the name of a new file")
+        raise ConfigError(f"⟦output⟧ {output}: exists; expected the name of a new file")
     if _DATABASE_URL.fullmatch(str(source)):
         sketch = _write_mapping(str(source), output, table=table, schema=schema)
     else:
@@ -119,11 +119,13 @@ def _write_mapping(
 ) -> InputSketch:
     """Write the mapping of a table next to the job file."""
     if output is None:
-        raise ConfigError("-o: not given; expected a file, because its mapping is a second file")
+        raise ConfigError(
+            "⟦output⟧: not given; expected a file, because its mapping is a second file"
+        )
     name, text = draft_for(url, table=table, schema=schema)
     path = Path(output).with_name(f"{_name_of(name)}{_MAPPING}.yaml")
     if path.exists():
-        raise ConfigError(f"{path}: exists; expected another table, or --source {path}")
+        raise ConfigError(f"{path}: exists; expected another table, or ⟦source {path}⟧")
     _write(path, text)
     return InputSketch(
         type=ROWS.name, path=str(path), note=f"Table {name}. Edit the mapping first."
@@ -202,7 +204,7 @@ def _format_of(target: str) -> str:
     try:
         return parse_to(target)
     except ConfigError as exc:
-        raise ConfigError(f"--target: {exc}, or the URL of an appliance") from exc
+        raise ConfigError(f"⟦target⟧: {exc}, or the URL of an appliance") from exc
 
 
 def _write(path: Path, text: str) -> None:

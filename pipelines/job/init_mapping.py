@@ -28,7 +28,7 @@ def draft_for(
         inspector = sa.inspect(opened)
         name = table or _only_table(inspector, schema)
         if not inspector.has_table(name, schema):
-            raise ConfigError(f"--table: {name!r}; expected one of {_tables(inspector, schema)}")
+            raise ConfigError(f"⟦table⟧: {name!r}; expected one of {_tables(inspector, schema)}")
         columns = [
             TableColumn(column["name"], str(column["type"]), is_nullable=bool(column["nullable"]))
             for column in inspector.get_columns(name, schema)
@@ -40,7 +40,7 @@ def draft_for(
 def _only_table(inspector: sa.Inspector, schema: str | None) -> str:
     names = inspector.get_table_names(schema)
     if len(names) != 1:
-        raise ConfigError(f"--table: missing; expected one of {_tables(inspector, schema)}")
+        raise ConfigError(f"⟦table⟧: missing; expected one of {_tables(inspector, schema)}")
     return names[0]
 
 

@@ -1,6 +1,7 @@
 """A job: everything that one job file states, decoded and checked."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -8,7 +9,9 @@ import msgspec
 from pipelines.job.key_wording import KeyWording
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.display_options import LogOptions
+from schemas.errors import errors_worded
 from schemas.run_record import Replay
+from schemas.setting import in_flags
 from transforms.sinks.push.settings import PushSettings
 
 
@@ -50,11 +53,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     origins: Mapping[str, str] = {}
     settings: Mapping[str, object] = {}
 
-    @property
-    def wording(self) -> KeyWording | None:
-        """The words of messages about keys; None for a job of flags."""
-        return None if self.path is None else KeyWording(self.path, self.origins)
-
     def reword(self, text: str) -> str:
-        """Return a text about flags in terms of the keys of the job file, if it has one."""
-        return text if self.wording is None else self.wording(text)
+        """Return a message in terms of the keys of the job file, or of flags if it has none."""
+        return in_flags(text) if self.path is None else KeyWording(self.path, self.origins)(text)
+
+    def errors_in_keys(self) -> AbstractContextManager[None]:
+        """Raise the errors of the block in terms of the keys of the job file, if it has one."""
+        if self.path is None:
+            return nullcontext()
+        return errors_worded(KeyWording(self.path, self.origins).located)

@@ -43,7 +43,7 @@ _PYTHON_TYPES = {"string": str, "integer": int, "number": int | float}
 _Result = TypeVar("_Result")
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
+class KeyValue(msgspec.Struct, frozen=True, kw_only=True):
     """The value of a key: the `word` of its flag, and the value to show, without secrets."""
 
     word: object
@@ -76,13 +76,13 @@ def load_job(
         word = None if key.options is PushOptions else words.get(key.declared.field)
         if word is not None and word != ():
             shown = word if isinstance(word, bool | tuple) else str(word)
-            settings[key.path] = Setting(word=word, shown=shown, origin=f"flag {key.flag_name}")
+            settings[key.path] = KeyValue(word=word, shown=shown, origin=f"flag {key.flag_name}")
     return _make_job(path, settings, words, errors, check)
 
 
 def _read_settings(
     path: Path, environment: Mapping[str, str]
-) -> tuple[dict[str, Setting], list[str]]:
+) -> tuple[dict[str, KeyValue], list[str]]:
     """Return the settings of a file and of environment variables, and the errors in them."""
     reader = _ValueReader(path.absolute().parent, environment)
     decoded = decode_located(read_text(path), job_type(reader.read), name=str(path))
@@ -92,7 +92,7 @@ def _read_settings(
         for name, setting in reader.settings.items()
     }
     for name, tag in decoded.tags.items():
-        settings[name] = _located(Setting(word=tag, shown=tag), path, decoded.places[name])
+        settings[name] = _located(KeyValue(word=tag, shown=tag), path, decoded.places[name])
     for key in job_keys().values():
         if key.variable in environment:
             try:
@@ -117,7 +117,7 @@ def _place_of(key: str, places: Mapping[str, ValuePlace]) -> ValuePlace:
     return places.get(key) or places[key.rpartition(".")[0]]
 
 
-def _located(setting: Setting, path: Path, place: ValuePlace) -> Setting:
+def _located(setting: KeyValue, path: Path, place: ValuePlace) -> KeyValue:
     return msgspec.structs.replace(setting, origin=f"{path}:{place.line}:{place.column}")
 
 
@@ -127,7 +127,7 @@ class _ValueReader:
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder
         self._environment = environment
-        self.settings: dict[str, Setting] = {}
+        self.settings: dict[str, KeyValue] = {}
 
     def read(self, key: JobKey, value: object) -> object:
         """Store the setting of a value; raise ValueError, without a secret, if it is none."""
@@ -138,7 +138,7 @@ class _ValueReader:
             _check(key, word)
         except ConfigError as exc:
             raise ValueError(self._redact(str(exc), shown)) from None
-        self.settings[key.path] = Setting(word=word, shown=shown)
+        self.settings[key.path] = KeyValue(word=word, shown=shown)
         return word
 
     def _shown(self, key: JobKey, text: str) -> str:
@@ -219,7 +219,7 @@ def _check(key: JobKey, word: object) -> None:
         key.declared.value.parse(word)
 
 
-def _from_environment(key: JobKey, text: str) -> Setting:
+def _from_environment(key: JobKey, text: str) -> KeyValue:
     check_no_secret(text)
     word: object = text
     if key.declared.is_switch:
@@ -229,12 +229,12 @@ def _from_environment(key: JobKey, text: str) -> Setting:
     elif key.declared.is_repeatable:
         word = tuple(shlex.split(text))
     _check(key, word)
-    return Setting(word=word, shown=word, origin=f"environment {key.variable}")
+    return KeyValue(word=word, shown=word, origin=f"environment {key.variable}")
 
 
 def _make_job(
     path: Path,
-    settings: Mapping[str, Setting],
+    settings: Mapping[str, KeyValue],
     words: Mapping[str, object],
     errors: list[str],
     check: Callable[[ConvertOptions], object],
@@ -254,21 +254,21 @@ def _make_job(
     if has_state := _has_state(given, settings):
         given["state"] = str(home / "state")
 
-    def attempt(options: type[msgspec.Struct], make: Callable[[], _Result]) -> _Result | None:
+    def attempt(make: Callable[[], _Result]) -> _Result | None:
         try:
             return make()
         except ConfigError as exc:
-            lines = KeyWording(path, origins, options).located(str(exc)).splitlines()
+            lines = KeyWording(path, origins).located(exc.text).splitlines()
             errors.extend(line for line in lines if not any(_is_about(key, line) for key in wrong))
             return None
 
-    convert = attempt(ConvertOptions, lambda: parse_each(given))
+    convert = attempt(lambda: parse_each(given))
     if convert is not None:
-        attempt(ConvertOptions, partial(check_together, convert))
-        attempt(ConvertOptions, partial(check, convert))
+        attempt(partial(check_together, convert))
+        attempt(partial(check, convert))
     push = None
     if "target.url" not in wrong:
-        push = attempt(ApplianceOptions, lambda: _push_of(settings, words))
+        push = attempt(lambda: _push_of(settings, words))
     if errors or convert is None:
         raise ConfigError("\n".join(errors))
     return Job(
@@ -293,13 +293,13 @@ def _is_about(key: str, error: str) -> bool:
     return any(f": {'.'.join(parts[:count])}: " in error for count in range(1, len(parts) + 1))
 
 
-def _deadline_of(settings: Mapping[str, Setting]) -> float | None:
+def _deadline_of(settings: Mapping[str, KeyValue]) -> float | None:
     setting = settings.get("schedule.deadline")
     word = None if setting is None else {"url": "", "deadline": setting.word}
     return None if word is None else decode(ApplianceOptions, word).deadline
 
 
-def _words(settings: Mapping[str, Setting], options: type[msgspec.Struct]) -> dict[str, object]:
+def _words(settings: Mapping[str, KeyValue], options: type[msgspec.Struct]) -> dict[str, object]:
     """Return the words of the settings of one struct, by the names of their fields."""
     return {
         key.declared.field: settings[path].word
@@ -308,7 +308,7 @@ def _words(settings: Mapping[str, Setting], options: type[msgspec.Struct]) -> di
     }
 
 
-def _has_state(given: Mapping[str, object], settings: Mapping[str, Setting]) -> bool:
+def _has_state(given: Mapping[str, object], settings: Mapping[str, KeyValue]) -> bool:
     """Whether the runs share a state; by default where a source has one and nothing is full."""
     if "state" in settings:
         return settings["state"].word is True
@@ -318,7 +318,7 @@ def _has_state(given: Mapping[str, object], settings: Mapping[str, Setting]) -> 
     return source is not None and source.has_state and is_one and given.get("feedtype") != FULL
 
 
-def _push_of(settings: Mapping[str, Setting], words: Mapping[str, object]) -> PushSettings | None:
+def _push_of(settings: Mapping[str, KeyValue], words: Mapping[str, object]) -> PushSettings | None:
     """Return how the target is pushed to; without a URL, deadlines and variables have no effect."""
     if "target.url" not in settings:
         settings = {
@@ -326,7 +326,7 @@ def _push_of(settings: Mapping[str, Setting], words: Mapping[str, object]) -> Pu
             for key, setting in settings.items()
             if key != "schedule.deadline" and not setting.origin.startswith("environment")
         }
-    push = parse_push_to({**words, **_words(settings, ApplianceOptions)}, flag="--to")
+    push = parse_push_to({**words, **_words(settings, ApplianceOptions)}, name="url")
     if push is None:
         return None
     more = decode(PushOptions, {"inputs": ("",), **_words(settings, PushOptions)})

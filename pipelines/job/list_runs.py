@@ -64,7 +64,7 @@ def parse_keep(text: str) -> Retention:
     try:
         return Retention(seconds=parse_duration(text))
     except ConfigError as exc:
-        raise ConfigError(f"--keep: {text!r}; expected a number of runs or an age, as 30d") from exc
+        raise ConfigError(f"⟦keep⟧: {text!r}; expected a number of runs or an age, as 30d") from exc
 
 
 def _cells(record: RunRecord, row: RunRow) -> tuple[str, ...]:

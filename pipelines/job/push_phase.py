@@ -11,8 +11,8 @@ from pipelines.convert.runners import pipeline_options, runner_of
 from pipelines.folders.manifest import read_manifest, receipts_folder
 from pipelines.observer.observer import Observer, Step, followed
 from pipelines.options.convert_options import ConvertOptions
-from pipelines.push.engine import PushResult, push_chunks
-from pipelines.push.record import record_push
+from pipelines.push.engine import notify_stop, push_chunks
+from pipelines.push.record import PushResult, record_push
 from pipelines.report.run_report import write_report
 from transforms.sinks.push.generations import check_generation
 from transforms.sinks.push.outcome import PushAccount
@@ -40,6 +40,7 @@ def push_output(
         return push_chunks(output, read_manifest(output), settings, observer)
     with followed(observer, Step.PUSH) as step:
         step.result = result = _push_on_beam(output, settings, options)
+    notify_stop(result, observer)
     return result
 
 
@@ -53,6 +54,6 @@ def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions)
     chunks = [msgspec.json.encode(chunk) for chunk in manifest]
     total = pipeline | "Chunks" >> beam.Create(chunks) | Push(settings, output.absolute(), folder)
     text = run_to_file(pipeline, total, folder / "account.json")
-    account = record_push(output, msgspec.json.decode(text, type=PushAccount), settings)
+    result = record_push(output, msgspec.json.decode(text, type=PushAccount), settings)
     write_report(output)
-    return PushResult(root=output, receipts=receipts_folder(output, settings), account=account)
+    return result

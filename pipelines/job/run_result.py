@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from pipelines.job.settlement import Settlement
-from pipelines.push.engine import PushResult
+from pipelines.push.record import PushResult
 from pipelines.report.conversion_report import ConversionResult
 
 

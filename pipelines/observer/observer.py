@@ -20,6 +20,7 @@ from pipelines.observer.progress import (
     progress_text,
 )
 from schemas.run_record import Phase
+from schemas.setting import in_flags
 from schemas.timeline import TIMELINE
 
 _SHOWN = {"is_shown": True}
@@ -69,10 +70,11 @@ class LogObserver(Observer):
 
 
 class Observers(Observer):
-    """Passes everything on to several observers."""
+    """Passes everything on to several observers; `wording` names the settings in notices."""
 
-    def __init__(self, *observers: Observer) -> None:
+    def __init__(self, *observers: Observer, wording: Callable[[str], str] = in_flags) -> None:
         self._observers = observers
+        self._wording = wording
         self.progress_seconds = min(observer.progress_seconds for observer in observers)
 
     def begun(self, step: Step) -> None:
@@ -85,7 +87,7 @@ class Observers(Observer):
 
     def notice(self, message: str, level: int = logging.INFO) -> None:
         for observer in self._observers:
-            observer.notice(message, level)
+            observer.notice(self._wording(message), level)
 
     def finished(self, step: Step, result: object = None) -> None:
         for observer in self._observers:

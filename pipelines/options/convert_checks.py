@@ -34,13 +34,13 @@ def parse_each(words: Mapping[str, object], *, verb: str = "convert") -> Convert
     given = dict(words)
     if given.get("from_format") == ROWS.name and not given.get("inputs"):
         if given.get("mapping") is None:
-            raise ConfigError("--mapping: not given; expected the YAML file of a database")
+            raise ConfigError("⟦mapping⟧: not given; expected the YAML file of a database")
         given["inputs"] = (str(given["mapping"]),)
     if not given.get("inputs"):
-        raise ConfigError("INPUT: none given; expected files, folders, globs, URLs or -")
-    for name, flag in (("output", "-o/--output"), ("to_format", "--to")):
+        raise ConfigError("⟦inputs⟧: none given; expected files, folders, globs, URLs or -")
+    for name in ("output", "to_format"):
         if given.get(name) is None:
-            raise ConfigError(f"{flag}: not given; see feedferry {verb} --help")
+            raise ConfigError(f"⟦{name}⟧: not given; see feedferry {verb} --help")
     return decode(ConvertOptions, given)
 
 
@@ -66,11 +66,11 @@ def docids(options: ConvertOptions) -> Docids:
         return Docids()
     if options.base_url is None and template is None:
         return Docids()
-    flag = "--url-template" if options.base_url is None else "--base-url"
+    flag = "⟦url_template⟧" if options.base_url is None else "⟦base_url⟧"
     try:
         return check_docids(Docids(base_url=options.base_url, template=template))
     except ConfigError as exc:
-        raise ConfigError(f"{flag}: {exc}") from exc
+        raise ConfigError(f"{flag}: {exc.text}") from exc
 
 
 def fits_section(section: Section, kind: Any) -> bool:
@@ -87,8 +87,8 @@ def refuse_flags(options: ConvertOptions, source: Source[Any]) -> None:
         is_its_own = declared.flag.section is _SECTIONS.get(source.name)
         if is_its_own and getattr(options, name) != declared.default:
             raise ConfigError(
-                f"{declared.names[0]}: not for this source; expected {source.noun}"
-                f" (--from {source.name})"
+                f"⟦{name}⟧: not for this source; expected {source.noun}"
+                f" (⟦from_format {source.name}⟧)"
             )
 
 
@@ -98,28 +98,28 @@ def _target_conflicts(options: ConvertOptions) -> Iterator[str]:
     both = sorted(options.accept_loss & options.fail_on_loss)
     if both:
         yield (
-            f"--accept-loss and --fail-on-loss: both name {', '.join(both)}; expected each field in"
+            f"⟦accept_loss⟧ and ⟦fail_on_loss⟧: both name {', '.join(both)}; expected each field in"
             " one of them"
         )
     if target.holds_only_memberships and options.feedtype == METADATA_AND_URL:
         yield (
-            f"--feedtype {METADATA_AND_URL}: not for --to {target.name}; expected full or"
+            f"⟦feedtype⟧ {METADATA_AND_URL}: not for ⟦to_format {target.name}⟧; expected full or"
             " incremental"
         )
-    for flag, value in (("--datasource", options.datasource), ("--feedtype", options.feedtype)):
+    for flag, value in (("⟦datasource⟧", options.datasource), ("⟦feedtype⟧", options.feedtype)):
         if value is not None and not target.keeps_feedtypes:
-            yield f"{flag} {value}: not for --to {target.name}, which has no feeds"
+            yield f"{flag} {value}: not for ⟦to_format {target.name}⟧, which has no feeds"
     if (
         options.content_encoding != CONTENT_ENCODINGS[0]
         and "content_encoding" not in target.option_names
     ):
         yield (
-            f"--content-encoding {options.content_encoding}: not for --to {target.name}, which has"
-            " its own encoding; expected auto"
+            f"⟦content_encoding⟧ {options.content_encoding}: not for ⟦to_format {target.name}⟧,"
+            " which has its own encoding; expected auto"
         )
     if options.content_encoding == "zlib" and options.dialect == DIALECT_5_0:
         yield (
-            "--content-encoding zlib: not for --dialect 5.0, which has no compression; expected"
+            "⟦content_encoding⟧ zlib: not for ⟦dialect 5.0⟧, which has no compression; expected"
             " auto or base64"
         )
 
@@ -130,24 +130,25 @@ def _input_conflicts(options: ConvertOptions) -> Iterator[str]:
     format_ = find_format(name)
     is_stream = format_ is not None and "strict" in format_.option_names
     if options.strict and not is_stream and name not in (None, PROGRAMS.name):
-        yield f"--strict: not for --from {name}; expected a command stream"
+        yield f"⟦strict⟧: not for ⟦from_format {name}⟧; expected a command stream"
     is_xml = name in (None, SPOOLS.name) or (format_ is not None and format_.is_xml)
     if options.encoding is not None and not is_xml:
         xml = [one.name for one in FORMATS if one.is_xml]
-        yield f"--encoding: not for --from {name}; expected a format in XML: {', '.join(xml)}"
+        expected = f"expected a format in XML: {', '.join(xml)}"
+        yield f"⟦encoding⟧: not for ⟦from_format {name}⟧; {expected}"
     if options.mapping is not None and name != ROWS.name:
-        yield f"--mapping: not for this source; expected it with --from {ROWS.name}"
+        yield f"⟦mapping⟧: not for this source; expected it with ⟦from_format {ROWS.name}⟧"
     if not (options.acl or "").startswith("posix"):
         for flag, value in (
-            ("--acl-namespace", options.acl_namespace),
-            ("--acl-everyone", options.acl_everyone),
+            ("⟦acl_namespace⟧", options.acl_namespace),
+            ("⟦acl_everyone⟧", options.acl_everyone),
         ):
             if value is not None:
-                yield f"{flag}: given without --acl posix; expected both"
+                yield f"{flag}: given without ⟦acl posix⟧; expected both"
     if options.refresh and options.state is None:
-        yield "--refresh: given without --state FILE; expected both"
+        yield "⟦refresh⟧: given without ⟦state FILE⟧; expected both"
     if options.state is not None and options.feedtype == FULL and not options.refresh:
         yield (
-            "--feedtype full: not with --state, because a full feed deletes documents that are not"
-            " in it, and unchanged documents are left out; --refresh sends all"
+            "⟦feedtype⟧ full: not with ⟦state⟧, because a full feed deletes documents that are not"
+            " in it, and unchanged documents are left out; ⟦refresh⟧ sends all"
         )

@@ -188,14 +188,11 @@ declare(
     inputs=Flag(
         "Files, folders, globs and URLs to read.",
         PATHS,
-        names=("INPUT",),
         key="source.path",
         fits=_has_inputs,
         affects_output=False,
     ),
-    from_format=Flag(
-        "Format of the input.", FROM, names=("--from",), default="detected", key="source.type"
-    ),
+    from_format=Flag("Format of the input.", FROM, default="detected", key="source.type"),
     encoding=Flag("Encoding of XML feeds; overrides their declaration.", ENCODING, fits=_is_xml),
     base_url=Flag(
         "URL that paths of files or document ids are appended to.", metavar="URL", fits=_has_docids
@@ -265,9 +262,7 @@ declare(
         key=None,
         affects_output=False,
     ),
-    to_format=Flag(
-        "Format to write; `feedferry formats` lists them.", TO, names=("--to",), key="target.type"
-    ),
+    to_format=Flag("Format to write; `feedferry formats` lists them.", TO, key="target.type"),
     datasource=Flag("Datasource of the feeds.", metavar="NAME", fits=_has_feedtypes),
     feedtype=Flag("Feedtype of the feeds.", choice(*FEEDTYPES), fits=_has_feedtypes),
     dialect=Flag(
@@ -292,7 +287,7 @@ declare(
     ),
     urls=Flag("Accept or reject URLs that no appliance can serve.", choice(*URL_CHECKS)),
     default_mimetype=Flag("MIME type of documents that state none.", MIMETYPE),
-    fields=Flag("Write metadata NAME to FIELD of the target.", MAPPINGS, names=("--field",)),
+    fields=Flag("Write metadata NAME to FIELD of the target.", MAPPINGS),
     known_urls=Flag("Known URLs, one per line, to expand deletions by pattern.", PATH),
     allow_wide_deletes=Flag("Let a pattern delete a whole host."),
     allow_empty_full=Flag(

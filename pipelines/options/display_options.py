@@ -68,7 +68,5 @@ declare(
     DisplayOptions,
     Section.DISPLAY,
     progress=Flag("Progress on stderr.", affects_output=False),
-    report_format=Flag(
-        "Format of the account on stdout.", names=("--format",), affects_output=False
-    ),
+    report_format=Flag("Format of the account on stdout.", affects_output=False),
 )

@@ -22,6 +22,7 @@ import msgspec
 from pipelines.options.section import Section
 from pipelines.options.value_parsers import REPEATED_TEXT, TEXT, ValueType, choice_of
 from schemas.errors import ConfigError
+from schemas.setting import Setting, as_flag
 
 Options = TypeVar("Options", bound=msgspec.Struct)
 
@@ -101,8 +102,8 @@ class FieldFlag:
         """Return the names; a switch that is on by default has the name that turns it off."""
         if self.flag.names:
             return self.flag.names
-        prefix = "--no-" if self.default is True else "--"
-        return (prefix + self.field.replace("_", "-"),)
+        name = as_flag(Setting(self.field))
+        return (name.replace("--", "--no-") if self.default is True else name,)
 
     @property
     def metavar(self) -> str:
@@ -118,14 +119,14 @@ class FieldFlag:
     def parse(self, word: object) -> object:
         """Return the value of a text, or of the texts of a repeatable flag.
 
-        Raises ConfigError with the name of the flag.
+        Raises ConfigError, which begins with the name of the flag.
         """
         if isinstance(word, bool):
             return word
         try:
             return self.value.parse(word)
         except ConfigError as exc:
-            raise ConfigError(f"{self.names[-1]}: {exc}") from exc
+            raise ConfigError(f"⟦{self.field}⟧: {exc.text}") from exc
 
 
 _declared: dict[type[msgspec.Struct], dict[str, Flag]] = {}

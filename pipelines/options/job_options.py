@@ -43,14 +43,13 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
 declare(
     JobOptions,
     _RUN,
-    name=Flag("Name of the job, and of the folder of its runs.", _JOB, names=("NAME",), key="job"),
+    name=Flag("Name of the job, and of the folder of its runs.", _JOB, key="job"),
     keep_runs=Flag(
         "Finished runs to keep.", count_of("runs", minimum=1), key="keep.runs", default="all"
     ),
     keep_seconds=Flag(
         "Remove finished runs that are older.",
         DURATION,
-        names=("--keep-age",),
         key="keep.age",
         default="none",
     ),

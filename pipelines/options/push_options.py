@@ -76,7 +76,6 @@ declare(
     _APPLIANCE,
     url=Flag(
         "The appliance: http://HOST:19900 or http://HOST/…/recvdata.xml.",
-        names=("--to",),
         metavar="URL",
         key="target.url",
     ),
@@ -171,26 +170,26 @@ declare(
 def parse_push(words: Mapping[str, object]) -> tuple[PushOptions, PushSettings]:
     """Return the options of a push; raise ConfigError for the first word that cannot be used."""
     if not words.get("inputs"):
-        raise ConfigError("INPUT: none given; expected the folder of a run, or feed files")
+        raise ConfigError("⟦inputs⟧: none given; expected the folder of a run, or feed files")
     options = decode(PushOptions, words)
     if options.datasource is not None:
         check_datasource(options.datasource)
     if words.get("url") is None:
-        raise ConfigError("--to: not given; expected the URL of an appliance")
+        raise ConfigError("⟦url⟧: not given; expected the URL of an appliance")
     return options, _push_settings(words)
 
 
-def parse_push_to(words: Mapping[str, object], *, flag: str = "--push-to") -> PushSettings | None:
-    """Return how an appliance is pushed to; without `flag`, None, and no flag may be about it."""
+def parse_push_to(words: Mapping[str, object], *, name: str = "push_to") -> PushSettings | None:
+    """Return how an appliance is pushed to; without its `name`, None, and no flag is given."""
     if words.get("url") is not None:
         return _push_settings(words)
-    given = [
-        f"{declared.names[0]}: given without {flag} URL; expected both"
-        for name, declared in flags_of(ApplianceOptions).items()
-        if words.get(name) is not None
+    faults = [
+        f"⟦{given}⟧: given without ⟦{name} URL⟧; expected both"
+        for given in flags_of(ApplianceOptions)
+        if words.get(given) is not None
     ]
-    if given:
-        raise ConfigError("\n".join(given))
+    if faults:
+        raise ConfigError("\n".join(faults))
     return None
 
 
@@ -208,7 +207,7 @@ def _push_settings(words: Mapping[str, object]) -> PushSettings:
         options.url, profile=options.profile, ca_file=options.ca_file, proxy=options.proxy
     )
     if options.gzip and not target.protocol.can_gzip:
-        raise ConfigError("--gzip: not for Thunderstone data; expected http://HOST:19900")
+        raise ConfigError("⟦gzip⟧: not for Thunderstone data; expected http://HOST:19900")
     appliance = msgspec.structs.replace(
         target,
         gzip=options.gzip,

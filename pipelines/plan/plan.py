@@ -125,7 +125,7 @@ def _stops(account: Account, settings: Settings, options: ConvertOptions) -> Ite
         try:
             check()
         except StoppedError as exc:
-            yield str(exc)
+            yield exc.text
 
 
 def _urls(chunks: list[Chunk]) -> list[str]:

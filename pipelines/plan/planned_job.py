@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from pipelines.job.flag_job import job_of_flags
 from pipelines.job.job import Job
 from pipelines.job.job_file import is_job_file, load_job
-from pipelines.job.key_wording import errors_in_keys
 from pipelines.observer.observer import Observer, Step, followed
 from pipelines.options.value_parsers import NO_OUTPUT, SampleSize
 from pipelines.plan.plan import Plan, make_plan
@@ -34,9 +33,9 @@ def plan_job(job: Job, observer: Observer, sample: SampleSize | None = None) -> 
 
     Raises FeedferryError where the run would not begin. Nothing is written.
     """
-    with errors_in_keys(job.wording), followed(observer, Step.PLAN) as step:
+    with job.errors_in_keys(), followed(observer, Step.PLAN) as step:
         plan = make_plan(job.convert, sample)
         if job.path is not None and job.push is not None:
             plan = replace(plan, push=predict_push(plan.report.chunk_bytes, job.home))
-        step.result = plan
+        step.result = plan = replace(plan, stops=tuple(map(job.reword, plan.stops)))
     return plan

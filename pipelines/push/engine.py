@@ -1,5 +1,6 @@
 """Push the chunks of runs, or feed files, to an appliance: in order and throttled."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,28 +21,16 @@ from pipelines.observer.observer import Observer, Step, followed, metered
 from pipelines.observer.progress import Snapshot
 from pipelines.observer.signals import draining
 from pipelines.options.push_options import PushOptions
-from pipelines.push.record import record_push
+from pipelines.push.record import PushResult, record_push
 from schemas.account import Chunk
 from schemas.errors import ConfigError
 from schemas.run_record import Phase
 from transforms.sinks.push.generations import check_generation
-from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, PushProgress, outcomes_of
+from transforms.sinks.push.outcome import ChunkOutcome, PushProgress, outcomes_of
 from transforms.sinks.push.push_plan import check_several_full, plan_chunks
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import PushSettings, SeveralFull
 from transforms.sinks.push.throttle.gate import StopSignal
-
-
-class PushResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A push that has ended: its account, and the folders of its run and of its receipts."""
-
-    root: Path
-    receipts: Path
-    account: PushAccount
-
-    @property
-    def exit_code(self) -> int:
-        return self.account.exit_code
 
 
 class PushPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +52,7 @@ def push(options: PushOptions, target: PushSettings, observer: Observer) -> tupl
     results: list[PushResult] = []
     for root, chunks in runs:
         results.append(push_chunks(root, chunks, settings, observer))
-        if results[-1].account.stopped is not None:
+        if results[-1].reason is not None:
             break
     return tuple(results)
 
@@ -119,14 +108,22 @@ def push_chunks(
             with meter, Pusher(settings, stop=stop, progress=progress) as pusher:
                 folder.mkdir(parents=True, exist_ok=True)
                 account = pusher.push(chunks, root=root, folder=folder)
-            account = record_push(root, account, settings)
+            result = record_push(root, account, settings)
             write_report(root)  # with the last point of the timeline
-        if account.stopped is not None:
-            account = replace(account, exit_code=received.exit_code(account.exit_code))
-        step.result = result = PushResult(root=root, receipts=folder, account=account)
-    if account.stopped is None:  # the signal came during the last chunk
+        if result.reason is not None:
+            code = received.exit_code(result.exit_code)
+            result = replace(result, account=replace(result.account, exit_code=code))
+        step.result = result
+    if result.reason is None:  # the signal came during the last chunk
         received.raise_again()
+    notify_stop(result, observer)
     return result
+
+
+def notify_stop(result: PushResult, observer: Observer) -> None:
+    """Tell the observer why a push has stopped, if it has."""
+    if result.reason is not None:
+        observer.notice(f"feedferry: {result.reason}", logging.ERROR)
 
 
 def _settings_of(options: PushOptions, target: PushSettings) -> PushSettings:
@@ -173,23 +170,23 @@ def _run_folders(options: PushOptions) -> list[Path]:
     paths = [Path(name) for name in options.inputs]
     for path in paths:
         if not path.exists():
-            raise ConfigError(f"INPUT: {str(path)!r}: no such file or folder; {EXPECTED_INPUT}")
+            raise ConfigError(f"⟦inputs⟧: {str(path)!r}: no such file or folder; {EXPECTED_INPUT}")
     runs = [path for path in paths if (path / MANIFEST).exists()]
     others = [path for path in paths if path not in runs]
     if runs and others:
         raise ConfigError(
-            f"INPUT: {str(others[0])!r}: not the folder of a run, but {str(runs[0])!r} is one;"
+            f"⟦inputs⟧: {str(others[0])!r}: not the folder of a run, but {str(runs[0])!r} is one;"
             " expected only folders of runs or only feed files: push them one after the other"
         )
     for path in others:
         if (path / WORK).exists():
             raise ConfigError(unfinished_message(path))
         if path.is_dir() and options.output is None:
-            raise ConfigError(f"INPUT: {str(path)!r}: no {MANIFEST} in it; {EXPECTED_INPUT}")
+            raise ConfigError(f"⟦inputs⟧: {str(path)!r}: no {MANIFEST} in it; {EXPECTED_INPUT}")
     if len({path.resolve() for path in runs}) < len(runs):
-        raise ConfigError("INPUT: the same run is given twice; expected each run once")
+        raise ConfigError("⟦inputs⟧: the same run is given twice; expected each run once")
     if options.replay and not runs:
-        raise ConfigError(f"--replay: {options.inputs[0]!r}; expected the folder of a run")
+        raise ConfigError(f"⟦replay⟧: {options.inputs[0]!r}; expected the folder of a run")
     return runs
 
 
@@ -198,9 +195,9 @@ def _read_runs(
 ) -> list[tuple[Path, list[Chunk]]]:
     """Return the planned chunks of each run; raise ConfigError if one must not be sent."""
     file_flags = (
-        ("--datasource", options.datasource),
-        ("--feedtype", options.feedtype),
-        ("-o", options.output),
+        ("⟦datasource⟧", options.datasource),
+        ("⟦feedtype⟧", options.feedtype),
+        ("⟦output⟧", options.output),
     )
     for flag, value in file_flags:
         if value is not None:

@@ -61,7 +61,8 @@ def make_run(options: PushOptions, settings: PushSettings) -> tuple[Path, list[C
     """Make a run of the feed files in the folder of -o; return the folder and its chunks."""
     if options.output is None:
         raise ConfigError(
-            "-o: not given; expected a folder for the receipts and the kept chunks of feed files"
+            "⟦output⟧: not given; expected a folder for the receipts and the kept chunks of feed"
+            " files"
         )
     root = Path(options.output)
     with locked_output(root):
@@ -90,7 +91,7 @@ def scan_files(options: PushOptions, settings: PushSettings, staging: Path) -> l
                 unpack(path, plain)
             chunks.append(replace(_scan(path, plain, options), ordinal=ordinal))
         except (ConfigError, FormatError, SourceError) as exc:
-            faults.append(str(exc))
+            faults.append(exc.text)
     if faults:
         raise ConfigError("\n".join(faults))
     if options.several_full is SeveralFull.FIRST:
@@ -113,7 +114,7 @@ def _paths(names: Sequence[str]) -> Iterator[Path]:
             sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
         )
         if not files:
-            raise ConfigError(f"INPUT: {name!r}: a folder without files; {EXPECTED_INPUT}")
+            raise ConfigError(f"⟦inputs⟧: {name!r}: a folder without files; {EXPECTED_INPUT}")
         yield from files
 
 
@@ -198,8 +199,8 @@ def _keep_files(root: Path, chunks: list[Chunk], inputs: tuple[str, ...]) -> lis
     is_new = not (root / MANIFEST).exists()
     if not is_new and list(map(_identity, read_manifest(root))) != list(map(_identity, chunks)):
         raise ConfigError(
-            f"-o {root}: has the run of other files, or of other names for them; expected another"
-            " folder"
+            f"⟦output⟧ {root}: has the run of other files, or of other names for them; expected"
+            " another folder"
         )
     chunks = [_keep_file(chunk, root, is_new=is_new) for chunk in chunks]
     if is_new:

@@ -4,11 +4,13 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
 from pipelines.folders.manifest import REPORT, read_manifest, receipts_folder, write_manifest
 from pipelines.report.push_report import as_json
 from schemas.receipt import ChunkState
+from schemas.setting import in_flags
 from transforms.rules.known_rejects import load_known_rejects
 from transforms.sinks.push.outcome import PushAccount, write_rejects
 from transforms.sinks.push.settings import Keep, PushSettings
@@ -18,12 +20,30 @@ _RESULT = ("accepted_rejects", "chunks", "records", "stopped")
 """The part of a report that only another push changes."""
 
 
-def record_push(root: Path, account: PushAccount, settings: PushSettings) -> PushAccount:
+class PushResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A push that has ended: its account, and the folders of its run and of its receipts.
+
+    `reason` is `account.stopped` as a message, with marks for settings.
+    """
+
+    root: Path
+    receipts: Path
+    account: PushAccount
+    reason: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        return self.account.exit_code
+
+
+def record_push(root: Path, account: PushAccount, settings: PushSettings) -> PushResult:
     """Write report, manifest and rejects of a push; remove accepted chunks if that is asked for.
 
-    Return the account with the samples of the rejects, and those that are accepted. If nothing was
-    left to send, the report of the push that has sent the last chunk stays.
+    The account of the result has the samples of the rejects, and those that are accepted. If
+    nothing was left to send, the report of the push that has sent the last chunk stays.
     """
+    reason = account.stopped
+    account = replace(account, stopped=reason and in_flags(reason))
     folder = receipts_folder(root, settings)
     path = root / "rejects" / f"push-{folder.name}.avro"
     known = load_known_rejects(settings.accepted_rejects)
@@ -44,7 +64,7 @@ def record_push(root: Path, account: PushAccount, settings: PushSettings) -> Pus
         for outcome in account.outcomes:
             if outcome.state is ChunkState.ACCEPTED:
                 (root / outcome.chunk.path).unlink(missing_ok=True)
-    return account
+    return PushResult(root=root, receipts=folder, account=account, reason=reason)
 
 
 def _has_result(path: Path, report: Mapping[str, object]) -> bool:

@@ -77,7 +77,7 @@ def export(run: Path, chosen: RejectFilter, folder: Path, *, base: Path) -> Expo
     folder exists, or if there are no such rejects.
     """
     if folder.exists():
-        raise ConfigError(f"-o {folder}: exists; expected a new folder")
+        raise ConfigError(f"⟦output⟧ {folder}: exists; expected a new folder")
     sources: dict[tuple[Path | None, str], _Places] = {}
     for found in _open_rejects(run, chosen):
         reject = found.reject

@@ -138,8 +138,8 @@ def accept_rejects(
         path = known_path_of(run) if job_file is None else _known_path_of_job(job_file)
     if path is None:
         raise ConfigError(
-            f"{job_file or run}: no list of known rejects; expected -o FILE, and then"
-            " --accepted-rejects FILE or the key rejects.accepted of the job"
+            f"{job_file or run}: no list of known rejects; expected ⟦output FILE⟧, and then"
+            " ⟦accepted_rejects FILE⟧ or the key rejects.accepted of the job"
         )
     rejects = rejects_of(run, chosen, known_path=path)
     return path, add_known_rejects(path, {entry_of(found.reject) for found in rejects})

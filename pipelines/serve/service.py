@@ -34,7 +34,7 @@ def run(words: Mapping[str, object]) -> int:
     settings = parse_serve(words)
     if settings.retry is not None:
         return retry(Path(settings.spool), settings.retry)
-    target = parse_push_to(words, flag="--forward")
+    target = parse_push_to(words, name="forward")
     if settings.accept_loss and target is None:
         raise ConfigError("--accept-loss: given without --forward URL; expected both")
     service = __name__.rpartition(".")[0]

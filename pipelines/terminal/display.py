@@ -29,13 +29,11 @@ _SPINNING = (Step.LIST_INPUTS, Step.LIST_DOCUMENTS, Step.PUBLISH, Step.PLAN)
 class TerminalObserver(Observer):
     """Shows progress and notices on stderr as the options say.
 
-    `wording` changes the words of a notice, as a job does that names keys in place of flags. `-q`
-    shows errors only.
+    `-q` shows errors only.
     """
 
-    def __init__(self, options: DisplayOptions, *, wording: Callable[[str], str] = str) -> None:
+    def __init__(self, options: DisplayOptions) -> None:
         self._options = options
-        self._wording = wording
         self._opened = ExitStack()
         self._bar: Callable[[Progress], None] | None = None
         self._style = style_of(options, sys.stderr)
@@ -55,7 +53,7 @@ class TerminalObserver(Observer):
     def notice(self, message: str, level: int = logging.INFO) -> None:
         if not self._options.is_quiet or level >= logging.ERROR:
             # click would write below a display of progress
-            sys.stderr.write(printable(f"{self._wording(message)}\n", kept="\n"))
+            sys.stderr.write(printable(f"{message}\n", kept="\n"))
             sys.stderr.flush()
 
     def finished(self, step: Step, result: object = None) -> None:

@@ -261,7 +261,7 @@ def test_a_refused_loss_stops_the_span_and_losses_of_acls_are_refused_by_default
         )
     span = span_of(work, gsa_feed(*documents(1, 8), BROKEN, PROTECTED))
 
-    reason = f"{span.source}: {HOST}/9.txt: acl: 1 principal; --accept-loss acl goes on without it"
+    reason = f"{span.source}: {HOST}/9.txt: acl: 1 principal; ⟦accept_loss acl⟧ goes on without it"
     assert convert(span, stated) == Account(spans=1, stopped=reason, exit_code=3)
     assert names(work) == []
 
@@ -309,7 +309,7 @@ def test_more_rejects_than_allowed_stop_the_span(work: Path) -> None:
     span = span_of(work, gsa_feed(BROKEN, document(1), BROKEN))
 
     line = f"{span.source}:5 (byte 357): an & that is not escaped; expected &amp;"
-    reason = f"{line}; this is more than the 1 rejects that --max-rejects allows"
+    reason = f"{line}; this is more than the 1 rejects that ⟦max_rejects⟧ allows"
     assert convert(span, settings(work, max_rejects=1)) == Account(
         spans=1, stopped=reason, exit_code=3
     )
@@ -353,7 +353,7 @@ def test_a_source_without_a_datasource_needs_one(work: Path) -> None:
     span = span_of(work, thunderstone(f"{HOST}/a"), format_="thunderstone")
     account = convert(span, settings(work, to="gsa-feed"))
 
-    reason = f"{span.source}: no datasource in the source; expected --datasource NAME"
+    reason = f"{span.source}: no datasource in the source; expected ⟦datasource NAME⟧"
     assert account == Account(spans=1, stopped=reason, exit_code=2)
 
 

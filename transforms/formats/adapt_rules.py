@@ -74,7 +74,7 @@ _PLAIN_FIELDS = (
     *(*_TYPES, "size", "visited", "next_check", "overwrite_acls", "title", "description"),
     *("keywords", "modified", "categories", "metadata", "fields", "history"),
 )
-_EXPANDS = "--known-urls lists the URLs that patterns are matched with"
+_EXPANDS = "⟦known_urls⟧ lists the URLs that patterns are matched with"
 REFUSALS = {
     Kind.DELETION: KindRefusal(
         "deletion", "a deletion; expected a document: {format} has no deletions"
@@ -90,7 +90,7 @@ REFUSALS = {
     Kind.WIDE: KindRefusal(
         "wide-delete",
         "a deletion by the pattern {url!r}; expected a pattern that names part of a path, because"
-        " this one empties a host or more; --allow-wide-deletes allows it",
+        " this one empties a host or more; ⟦allow_wide_deletes⟧ allows it",
     ),
     Kind.CRAWLED: KindRefusal(
         "crawled",
@@ -99,7 +99,7 @@ REFUSALS = {
     ),
     Kind.DOCUMENT_ID: KindRefusal(
         "url-not-absolute",
-        "url={url!r}; expected an absolute URL, as in http://host/path: --base-url completes"
+        "url={url!r}; expected an absolute URL, as in http://host/path: ⟦base_url⟧ completes"
         " document ids and paths",
     ),
     Kind.ANY: KindRefusal(

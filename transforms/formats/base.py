@@ -382,7 +382,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     def make_encoder(self, options: WriteOptions) -> Encoder:
         """Return an encoder; raise ConfigError if the format is only read."""
         if self.encoder is None:
-            raise ConfigError(f"--to {self.name}: only read; expected a format that is written")
+            raise ConfigError(
+                f"⟦to_format⟧ {self.name}: only read; expected a format that is written"
+            )
         return self.encoder(options)
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from schemas.notice import Notice
 from schemas.record import Action, Extra, Record
+from schemas.setting import in_flags
 from transforms.formats.gsa.rows import HINTS, METADATA, RECORD
 from transforms.formats.thunderstone.rows import item_rows
 
@@ -101,7 +102,7 @@ def notices(record: Record, outcomes: Iterable[object] | None = None) -> Iterato
         detail = value.detail if outcomes is None else f"{value.detail}; {result}"
         yield _notice(record, f"{value.loss}-value", detail)
     if (doubt := doubtful_url(record)) is not None:
-        yield _notice(record, "url-doubtful", f"{doubt}: --urls strict rejects such URLs")
+        yield _notice(record, "url-doubtful", f"{doubt}: ⟦urls strict⟧ rejects such URLs")
     if record.acl is not None and record.acl.permits_nobody and record.action not in _DELETIONS:
         detail = f"{record.url!r}: an ACL that permits no user; no user finds what it protects"
         yield _notice(record, "acl-permits-nobody", detail)
@@ -119,4 +120,6 @@ def _doubtful_values(record: Record) -> Iterator[DoubtfulValue]:
 
 def _notice(record: Record, code: str, detail: str) -> Notice:
     at = record.provenance
-    return Notice(code=code, detail=detail, source=at.source, span=at.span, offset=at.offset)
+    return Notice(
+        code=code, detail=in_flags(detail), source=at.source, span=at.span, offset=at.offset
+    )

@@ -59,7 +59,7 @@ class Mask:
         except FatalError as exc:
             if not self._spellings:
                 raise
-            raise type(exc)(self.text(str(exc))).with_traceback(exc.__traceback__) from None
+            raise type(exc)(self.text(exc.text)).with_traceback(exc.__traceback__) from None
 
     def _hide_parts(self, piece: str) -> str:
         for spelling in self._spellings:

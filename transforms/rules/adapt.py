@@ -41,7 +41,9 @@ def adapter(target: Target) -> Adapter:
     """
     format_ = by_name(target.format)
     if format_.encoder is None:
-        raise ConfigError(f"--to {format_.name}: only read; expected a format that is written")
+        raise ConfigError(
+            f"⟦to_format⟧ {format_.name}: only read; expected a format that is written"
+        )
     make: Callable[[Target], Adapter] = format_.adapter or partial(hold, format_.held_by(target))
     adapt = _keep if format_.keeps_everything else make(target)
     return encode_contents(adapt, target) if ContentOptions in format_.options else adapt
@@ -85,7 +87,7 @@ def check_loss(loss: Loss, refused: Container[str], *, source: str) -> None:
     if loss.field in refused:
         raise LossRefusedError(
             f"{source}: {loss.url}: {loss.field}: {loss.detail}; "
-            f"--accept-loss {loss.field} goes on without it"
+            f"⟦accept_loss {loss.field}⟧ goes on without it"
         )
 
 

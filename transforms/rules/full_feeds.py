@@ -101,7 +101,7 @@ def _is_in(hole: Hole, feed: FullFeed) -> bool:
 
 def _write_empty(feed: FullFeed, settings: Settings, number: int) -> Chunk:
     if feed.datasource is None and not feed.memberships:
-        raise ConfigError(f"{feed.source}: no datasource in the source; expected --datasource NAME")
+        raise ConfigError(f"{feed.source}: no datasource in the source; expected ⟦datasource NAME⟧")
     stated = Feed(datasource=feed.datasource or "", feedtype=FULL)
     encoder = make_encoder(settings, stated, memberships=feed.memberships)
     path = Path(settings.folder, f"{feed.span}-empty-{number}.{encoder.extension}")
@@ -132,7 +132,7 @@ def _empty(feed: FullFeed) -> StoppedError:
     of = "groupsource" if feed.memberships else "datasource"
     return StoppedError(
         f"{feed.source}: {_describe(feed)} without a {every} to write; expected at least one, as an"
-        f" empty full feed deletes every {every} of its {of}; --allow-empty-full writes it"
+        f" empty full feed deletes every {every} of its {of}; ⟦allow_empty_full⟧ writes it"
     )
 
 
@@ -142,7 +142,7 @@ def _with_holes(feed: FullFeed, missing: int, holes: list[Hole]) -> StoppedError
     example = f", as {first.first}" if first else ": up to date, so not given"
     return StoppedError(
         f"{feed.source}: {_describe(feed)} without {parts} of the input{example}; expected all, as"
-        " it deletes what it leaves out; --accept-holes goes on without them, --feedtype"
-        " incremental deletes nothing; feedferry rejects accept and --accepted-rejects go on"
-        " without these only"
+        " it deletes what it leaves out; ⟦accept_holes⟧ goes on without them,"
+        " ⟦feedtype incremental⟧ deletes nothing; feedferry rejects accept and ⟦accepted_rejects⟧"
+        " go on without these only"
     )

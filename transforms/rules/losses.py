@@ -8,6 +8,7 @@ import msgspec
 from schemas.errors import ConfigError
 from schemas.notice import REFUSED
 from schemas.record import Action, Crawl, Record
+from schemas.setting import in_flags
 from transforms.formats import by_name, find_format
 from transforms.formats.adapt_rules import refusal_of
 from transforms.formats.base import EVERYTHING, FIELDS, Holds, Kind, KindRefusal, Target
@@ -67,7 +68,9 @@ def loss_table(source: str | None, target: Target) -> tuple[LossRow, ...]:
     """
     format_ = by_name(target.format)
     if format_.encoder is None:
-        raise ConfigError(f"--to {format_.name}: only read; expected a format that is written")
+        raise ConfigError(
+            f"⟦to_format⟧ {format_.name}: only read; expected a format that is written"
+        )
     origin = from_format.holds if (from_format := find_format(source)) else EVERYTHING
     if format_.keeps_everything:
         return ()
@@ -154,7 +157,7 @@ def _lost(item: str, field: str, detail: str = "") -> LossRow:
 
 
 def _rejected(kind: Kind, refusal: KindRefusal) -> LossRow:
-    """Return the row of a reject, with the clause of its reason that names a flag."""
-    clauses = refusal.reason.replace(": --", "; --").split("; ")
-    change = next((clause for clause in clauses if clause.startswith("--")), "")
+    """Return the row of a reject, with the clause of its reason that names a setting."""
+    clauses = refusal.reason.replace(": ⟦", "; ⟦").split("; ")
+    change = in_flags(next((clause for clause in clauses if clause.startswith("⟦")), ""))
     return LossRow(item=kind.value, effect=Effect.REJECTED, name=refusal.code, change=change)

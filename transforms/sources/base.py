@@ -242,6 +242,8 @@ def check_input_name(name: str) -> None:
     try:
         name.encode()
     except UnicodeEncodeError as exc:
-        raise FileNameError(f"INPUT: {name!r}; expected a name in UTF-8") from exc
+        raise FileNameError(f"⟦inputs⟧: {name!r}; expected a name in UTF-8") from exc
     if (path := Path(name)).exists() and not (path.is_file() or path.is_dir()):
-        raise ConfigError(f"INPUT: {name!r}: a pipe or a device; expected a file, or - for stdin")
+        raise ConfigError(
+            f"⟦inputs⟧: {name!r}: a pipe or a device; expected a file, or - for stdin"
+        )

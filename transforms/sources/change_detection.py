@@ -81,13 +81,13 @@ def check_safety(listed: int, gone: int, *, known: int, safety: Safety) -> None:
         raise StoppedError(
             f"{listed} documents are in the source, and the state has {known}; expected "
             f"{safety.min_records} or more; no document was read: check whether the source is "
-            "complete; if it is, --min-records allows fewer"
+            "complete; if it is, ⟦min_records⟧ allows fewer"
         )
     if gone * 100 > safety.max_delete_percent * known:
         raise StoppedError(
             f"{gone} of {known} documents in the state are gone; expected at most "
             f"{safety.max_delete_percent}% of them; no document was read: check whether the "
-            "source is complete; if it is, --max-delete-percent allows more"
+            "source is complete; if it is, ⟦max_delete_percent⟧ allows more"
         )
 
 

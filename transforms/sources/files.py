@@ -230,8 +230,8 @@ def sniff_format(span: Span) -> str:
     if name is None:
         names = ", ".join(format_.name for format_ in FORMATS)
         raise UnknownFormatError(
-            f"INPUT: {span.source!r} looks like {look_of(head)}; expected one of the formats"
-            f" {names}; convert --from files takes any file as a document"
+            f"⟦inputs⟧: {span.source!r} looks like {look_of(head)}; expected one of the formats"
+            f" {names}; convert ⟦from_format files⟧ takes any file as a document"
         )
     return name
 

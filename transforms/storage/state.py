@@ -146,7 +146,7 @@ def open_state(path: Path, *, source: str | None = None) -> SourceState:
             state = SourceState(connection, path)
         if source is not None and state.head.source not in (None, source):
             raise ConfigError(
-                f"--state {path}: a state of {state.head.source!r}; expected one of {source!r}; "
+                f"⟦state⟧ {path}: a state of {state.head.source!r}; expected one of {source!r}; "
                 "name another path to send all documents"
             )
     except BaseException:
@@ -160,10 +160,10 @@ def check_state(path: Path, *, source: str | None = None) -> None:
     """Raise ConfigError unless a run can read the state and will be able to update it."""
     folder = path.parent
     if not folder.is_dir():
-        raise ConfigError(f"--state {path}: no folder {str(folder)!r}; expected an existing one")
+        raise ConfigError(f"⟦state⟧ {path}: no folder {str(folder)!r}; expected an existing one")
     for place in (folder, path) if path.exists() else (folder,):
         if not os.access(place, os.W_OK):
-            raise ConfigError(f"--state {path}: {str(place)!r} is not writable; expected it to be")
+            raise ConfigError(f"⟦state⟧ {path}: {str(place)!r} is not writable; expected it to be")
     open_state(path, source=source).close()
 
 
@@ -187,7 +187,7 @@ def update_state(
         if head.generation != before:
             raise FatalError(
                 f"{path}: generation {head.generation}; expected {before}: another run has updated "
-                "this state; start again with --fresh to compare the source with the new state"
+                "this state; start again with ⟦fresh⟧ to compare the source with the new state"
             )
         _write_documents(connection, changes)
         count = _value_of(connection, _COUNT)
@@ -252,7 +252,7 @@ def _connect_existing(path: Path) -> sqlite3.Connection | None:
     except FileNotFoundError:
         return None
     except OSError as exc:
-        raise ConfigError(f"--state {path}: {exc.strerror}; expected a readable file") from exc
+        raise ConfigError(f"⟦state⟧ {path}: {exc.strerror}; expected a readable file") from exc
     with _explained(path):
         return _connect(path, "rw")
 
@@ -271,7 +271,7 @@ def _is_blank(connection: sqlite3.Connection, path: Path) -> bool:
     version = _value_of(connection, "PRAGMA user_version")
     if version != VERSION:
         raise ConfigError(
-            f"--state {path}: a state of version {version}; expected {VERSION}; "
+            f"⟦state⟧ {path}: a state of version {version}; expected {VERSION}; "
             "name a path without a file to send all documents"
         )
     return False
@@ -329,5 +329,5 @@ def _explained(path: Path) -> Iterator[None]:
 
 def _not_a_state(path: Path) -> ConfigError:
     return ConfigError(
-        f"--state {path}: no state of feedferry; expected one, or a path without a file"
+        f"⟦state⟧ {path}: no state of feedferry; expected one, or a path without a file"
     )

@@ -6,18 +6,19 @@ import pytest
 
 from pipelines.cli.main import main
 from pipelines.cli.terminal_results import ResultObserver
-from pipelines.observer.observer import Step
 from pipelines.options.display_options import DisplayOptions
-from pipelines.push.engine import PushResult
+from pipelines.push.engine import notify_stop
+from pipelines.push.record import PushResult
 from support.archives import documents, gsa_feed, put
 from support.runs import keep_levels
 from transforms.sinks.push.outcome import PushAccount
 
 
 def test_the_reason_of_a_stopped_push_is_printable(capsys: pytest.CaptureFixture[str]) -> None:
-    account = PushAccount(target="http://a", outcomes=(), stopped="said \x1b[2J", exit_code=4)
-    result = PushResult(root=Path("out"), receipts=Path("out/push/a"), account=account)
-    ResultObserver(DisplayOptions(verbosity=-1)).finished(Step.PUSH, result)
+    account = PushAccount(target="http://a", outcomes=())
+    paths = {"root": Path("out"), "receipts": Path("out/push/a")}
+    result = PushResult(**paths, account=account, reason="said \x1b[2J")
+    notify_stop(result, ResultObserver(DisplayOptions(verbosity=-1)))
     assert capsys.readouterr().err == "feedferry: said \\x1b[2J\n"
 
 

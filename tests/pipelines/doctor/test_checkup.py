@@ -180,7 +180,7 @@ def test_files_of_a_tree_are_counted_and_opened(tmp_path: Path) -> None:
     assert report["ok tree"][1] == f"{tree}: 1 file, 4 bytes"
     assert report["fail tree"][1:] == (
         "1 cannot be read, the first: a link to 'gone', which does not exist",
-        "let the user of the run read them, or leave them out by --exclude",
+        "let the user of the run read them, or leave them out by ⟦exclude⟧",
     )
 
 
@@ -256,7 +256,7 @@ def test_an_unfinished_run_is_a_warning_about_the_next_one(tmp_path: Path) -> No
     write_run(job.home / run_id, RunRecord(id=run_id, started_at=NIGHT, phase=Phase.PUSH))
     assert findings(job)["warn unfinished run"][1:] == (
         f"{run_id}: ended in the phase push, attempt 1",
-        "`feedferry run` goes on with it; with --fresh, it begins anew",
+        "`feedferry run` goes on with it; with ⟦fresh⟧, it begins anew",
     )
 
 

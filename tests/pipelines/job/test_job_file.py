@@ -8,7 +8,6 @@ import pytest
 
 from pipelines.job.job import Job, Retention
 from pipelines.job.job_file import is_job_file, load_job
-from pipelines.job.key_wording import errors_in_keys
 from pipelines.options.value_parsers import RejectLimit
 from schemas.errors import (
     BusyError,
@@ -184,23 +183,23 @@ def test_conflicts_name_keys_and_places(tmp_path: Path) -> None:
     ("error", "text"),
     [
         (
-            LossRefusedError("acl: 2 principals; --accept-loss acl goes on without it"),
+            LossRefusedError("acl: 2 principals; ⟦accept_loss acl⟧ goes on without it"),
             "acl: 2 principals; loss: {accept: [acl]} (--accept-loss acl) goes on without it",
         ),
         (
             FatalError(
-                "a full feed has holes; --accept-holes goes on, --feedtype metadata-and-url"
+                "a full feed has holes; ⟦accept_holes⟧ goes on, ⟦feedtype metadata-and-url⟧"
             ),
             "a full feed has holes; safety: {accept_holes: true} (--accept-holes) goes on,"
             " target: {feedtype: metadata-and-url} (--feedtype metadata-and-url)",
         ),
         (
-            BusyError("no reply; raise --reply-timeout, or check --to: --known-urls lists more"),
+            BusyError("no reply; raise ⟦reply_timeout⟧, or check ⟦url⟧: ⟦known_urls⟧ lists more"),
             "no reply; raise push.timeout.read (--reply-timeout), or check target.url (--push-to):"
             " target.known_urls (--known-urls) lists more",
         ),
         (
-            UnreadableError("a.xml", "encoding", "--encoding utf-8 reads it"),
+            UnreadableError("a.xml", "encoding", "⟦encoding utf-8⟧ reads it"),
             "a.xml: source: {encoding: utf-8} (--encoding utf-8) reads it",
         ),
     ],
@@ -211,8 +210,8 @@ def test_an_error_of_a_job_names_keys_and_flags_once(
     job = load(tmp_path, TREE)
     with (
         pytest.raises(type(error)) as caught,
-        errors_in_keys(job.wording),
-        errors_in_keys(job.wording),
+        job.errors_in_keys(),
+        job.errors_in_keys(),
     ):
         raise error
     assert str(caught.value).removeprefix(f"{job.path}:").partition(" ")[2] == text
@@ -220,7 +219,7 @@ def test_an_error_of_a_job_names_keys_and_flags_once(
 
 def test_a_flag_that_was_given_stays_a_flag(tmp_path: Path) -> None:
     job = load(tmp_path, TREE, {"max_rejects": "1"})
-    assert job.reword("2 rejects; --max-rejects allows 1") == ("2 rejects; --max-rejects allows 1")
+    assert job.reword("2 rejects; ⟦max_rejects⟧ allows 1") == "2 rejects; --max-rejects allows 1"
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_each_option_is_parsed() -> None:
     ("words", "message"),
     [
         ({"inputs": ()}, "INPUT: none given; expected files, folders, globs, URLs or -"),
-        ({"output": None}, "-o/--output: not given; see feedferry convert --help"),
+        ({"output": None}, "-o: not given; see feedferry convert --help"),
         ({"to_format": None}, "--to: not given; see feedferry convert --help"),
         (
             {"to_format": "gsa_fed"},

@@ -365,7 +365,7 @@ def framing(head: bytes, *, max_bytes: int = MAX_BLOCK_BYTES) -> tuple[int, int,
     if count < 0 or size < 0:
         raise RecordError("bad-block", f"{found}; expected 0 or more of both")
     if size > max_bytes:
-        expected = f"expected at most {max_bytes} bytes; raise --max-content-bytes"
+        expected = f"expected at most {max_bytes} bytes; raise ⟦max_content_bytes⟧"
         raise RecordError("block-too-large", f"{found}; {expected}")
     return count, size, at
 

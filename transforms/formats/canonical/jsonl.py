@@ -183,7 +183,7 @@ def _parse_line(line: Line, span: Span, options: ReadOptions) -> RecordOrMembers
     if line.length > len(line.text):
         reason = (
             f"a line of {line.length} bytes; expected at most {_max_line_bytes(options)}; "
-            "raise --max-content-bytes"
+            "raise ⟦max_content_bytes⟧"
         )
         raise RecordError("line-too-long", reason)
     record = _decode(line.text)

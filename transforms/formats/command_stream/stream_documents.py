@@ -202,7 +202,7 @@ class DocumentReader:
         elif name == "content" and self._is_listing and not self._is_strict:
             reason = (
                 "content in a listing; expected ids to its end, as content is all that"
-                " follows; --from retriever-stream reads a document"
+                " follows; ⟦from_format retriever-stream⟧ reads a document"
             )
             raise self.commands.error(reason, self._offset)
         elif document is None:
@@ -248,7 +248,7 @@ class DocumentReader:
             else:
                 pieces.clear()
         if size > limit:
-            reason = f"content of {size} bytes; expected at most {limit}; raise --max-content-bytes"
+            reason = f"content of {size} bytes; expected at most {limit}; raise ⟦max_content_bytes⟧"
             raise RecordError(_TOO_LARGE, reason)
         document.set_content(b"".join(pieces))
 

@@ -42,7 +42,7 @@ NO_ANSWER = KindRefusal(
 _NO_CONTENT = KindRefusal(
     "no-content",
     "a URL to be crawled, without content; expected content;"
-    " --to lister-stream lists URLs to be crawled",
+    " ⟦to_format lister-stream⟧ lists URLs to be crawled",
 )
 _JAVA = "URLs that Java does not accept"
 

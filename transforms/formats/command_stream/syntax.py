@@ -356,7 +356,7 @@ class CommandReader:
         if end - self._pos > self.limit:
             reason = (
                 f"a token of more than {self.limit} bytes; "
-                f"expected the delimiter {self.delimiter!r} before; raise --max-token-bytes"
+                f"expected the delimiter {self.delimiter!r} before; raise ⟦max_token_bytes⟧"
             )
             raise self.error(reason, self.offset)
 

@@ -138,7 +138,7 @@ class TokenWriter:
             raise RecordError(
                 "unsafe-delimiter",
                 f"{shown} holds the delimiter {self._delimiter!r} or ends with a part of it;"
-                " expected a delimiter that no value holds, such as --delimiter '\\0'",
+                " expected a delimiter that no value holds, such as ⟦delimiter '\\0'⟧",
             )
         return token + self.mark
 

@@ -40,7 +40,7 @@ _UNHELD_FIELDS = (
 )
 _UNHELD_HINTS = ("secure", "no_index", "no_follow", "no_archive", "anchors")
 _AS_A_WHOLE = "content, metadata or an ACL, as a feed replaces each of them as a whole"
-_CRAWLS = "--feedtype metadata-and-url makes a feed"
+_CRAWLS = "⟦feedtype metadata-and-url⟧ makes a feed"
 _NO_CONTENT = KindRefusal(
     "no-content",
     "a document without content; expected content, as the appliance does not crawl for a content"
@@ -49,7 +49,7 @@ _NO_CONTENT = KindRefusal(
 NO_MIMETYPE = KindRefusal(
     "mimetype-missing",
     "content without a mimetype, and a url whose extension tells none; expected one, as the"
-    " appliance requires it; --default-mimetype gives one to all such documents",
+    " appliance requires it; ⟦default_mimetype⟧ gives one to all such documents",
 )
 _UPDATE_OF_FIELDS = KindRefusal(
     "partial-update", f"an update of single fields; expected {_AS_A_WHOLE}"
@@ -65,17 +65,17 @@ _UPDATE_OF_NO_METADATA = KindRefusal(
 _UPDATE_IN_FULL = KindRefusal(
     "update-in-full-feed",
     "a partial update; expected whole documents, as a full feed replaces all that its datasource"
-    " had; --feedtype incremental makes a feed that holds it",
+    " had; ⟦feedtype incremental⟧ makes a feed that holds it",
 )
 _UPDATE_IN_5_0 = KindRefusal(
     "partial-update",
     "a partial update; expected a whole document, as an appliance of release 5.0 replaces all of a"
-    " document; --dialect 7.x holds it",
+    " document; ⟦dialect 7.x⟧ holds it",
 )
 _ALONE_IN_5_0 = KindRefusal(
     "acl-alone",
     "an ACL without a document; expected a document, as metadata holds the ACLs of the 5.0 dialect;"
-    " --dialect 7.x holds it",
+    " ⟦dialect 7.x⟧ holds it",
 )
 _PARTLY_5_0 = {
     "charset": "neither UTF-8 nor stated by the content",

@@ -252,7 +252,7 @@ def _limit_tags(text: bytes, max_tags: int) -> None:
         return
     tags = _CDATA.sub(b"", text).count(b"<")
     if tags > max_tags:
-        reason = f"{tags} tags; expected at most {max_tags}; raise --max-content-bytes"
+        reason = f"{tags} tags; expected at most {max_tags}; raise ⟦max_content_bytes⟧"
         raise RecordError("record-too-large", reason)
 
 

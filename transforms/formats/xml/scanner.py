@@ -291,7 +291,7 @@ class RecordScanner:
     def _record_too_large(self, length: int) -> BadRange:
         reason = (
             f"more than {self._max_bytes} bytes; expected a smaller record; raise"
-            " --max-content-bytes"
+            " ⟦max_content_bytes⟧"
         )
         return BadRange("record-too-large", reason, length)
 

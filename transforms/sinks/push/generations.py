@@ -87,8 +87,8 @@ class Ledger:
             raise ConfigError(
                 f"{self.root}: generation {self.run.generation} of {self.run.job}; generation"
                 f" {newer[-1].generation} of {newer[-1].job} was already pushed to {self.target},"
-                " and this run would replace newer documents: begin a new run with --fresh, or give"
-                " --allow-older"
+                " and this run would replace newer documents: begin a new run with ⟦fresh⟧, or give"
+                " ⟦allow_older⟧"
             )
 
     def add(self, disk: Disk) -> None:
@@ -181,7 +181,7 @@ def _ledgers(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> Ite
     if begun not in _generations(path).read():
         raise ConfigError(
             f"{root}: not in {path}; expected a run where it was made, because newer runs are"
-            " recorded next to that: push it there, or begin a new run with --fresh"
+            " recorded next to that: push it there, or begin a new run with ⟦fresh⟧"
         )
     full: dict[tuple[str, str], bool] = {}
     for chunk in chunks:

@@ -43,12 +43,12 @@ def plan_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> list[Chunk]:
         try:
             check_chunk(chunk, settings.appliance)
         except ConfigError as exc:
-            faults.append(str(exc))
+            faults.append(exc.text)
         is_empty = chunk.feedtype in ERASING_FEEDTYPES and not count_records(chunk)
         if is_empty and not settings.allow_empty_full:
             faults.append(
                 f"{chunk.path}: a full feed without records, which empties {chunk.datasource!r};"
-                " expected records, or --allow-empty-full"
+                " expected records, or ⟦allow_empty_full⟧"
             )
     if faults:
         raise ConfigError("\n".join(faults[:20]))
@@ -84,7 +84,7 @@ def check_chunk(chunk: Chunk, appliance: Appliance) -> None:
     name, label = chunk.datasource, f"{chunk.path}: {form.source_field}"
     if name is None:
         raise ConfigError(
-            f"{chunk.path}: no {form.source_field}; expected a name: give it by --datasource"
+            f"{chunk.path}: no {form.source_field}; expected a name: give it by ⟦datasource⟧"
         )
     check_datasource(name, label=label)
     feedtype, is_web = chunk.feedtype, name == "web" and door is Door.FEED
@@ -92,7 +92,7 @@ def check_chunk(chunk: Chunk, appliance: Appliance) -> None:
     if feedtype in feedtypes or (is_web and feedtype is None):
         return
     found = "no feedtype" if feedtype is None else f"feedtype={feedtype!r}"
-    for_web = " for the datasource web" if is_web else ": give it by --feedtype"
+    for_web = " for the datasource web" if is_web else ": give it by ⟦feedtype⟧"
     raise ConfigError(f"{chunk.path}: {found}; expected {' or '.join(feedtypes)}{for_web}")
 
 
@@ -108,7 +108,7 @@ def check_several_full(inputs: Iterable[tuple[str, Sequence[Chunk]]]) -> None:
             raise ConfigError(
                 f"{', '.join(several)}: {len(several)} full feeds of {datasource!r}; expected one,"
                 " because each deletes the one before it: push the newest alone, or give"
-                " --several-full each to send all, or --several-full first for files of one feed"
+                " ⟦several_full each⟧ to send all, or ⟦several_full first⟧ for files of one feed"
             )
 
 
@@ -146,5 +146,5 @@ def _with_groups_mode(ordered: Sequence[Chunk], mode: str) -> list[Chunk]:
         else:
             changed.append(chunk)
     if not seen:
-        raise ConfigError(f"--groups-mode {mode}: no groups feed is pushed; expected one")
+        raise ConfigError(f"⟦groups_mode⟧ {mode}: no groups feed is pushed; expected one")
     return changed

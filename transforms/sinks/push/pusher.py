@@ -30,6 +30,7 @@ from schemas.account import Chunk
 from schemas.errors import FatalError, FeedferryError, RecordError, TargetError, TooManyRejectsError
 from schemas.feed import INCREMENTAL
 from schemas.receipt import ChunkState, Receipt
+from schemas.setting import in_flags
 from transforms.net.retry import RetryPauses
 from transforms.rules.known_rejects import entry_of, load_known_rejects
 from transforms.sinks.push.chunk_parts import ChunkSplitter, whole_chunk
@@ -144,7 +145,7 @@ class ChunkSender:
         if limit is not None and refused > limit:
             raise TooManyRejectsError(
                 f"{refused} records are refused; expected at most {limit}, the limit of "
-                "--max-rejects: raise it to continue"
+                "⟦max_rejects⟧: raise it to continue"
             )
 
     def _settle_part(self, part: ChunkPart, *, is_begun: bool) -> ChunkState:
@@ -218,7 +219,11 @@ class ChunkSender:
             logging.INFO if state is ChunkState.ACCEPTED else logging.WARNING,
             "%s, from record %d: %s; %d records, %d bytes on the wire in %.3f s: %s",
             *(part.chunk.path, part.first + 1, state.value, part.records),
-            *(response.sent_bytes, response.seconds, verdict.message[:MAX_LOGGED_LETTERS]),
+            *(
+                response.sent_bytes,
+                response.seconds,
+                in_flags(verdict.message)[:MAX_LOGGED_LETTERS],
+            ),
         )
         if state is ChunkState.FAILED:
             raise TargetError(f"{part.chunk.path}: {verdict.message}")
@@ -252,7 +257,7 @@ class ChunkSender:
             feedtype=feedtype,
             bytes=response.sent_bytes,
             status=response.status,
-            reply=verdict.message[:MAX_REPLY_LETTERS],
+            reply=in_flags(verdict.message)[:MAX_REPLY_LETTERS],
             seconds=round(response.seconds, 3),
             at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             refused=tuple(refused),
@@ -283,7 +288,7 @@ class ChunkSender:
         if state is ChunkState.ACCEPTED and on_refusal is OnRefusal.STOP:
             raise TargetError(
                 f"{message}, {verdict.refused[0].words}; expected all Items to be accepted, "
-                "because --on-refusal is stop"
+                "because ⟦on_refusal⟧ is stop"
             )
 
     def _count_known(self, part: ChunkPart, verdict: Verdict, state: ChunkState) -> int:
@@ -400,7 +405,7 @@ class Pusher:
             earlier_chunks=len(earlier) - len(remaining),
             earlier_bytes=sum(outcome.bytes for outcome in earlier),
             notices=dict(sender.notices),
-            stopped=None if is_settled else str(error or PushInterrupted()),
+            stopped=None if is_settled else _text_of(error or PushInterrupted()),
             exit_code=(_error_code(error) if error else 0) or HAS_REJECTS * has_refusals,
             waited_seconds=self._gate.waited_seconds,
             seconds=time.monotonic() - started,
@@ -470,6 +475,10 @@ class Pusher:
                 thread.join(1.0)
         if errors:
             raise min(errors, key=lambda error: _BY_SEVERITY.index(_error_code(error)))
+
+
+def _text_of(error: Exception) -> str:
+    return error.text if isinstance(error, FeedferryError) else str(error)
 
 
 def _error_code(error: Exception) -> int:

@@ -154,7 +154,7 @@ class Receipts:
         if number == 1:
             found = "a push that is not finished" if self._journal.number else "nothing was pushed"
             raise ConfigError(
-                f"--replay: {self._folder}: {found}; expected a finished push: push without it"
+                f"⟦replay⟧: {self._folder}: {found}; expected a finished push: push without it"
                 " first"
             )
         return receipts
@@ -165,7 +165,7 @@ class Receipts:
         if header.run != self._header.run or header.target not in self._targets:
             raise ConfigError(
                 f"{path}: receipts of {header}; expected those of {self._header}: push the files "
-                f"that they belong to, with the same --groups-mode, or remove {self._folder} to "
+                f"that they belong to, with the same ⟦groups_mode⟧, or remove {self._folder} to "
                 "push all of these"
             )
 

@@ -29,7 +29,7 @@ def check_database(mapping: RowMapping, zone: str, _seconds: float) -> Iterator[
     if rows:
         yield ok("rows", f"{rows:,}")
     else:
-        yield warn("rows", "none", "check table, query and login; --min-records stops such a run")
+        yield warn("rows", "none", "check table, query and login; ⟦min_records⟧ stops such a run")
 
 
 def _compare_zones(server_zone: str, zone: str) -> CheckLine:
@@ -37,7 +37,7 @@ def _compare_zones(server_zone: str, zone: str) -> CheckLine:
     found = f"database {server_zone}, this machine {ours.tzname()}, dates without zone {zone}"
     if len({_offset(server_zone, ours), ours.utcoffset(), _offset(zone, ours)}) == 1:
         return ok("time zones", found)
-    cure = "--zone states the zone of the columns without one; others are read exactly"
+    cure = "⟦zone⟧ states the zone of the columns without one; others are read exactly"
     return warn("time zones", found, cure)
 
 

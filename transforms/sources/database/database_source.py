@@ -67,7 +67,7 @@ class DatabaseSource(Source[RowMapping]):
             with nullcontext() if path is None else open_state(Path(path)) as state:
                 yield from plan_rows(table, state, run).spans
         except ConfigError as exc:
-            raise ConfigError(f"{run.span.source}: {exc}") from exc
+            raise ConfigError(f"{run.span.source}: {exc.text}") from exc
 
     def weigh(self, span: Span) -> int:
         from transforms.sources.database.read import range_of

@@ -74,7 +74,7 @@ class RecordMaker:
             if too_large is not None:
                 reason = (
                     f"{too_large} has more than {self._max_bytes} bytes; expected at most that; "
-                    "raise --max-content-bytes to read it"
+                    "raise ⟦max_content_bytes⟧ to read it"
                 )
                 raise RecordError("content-too-large", reason)
             return self._add(row, url)

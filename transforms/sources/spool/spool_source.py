@@ -121,7 +121,7 @@ class SpoolSource(Source[Spool]):
             check_input_name(name)
             if not os.path.isfile(Path(name, JOURNAL)):
                 raise ConfigError(
-                    f"INPUT: {name!r} has no {JOURNAL}; expected the folder of feedferry serve"
+                    f"⟦inputs⟧: {name!r} has no {JOURNAL}; expected the folder of feedferry serve"
                     " --spool"
                 )
         return [
@@ -139,7 +139,7 @@ class SpoolSource(Source[Spool]):
         other = next((span for span in every if span is not spans[0]), None)
         if other is not None:
             raise ConfigError(
-                f"INPUT: {spans[0].source!r} is a spool, and {other.source!r} is another input;"
+                f"⟦inputs⟧: {spans[0].source!r} is a spool, and {other.source!r} is another input;"
                 " expected a run for each"
             )
 
@@ -147,7 +147,9 @@ class SpoolSource(Source[Spool]):
         """Return which feeds are read; raise ConfigError where they cannot be one run."""
         first = next(read_deliveries(Path(span.path)), None)
         if first is None:
-            raise ConfigError(f"INPUT: {span.source!r} holds no feed so far; expected at least one")
+            raise ConfigError(
+                f"⟦inputs⟧: {span.source!r} holds no feed so far; expected at least one"
+            )
         spool = Spool(
             source=span.source,
             root=span.path,
@@ -343,14 +345,14 @@ def _check_names(spool: Spool, deliveries: tuple[Delivery, ...]) -> None:
     unknown = sorted(set(spool.only) - names - doors)
     if unknown:
         raise ConfigError(
-            f"--only {unknown[0]}: {spool.source!r} holds nothing of that name; expected one of"
+            f"⟦only⟧ {unknown[0]}: {spool.source!r} holds nothing of that name; expected one of"
             f" {_quote_all(names)}, or a door: {_quote_all(doors)}"
         )
     profiles = {delivery.profile for delivery in deliveries if delivery.door is Door.DATA}
     if len(profiles) > 1 and not spool.only:
         raise ConfigError(
-            f"INPUT: {spool.source!r} holds data of the profiles {_quote_all(profiles)}; expected"
-            " --only PROFILE, as records do not say which they are of"
+            f"⟦inputs⟧: {spool.source!r} holds data of the profiles {_quote_all(profiles)}; "
+            "expected ⟦only PROFILE⟧, as records do not say which they are of"
         )
 
 
@@ -412,8 +414,8 @@ def _check_erased(selection: Selection, options: SourceOptions) -> None:
     names = sorted({name_of(delivery) for delivery in feeds})
     if len(names) > 1 and any(delivery.feedtype in (FULL, REPLACE) for delivery in feeds):
         raise ConfigError(
-            f"--datasource {options.datasource}: for feeds of {', '.join(map(repr, names))}, of"
-            " which a full one would erase the others; expected --only NAME, or --feedtype full,"
+            f"⟦datasource⟧ {options.datasource}: for feeds of {', '.join(map(repr, names))}, of"
+            " which a full one would erase the others; expected ⟦only NAME⟧, or ⟦feedtype full⟧,"
             " which makes one feed of all"
         )
 

@@ -20,7 +20,7 @@ from transforms.sources.tree.patterns import glob
 
 AclOfKey = Callable[[str], Acl]
 
-_FLAG = "--acl"
+_FLAG = "⟦acl⟧"
 _NEEDED = ("pattern", "access", "scope", "name")
 _KNOWN = (*_NEEDED, "namespace", "case_sensitive")
 _COLUMNS = f"{','.join(_NEEDED)}, and namespace and case_sensitive optional, each once"

@@ -248,13 +248,13 @@ def _root_of(tree: Tree) -> str:
     """Return the absolute path of the root without a final `/`; that of `/` is empty."""
     path = str(Path(tree.root).absolute())
     if not is_unicode(path):
-        raise ConfigError(f"INPUT: {path!r}: a path that is not UTF-8; expected one that is")
+        raise ConfigError(f"⟦inputs⟧: {path!r}: a path that is not UTF-8; expected one that is")
     try:
         status = os.stat(path)
     except OSError as exc:
-        raise ConfigError(f"INPUT: {path!r}: {exc.strerror}; {LISTABLE}") from exc
+        raise ConfigError(f"⟦inputs⟧: {path!r}: {exc.strerror}; {LISTABLE}") from exc
     if not stat.S_ISDIR(status.st_mode):
-        raise ConfigError(f"INPUT: {path!r} is not a folder; {LISTABLE}")
+        raise ConfigError(f"⟦inputs⟧: {path!r} is not a folder; {LISTABLE}")
     return path.rstrip("/")
 
 

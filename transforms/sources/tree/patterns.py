@@ -44,10 +44,10 @@ def judge(tree: Tree) -> Judge:
     Keys of folders end in `/`; a folder that is left out leaves out all files below it. The code is
     the first that applies of temporary, hidden and excluded. Raise ConfigError for a bad pattern.
     """
-    is_included = _any_of("--include", tree.include) if tree.include else None
-    is_excluded = _any_of("--exclude", tree.exclude)
+    is_included = _any_of("include", tree.include) if tree.include else None
+    is_excluded = _any_of("exclude", tree.exclude)
     below = [f"{glob.rstrip('/')}/" for glob in tree.exclude if not glob.startswith(_REGEX)]
-    is_in_excluded_folder = _any_of("--exclude", below)
+    is_in_excluded_folder = _any_of("exclude", below)
 
     def code_of(key: str) -> str | None:
         if _TEMPORARY.fullmatch(key.rpartition("/")[2]):  # the name of a folder is empty here
@@ -99,12 +99,12 @@ def described_by(key: str) -> str | None:
     return described if described and not described.endswith("/") else None
 
 
-def _any_of(flag: str, patterns: Sequence[str]) -> Match:
+def _any_of(name: str, patterns: Sequence[str]) -> Match:
     """Return the function that tells whether any of the patterns matches a key."""
     try:
         matches = [glob(pattern) for pattern in patterns]
     except ConfigError as exc:
-        raise ConfigError(f"{flag}: {exc}") from exc
+        raise ConfigError(f"⟦{name}⟧: {exc.text}") from exc
     return lambda key: bool(matches) and any(match(key) for match in matches)
 
 

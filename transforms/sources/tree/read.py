@@ -70,7 +70,7 @@ class TooLargeError(RecordError):
     """A file has more bytes than a document may have; `listed` has its present size."""
 
     def __init__(self, listed: ListingEntry, max_bytes: int) -> None:
-        cure = "raise --max-content-bytes, or use --oversize metadata"
+        cure = "raise ⟦max_content_bytes⟧, or use ⟦oversize metadata⟧"
         reason = f"{listed.key!r} has {listed.size} bytes; expected at most {max_bytes} bytes"
         super().__init__("content-too-large", f"{reason}; {cure}")
         self.listed = listed
@@ -183,7 +183,7 @@ class _TreeReader:
             yield from self._open_archive(_OpenedArchive(listed), mimetype, stream)
             return
         if can_be_opened:
-            detail = "left out; --open-archives reads the files in it"
+            detail = "left out; ⟦open_archives⟧ reads the files in it"
             yield self._records.notice("archive-not-opened", listed, detail)
         yield self._records.filtered(listed, ARCHIVE)
         yield from self._records.deleted(SentDocument(key=listed.key, url=""))

@@ -12,6 +12,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Arrival, Content, Crawl, Provenance, Record
 from schemas.reject import Filtered, Place, Reject, record_error, reject_bytes
 from schemas.sent_document import UNCHANGED, OnChange, SentDocument, StateChange
+from schemas.setting import in_flags
 from schemas.span import Span
 from transforms.content_types.detection import FileType
 from transforms.content_types.mimetype_table import type_of_name
@@ -66,7 +67,7 @@ class TreeRecords:
     def notice(self, code: str, listed: ListingEntry, detail: str) -> Notice:
         return Notice(
             code=code,
-            detail=f"{listed.key!r}: {detail}",
+            detail=in_flags(f"{listed.key!r}: {detail}"),
             source=self._span.source,
             span=self._span.ordinal,
             offset=self.offset,
@@ -158,7 +159,7 @@ class TreeRecords:
         self.remember(document)
         if described.crawl is None or not described.crawl.secure:
             return [described]
-        detail = "not readable by others; sent as secure, as it has no ACL: --acl posix makes one"
+        detail = "not readable by others; sent as secure, as it has no ACL: ⟦acl posix⟧ makes one"
         return [self.notice("not-public", listed, detail), described]
 
     def _describe(self, listed: ListingEntry, record: Record) -> Record:

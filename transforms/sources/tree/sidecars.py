@@ -86,7 +86,7 @@ def _load(path: str, open_file: OpenFile) -> bytes:
             text = stream.read(MAX_BYTES + 1)
     except (OSError, SourceError) as exc:
         if isinstance(exc, OSError) and exc.errno == errno.ELOOP:
-            raise ValueError("a symbolic link; expected a file, or --follow-links") from exc
+            raise ValueError("a symbolic link; expected a file, or ⟦follow_links⟧") from exc
         raise ValueError(f"{error_text(exc)}; expected a file that can be read") from exc
     if len(text) > MAX_BYTES:
         raise ValueError(f"more than {MAX_BYTES} bytes; expected at most that")

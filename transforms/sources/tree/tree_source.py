@@ -110,7 +110,7 @@ class TreeSource(Source[Tree]):
     def check_state(self, span: Span, state: str) -> None:
         if span.position is not None:
             raise ConfigError(
-                f"--state {state}: of single files; expected a folder, as what is not named would"
+                f"⟦state⟧ {state}: of single files; expected a folder, as what is not named would"
                 " look as if it were gone"
             )
 
@@ -120,7 +120,7 @@ class TreeSource(Source[Tree]):
         if tree.acl is not None and tree.acl.table is not None:
             load_acl_table(tree.acl.table)
         if "://" in tree.root and tree.follows_links:
-            raise ConfigError("--follow-links: not for a uri; expected it for a local folder")
+            raise ConfigError("⟦follow_links⟧: not for a uri; expected it for a local folder")
         if "://" not in tree.root and not tree.only:
             _check_outside(tree, options)
         return tree
@@ -148,8 +148,8 @@ class TreeSource(Source[Tree]):
         for (key, source), (next_key, other) in pairwise(merge(*trees, key=itemgetter(0))):
             if key == next_key:
                 raise ConfigError(
-                    f"INPUT: {key!r} is in {source!r} and in {other!r}, and would have one url;"
-                    " expected a run for each, with a --base-url of its own"
+                    f"⟦inputs⟧: {key!r} is in {source!r} and in {other!r}, and would have one url;"
+                    " expected a run for each, with a ⟦base_url⟧ of its own"
                 )
 
     def weigh(self, span: Span) -> int:
@@ -202,7 +202,7 @@ def _check_tree(tree: Tree, seconds: float) -> Iterator[CheckLine]:
             break
     yield ok("tree", f"{tree.root}: {more}{counted(files, 'file')}, {size:,} bytes", size=size)
     if unreadable:
-        cure = "let the user of the run read them, or leave them out by --exclude"
+        cure = "let the user of the run read them, or leave them out by ⟦exclude⟧"
         yield fail("tree", f"{unreadable:,} cannot be read, the first: {first}", cure)
 
 
@@ -237,7 +237,7 @@ def _acl(options: SourceOptions, *, is_remote: bool) -> TreeAcl | None:
         return TreeAcl(table=str(Path(options.acl).absolute()))
     if is_remote:
         raise ConfigError(
-            f"--acl {options.acl}: not for a uri, which has no owners; expected a CSV file"
+            f"⟦acl⟧ {options.acl}: not for a uri, which has no owners; expected a CSV file"
         )
     return TreeAcl(
         is_inherited=options.acl == POSIX_INHERITED,
@@ -256,7 +256,7 @@ def _check_outside(tree: Tree, options: SourceOptions) -> None:
         key = path.relative_to(root).as_posix()
         slash = "/" if name.endswith("/") else ""
         if key == "." or not code_of(key + slash):
-            cure = "" if key == "." else f", or --exclude {key + slash!r}"
+            cure = "" if key == "." else f", or ⟦exclude {key + slash!r}⟧"
             raise ConfigError(
                 f"{flag} {name.removesuffix('/')}: in the tree {tree.root!r}, whose files are"
                 f" documents; expected a place outside{cure}"
@@ -310,9 +310,9 @@ def _has_documents(folder: Path, name: str) -> bool:
             feed = path
         if feed and other:
             raise ConfigError(
-                f"INPUT: {name!r} holds feeds ({feed.name}) and other files ({other.name}); "
-                "expected --from files, to take each file as a document, or --from and the format"
-                " of the feeds"
+                f"⟦inputs⟧: {name!r} holds feeds ({feed.name}) and other files ({other.name}); "
+                "expected ⟦from_format files⟧, to take each file as a document, or ⟦from_format⟧"
+                " and the format of the feeds"
             )
     return other is not None
 
@@ -348,9 +348,9 @@ def _root_of(name: str) -> tuple[str, str]:
         return str(Path(name).parent), Path(name).name
     if _GLOB_CHARS & set(name):
         raise ConfigError(
-            f"INPUT: {name!r} is a glob; expected a folder, and the glob after --include"
+            f"⟦inputs⟧: {name!r} is a glob; expected a folder, and the glob after ⟦include⟧"
         )
-    raise ConfigError(f"INPUT: {name!r} is not there; expected a file, a folder or a uri")
+    raise ConfigError(f"⟦inputs⟧: {name!r} is not there; expected a file, a folder or a uri")
 
 
 TREE = TreeSource()

@@ -34,18 +34,18 @@ _FORM = "percent-encoded, with a host, without a user and a fragment"
 def check_urls(tree: Tree) -> Tree:
     """Return the tree; raise ConfigError unless its options make a URL for every key."""
     if tree.base_url is not None and tree.url_template is not None:
-        raise ConfigError("--base-url, --url-template: both given; expected one of them")
+        raise ConfigError("⟦base_url⟧, ⟦url_template⟧: both given; expected one of them")
     if tree.base_url is None and tree.url_template is None:
         raise ConfigError(
-            f"--base-url: not given; expected the URL of the folder, such as {_EXAMPLE_BASE},"
-            f" or --url-template, such as {_EXAMPLE_TEMPLATE}"
+            f"⟦base_url⟧: not given; expected the URL of the folder, such as {_EXAMPLE_BASE},"
+            f" or ⟦url_template⟧, such as {_EXAMPLE_TEMPLATE}"
         )
     base = f"a URL, {_FORM}, without a query, and with a / at its end: {_EXAMPLE_BASE}"
-    _check("--base-url", tree.base_url, _BASE, base)
+    _check("⟦base_url⟧", tree.base_url, _BASE, base)
     template = f"a URL, {_FORM}, with {{path}} or {{id}} after the host: {_EXAMPLE_TEMPLATE}"
-    _check("--url-template", tree.url_template, _TEMPLATE, template)
+    _check("⟦url_template⟧", tree.url_template, _TEMPLATE, template)
     display = f"a URL, percent-encoded, with {{path}} or {{id}} if any: {_EXAMPLE_TEMPLATE}"
-    _check("--display-url", tree.display_url, _DISPLAY, display)
+    _check("⟦display_url⟧", tree.display_url, _DISPLAY, display)
     return tree
 
 

@@ -389,7 +389,7 @@ def test_more_refused_records_than_allowed_end_the_push(rig: PushRig) -> None:
     for stopped in (account, again):
         assert stopped.exit_code == 3
         assert stopped.stopped == (
-            "2 records are refused; expected at most 1, the limit of --max-rejects: raise it to"
+            "2 records are refused; expected at most 1, the limit of ⟦max_rejects⟧: raise it to"
             " continue"
         )
 
@@ -504,7 +504,7 @@ def test_a_refused_item_can_end_the_push_after_its_chunk(rig: PushRig) -> None:
     assert account.exit_code == 4
     assert account.stopped == (
         "chunks/000001.xml: OK for 1 of 2 Items, FAIL; expected all Items to be accepted, because"
-        " --on-refusal is stop"
+        " ⟦on_refusal⟧ is stop"
     )
 
 

@@ -54,7 +54,7 @@ class BacklogLimits(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.ceiling <= self.floor:
             raise ConfigError(
-                f"--backlog-ceiling: {self.ceiling}; expected more than --backlog-floor, which is "
+                f"⟦backlog_ceiling⟧: {self.ceiling}; expected more than ⟦backlog_floor⟧, which is "
                 f"{self.floor}"
             )
 
@@ -164,7 +164,7 @@ class BacklogThrottle:
         """Return a message about a change, or about a pause if the last message is old."""
         state = _CONTINUES
         if self._count is None:
-            state += " without a limit; use --window to limit when it sends"
+            state += " without a limit; use ⟦window⟧ to limit when it sends"
         elif isinstance(self._count, str):
             state = "the push pauses until it is known"
         elif is_paused:
@@ -315,7 +315,7 @@ class SendGate:
         if self.max_wait_seconds is not None and waited + seconds > self.max_wait_seconds:
             raise BusyError(
                 f"{reason}, after {format_duration(waited)} of waiting for the appliance; expected"
-                f" at most {format_duration(self.max_wait_seconds)}, as --max-wait states; {_FIX}"
+                f" at most {format_duration(self.max_wait_seconds)}, as ⟦max_wait⟧ states; {_FIX}"
             )
 
     @contextmanager

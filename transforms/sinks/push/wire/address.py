@@ -33,17 +33,17 @@ def parse_target(
     'http://gsa.example.com:19900'
     """
     expected = f"expected {' or '.join(protocol.addresses for protocol in APPLIANCES)}"
-    address = _split("--to", url, expected)
+    address = _split("⟦url⟧", url, expected)
     for protocol in APPLIANCES:
         if found := protocol.find_url(address):
             break
     else:
-        raise ConfigError(f"--to: {url!r}: path {address.path!r}; {expected}")
+        raise ConfigError(f"⟦url⟧: {url!r}: path {address.path!r}; {expected}")
     if profile is not None and not protocol.has_profiles:
-        raise ConfigError(f"--profile: {profile!r}; expected none: only Thunderstone has profiles")
+        raise ConfigError(f"⟦profile⟧: {profile!r}; expected none: only Thunderstone has profiles")
     if protocol.has_profiles and not profile:
         raise ConfigError(
-            "--profile: not given; expected the profile that receives, because the address ends in "
+            "⟦profile⟧: not given; expected the profile that receives, because the address ends in "
             "recvdata.xml"
         )
     if ca_file is not None:
@@ -63,16 +63,16 @@ def trusted_certificates(ca_file: str | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca_file)
     except ssl.SSLError as exc:
-        raise ConfigError(f"--ca-file: {ca_file}: no certificates; {expected}") from exc
+        raise ConfigError(f"⟦ca_file⟧: {ca_file}: no certificates; {expected}") from exc
     except OSError as exc:
-        raise ConfigError(f"--ca-file: {ca_file}: {exc.strerror}; {expected}") from exc
+        raise ConfigError(f"⟦ca_file⟧: {ca_file}: {exc.strerror}; {expected}") from exc
 
 
 def _parse_proxy(proxy: str) -> str:
     expected = "expected http://HOST:PORT or https://HOST:PORT"
-    address = _split("--proxy", proxy, expected)
+    address = _split("⟦proxy⟧", proxy, expected)
     if address.path.rstrip("/"):
-        raise ConfigError(f"--proxy: {proxy!r}: path {address.path!r}; {expected}")
+        raise ConfigError(f"⟦proxy⟧: {proxy!r}: path {address.path!r}; {expected}")
     return f"{address.scheme}://{address.host}{address.port}"
 
 

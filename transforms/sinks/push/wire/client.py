@@ -239,7 +239,7 @@ class _HttpExchange:
             case httpx2.ReadTimeout():
                 message = "incomplete response" if self._is_answering else "no response"
                 message += f" within {appliance.reply_seconds:g} s"
-                message += "; if the appliance is busy, raise --reply-timeout"
+                message += "; if the appliance is busy, raise ⟦reply_timeout⟧"
             case httpx2.TimeoutException():
                 message = f"no connection within {appliance.connect_seconds:g} s; {expected}"
                 message += ": check host, port and firewalls"
@@ -248,7 +248,7 @@ class _HttpExchange:
             case httpx2.ProxyError():
                 is_permanent = str(exc).startswith("4")
                 message = f"the proxy {appliance.proxy} responded {found}"
-                message += "; expected a connection: check --proxy, or leave it out"
+                message += "; expected a connection: check ⟦proxy⟧, or leave it out"
             case httpx2.RemoteProtocolError() | httpx2.DecodingError() if not _is_closed(exc):
                 message = f"the response is not HTTP: {found}; {expected}"
             case _:
@@ -269,7 +269,7 @@ def _explain_connection(
                 return f"connection refused; {expected}", False
             case ssl.SSLCertVerificationError():
                 message = f"its certificate is not trusted ({cause.verify_message})"
-                fix = "expected one that the system trusts: name its authority by --ca-file"
+                fix = "expected one that the system trusts: name its authority by ⟦ca_file⟧"
                 if cause.verify_code == _EXPIRED:
                     fix = "expected a valid one: renew it at the appliance"
                 return f"{message}; {fix}", True

@@ -42,10 +42,10 @@ _CLUSTER = (
 )
 _NOT_BY_GET = 405
 _REMARKS = {"not found": ", as the appliance does not have the document"}
-_ADDRESS = "check --to: expected the address of the admin interface, followed by /recvdata.xml"
+_ADDRESS = "check ⟦url⟧: expected the address of the admin interface, followed by /recvdata.xml"
 _FATAL = {
     "not allowed": f"expected OK: {_CLUSTER}",
-    "no profile": "expected OK: check that --profile is the name of a profile there",
+    "no profile": "expected OK: check that ⟦profile⟧ is the name of a profile there",
 }
 _FIXES = {
     "nodata": "expected OK: it found no Item that it could read; `feedferry inspect` may show why",
@@ -57,7 +57,7 @@ _PAGES = (
         "configured to deny administration from your location",
         "expected dataload to be allowed: add the address of this machine to Admin Access IPs",
     ),
-    ("non-secure protocol", "expected TLS: give --to with https://"),
+    ("non-secure protocol", "expected TLS: give ⟦url⟧ with https://"),
 )
 
 

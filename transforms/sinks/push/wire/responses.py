@@ -118,14 +118,14 @@ def _fix(response: ApplianceResponse, protocol: ApplianceProtocol) -> str:
     status = response.status or 0
     if 300 <= status < 400:
         target = quote(response.location) if response.location else "no address"
-        return f"a redirect to {target}, which is not followed: if it is right, give it as --to"
+        return f"a redirect to {target}, which is not followed: if it is right, give it as ⟦url⟧"
     not_there = f"expected feeds to be accepted there: {protocol.fix_address}"
     fixes = {
         401: f"expected access without authentication: {protocol.fix_address}",
         403: f"expected to be trusted: {protocol.fix_trust}",
         404: not_there,
         405: not_there,
-        407: "expected a proxy without authentication: check --proxy, or leave it out",
+        407: "expected a proxy without authentication: check ⟦proxy⟧, or leave it out",
         _UNKNOWN_METHOD: not_there,
     }
     address = f": {protocol.fix_address}" if response.is_success else ""

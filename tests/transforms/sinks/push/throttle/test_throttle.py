@@ -147,7 +147,7 @@ def test_an_appliance_without_a_count_is_asked_once() -> None:
     assert len(rig.requested) == 1
     assert rig.messages == [
         "the appliance reports no backlog (404); the push continues without a limit; "
-        "use --window to limit when it sends"
+        "use ⟦window⟧ to limit when it sends"
     ]
 
 

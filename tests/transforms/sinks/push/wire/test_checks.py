@@ -47,7 +47,7 @@ def test_a_feedergate_shows_its_backlog_to_those_that_it_trusts(
         (200, RESULT.format("Not Allowed"), "fail", "Cluster Members"),
         (200, DENIED, "fail", "Admin Access IPs"),
         (403, "", "fail", "Cluster Members"),
-        (404, "", "fail", "check --to"),
+        (404, "", "fail", "check ⟦url⟧"),
         (405, "expected POST", "warn", "if a push is refused, add the address"),
         (503, "", "warn", "if a push is refused, add the address"),
     ],

@@ -39,7 +39,7 @@ TOO_LARGE = reply("too large", status="413 Request Entity Too Large")
 GROUPS = {"format": "gsa-groups", "datasource": "ldap"}
 DATA = {"format": "thunderstone", "datasource": None, "feedtype": None}
 FEEDERGATE_PORTS = "a feedergate listens on port 19900, with TLS on 19902"
-BUSY = "if the appliance is busy, raise --reply-timeout"
+BUSY = "if the appliance is busy, raise ⟦reply_timeout⟧"
 pytestmark = pytest.mark.slow  # sockets, and requests of 24 MiB
 
 
@@ -444,7 +444,7 @@ def test_a_proxy_that_asks_for_a_user_is_a_permanent_error(feed: ChunkPart) -> N
     assert error_of(response) == (
         "https://gsa.example.com:19902/xmlfeed: the proxy http://HOST responded "
         "'407 Proxy Authentication Required'; "
-        "expected a connection: check --proxy, or leave it out"
+        "expected a connection: check ⟦proxy⟧, or leave it out"
     )
     assert response.is_permanent
 
@@ -506,7 +506,7 @@ def test_another_certificate_is_a_permanent_error(
 
     assert response.error == (
         f"{url}/xmlfeed: its certificate is not trusted ({reason}); expected one that the system "
-        "trusts: name its authority by --ca-file"
+        "trusts: name its authority by ⟦ca_file⟧"
     )
     assert (response.is_permanent, response.is_unsent) == (True, True)
 

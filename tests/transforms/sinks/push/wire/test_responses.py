@@ -16,7 +16,7 @@ TRUST = (
     "add the address of this machine to the List of Trusted IP Addresses "
     "in Content Sources > Feeds of the Admin Console"
 )
-ADDRESS = "check host and port of --to; a feedergate listens on port 19900, with TLS on 19902"
+ADDRESS = "check host and port of ⟦url⟧; a feedergate listens on port 19900, with TLS on 19902"
 FULL_DISK = "Feed not accepted due to insufficient disk space. Retry later."
 LOGIN = "<!-- a proxy --><!DOCTYPE html><html><head><title>Log in &amp; go</title></head></html>"
 NOT_THERE = f"expected feeds to be accepted there: {ADDRESS}"
@@ -89,7 +89,7 @@ def test_success_before_the_end_of_the_feed_is_no_acceptance() -> None:
             "no",
             407,
             FATAL,
-            "'no'; expected a proxy without authentication: check --proxy, or leave it out",
+            "'no'; expected a proxy without authentication: check ⟦proxy⟧, or leave it out",
         ),
         ("no", 411, FATAL, "'no'; expected Success"),
         *(("no", status, RETRY, "'no'; expected Success") for status in (408, 429, 500, 503)),
@@ -98,7 +98,7 @@ def test_success_before_the_end_of_the_feed_is_no_acceptance() -> None:
             302,
             FATAL,
             "an empty response; a redirect to no address, which is not followed: if it is right, "
-            "give it as --to",
+            "give it as ⟦url⟧",
         ),
         (LOGIN, 200, FATAL, f"a page with the title 'Log in & go'; expected Success: {ADDRESS}"),
         (
@@ -240,7 +240,9 @@ CLUSTER = (
     "add the address of this machine, and those of all proxies between, to Cluster Members "
     "of the appliance"
 )
-ADMIN_ADDRESS = "check --to: expected the address of the admin interface, followed by /recvdata.xml"
+ADMIN_ADDRESS = (
+    "check ⟦url⟧: expected the address of the admin interface, followed by /recvdata.xml"
+)
 NO_RESULT = f"expected a ThunderstoneReplicationResult: {ADMIN_ADDRESS}"
 OK = "<ItemResult><rid>0</rid><Type>I</Type><Status>OK</Status></ItemResult>"
 NOT_FOUND = "accepted with the remark 'Not found', as the appliance does not have the document"
@@ -389,7 +391,7 @@ def test_numbers_that_disagree_and_failures_are_refusals(
             result("<Status>No Profile</Status>"),
             200,
             FATAL,
-            "No Profile; expected OK: check that --profile is the name of a profile there",
+            "No Profile; expected OK: check that ⟦profile⟧ is the name of a profile there",
         ),
         (result(OK, rows=5), 503, RETRY, f"503, '{result(OK, rows=5)}'; expected a "),
         (
@@ -410,7 +412,7 @@ def test_numbers_that_disagree_and_failures_are_refusals(
             200,
             FATAL,
             "200, a page with 'not from your location via a non-secure protocol (HTTP)'; expected "
-            "TLS: give --to with https://",
+            "TLS: give ⟦url⟧ with https://",
         ),
         (
             "<html><title>Texis</title></html>",
