@@ -18,6 +18,7 @@ import msgspec
 from pipelines.folders.locks import state_lock
 from pipelines.options.convert_checks import docids, refuse_flags
 from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.flags import shared_options
 from pipelines.options.value_parsers import NO_OUTPUT
 from schemas.account import Account, Chunk, check_balance
 from schemas.errors import (
@@ -115,8 +116,7 @@ def _own_options(options: ConvertOptions) -> tuple[msgspec.Struct, ...]:
 
 def _from_options(kind: type[_Struct], options: ConvertOptions, **others: object) -> _Struct:
     """Return a struct whose fields have the options of the same names, except for `others`."""
-    names = {*kind.__struct_fields__} & {*options.__struct_fields__}
-    return kind(**{**{name: getattr(options, name) for name in names}, **others})
+    return kind(**{**shared_options(options, kind), **others})
 
 
 def load_sources(spans: Sequence[Span], options: ConvertOptions) -> dict[str, SourceConfig]:
@@ -227,12 +227,12 @@ def _check_limit(unit: str, count: int, limit: int) -> None:
 
 
 def source_options(options: ConvertOptions) -> SourceOptions:
-    """Return the options of a conversion that concern its sources."""
+    """Return the options of a conversion for its sources, with the paths that it writes."""
     written = [] if options.output == NO_OUTPUT else [("⟦output⟧", f"{options.output}/")]
     if options.state is not None:
         lock = str(state_lock(Path(options.state)))
         written += [("⟦state⟧", options.state), ("⟦state⟧", lock)]
-    return _from_options(SourceOptions, options, written_paths=tuple(written))
+    return msgspec.structs.replace(options, written_paths=tuple(written))
 
 
 def _check_state(spans: Sequence[Span], state: str) -> None:

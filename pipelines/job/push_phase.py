@@ -11,6 +11,7 @@ from pipelines.convert.runners import pipeline_options, runner_of
 from pipelines.folders.manifest import read_manifest, receipts_folder
 from pipelines.observer.observer import Observer, Step, followed
 from pipelines.options.convert_options import ConvertOptions
+from pipelines.options.flags import shared_options
 from pipelines.push.engine import notify_stop, push_chunks
 from pipelines.push.record import PushResult, record_push
 from pipelines.report.run_report import write_report
@@ -23,13 +24,8 @@ from transforms.stages import Push
 def push_settings(target: PushSettings, options: ConvertOptions) -> PushSettings:
     """Return how the chunks of a conversion are pushed to a target."""
     limit = options.max_rejects
-    return replace(
-        target,
-        jobs=options.jobs,
-        allow_empty_full=options.allow_empty_full,
-        max_rejects=limit.count if limit is not None else None,
-        accepted_rejects=options.accepted_rejects,
-    )
+    settings = replace(target, **shared_options(options, PushSettings))
+    return replace(settings, max_rejects=None if limit is None else limit.count)
 
 
 def push_output(

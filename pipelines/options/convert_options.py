@@ -1,6 +1,5 @@
 """Options of `feedferry convert`, `plan` and `inspect`, each declared with its flag."""
 
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,11 +40,10 @@ from schemas.choices import (
     MAX_TOKEN_BYTES,
     URL_CHECKS,
     NotFound,
-    Oversize,
-    SpoolHistory,
 )
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.feed import FEEDTYPES
+from schemas.source_options import SourceOptions
 
 _READ = Section.READ
 _TREE = Section.TREE
@@ -121,43 +119,19 @@ declare(
 )
 
 
-class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
+class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     """Options of a conversion; `None` means not stated. `beam_flags` are the words after `--`."""
 
     inputs: tuple[str, ...]
     from_format: str | None = None
     encoding: str | None = None
-    base_url: str | None = None
-    url_template: str | None = None
     mapping: str | None = None
     zone: str = "UTC"
-    span_bytes: int = 32 * 1024 * 1024
     max_content_bytes: int = MAX_CONTENT_BYTES
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    hidden: bool = False
-    follow_links: bool = False
-    open_archives: bool = False
-    oversize: Oversize = Oversize.REJECT
-    charset: str | None = None
-    path_metadata: bool = False
-    display_url: str | None = None
-    acl: str | None = None
-    acl_namespace: str | None = None
-    acl_everyone: str | None = None
-    history: SpoolHistory = SpoolHistory.LATEST
-    only: tuple[str, ...] = ()
-    state: str | None = None
-    refresh: bool = False
-    min_records: int = 1
-    max_delete_percent: Decimal = Decimal(20)
     strict: bool = False
     not_found: NotFound = NotFound.SKIP
     max_token_bytes: int = MAX_TOKEN_BYTES
     output: str
-    to_format: str
-    datasource: str | None = None
-    feedtype: str | None = None
     dialect: str = DIALECTS[0]
     max_chunk_bytes: int = 900 * 1024 * 1024
     max_chunk_records: int | None = None
@@ -171,7 +145,6 @@ class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow_empty_full: bool = False
     accept_holes: bool = False
     delimiter: str = "\0"
-    jobs: int = 1
     max_rejects: RejectLimit | None = None
     accepted_rejects: str | None = None
     accept_loss: frozenset[str] = frozenset()

@@ -140,24 +140,30 @@ def declare(options: type[msgspec.Struct], section: Section, **flags: Flag) -> N
 
 @cache
 def flags_of(options: type[msgspec.Struct]) -> dict[str, FieldFlag]:
-    """Return the flags of a struct and of those that it extends, by the names of their fields."""
+    """Return the flags of a struct and of those that it extends, as they were declared."""
     hints = get_type_hints(options)
     declared = {
         name: flag
         for struct in reversed(options.__mro__)
         for name, flag in _declared.get(struct, {}).items()
     }
+    fields = {info.name: info for info in msgspec.structs.fields(options)}
     return {
-        info.name: FieldFlag(
-            info.name,
-            declared[info.name],
-            hints[info.name],
-            None if info.required else info.default,
+        name: FieldFlag(
+            name,
+            flag,
+            hints[name],
+            None if (info := fields[name]).required else info.default,
             info.required,
         )
-        for info in msgspec.structs.fields(options)
-        if info.name in declared
+        for name, flag in declared.items()
     }
+
+
+def shared_options(options: msgspec.Struct, kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the options that another struct has too, under the same names."""
+    names = {*kind.__struct_fields__} & {*options.__struct_fields__}
+    return {name: getattr(options, name) for name in names}
 
 
 def decode(options: type[Options], words: Mapping[str, object]) -> Options:

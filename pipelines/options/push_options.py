@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from pipelines.options.flags import Flag, declare, decode, flags_of
+from pipelines.options.flags import Flag, declare, decode, flags_of, shared_options
 from pipelines.options.section import Section
 from pipelines.options.value_parsers import (
     DEADLINE,
@@ -217,10 +217,8 @@ def _push_settings(words: Mapping[str, object]) -> PushSettings:
     )
     return PushSettings(
         appliance=appliance,
-        on_refusal=options.on_refusal,
         backlog=backlog,
         retry=RetryPolicy(max_attempts=options.attempts),
-        window=options.window,
-        deadline=options.deadline,
         max_wait_seconds=options.max_wait,
+        **shared_options(options, PushSettings),
     )

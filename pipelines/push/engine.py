@@ -20,6 +20,7 @@ from pipelines.folders.manifest import (
 from pipelines.observer.observer import Observer, Step, followed, metered
 from pipelines.observer.progress import Snapshot
 from pipelines.observer.signals import draining
+from pipelines.options.flags import shared_options
 from pipelines.options.push_options import PushOptions
 from pipelines.push.record import PushResult, record_push
 from schemas.account import Chunk
@@ -46,7 +47,7 @@ def push(options: PushOptions, target: PushSettings, observer: Observer) -> tupl
 
     Raises ConfigError before anything is sent.
     """
-    settings = _settings_of(options, target)
+    settings = replace(target, **shared_options(options, PushSettings))
     folders = _run_folders(options)
     runs = _read_runs(folders, options, settings) if folders else [_run_of_files(options, settings)]
     results: list[PushResult] = []
@@ -59,7 +60,7 @@ def push(options: PushOptions, target: PushSettings, observer: Observer) -> tupl
 
 def plan_push(options: PushOptions, target: PushSettings) -> Iterator[PushPlan]:
     """Yield what a push would send now, for each run; make no file."""
-    settings = _settings_of(options, target)
+    settings = replace(target, **shared_options(options, PushSettings))
     if folders := _run_folders(options):
         for root, chunks in _read_runs(folders, options, settings):
             yield _plan(root, chunks, settings)
@@ -124,20 +125,6 @@ def notify_stop(result: PushResult, observer: Observer) -> None:
     """Tell the observer why a push has stopped, if it has."""
     if result.reason is not None:
         observer.notice(f"feedferry: {result.reason}", logging.ERROR)
-
-
-def _settings_of(options: PushOptions, target: PushSettings) -> PushSettings:
-    return replace(
-        target,
-        jobs=options.jobs,
-        max_rejects=options.max_rejects,
-        keep=options.keep,
-        allow_empty_full=options.allow_empty_full,
-        replay=options.replay,
-        allow_older=options.allow_older,
-        groups_mode=options.groups_mode,
-        accepted_rejects=options.accepted_rejects,
-    )
 
 
 def _run_of_files(options: PushOptions, settings: PushSettings) -> tuple[Path, list[Chunk]]:

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject
 from schemas.sent_document import StateChange
+from schemas.source_options import Safety, SourceOptions
 from schemas.span import Span
 from support.databases import Server, Sqlite
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources import SpanRequest, read_span
-from transforms.sources.base import SourceOptions, SourceRun
-from transforms.sources.change_detection import Safety
+from transforms.sources.base import SourceRun
 from transforms.sources.database.deletions import advance_state
 from transforms.sources.database.mapping import DATABASE, ContentSource, RowMapping
 from transforms.sources.database.plan import RowPlan, plan_rows

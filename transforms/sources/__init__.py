@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from schemas.record import Record
+from schemas.source_options import SourceOptions
 from schemas.span import Span
 from transforms.formats import ReadResult, find_format
 from transforms.formats.record_batch import RecordBatch
@@ -19,7 +20,6 @@ from transforms.registry import Registry
 from transforms.sources.base import (
     ByteCount,
     Source,
-    SourceOptions,
     SourceRun,
     SpanRequest,
     check_input_name,

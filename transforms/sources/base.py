@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from pathlib import Path
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
@@ -11,56 +10,15 @@ import msgspec
 
 from schemas.account import Account
 from schemas.check import Check
-from schemas.choices import Oversize, SpoolHistory
 from schemas.errors import ConfigError, FileNameError
 from schemas.sent_document import OnChange
+from schemas.source_options import SourceOptions
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.change_detection import Safety
 from transforms.sources.files import SpanStream
 
 Config = TypeVar("Config")
 """How one source is read: a `Tree`, a `Mapping`, a `Spool` or `Programs`."""
-
-
-class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a run that concern sources, by the names that they have in `convert`.
-
-    `written_paths` are the paths that the run writes, each with its flag; a name that ends in a
-    slash is a folder.
-    """
-
-    to_format: str
-    datasource: str | None = None
-    feedtype: str | None = None
-    span_bytes: int = 32 << 20
-    jobs: int = 1
-    base_url: str | None = None
-    url_template: str | None = None
-    display_url: str | None = None
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    hidden: bool = False
-    follow_links: bool = False
-    open_archives: bool = False
-    oversize: Oversize = Oversize.REJECT
-    path_metadata: bool = False
-    charset: str | None = None
-    acl: str | None = None
-    acl_namespace: str | None = None
-    acl_everyone: str | None = None
-    history: SpoolHistory = SpoolHistory.LATEST
-    only: tuple[str, ...] = ()
-    state: str | None = None
-    refresh: bool = False
-    min_records: int = 1
-    max_delete_percent: Decimal = Decimal(20)
-    written_paths: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def safety(self) -> Safety:
-        """How much of a source may be gone before a run stops."""
-        return Safety(min_records=self.min_records, max_delete_percent=self.max_delete_percent)
 
 
 class SourceRun(msgspec.Struct, Generic[Config], frozen=True, kw_only=True):

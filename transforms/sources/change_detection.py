@@ -23,13 +23,13 @@ filter looks like many deletions. So the listing is counted before any document 
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from decimal import Decimal
 from heapq import heappop, heappush
 
 import msgspec
 
 from schemas.errors import FeedferryError, StoppedError
 from schemas.sent_document import NO_DIGEST, UNCHANGED, SentDocument
+from schemas.source_options import Safety
 from transforms.sources.listing import EntryKind, ListingEntry, is_folder
 from transforms.storage.state import SourceState
 
@@ -49,13 +49,6 @@ def compare(
     with closing(_Claims(state)) as claims:
         sends_all = is_refresh or rules != state.head.rules
         yield from _Comparison(state, claims, sends_all=sends_all).lines(listed)
-
-
-class Safety(msgspec.Struct, frozen=True, kw_only=True):
-    """The least number of documents in a source, and the largest share of deletions."""
-
-    min_records: int = 1
-    max_delete_percent: Decimal = Decimal(20)
 
 
 def check_changes(

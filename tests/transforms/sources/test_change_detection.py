@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from schemas.errors import FeedferryError, StoppedError
 from schemas.sent_document import SentDocument, StateChange
+from schemas.source_options import Safety
 from transforms.sources.change_detection import (
-    Safety,
     check_changes,
     check_safety,
     compare,

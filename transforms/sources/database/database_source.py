@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from schemas.account import Account
 from schemas.check import Check
 from schemas.errors import ConfigError
+from schemas.source_options import SourceOptions
 from schemas.span import Span
 from transforms.config.yaml_structs import read_yaml
 from transforms.formats.base import ReadResult
-from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest, SpanSize
+from transforms.sources.base import Source, SourceRun, SpanRequest, SpanSize
 from transforms.sources.database.mapping import DATABASE, RowMapping
 from transforms.sources.state_changes import read_changes
 from transforms.storage.state import StateHead, open_state, update_state

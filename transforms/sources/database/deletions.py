@@ -30,8 +30,9 @@ from msgspec.structs import replace
 
 from schemas.errors import ConfigError, RecordError
 from schemas.sent_document import DELETION_SENT, NO_DIGEST, SentDocument, StateChange
+from schemas.source_options import Safety
 from schemas.span import Watermark
-from transforms.sources.change_detection import Safety, check_safety
+from transforms.sources.change_detection import check_safety
 from transforms.sources.database.columns import ColumnIndex, Row, url_getter
 from transforms.sources.database.mapping import IncrementalReading
 from transforms.sources.database.table import TableQuery, subquery, write_key

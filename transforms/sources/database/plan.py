@@ -209,7 +209,7 @@ def _deletion_spans(
     with closing(KeySets()) as keys:
         _collect_keys(table, keys)
         deletions = DeletionLister(state, keys, compares_keys=compares_keys, is_refresh=is_refresh)
-        write_listing(deletions.lines(run.options.safety), path)
+        write_listing(deletions.lines(run.options), path)
     whole = replace(run.span, path=str(path), position=None)
     yield from cut_listing(whole, span_bytes=run.options.span_bytes)
 

@@ -13,12 +13,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from schemas.check import Check, CheckLine, fail, ok
+from schemas.source_options import SourceOptions
 from schemas.span import Span
 from schemas.units import counted
 from transforms.config.secrets import resolve
 from transforms.formats import LISTER_STREAM
 from transforms.formats.base import ReadResult
-from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest
+from transforms.sources.base import Source, SourceRun, SpanRequest
 from transforms.sources.feed_files import read_file
 from transforms.sources.files import cut_file, sign_path
 from transforms.sources.programs import config

@@ -24,13 +24,13 @@ from schemas.errors import ConfigError, EncodingError, FormatError, SourceError
 from schemas.feed import FULL, METADATA_AND_URL, REPLACE, Feed
 from schemas.notice import Notice
 from schemas.reject import Reject
+from schemas.source_options import SourceOptions
 from schemas.span import FileSignature, Span
 from schemas.units import counted
 from transforms.formats import Format, by_door, by_name
 from transforms.formats.base import ReadResult
 from transforms.sources.base import (
     Source,
-    SourceOptions,
     SourceRun,
     SpanRequest,
     SpanSize,

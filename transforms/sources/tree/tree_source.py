@@ -21,13 +21,13 @@ from msgspec.structs import replace
 from schemas.account import Account
 from schemas.check import Check, CheckLine, fail, ok
 from schemas.errors import ConfigError, EncodingError, FormatError, SourceError, UnreadableError
+from schemas.source_options import SourceOptions
 from schemas.span import NamedFiles, Span
 from schemas.units import counted
 from transforms.formats import by_name
 from transforms.formats.base import ReadResult
 from transforms.sources.base import (
     Source,
-    SourceOptions,
     SourceRun,
     SpanRequest,
     SpanSize,
@@ -275,7 +275,7 @@ def _write_listing(run: SourceRun[Tree]) -> None:
     with open_state(Path(options.state)) as state:
         files = list_tree(tree)
         changes = compare(files, state, rules=TREE.fingerprint(tree), is_refresh=options.refresh)
-        checked = check_changes(changes, known=state.head.documents, safety=options.safety)
+        checked = check_changes(changes, known=state.head.documents, safety=options)
         write_listing(checked, run.listing)
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from schemas.errors import ConfigError, StoppedError
 from schemas.sent_document import SentDocument, StateChange
+from schemas.source_options import Safety
 from schemas.span import TimestampType, Watermark
 from support.database_runs import Database
-from transforms.sources.change_detection import Safety
 from transforms.sources.database.columns import ColumnReference
 from transforms.sources.database.deletions import (
     DeletedKey,

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from schemas.errors import ConfigError
+from schemas.source_options import SourceOptions
 from schemas.span import Span
 from support.pages import read_page
-from transforms.sources.base import SourceOptions
 from transforms.sources.database.columns import ColumnReference
 from transforms.sources.database.database_source import ROWS
 from transforms.sources.database.mapping import (

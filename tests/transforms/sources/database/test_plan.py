@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from schemas.errors import ConfigError, SourceError, StoppedError
+from schemas.source_options import Safety
 from schemas.span import KeyRange, RowFilter, Span, TimestampType, Watermark
 from support.database_runs import AnyServer, Database, ServedDatabase, new_table
 from support.databases import Server
-from transforms.sources.change_detection import Safety
 from transforms.sources.database.columns import Key
 from transforms.sources.database.connection import Session
 from transforms.sources.database.mapping import (
