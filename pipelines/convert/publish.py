@@ -25,7 +25,7 @@ from transforms.convert import REJECTS
 from transforms.formats import by_name
 from transforms.rules.full_feeds import settle_full_feeds
 from transforms.sinks.push.push_plan import write_update
-from transforms.storage.atomic import HashedFile, whole_file, write_json
+from transforms.storage.atomic import HashedFile, link_or_copy, whole_file, write_json
 from transforms.storage.attempts import is_untouched, is_whole
 from transforms.storage.journal import sync_file
 
@@ -132,14 +132,6 @@ def _sync(output: Path) -> None:
         sync_file(folder)
 
 
-def _link(path: Path, to: Path) -> None:
-    """Link a file, or copy it if the file system has no links."""
-    try:
-        os.link(path, to)
-    except OSError:
-        shutil.copyfile(path, to)
-
-
 def _full_chunks(chunks: list[Chunk]) -> set[str]:
     """Return the paths of the chunks to be sent as full: the first one of each full feed.
 
@@ -183,7 +175,7 @@ def _stage(before: Chunk, after: Chunk, staged: Path, settings: Settings) -> Chu
     """Link the file of a chunk, or copy it with another feedtype; return the published chunk."""
     path, to = Path(settings.folder) / before.path, staged / Path(after.path).name
     if not _is_restated(before, after):
-        _link(path, to)
+        link_or_copy(path, to)
         return after
     with path.open("rb") as source, HashedFile(to) as stream:
         source.seek(len(_prolog(settings, before)))
@@ -212,7 +204,7 @@ def _publish_rejects(account: Account, work: Path, output: Path) -> None:
     for path in rejects:
         published = output / "rejects" / path.name.replace(".rejects", "")
         published.unlink(missing_ok=True)
-        _link(path, published)
+        link_or_copy(path, published)
 
 
 def _join(parts: list[Path], path: Path) -> None:

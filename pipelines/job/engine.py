@@ -20,7 +20,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
 from pipelines.convert.engine import Conversion, list_inputs
@@ -42,6 +41,7 @@ from pipelines.observer.observer import Observer, Step, followed
 from pipelines.observer.signals import DeadlinePassed, deadline_raised
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.run_options import RunOptions
+from pipelines.report.conversion_report import Report
 from pipelines.report.job_index import write_index
 from pipelines.report.metrics import write_metrics
 from pipelines.report.run_report import write_report
@@ -56,12 +56,6 @@ from transforms.storage.run_record import read_run, write_run
 CONFIG = "config.rendered.yaml"
 RUN_LOG = "run.log"
 _log = logging.getLogger(__name__)
-
-
-class _ExitCode(msgspec.Struct):
-    """The only part of a report that a resumed run needs."""
-
-    exit_code: int
 
 
 def convert(job: Job, observer: Observer) -> RunResult:
@@ -222,7 +216,7 @@ class JobRun:
         """Return the exit code of the conversion, which an earlier attempt may have finished."""
         path = self.folder / "report.json"
         expected = "the report of a conversion: restore it, or begin a new run with ⟦fresh⟧"
-        report = read_json(path, _ExitCode, expected=expected)
+        report = read_json(path, Report, expected=expected)
         if report is None:
             raise FatalError(f"{path}: no such file; expected {expected}")
         return report.exit_code

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from pipelines.folders.manifest import read_manifest, receipts_folder
+from pipelines.report.conversion_report import Report
 from schemas.account import Chunk, SpanFile
 from schemas.errors import BalanceError
 from transforms.sinks.push.outcome import outcomes_of
@@ -14,14 +15,6 @@ from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.storage.attempts import is_whole
 
 DIFFERENCES_EXIT = 1
-
-
-class _Account(msgspec.Struct):
-    written: dict[str, int]
-
-
-class _WrittenCounts(msgspec.Struct):
-    account: _Account
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +48,7 @@ def settle(root: Path, settings: PushSettings, *, verify: bool) -> Settlement:
     records = [outcome for outcome in outcomes if not is_added_update(outcome.chunk)]
     accepted = sum(outcome.accepted for outcome in records)
     refused = sum(outcome.refused for outcome in records)
-    report = msgspec.json.decode((root / "report.json").read_bytes(), type=_WrittenCounts)
+    report = msgspec.json.decode((root / "report.json").read_bytes(), type=Report)
     written = sum(report.account.written.values())
     if written != accepted + refused:
         raise BalanceError(

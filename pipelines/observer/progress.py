@@ -34,6 +34,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         return self.records if self.counts_records else self.bytes
 
     @property
+    def amounts(self) -> tuple[str, str]:
+        """The records and the bytes as texts, with the total where that is known."""
+        records, size = f"{self.records:,}", format_size(self.bytes)
+        if self.whole and self.counts_records:
+            return f"{records} of {self.whole:,}", size
+        return records, f"{size} of {format_size(self.whole)}" if self.whole else size
+
+    @property
     def share(self) -> float | None:
         """Return the share that is done, at most 1."""
         return self.done / self.whole if self.whole else None
@@ -147,12 +155,12 @@ def progress_text(progress: Progress) -> str:
     """Return the amount that is done, the rate, the rejects and the time that remains."""
     now = progress.now
     share = "" if now.share is None else f" ({now.share:.0%})"
-    records = f"{now.records:,} records"
-    size = format_size(now.bytes)
-    if now.whole and now.counts_records:
-        records = f"{now.records:,} of {now.whole:,} records{share}"
-    elif now.whole:
-        size += f" of {format_size(now.whole)}{share}"
+    records, size = now.amounts
+    records, size = (
+        (f"{records} records{share}", size)
+        if now.counts_records
+        else (f"{records} records", size + share)
+    )
     backlog = [] if now.backlog is None else [f"backlog {now.backlog:,}"]
     rejects = counted(now.rejects, "reject")
     parts = [size, records, progress.rate_text, rejects, *backlog, time_text(progress)]

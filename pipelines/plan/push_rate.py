@@ -6,6 +6,7 @@ import msgspec
 
 from pipelines.folders.locks import PUSHES
 from pipelines.folders.manifest import REPORT
+from pipelines.report.push_report import PushReport
 
 _MAX_PUSHES = 10
 
@@ -17,17 +18,10 @@ class PushEstimate(msgspec.Struct, frozen=True, kw_only=True):
     pushes: int
 
 
-class _PushReport(msgspec.Struct):
-    """What a push took, in its `report.json`."""
-
-    sent_bytes: int
-    seconds: float
-
-
 def predict_push(size: int, home: Path) -> PushEstimate | None:
     """Return the time to push `size` bytes, by the latest pushes of the runs in a folder."""
     paths = sorted(home.glob(f"*/{PUSHES}/*/{REPORT}"), reverse=True)
-    reports = [msgspec.json.decode(path.read_bytes(), type=_PushReport) for path in paths]
+    reports = [msgspec.json.decode(path.read_bytes(), type=PushReport) for path in paths]
     sent = [report for report in reports if report.sent_bytes][:_MAX_PUSHES]
     if not sent:
         return None

@@ -4,7 +4,6 @@ An appliance takes a feed as it is: a torn or an empty full feed may delete a da
 file is checked before the first one is sent, and all faults are reported at once.
 """
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -43,7 +42,7 @@ from transforms.sinks.push.push_plan import (
 from transforms.sinks.push.settings import PushSettings, SeveralFull
 from transforms.sinks.push.wire.protocol import RequestForm
 from transforms.sources import check_input_name, open_span
-from transforms.storage.atomic import whole_file, write_json
+from transforms.storage.atomic import link_or_copy, whole_file, write_json
 
 STAGING = ".staging"
 """Folder for decompressed feed files."""
@@ -238,9 +237,5 @@ def _keep_file(chunk: Chunk, root: Path, *, is_new: bool) -> Chunk:
         (root / kept).unlink(missing_ok=True)
     if not (root / kept).exists():
         (root / kept).parent.mkdir(exist_ok=True)
-        try:
-            os.link(path, root / kept)
-        except OSError:
-            with path.open("rb") as source, whole_file(root / kept) as stream:
-                shutil.copyfileobj(source, stream, BLOCK_BYTES)
+        link_or_copy(path, root / kept)
     return replace(chunk, path=str(kept))

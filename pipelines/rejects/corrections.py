@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.rejects.export import Export, ExportedFile, digest_of
+from pipelines.rejects.export import Export, ExportedFile
 from pipelines.rejects.run_rejects import rejects_of
 from pipelines.report.run_data import read_run_data
 from schemas.errors import ConfigError
@@ -27,6 +27,7 @@ from transforms.formats import ReadOptions, by_name
 from transforms.rules.feed_elements import find_elements, is_well_formed
 from transforms.sources import SpanRequest, open_span, read_span, sniff_format
 from transforms.storage.atomic import whole_file
+from transforms.storage.attempts import digest_of
 from transforms.storage.journal import Journal
 
 CORRECTED = "corrected"

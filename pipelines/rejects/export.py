@@ -13,7 +13,6 @@ The feeds are read again, because a record depends on the header and the group a
 that was full is exported as incremental: a few records as a full feed would delete all others.
 """
 
-import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -35,6 +34,7 @@ from transforms.formats import JSONL, Format, WriteOptions, find_format
 from transforms.rules.feed_elements import DECLARATION, FeedElement, FeedMarkup, find_elements
 from transforms.sources import open_span, sniff_format
 from transforms.storage.atomic import write_json
+from transforms.storage.attempts import digest_of
 
 INDEX = "export.json"
 RAW = "raw"
@@ -116,11 +116,6 @@ def cures_without_bytes(run: Path, chosen: RejectFilter) -> Iterator[str]:
         shown = names_text([*map(str, of_code)])
         rejects = counted(len(of_code), "reject")
         yield f"{name}: {rejects} without bytes, not exported: {shown}. {cure} Then run again."
-
-
-def digest_of(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 _Places = dict[int, list[RunReject]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from pipelines.terminal.summary import Summary
-from schemas.account import Chunk
+from schemas.account import Chunk, RejectSample
 from schemas.receipt import ChunkState
 from schemas.units import counted, format_clock
 from transforms.sinks.push.model import count_records
@@ -23,6 +23,33 @@ _STATES = {
     "refused": (ChunkState.REFUSED,),
     "left": (ChunkState.FAILED, ChunkState.READY),
 }
+
+
+class PushReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The account of a push: the `report.json` next to its receipts.
+
+    `sent_bytes`, `waited_seconds` and `seconds` do not count earlier pushes that it continues.
+    """
+
+    version: int = 1
+    target: str
+    chunks: dict[str, int] = {}
+    records: dict[str, int] = {}
+    earlier_chunks: int = 0
+    bytes: int = 0
+    sent_bytes: int = 0
+    attempts: int = 0
+    notices: dict[str, int] = {}
+    accepted_rejects: dict[str, int] = {}
+    reject_samples: dict[str, tuple[RejectSample, ...]] = {}
+    stopped: str | None = None
+    waited_seconds: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def new_rejects(self) -> int:
+        """The refused records that no list of known rejects has."""
+        return self.records.get("refused", 0) - sum(self.accepted_rejects.values())
 
 
 def summary_of(account: PushAccount, *, root: Path, folder: Path) -> Summary:
@@ -64,24 +91,25 @@ def _lines(account: PushAccount, root: Path, folder: Path) -> Iterator[tuple[str
 
 
 def as_json(account: PushAccount) -> dict[str, object]:
-    """Return the account as plain values; the manifest has the outcome of each chunk."""
+    """Return the report as plain values; the manifest has the outcome of each chunk."""
     outcomes = account.outcomes
-    return {
-        "version": 1,
-        "target": account.target,
-        "chunks": dict(sorted(Counter(outcome.state.value for outcome in outcomes).items())),
-        "records": _count_records(outcomes),
-        "earlier_chunks": account.earlier_chunks,
-        "bytes": account.sent_bytes + account.earlier_bytes,
-        "sent_bytes": account.sent_bytes,
-        "attempts": sum(outcome.attempts for outcome in outcomes),
-        "notices": account.notices,
-        "accepted_rejects": account.accepted_rejects,
-        "reject_samples": msgspec.to_builtins(account.reject_samples),
-        "stopped": account.stopped,
-        "waited_seconds": round(account.waited_seconds, 3),
-        "seconds": round(account.seconds, 3),
-    }
+    report = PushReport(
+        target=account.target,
+        chunks=dict(sorted(Counter(outcome.state.value for outcome in outcomes).items())),
+        records=_count_records(outcomes),
+        earlier_chunks=account.earlier_chunks,
+        bytes=account.sent_bytes + account.earlier_bytes,
+        sent_bytes=account.sent_bytes,
+        attempts=sum(outcome.attempts for outcome in outcomes),
+        notices=account.notices,
+        accepted_rejects=account.accepted_rejects,
+        reject_samples=account.reject_samples,
+        stopped=account.stopped,
+        waited_seconds=round(account.waited_seconds, 3),
+        seconds=round(account.seconds, 3),
+    )
+    values: dict[str, object] = msgspec.to_builtins(report)
+    return values
 
 
 def plan_text(chunks: Sequence[Chunk], settings: PushSettings) -> str:

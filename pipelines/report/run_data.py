@@ -13,7 +13,8 @@ from pipelines.folders.job_folders import runs_of
 from pipelines.folders.locks import WORK
 from pipelines.report.conversion_report import Report
 from pipelines.report.page_text import MAX_ROWS
-from schemas.account import AccountTotals, Chunk, RejectSample
+from pipelines.report.push_report import PushReport
+from schemas.account import AccountTotals, Chunk
 from schemas.errors import FatalError, FeedferryError
 from schemas.receipt import ChunkState
 from schemas.reject import Reject
@@ -40,32 +41,6 @@ class NumberedReject(NamedTuple):
 
     number: int
     reject: Reject
-
-
-class PushReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The account of a push, from the `report.json` next to its receipts.
-
-    `sent_bytes`, `waited_seconds` and `seconds` do not count earlier pushes that it continues.
-    """
-
-    target: str
-    chunks: dict[str, int] = {}
-    records: dict[str, int] = {}
-    earlier_chunks: int = 0
-    bytes: int = 0
-    sent_bytes: int = 0
-    attempts: int = 0
-    notices: dict[str, int] = {}
-    accepted_rejects: dict[str, int] = {}
-    reject_samples: dict[str, tuple[RejectSample, ...]] = {}
-    stopped: str | None = None
-    waited_seconds: float = 0.0
-    seconds: float = 0.0
-
-    @property
-    def new_rejects(self) -> int:
-        """The refused records that no list of known rejects has."""
-        return self.records.get("refused", 0) - sum(self.accepted_rejects.values())
 
 
 class PushData(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar as Bar
 from rich.text import Text
 
 from pipelines.observer.progress import Progress, time_text
-from schemas.units import counted, format_size
+from schemas.units import counted
 
 _MIN_BAR, _MAX_BAR = 6, 40
 _ECHO_CHARS = 2
@@ -124,11 +124,7 @@ class ProgressLine:
         parts = [_Part(0, progress.phase.value, "bold")]
         if now.share is not None:
             parts.append(_Part(0, f"{now.share:4.0%}"))
-        size, records = format_size(now.bytes), f"{now.records:,}"
-        if now.whole and now.counts_records:
-            records += f" of {now.whole:,}"
-        elif now.whole:
-            size += f" of {format_size(now.whole)}"
+        records, size = now.amounts
         parts.append(_Part(3, f"{records} records"))
         if now.bytes:
             parts.append(_Part(6, size))

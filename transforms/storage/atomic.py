@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -109,6 +110,15 @@ def whole_file(path: Path, *, by_several: bool = False) -> Iterator[IO[bytes]]:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)
             raise
+
+
+def link_or_copy(path: Path, to: Path) -> None:
+    """Link a file, or copy it to another disk or a file system without links."""
+    try:
+        os.link(path, to)
+    except OSError:
+        with path.open("rb") as source, whole_file(to) as stream:
+            shutil.copyfileobj(source, stream, _BLOCK_BYTES)
 
 
 def write_by_several(path: Path, text: bytes) -> None:

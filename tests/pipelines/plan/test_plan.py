@@ -298,7 +298,10 @@ def test_a_plan_of_a_job_is_that_of_its_flags_and_knows_how_long_pushes_take(
     assert planned.values["account"] == by_flags.values["account"]
     assert planned.values["push_seconds"] is None
     for run in ("runs/docs/1", "runs/docs/2"):
-        put(here / run / "push/gsa/report.json", b'{"sent_bytes": 10000, "seconds": 2000}')
+        put(
+            here / run / "push/gsa/report.json",
+            b'{"target": "a", "sent_bytes": 10000, "seconds": 2000}',
+        )
     before = left(".")
     size = planned.values["chunk_bytes"]
     assert command("plan", "job.yaml").values["push_seconds"] == pytest.approx(size / 5)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pipelines.report.conversion_report import Report, as_json
 from pipelines.report.job_index import write_index
 from pipelines.report.metrics import write_metrics
-from pipelines.report.run_data import PushReport
+from pipelines.report.push_report import PushReport
 from pipelines.report.run_report import write_report
 from schemas.account import AccountTotals
 from schemas.receipt import Receipt
