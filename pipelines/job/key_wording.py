@@ -8,11 +8,14 @@ import msgspec
 from pipelines.job.job_keys import JobKey, job_keys
 from schemas.setting import Setting, as_flag, settings_in, worded
 
+_BY_VARIABLE = "environment "
+"""What the origin of a value begins with that a variable states."""
+
 
 class KeyWording(msgspec.Struct, frozen=True):
     """Words messages with the keys of a job file, and with each flag in parentheses.
 
-    A flag that was given stays a flag, and what a variable states has its name.
+    A flag that was given stays a flag, and a message about a value of a variable names that.
     """
 
     path: Path
@@ -30,7 +33,9 @@ class KeyWording(msgspec.Struct, frozen=True):
         if not keys:
             return self(line)
         near = (*keys, *(f"{key.partition('.')[0]}.type" for key in keys))
-        origins = (self.origins.get(key, "") for key in near)
+        origins = [self.origins.get(key, "") for key in near]
+        if origins[0].startswith(_BY_VARIABLE):
+            return self(line)
         places = [origin for origin in origins if origin.startswith(f"{self.path}:")]
         return f"{(*places, self.path)[0]}: {self(line)}"
 
@@ -44,6 +49,9 @@ class KeyWording(msgspec.Struct, frozen=True):
         key = self._key(setting.name)
         if key is None:
             return as_flag(setting)
+        origin = self.origins.get(key.path, "")
+        if setting.is_subject and origin.startswith(_BY_VARIABLE):
+            return origin.removeprefix(_BY_VARIABLE)
         if setting.is_subject or not key.flag_name or setting.name == "state":
             return f"{key.path} {setting.value}".rstrip()
         value = setting.value

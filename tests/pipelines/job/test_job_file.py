@@ -217,6 +217,22 @@ def test_an_error_of_a_job_names_keys_and_flags_once(
     assert str(caught.value).removeprefix(f"{job.path}:").partition(" ")[2] == text
 
 
+def test_a_conflict_names_the_variable_that_states_a_value(tmp_path: Path) -> None:
+    text = TREE.replace("pdfs}", 'pdfs, dialect: "5.0"}')
+    assert errors(tmp_path, text, FEEDFERRY_TARGET_CONTENT_ENCODING="zlib") == [
+        "FEEDFERRY_TARGET_CONTENT_ENCODING zlib: not for target: {dialect: 5.0} (--dialect 5.0),"
+        " which has no compression; expected auto or base64"
+    ]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("true", True), ("false", False)])
+def test_a_variable_of_a_switch_is_true_or_false(
+    tmp_path: Path, text: str, *, expected: bool
+) -> None:
+    job = load(tmp_path, TREE, FEEDFERRY_SAFETY_ACCEPT_HOLES=text)
+    assert job.convert.accept_holes is expected
+
+
 def test_a_flag_that_was_given_stays_a_flag(tmp_path: Path) -> None:
     job = load(tmp_path, TREE, {"max_rejects": "1"})
     assert job.reword("2 rejects; ⟦max_rejects⟧ allows 1") == "2 rejects; --max-rejects allows 1"
