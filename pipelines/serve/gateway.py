@@ -43,7 +43,7 @@ from pipelines.serve.rehearsal.index import (
 )
 from pipelines.serve.retry import describe
 from pipelines.serve.spool_consumer import SpoolConsumer, name
-from pipelines.serve.worker_process import ATTEMPTS, SetAsideError, WorkerProcess
+from pipelines.serve.worker_process import SetAsideError, WorkerProcess
 from schemas.account import Account, merge
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FeedferryError, SourceError, StoppedError, TargetError
@@ -281,14 +281,8 @@ class Gateway(SpoolConsumer):
         options = self._options_of(delivery, to_format, output)
         settings = settings_of(options, (), work, {})
         spans = self._spans_of(delivery, work)
-        account = self.worker.run(
-            self._convert_spans,
-            spans,
-            settings,
-            self._options.span_bytes,
-            size=delivery.bytes,
-            attempts=self.spool / ATTEMPTS / f"gateway-{delivery.ordinal}",
-        )
+        arguments = (spans, settings, self._options.span_bytes)
+        account = self.worker.run(self._convert_spans, *arguments, size=delivery.bytes)
         self._check(account, delivery)
         publish(account, settings, output=output, spans=spans, options=options)
         self._report(account, delivery, output)

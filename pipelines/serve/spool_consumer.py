@@ -17,13 +17,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
 
-from pipelines.serve.worker_process import SetAsideError, WorkerProcess, WorkStoppedError
+from pipelines.serve.worker_process import (
+    SetAsideError,
+    WorkerEndedError,
+    WorkerProcess,
+    WorkStoppedError,
+)
 from schemas.delivery import Delivery
 from schemas.errors import FatalError, FeedferryError
 from transforms.net.retry import RetryPolicy
 from transforms.sources.spool import name_of, open_deliveries
 
 LOOK_SECONDS = 1.0
+MAX_ENDS = 3
+"""A delivery that ended its worker process this often is set aside."""
+
 _SAMPLE_SECONDS = 10.0
 _HISTORY_SECONDS = 3600.0
 _log = logging.getLogger(__name__)
@@ -65,10 +73,14 @@ class BacklogHistory:
 
 @dataclass
 class DeliveryQueue:
-    """The deliveries of a queue that wait, and until when, by the monotonic clock."""
+    """The deliveries of a queue that wait, and until when, by the monotonic clock.
+
+    `failures` counts those of the first one, `ends` how often that has ended its process.
+    """
 
     waiting: deque[Delivery] = field(default_factory=deque)
     failures: int = 0
+    ends: int = 0
     until: float = 0.0
 
 
@@ -179,7 +191,7 @@ class SpoolConsumer(ABC):
         delivery = queue.waiting[0]
         try:
             try:
-                if not self.process(delivery):
+                if not self._process_or_count(queue):
                     return False
             except SetAsideError as exc:
                 self.put_aside(delivery, str(exc))
@@ -191,11 +203,22 @@ class SpoolConsumer(ABC):
             return True
         with self._lock:
             queue.waiting.popleft()
-            queue.failures = 0
+            queue.failures = queue.ends = 0
             if not queue.waiting:
                 del self._queues[self.queue_of(delivery)]
         self.history.sample()
         return True
+
+    def _process_or_count(self, queue: DeliveryQueue) -> bool:
+        """Process the first delivery; raise SetAsideError if it has ended too many processes."""
+        try:
+            return self.process(queue.waiting[0])
+        except WorkerEndedError as exc:
+            queue.ends += 1
+            if queue.ends < MAX_ENDS:
+                raise
+            reason = f"begun {MAX_ENDS} times and never finished: the process ended each time"
+            raise SetAsideError(reason) from exc
 
     def _hold_back(self, queue: DeliveryQueue, delivery: Delivery, exc: Exception) -> None:
         """Pause a queue, or hold it back until the next start, which may have other options."""

@@ -7,7 +7,6 @@
       deliveries.jsonl                     a line for each delivery, in the order of arrival
       feeds/000000000/000000000001.xml     the feeds, named by the ordinals of their deliveries
       incoming/1.partial                   feeds that are being received; removed at the next start
-      attempts/index-1                     how often the digestion of a delivery was begun
 
 A delivery is durable when `commit` returns: feed, folder and journal are on the disk. A feed
 without a line in the journal was never acknowledged, and its name is used again.

@@ -2,7 +2,7 @@
 
 A thread cannot be stopped from outside: a slow regular expression, or a loop that neither reads nor
 yields, never ends. A process can be killed. One delivery must not stop the others: work that
-exceeds its time limit, meets a defect of feedferry, or ends its process repeatedly is set aside.
+exceeds its time limit, or meets a defect of feedferry, is set aside.
 """
 
 import os
@@ -16,21 +16,12 @@ import traceback
 from collections.abc import Callable
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from pipelines.observer.logs import LogSettings, configure_logging, log_settings
 from schemas.errors import FatalError, FeedferryError
-
-ATTEMPTS = "attempts"
-"""The folder of a spool with a file for each delivery that has ended its process."""
-
-MAX_ATTEMPTS = 3
-"""Work that ended its process this often is set aside."""
-
-TOO_MANY_ATTEMPTS = f"begun {MAX_ATTEMPTS} times and never finished: the process ended each time"
 
 Result = TypeVar("Result")
 
@@ -68,35 +59,19 @@ class WorkerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Connection | None = None
 
-    def run(
-        self, function: Callable[..., Result], *arguments: object, size: int, attempts: Path
-    ) -> Result:
+    def run(self, function: Callable[..., Result], *arguments: object, size: int) -> Result:
         """Return the result of a function for a delivery of `size` bytes.
 
-        The file `attempts` counts the ends of the process during this work, over restarts of the
-        receiver. A killed receiver is no end of its worker, so it is not counted. Raises
-        SetAsideError for too many ends, an exceeded time limit, or a defect; WorkerEndedError for
-        an earlier end; WorkStoppedError after `stop`. An error of the disk, the database or
+        Raises SetAsideError for an exceeded time limit, or a defect; WorkerEndedError if the
+        process ends; WorkStoppedError after `stop`. An error of the disk, the database or
         feedferry's own tree is raised as it is: another attempt may succeed.
         """
-        ends = 0
         try:
             return self.call(function, arguments, size)
-        except WorkerEndedError as exc:
-            ends = 1 + (int(attempts.read_text() or 0) if attempts.exists() else 0)
-            if ends < MAX_ATTEMPTS:
-                raise
-            ends = 0  # a retry starts from zero
-            raise SetAsideError(TOO_MANY_ATTEMPTS) from exc
         except (SetAsideError, WorkStoppedError, FeedferryError, OSError, sqlite3.Error):
             raise
         except Exception as exc:  # a defect must not stop the other deliveries
             raise SetAsideError(f"Internal Error: {exc!r}") from exc
-        finally:
-            attempts.unlink(missing_ok=True)
-            if ends:
-                attempts.parent.mkdir(exist_ok=True)
-                attempts.write_text(str(ends))
 
     def call(
         self, function: Callable[..., Result], arguments: tuple[object, ...], size: int

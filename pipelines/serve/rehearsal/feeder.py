@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pipelines.serve.rehearsal.index import DeliveryStatus, Index, digest_delivery
 from pipelines.serve.spool_consumer import SpoolConsumer, name
-from pipelines.serve.worker_process import ATTEMPTS, WorkerProcess
+from pipelines.serve.worker_process import WorkerProcess
 from schemas.delivery import Delivery
 from transforms.formats import ReadOptions
 from transforms.net.retry import RetryPolicy
@@ -52,12 +52,8 @@ class Feeder(SpoolConsumer):
     def process(self, delivery: Delivery) -> bool:
         index = self._index
         index.begin(delivery)
-        self.worker.run(
-            self._digest,
-            *(index.path, delivery, self.spool, index.reading),
-            size=delivery.bytes,
-            attempts=self.spool / ATTEMPTS / f"index-{delivery.ordinal}",
-        )
+        arguments = (index.path, delivery, self.spool, index.reading)
+        self.worker.run(self._digest, *arguments, size=delivery.bytes)
         if errors := index.errors(delivery.ordinal):
             _log.warning("%s: %s", name(delivery), errors)
         return True

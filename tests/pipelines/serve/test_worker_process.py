@@ -33,8 +33,8 @@ def worker() -> Iterator[WorkerProcess]:
 
 
 @pytest.fixture
-def run(worker: WorkerProcess, tmp_path: Path) -> Run:
-    return partial(worker.run, size=262, attempts=tmp_path / "attempts" / "1")
+def run(worker: WorkerProcess) -> Run:
+    return partial(worker.run, size=262)
 
 
 def refuse() -> None:
@@ -53,18 +53,13 @@ def is_running(pid: int) -> bool:
     return status != "Z"
 
 
-def test_one_process_runs_all_functions(run: Run, tmp_path: Path) -> None:
+def test_one_process_runs_all_functions(run: Run) -> None:
     assert run(work.add, 1, 2) == 3
     pids = {run(os.getpid) for _ in range(3)}
     assert len(pids) == 1
     assert os.getpid() not in pids
-    assert not (tmp_path / "attempts").exists()
-
-
-def test_an_exception_of_the_function_is_raised_and_is_no_attempt(run: Run, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="no feed"):
         run(refuse)
-    assert not (tmp_path / "attempts").exists()
 
 
 @pytest.mark.parametrize(
@@ -94,22 +89,16 @@ def test_a_defect_or_an_exceeded_limit_is_a_reason_to_set_aside(
         (work.leave, "its process ended with exit code 7"),
     ],
 )
-def test_the_third_end_of_the_process_is_the_last(
+def test_the_end_of_its_process_ends_a_function(
     run: Run, function: Callable[[], None], message: str
 ) -> None:
-    for _ in range(2):
-        with pytest.raises(WorkerEndedError) as caught:
-            run(function)
-        assert str(caught.value) == message
-    with pytest.raises(SetAsideError, match="begun 3 times and never finished"):
+    with pytest.raises(WorkerEndedError) as caught:
         run(function)
-    with pytest.raises(WorkerEndedError):
-        run(function)
+    assert str(caught.value) == message
+    assert run(work.add, 1, 2) == 3
 
 
-def test_another_thread_can_stop_it_and_that_is_no_attempt(
-    worker: WorkerProcess, run: Run, tmp_path: Path
-) -> None:
+def test_another_thread_can_stop_it(worker: WorkerProcess, run: Run) -> None:
     run(os.getpid)
     timer = threading.Timer(0.3, worker.stop)
     timer.start()
@@ -118,7 +107,6 @@ def test_another_thread_can_stop_it_and_that_is_no_attempt(
     with pytest.raises(WorkStoppedError):
         run(os.getpid)
     timer.join()
-    assert not (tmp_path / "attempts").exists()
 
 
 def test_no_process_is_left_when_it_is_closed(worker: WorkerProcess, run: Run) -> None:
@@ -128,17 +116,15 @@ def test_no_process_is_left_when_it_is_closed(worker: WorkerProcess, run: Run) -
     assert not is_running(pid)
 
 
-def test_no_process_is_left_when_its_parent_is_killed(tmp_path: Path) -> None:
+def test_no_process_is_left_when_its_parent_is_killed() -> None:
     program = (
-        "import os, sys; from pathlib import Path;"
-        "from pipelines.serve.worker_process import WorkerProcess;"
+        "import os; from pipelines.serve.worker_process import WorkerProcess;"
         "from support import hostile_work as work; worker = WorkerProcess();"
-        "path = Path(sys.argv[1]);"
-        "print(worker.run(os.getpid, size=0, attempts=path), flush=True);"
-        "worker.run(work.loop, size=0, attempts=path)"
+        "print(worker.run(os.getpid, size=0), flush=True);"
+        "worker.run(work.loop, size=0)"
     )
     process = subprocess.Popen(
-        (sys.executable, "-c", program, str(tmp_path / "attempts")),
+        (sys.executable, "-c", program),
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -148,7 +134,6 @@ def test_no_process_is_left_when_its_parent_is_killed(tmp_path: Path) -> None:
     process.kill()
     process.communicate()
     wait_until(lambda: not is_running(pid))
-    assert not (tmp_path / "attempts").exists(), "a killed receiver is no end of its worker"
 
 
 def test_modules_of_the_working_folder_are_not_imported(
