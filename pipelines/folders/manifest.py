@@ -20,13 +20,8 @@ EXPECTED_INPUT = (
 
 
 def receipts_folder(root: Path, settings: PushSettings) -> Path:
-    """Return the folder with the receipts of a run for an appliance.
-
-    It may be that of another spelling of the address, which has been the name of a folder.
-    """
-    folders = [root / PUSHES / name for name in settings.appliance.names]
-    used = (folder for folder in folders if any(folder.glob("receipts-*.jsonl")))
-    return next(used, folders[0])
+    """Return the folder with the receipts of a run for an appliance."""
+    return root / PUSHES / settings.appliance.name
 
 
 def read_manifest(root: Path) -> list[Chunk]:

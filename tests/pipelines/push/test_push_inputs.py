@@ -41,16 +41,10 @@ def test_a_run_is_pushed_once_by_all_spellings_of_an_address(tmp_path: Path) -> 
     with serving(tmp_path / "spool") as appliance:
         other = appliance.url.replace("127.0.0.1", "LOCALHOST")
         assert run("push", str(folder), "--to", other, *FAST).returncode == 0
-        [receipts] = (folder / "push").iterdir()
-        name = receipts.name.replace("127.0.0.1", "localhost")
-        for url in (appliance.url, other):
-            [file] = (folder / "push").glob("*/receipts-001.jsonl")  # as an earlier version made it
-            file.write_text(file.read_text().replace("127.0.0.1", "localhost"))
-            file.parent.rename(folder / "push" / name)
-            again = run("push", str(folder), "--to", url, *FAST)
-            assert again.returncode == 0, again.stderr
+        again = run("push", str(folder), "--to", appliance.url, *FAST)
+        assert again.returncode == 0, again.stderr
         assert appliance.arrivals().total() == 1
-    assert [path.name for path in (folder / "push").iterdir()] == [name]
+    assert len(list((folder / "push").iterdir())) == 1
 
 
 # Refused inputs

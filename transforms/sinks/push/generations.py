@@ -6,18 +6,17 @@
     RUNS/generations.jsonl                                 a line for each run of all jobs
     RUNS/pushed/APPLIANCE/FORMAT/DATASOURCE/ledger.jsonl   a line for each run that was pushed there
 
-APPLIANCE is the canonical spelling of its address; earlier versions had a folder for each spelling,
-which is read too. The generation counts the runs of all jobs in one folder of runs, so that two
-jobs that feed one datasource can be ordered too. Their runs disturb each other only if one of them
-is full, which deletes what the other has sent. A run without a generation, made by `convert -o`, is
-not looked at. A replay counts as the run whose rejects it sends.
+APPLIANCE is the canonical spelling of its address. The generation counts the runs of all jobs in
+one folder of runs, so that two jobs that feed one datasource can be ordered too. Their runs disturb
+each other only if one of them is full, which deletes what the other has sent. A run without a
+generation, made by `convert -o`, is not looked at. A replay counts as the run whose rejects it
+sends.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -70,19 +69,19 @@ class PushedRun(msgspec.Struct, frozen=True, kw_only=True):
 class Ledger:
     """The runs that were pushed to one datasource of an appliance, and the run to be pushed.
 
-    `names` are the folders of the appliance in `pushed`; `place` is the datasource in each of them.
+    `appliance` is the name of the folders of the appliance, `folder` that of the datasource.
     """
 
-    pushed: Path
-    names: tuple[str, ...]
-    place: Path
+    appliance: str
+    folder: Path
     run: PushedRun
     root: Path
     target: str
 
     def check(self) -> None:
         """Raise ConfigError if a newer run was pushed, which this one would undo."""
-        newer = [run for run in (*self._entries(), *self._sent_runs()) if run.disturbs(self.run)]
+        pushed = (*_ledger(self.folder).read(), *self._sent_runs())
+        newer = [run for run in pushed if run.disturbs(self.run)]
         if newer:
             raise ConfigError(
                 f"{self.root}: generation {self.run.generation} of {self.run.job}; generation"
@@ -93,23 +92,15 @@ class Ledger:
 
     def add(self, disk: Disk) -> None:
         """Add the run, unless it is there; it is on the disk on return."""
-        if any(run.run == self.run.run for run in self._entries()):
+        if any(run.run == self.run.run for run in _ledger(self.folder).read()):
             return
         with _ledger(self.folder, disk) as ledger, writing(ledger.path):
             ledger.append(self.run)
 
-    @property
-    def folder(self) -> Path:
-        return self.pushed / self.names[0] / self.place
-
-    def _entries(self) -> Iterator[PushedRun]:
-        for name in self.names:
-            yield from _ledger(self.pushed / name / self.place).read()
-
     def _sent_runs(self) -> Iterator[PushedRun]:
         """Yield the runs of the job with receipts, which a ledger that was cut off may not have."""
         home = self.root.absolute().parent
-        for folder in chain.from_iterable(home.glob(f"*/*/{name}") for name in self.names):
+        for folder in home.glob(f"*/*/{self.appliance}"):
             record = read_run(folder.parent.parent)
             if record is not None and record.age and any(folder.glob("receipts-*.jsonl")):
                 yield replace(self.run, generation=record.age, run=record.id)
@@ -188,11 +179,11 @@ def _ledgers(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> Ite
         key = chunk.format or "", chunk.datasource or _NO_DATASOURCE
         is_full = chunk.requested_feedtype == FULL or chunk.feedtype in ERASING_FEEDTYPES
         full[key] = full.get(key, False) or is_full
+    appliance = settings.appliance.name
     for (format, datasource), is_full in sorted(full.items()):
         yield Ledger(
-            pushed=home.parent / PUSHED,
-            names=settings.appliance.names,
-            place=Path(format, datasource),
+            appliance=appliance,
+            folder=home.parent / PUSHED / appliance / format / datasource,
             run=PushedRun(
                 generation=record.age,
                 job=record.job,

@@ -24,8 +24,6 @@ from transforms.storage.journal import DISK, Disk, Journal
 from transforms.storage.lock import Lock
 
 VERSION = 1
-_FINISHED = b'{"finished":'
-"""Earlier versions wrote such a line after the last receipt."""
 
 
 class ReceiptsHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,8 +37,7 @@ class ReceiptsHeader(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.run!r} at {self.target!r}"
 
 
-ReceiptsJournal = Journal[ReceiptsHeader | Receipt | None]
-"""`None` stands for a line of an earlier version."""
+ReceiptsJournal = Journal[ReceiptsHeader | Receipt]
 
 _header_decoder = msgspec.json.Decoder(ReceiptsHeader)
 _receipt_decoder = msgspec.json.Decoder(Receipt)
@@ -57,10 +54,8 @@ def _last_file(folder: Path) -> Path:
 
 
 def _journal_in(path: Path, disk: Disk = DISK) -> ReceiptsJournal:
-    def decode(line: bytes) -> ReceiptsHeader | Receipt | None:
-        if not journal.number:
-            return _header_decoder.decode(line)
-        return None if line.startswith(_FINISHED) else _receipt_decoder.decode(line)
+    def decode(line: bytes) -> ReceiptsHeader | Receipt:
+        return (_receipt_decoder if journal.number else _header_decoder).decode(line)
 
     fix = "remove its folder and push everything again"
     journal = ReceiptsJournal(path, decode, expected="a receipt", fix=fix, disk=disk)
@@ -84,8 +79,8 @@ class Receipts:
         self._is_replay = settings.replay
         identity = [(chunk.sha256, chunk.datasource, chunk.feedtype) for chunk in planned]
         run = hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:16]
-        self._targets = settings.appliance.targets
-        self._header = ReceiptsHeader(version=VERSION, target=self._targets[0], run=run)
+        target = settings.appliance.canonical_target
+        self._header = ReceiptsHeader(version=VERSION, target=target, run=run)
         self._lock = threading.Lock()
         self._opened = ExitStack()
         self._journal = _journal_in(_last_file(folder), disk)
@@ -141,7 +136,7 @@ class Receipts:
         for entry in self._journal.read():
             if isinstance(entry, ReceiptsHeader):
                 self._check_header(entry, path)
-            elif entry is not None:
+            else:
                 receipts.append(entry)
         if not self._is_replay:
             return receipts
@@ -162,7 +157,7 @@ class Receipts:
     def _check_header(self, header: ReceiptsHeader, path: Path) -> None:
         if header.version != VERSION:
             raise ConfigError(f"{path}:1: version {header.version}; expected {VERSION}")
-        if header.run != self._header.run or header.target not in self._targets:
+        if header != self._header:
             raise ConfigError(
                 f"{path}: receipts of {header}; expected those of {self._header}: push the files "
                 f"that they belong to, with the same ⟦groups_mode⟧, or remove {self._folder} to "

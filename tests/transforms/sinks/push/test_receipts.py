@@ -22,7 +22,6 @@ SHA = "ab" * 32
 CHUNK = chunk(b"", ordinal=7)
 RUN = "b77b0d26cb969712"
 HEADER = b'{"version":1,"target":"http://gsa.example.com:19900","run":"%b"}\n' % RUN.encode()
-FINISHED = b'{"finished":"2026-11-21T21:00:00Z"}\n'
 SENDING = Receipt(chunk=7, sha256=SHA, state=ChunkState.SENDING, at="2026-11-21T20:00:00Z")
 ACCEPTED = Receipt(
     chunk=7,
@@ -89,10 +88,8 @@ def test_a_receipt_is_one_line(folder: Path) -> None:
     )
 
 
-def test_the_files_of_earlier_versions_are_continued(folder: Path) -> None:
+def test_a_file_is_continued_and_the_last_one_counts(folder: Path) -> None:
     push(folder, ACCEPTED)
-    with file_of(folder).open("ab") as stream:
-        stream.write(FINISHED)
     push(folder, FAILED)
     assert read_receipts(folder) == [ACCEPTED, FAILED]
     (folder / "receipts-002.jsonl").write_bytes(HEADER)  # of a replay

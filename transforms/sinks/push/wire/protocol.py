@@ -19,7 +19,6 @@ from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.sinks.push.wire.body import RequestBody
 
 _NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")
-_LOOPBACK = ("127.0.0.1", "localhost")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -115,33 +114,21 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.url} {self.profile}".strip()
 
     @property
-    def targets(self) -> tuple[str, ...]:
-        """Its name in receipts, then its names by other spellings of the same address.
+    def canonical_target(self) -> str:
+        """Its name in receipts, which is the same for all spellings of its address.
 
         `localhost` is 127.0.0.1, not ::1, where another receiver may listen. The default port of
         the scheme may be missing in the whole address of recvdata.xml.
         """
         parts = urlsplit(self.url)
         host = parts.netloc.removesuffix(f":{parts.port}")
-        hosts = _LOOPBACK if host in _LOOPBACK else (host,)
-        default = _PORTS[parts.scheme]
-        is_default = parts.path and parts.port in (None, default)
-        ports = ("", f":{default}") if is_default else (f":{parts.port}",)
-        return tuple(
-            f"{parts.scheme}://{host}{port}{parts.path} {self.profile}".strip()
-            for host in hosts
-            for port in ports
-        )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its folders of receipts, for `targets`: letters, digits, `.`, `-` and `_`.
-
-        The first one is for new folders; earlier versions had one for each spelling.
-        """
-        addresses = (target.partition("://")[2] for target in self.targets)
-        return tuple(_NOT_IN_NAME.sub("_", address).strip("._") for address in addresses)
+        host = "127.0.0.1" if host == "localhost" else host
+        is_default = parts.path and parts.port in (None, _PORTS[parts.scheme])
+        port = "" if is_default else f":{parts.port}"
+        return f"{parts.scheme}://{host}{port}{parts.path} {self.profile}".strip()
 
     @property
     def name(self) -> str:
-        return self.names[0]
+        """The name of its folder of receipts: letters, digits, `.`, `-` and `_`."""
+        address = self.canonical_target.partition("://")[2]
+        return _NOT_IN_NAME.sub("_", address).strip("._")
