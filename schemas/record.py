@@ -166,13 +166,6 @@ class Record(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown
     provenance: Provenance = Provenance()
 
     @property
-    def is_to_be_crawled(self) -> bool:
-        """Whether it is a URL alone, whose content the crawler adds."""
-        is_alone = self.acl is not None and self.acl.alone
-        is_empty = self.content is None and self.body is None and not is_alone
-        return self.arrival is Arrival.CRAWLED and self.action is Action.ADD and is_empty
-
-    @property
     def is_wide_deletion(self) -> bool:
         return self.action is Action.DELETE_PATTERN and is_wide(self.url)
 

@@ -21,7 +21,7 @@ from schemas.check import Check, CheckLine, fail, ok
 from schemas.choices import SpoolHistory
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, EncodingError, FormatError, SourceError
-from schemas.feed import FULL, METADATA_AND_URL, REPLACE, Feed
+from schemas.feed import FULL, METADATA_AND_URL, REPLACE, Feed, FeedHeader
 from schemas.notice import Notice
 from schemas.reject import Reject
 from schemas.source_options import SourceOptions
@@ -50,10 +50,7 @@ _FOLDERS = ("feeds", "incoming")
 
 _MAX_NAMES = 10
 _END_TAG = re.compile(rb"</(?:gsafeed|xmlgroups)\s*>|<(?:gsafeed|xmlgroups)\b[^<>]*/>")
-_RECORD = re.compile(rb"<(?:record|acl|membership)\b")
 _TAIL_BYTES = 64 << 10
-_BLOCK_BYTES = 1 << 20
-_OVERLAP_BYTES = 64
 
 _SUPERSEDED = {
     SpoolHistory.LATEST: "later feeds supersede {}; left out: --history all reads them",
@@ -298,10 +295,13 @@ def _fault_of(path: Path, format_: Format) -> FeedFault | None:
             if not _has_end(stream):
                 return FeedFault.TORN
             stream.seek(0)
-            next(
-                (result for result in format_.read(stream) if not isinstance(result, Reject)), None
-            )
-            return None if _has_record(stream) else FeedFault.EMPTY
+            has_rejects = False
+            for result in format_.read(stream):
+                has_rejects |= isinstance(result, Reject)
+                if not isinstance(result, Reject | Notice):
+                    is_empty = isinstance(result, FeedHeader) and not has_rejects
+                    return FeedFault.EMPTY if is_empty else None
+            return None
     except (OSError, EncodingError):  # its reader rejects it
         return FeedFault.UNREADABLE
     except FormatError:
@@ -311,23 +311,8 @@ def _fault_of(path: Path, format_: Format) -> FeedFault | None:
 def _has_end(stream: IO[bytes]) -> bool:
     size = stream.seek(0, os.SEEK_END)
     stream.seek(max(size - _TAIL_BYTES, 0))
-    return _END_TAG.search(_as_ascii(stream.read())) is not None
-
-
-def _has_record(stream: IO[bytes]) -> bool:
-    """Whether a feed has a record; only an empty feed is read to its end."""
-    stream.seek(0)
-    overlap = b""
-    while block := _as_ascii(stream.read(_BLOCK_BYTES)):
-        if _RECORD.search(overlap + block):
-            return True
-        overlap = block[-_OVERLAP_BYTES:]
-    return False
-
-
-def _as_ascii(block: bytes) -> bytes:
-    """Remove the zeros of ASCII characters in UTF-16 and UTF-32."""
-    return block.replace(b"\0", b"")
+    tail = stream.read().replace(b"\0", b"")  # UTF-16 and UTF-32 have zeros in ASCII characters
+    return _END_TAG.search(tail) is not None
 
 
 def _feed_of(delivery: Delivery) -> Feed | None:
