@@ -26,10 +26,16 @@ from schemas.printable import printable
 from transforms.storage.atomic import write_by_several
 
 
+def render(template: str, **values: object) -> bytes:
+    """Return a page as UTF-8."""
+    text = _environment().get_template(template).render(values)
+    # A character that UTF-8 cannot encode becomes a reference that a browser shows as U+FFFD.
+    return text.encode("utf-8", "xmlcharrefreplace")
+
+
 def write_page(path: Path, template: str, **values: object) -> None:
     """Render a template and write the page whole."""
-    text = _environment().get_template(template).render(values)
-    write_by_several(path, text.encode("utf-8", "xmlcharrefreplace"))
+    write_by_several(path, render(template, **values))
 
 
 @cache

@@ -1,33 +1,25 @@
 """The page of a receiver, modelled on the Feeds page of an appliance.
 
-One HTML document without scripts and external resources. All names, reasons and addresses in it
-are untrusted and are shown as text.
+All names, reasons and addresses in it are untrusted and are shown as text.
 """
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import cache
-from itertools import groupby
-from pathlib import Path
+from itertools import groupby, pairwise
 from typing import NamedTuple
-from urllib.parse import urlencode
 
 import msgspec
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-from jinja2.filters import do_filesizeformat
 
-from pipelines.report.page_text import short_text
+from pipelines.report import pages
+from pipelines.report.charts import INTEGER, SECONDS, Axes, Bin, Chart, draw
 from pipelines.serve.rehearsal.index import (
     DatasourceTotal,
     DeliveryStatus,
     DocumentOrigin,
     FeedRow,
-    SetAsideBy,
     SetAsideDelivery,
 )
 from schemas.delivery import Door
-from schemas.printable import printable
 from schemas.units import format_duration
 
 CONTENT_SECURITY_POLICY = (
@@ -37,13 +29,8 @@ CONTENT_SECURITY_POLICY = (
 )
 """The header of a reply with a page; the digest is that of its only style sheet."""
 
-MAX_ROWS = 100
-"""The most datasources, totals and set-aside deliveries on a page; more are counted."""
-
-_CHART_WIDTH, _CHART_HEIGHT = 720, 160
 _DOORS = {Door.FEED: "feeds", Door.GROUPS: "groups", Door.DATA: "Thunderstone data"}
 _ORIGINS = {DocumentOrigin.FEED: "feeds", DocumentOrigin.DATA: "Thunderstone data"}
-_SET_ASIDE_BY = {SetAsideBy.INDEX: "the index", SetAsideBy.GATEWAY: "the gateway"}
 _STATUS_SIGNS = {
     DeliveryStatus.COMPLETED: ("good", "✓"),
     DeliveryStatus.WITH_ERRORS: ("partly", "!"),
@@ -78,15 +65,6 @@ class PageView(msgspec.Struct, frozen=True, kw_only=True):
     refresh_seconds: int = 10
 
 
-class BacklogChart(NamedTuple):
-    """The backlog over time: a polyline of SVG, its upper bound, its start and a description."""
-
-    line: str
-    top: int
-    begin: str
-    words: str
-
-
 class DatasourceFeeds(NamedTuple):
     """The last feeds of a datasource that arrived at one endpoint."""
 
@@ -97,39 +75,16 @@ class DatasourceFeeds(NamedTuple):
 
 def render(view: PageView) -> bytes:
     """Return the page as UTF-8."""
-    text = _template().render(
+    return pages.render(
+        "feeds.html",
         view=view,
-        chart=_draw_chart(view.history),
+        chart=_draw_backlog(view.history),
         datasources=list(_group_feeds(view.feeds)),
-        max_rows=MAX_ROWS,
+        moment=_moment,
+        ago=_format_age,
+        signs=_STATUS_SIGNS,
+        origins=_ORIGINS,
     )
-    # A character that UTF-8 cannot encode becomes a reference that a browser shows as U+FFFD.
-    return text.encode("utf-8", "xmlcharrefreplace")
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
-    environment.filters |= {
-        "ago": lambda moment, now: _format_age((now - moment).total_seconds()),
-        "by": _SET_ASIDE_BY.__getitem__,
-        "command": shlex.quote,
-        "documents_of": lambda total: urlencode({"datasource": total.datasource}, errors="replace"),
-        "kind": _ORIGINS.__getitem__,
-        "moment": lambda at: datetime.fromisoformat(at).astimezone(UTC),
-        "number": "{:,}".format,
-        "sign": _STATUS_SIGNS.__getitem__,
-        "size": lambda count: do_filesizeformat(count, binary=True),
-        "text": lambda text: printable(short_text(text), kept="\n\t"),
-    }
-    return environment.get_template("feeds.html")
 
 
 def _group_feeds(feeds: Iterable[FeedRow]) -> Iterator[DatasourceFeeds]:
@@ -142,26 +97,20 @@ def _group_feeds(feeds: Iterable[FeedRow]) -> Iterator[DatasourceFeeds]:
         yield DatasourceFeeds(name, door, list(group))
 
 
-def _draw_chart(history: Sequence[tuple[float, int]]) -> BacklogChart | None:
+def _draw_backlog(history: Sequence[tuple[float, int]]) -> Chart | None:
     """Return the chart, None if there are too few samples for a line."""
     if not history or history[0][0] <= 0:
         return None
-    begin = history[0][0]
+    bins = [Bin(-age, -end, count, "") for (age, count), (end, _) in pairwise(history)]
     counts = [count for _, count in history]
     highest = max(counts)
-    power: int = 10 ** max(len(str(highest)) - 1, 1)
-    top = next(step for step in (power, 2 * power, 5 * power, 10 * power) if step >= highest)
-    corners = (
-        (_CHART_WIDTH * (1 - age / begin), _CHART_HEIGHT * (1 - count / top))
-        for age, count in history
-    )
     when = _format_age(next(age for age, count in history if count == highest))
-    return BacklogChart(
-        line=" ".join(f"{x:.1f},{y:.1f}" for x, y in corners),
-        top=top,
-        begin=format_duration(int(begin)),
-        words=f"{counts[-1]:,} now; highest {highest:,}, {when}; lowest {min(counts):,}.",
-    )
+    words = f"{counts[-1]:,} now; highest {highest:,}, {when}; lowest {min(counts):,}."
+    return draw("Backlog", bins, Axes(SECONDS, INTEGER), words=words, is_line=True)
+
+
+def _moment(at: str) -> datetime:
+    return datetime.fromisoformat(at).astimezone(UTC)
 
 
 def _format_age(seconds: float) -> str:

@@ -121,7 +121,7 @@ def test_set_aside_deliveries_have_a_reason_and_a_command() -> None:
     assert page.rows() == [
         [
             "12 arrived 2026-07-01 11:20:00",
-            *("crm", "full", "2.0 KiB", "2026-07-01 11:30:00", "the index"),
+            *("crm", "full", "2 KiB", "2026-07-01 11:30:00", "the index"),
         ],
         ["not finished after 300 seconds, the limit for 2,048 bytes"],
     ]
@@ -145,8 +145,8 @@ def test_figures_are_first() -> None:
         ("Documents", "1,234"),
         ("Backlog, in feeds", "4,100"),
         ("Groups", "1,204"),
-        ("In the spool", "2.9 GiB"),
-        ("Free on its disk", "168.6 GiB"),
+        ("In the spool", "2.91 GiB"),
+        ("Free on its disk", "169 GiB"),
     ]
 
 
@@ -155,32 +155,13 @@ def test_there_is_no_line_of_one_moment(history: tuple[tuple[float, int], ...]) 
     assert rendered(history=history).elements("//figure") == []
 
 
-def test_a_line_goes_from_then_to_now() -> None:
-    page = rendered(history=((60, 0), (30, 50), (15, 100), (0, 20)))
-    assert page.values("//polyline/@points") == ["0.0,160.0 360.0,80.0 540.0,0.0 720.0,128.0"]
-
-
-def test_chart_is_described_in_words() -> None:
-    page = rendered(history=((1800, 7), (300, 6000), (0, 312)))
+def test_a_line_goes_from_then_to_now_and_is_described_in_words() -> None:
+    page = rendered(history=((1800, 7), (900, 6000), (450, 3000), (0, 312)))
+    assert page.values("//polyline/@points") == ["0,97.0 250.0,97.0 625.0,0.0 875.0,50.0 1000,50.0"]
+    assert page.texts("//*[@class='top quiet']") == ["6,000"]
     assert page.texts("//figcaption") == [
-        "Feeds in the backlog: 312 now; highest 6,000, 5 minutes ago; lowest 7."
+        "Feeds in the backlog: 312 now; highest 6,000, 15 minutes ago; lowest 7."
     ]
-
-
-@pytest.mark.parametrize(
-    ("highest", "expected"),
-    [
-        (0, "10"),
-        (10, "10"),
-        (11, "20"),
-        (4001, "5,000"),
-        (5001, "10,000"),
-        (100_000, "100,000"),
-    ],
-)
-def test_the_line_has_room_up_to_a_round_number(highest: int, expected: str) -> None:
-    page = rendered(history=((60, 0), (0, highest)))
-    assert page.texts("//*[@class='top quiet']") == [expected]
 
 
 def test_page_without_feeds_shows_how_to_send_one() -> None:
@@ -205,7 +186,7 @@ def test_a_row_is_a_feed() -> None:
             "✓ Completed",
             "9,812",
             "2",
-            "46.0 MiB",
+            "46 MiB",
             "10.1.20.31 Java/1.8.0_202",
         ]
     ]
@@ -273,27 +254,27 @@ def test_totals_of_datasources_add_up() -> None:
             *("Datasource", "Arrived as", "Documents", "To be crawled", "Not yet searchable"),
             *("ACLs alone", "Content"),
         ],
-        ["intranet", "feeds", "1,442", "31", "0", "12", "0 Bytes"],
-        ["products", "Thunderstone data", "20", "0", "7", "0", "2.0 KiB"],
-        ["wiki", "feeds", "0", "0", "0", "3", "0 Bytes"],
-        ["All datasources", "1,462", "31", "7", "15", "2.0 KiB"],
+        ["intranet", "feeds", "1,442", "31", "0", "12", "0 B"],
+        ["products", "Thunderstone data", "20", "0", "7", "0", "2 KiB"],
+        ["wiki", "feeds", "0", "0", "0", "3", "0 B"],
+        ["All datasources", "1,462", "31", "7", "15", "2 KiB"],
     ]
 
 
 def test_more_than_fit_are_counted() -> None:
     totals = tuple(
         DatasourceTotal(datasource=f"wiki{n}", kind=DocumentOrigin.FEED, documents=2)
-        for n in range(101)
+        for n in range(201)
     )
-    feeds = tuple(fed(n, datasource=f"wiki{n}") for n in range(103))
-    aside = tuple(set_aside(ordinal=number) for number in range(102))
+    feeds = tuple(fed(n, datasource=f"wiki{n}") for n in range(203))
+    aside = tuple(set_aside(ordinal=number) for number in range(202))
     page = rendered(totals=totals, feeds=feeds, set_aside=aside)
-    assert page.texts("//tfoot//td")[0] == "202"
+    assert page.texts("//tfoot//td")[0] == "402"
     hidden = [text for text in page.texts("//section/p") if "more" in text]
     assert hidden == [
         "2 more are not shown.",
         "3 more are not shown.",
-        "1 more are not shown, but are counted.",
+        "1 more are not shown.",
     ]
 
 
