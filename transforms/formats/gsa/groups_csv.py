@@ -71,7 +71,7 @@ def read(
     Raises FormatError for a bad header.
     """
     table = _GroupTable(span)
-    for row in _RowReader(stream, span).rows():
+    for row in _rows(read_lines(stream, span, max_bytes=MAX_LINE_BYTES)):
         try:
             table.add(row)
         except Exception as exc:
@@ -82,48 +82,38 @@ def read(
     yield from table.memberships()
 
 
-class _RowReader:
-    """The rows of a stream. If a quote has no end, its line is a row, and the next lines are too.
+def _rows(lines: Iterator[Line]) -> Iterator[_CsvRow]:
+    """Yield the rows. If a quote has no end, its line is a row, and the next lines are too.
 
     A quote is followed for MAX_ROW_LINES: each of many damaged quotes would else be followed to the
     end of the table.
     """
+    again: list[Line] = []
+    taken: list[Line] = []
 
-    def __init__(self, stream: IO[bytes], span: Span) -> None:
-        self._lines = read_lines(stream, span, max_bytes=MAX_LINE_BYTES)
-        self._again: list[Line] = []
-        self._taken: list[Line] = []
-        self._csv = csv.reader(self, strict=True)
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
+    def take() -> str | None:
         """Return the next line for the csv module; a byte that is not UTF-8 becomes a surrogate."""
-        line = self._again.pop() if self._again else next(self._lines)
-        self._taken.append(line)
-        if len(self._taken) > MAX_ROW_LINES:
+        line = again.pop() if again else next(lines, None)
+        taken.extend(() if line is None else (line,))
+        if taken and (line is None or len(taken) > MAX_ROW_LINES):
             raise csv.Error(_OPEN)
-        return line.text.decode("utf-8", "surrogateescape")
+        return None if line is None else line.text.decode("utf-8", "surrogateescape")
 
-    def rows(self) -> Iterator[_CsvRow]:
-        while True:
-            self._taken.clear()
-            try:
-                values = _stripped(next(self._csv))
-            except StopIteration:
-                return
-            except csv.Error as exc:
-                yield self._torn_row(str(exc))
-                continue
-            if any(values) or len(values) > 1:
-                yield _CsvRow(values, tuple(self._taken), _damage(values, self._taken))
-
-    def _torn_row(self, fault: str) -> _CsvRow:
-        first, *others = self._taken
-        self._again += reversed(others)
-        found = "a quote without its end" if fault == _OPEN else fault.partition(" - ")[0]
-        return _CsvRow((), (first,), RecordError("bad-csv", f"{found}; expected a row of CSV"))
+    reader = csv.reader(iter(take, None), strict=True)
+    while True:
+        taken.clear()
+        try:
+            values = _stripped(next(reader))
+        except StopIteration:
+            return
+        except csv.Error as exc:
+            first, *others = taken
+            again += reversed(others)
+            found = str(exc).partition(" - ")[0].replace(_OPEN, "a quote without its end")
+            yield _CsvRow((), (first,), RecordError("bad-csv", f"{found}; expected a row of CSV"))
+            continue
+        if any(values) or len(values) > 1:
+            yield _CsvRow(values, tuple(taken), _damage(values, taken))
 
 
 class _GroupRows(NamedTuple):
@@ -182,26 +172,21 @@ class _GroupTable:
     def memberships(self) -> Iterator[Membership | Reject]:
         """Yield a membership for each group, or its reject."""
         for key, rows in self._groups.items():
-            lines = [self._refused[name] for name in (key, key[0]) if name in self._refused]
-            result: Membership | Reject
             try:
-                if lines:
-                    reason = (
-                        f"the row in line {min(lines)} was refused; expected all rows of the group"
-                        f" {key[0]!r}, for without a member it opens what is denied to it: correct"
-                        " that row"
-                    )
-                    raise RecordError("bad-membership", reason)
-                result = self._membership(key, rows)
+                yield self._membership(key, rows)
             except Exception as exc:
                 place = Place(rows.first.offset, len(rows.text), rows.first.number)
-                data = bytes(rows.text[:KEPT_BYTES])
-                error = record_error(exc)
-                result = reject_bytes(error, span=self._span, place=place, data=data, url=key[0])
-            yield result
+                data, error = bytes(rows.text[:KEPT_BYTES]), record_error(exc)
+                yield reject_bytes(error, span=self._span, place=place, data=data, url=key[0])
 
     def _membership(self, key: _Key, rows: _GroupRows) -> Membership:
         name, namespace = key
+        if refused := [self._refused[group] for group in (key, name) if group in self._refused]:
+            reason = (
+                f"the row in line {min(refused)} was refused; expected all rows of the group"
+                f" {name!r}, for without a member it opens what is denied to it: correct that row"
+            )
+            raise RecordError("bad-membership", reason)
         text = io.StringIO(rows.text.decode(), newline="\n")
         members = (
             _member(self._named(_stripped(values))) for values in csv.reader(text, strict=True)
