@@ -190,12 +190,8 @@ class SpoolConsumer(ABC):
         """Process the first delivery of a queue; return whether it was ready."""
         delivery = queue.waiting[0]
         try:
-            try:
-                if not self._process_or_count(queue):
-                    return False
-            except SetAsideError as exc:
-                self.put_aside(delivery, str(exc))
-                _log.error("%s", set_aside_message(self.spool, delivery, exc))
+            if not self._attempt(queue, delivery):
+                return False
         except WorkStoppedError:
             return True
         except Exception as exc:  # a defect must not stop the other queues
@@ -209,16 +205,20 @@ class SpoolConsumer(ABC):
         self.history.sample()
         return True
 
-    def _process_or_count(self, queue: DeliveryQueue) -> bool:
-        """Process the first delivery; raise SetAsideError if it has ended too many processes."""
+    def _attempt(self, queue: DeliveryQueue, delivery: Delivery) -> bool:
+        """Process the first delivery of a queue, or set it aside; return whether it was ready."""
         try:
-            return self.process(queue.waiting[0])
-        except WorkerEndedError as exc:
+            return self.process(delivery)
+        except SetAsideError as exc:
+            reason = str(exc)
+        except WorkerEndedError:
             queue.ends += 1
             if queue.ends < MAX_ENDS:
                 raise
             reason = f"begun {MAX_ENDS} times and never finished: the process ended each time"
-            raise SetAsideError(reason) from exc
+        self.put_aside(delivery, reason)
+        _log.error("%s", set_aside_message(self.spool, delivery, reason))
+        return True
 
     def _hold_back(self, queue: DeliveryQueue, delivery: Delivery, exc: Exception) -> None:
         """Pause a queue, or hold it back until the next start, which may have other options."""
@@ -241,7 +241,7 @@ def name(delivery: Delivery) -> str:
     return f"delivery {delivery.ordinal} of {name_of(delivery)!r}"
 
 
-def set_aside_message(spool: Path, delivery: Delivery, reason: object) -> str:
+def set_aside_message(spool: Path, delivery: Delivery, reason: str) -> str:
     return (
         f"{name(delivery)}: {reason}; set aside, its feed is {delivery.path}; later deliveries go"
         f" on; to try again, stop the receiver: feedferry serve --spool {spool} --retry"
