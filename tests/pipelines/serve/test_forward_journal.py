@@ -51,16 +51,6 @@ def test_line_has_no_default_values(tmp_path: Path, path: Path) -> None:
     assert path.read_text() == '{"ordinal":7,"state":"forwarded","accepted":2}\n'
 
 
-def test_incomplete_line_is_overwritten(tmp_path: Path, path: Path) -> None:
-    written(tmp_path, settled(1))
-    with path.open("ab") as stream:
-        stream.write(b'{"ordinal":2,"st')
-    written(tmp_path, settled(2))
-    assert path.read_text() == (
-        '{"ordinal":1,"state":"forwarded"}\n{"ordinal":2,"state":"forwarded"}\n'
-    )
-
-
 def test_damaged_line_is_reported(tmp_path: Path, path: Path) -> None:
     written(tmp_path, settled(1))
     with path.open("ab") as stream:
@@ -71,23 +61,6 @@ def test_damaged_line_is_reported(tmp_path: Path, path: Path) -> None:
         f"{path}:2: JSON is malformed: invalid character (byte 4); expected the outcome of a"
         " delivery: restore the file from a copy, or remove the line"
     )
-
-
-def test_journal_that_cannot_be_opened_is_reported(tmp_path: Path, path: Path) -> None:
-    path.mkdir(parents=True)
-    with pytest.raises(FatalError) as caught:
-        ForwardJournal(tmp_path)
-    assert str(caught.value) == f"{path}: Is a directory; expected a readable file"
-
-
-def test_a_line_is_on_the_disk_when_it_was_noted(tmp_path: Path) -> None:
-    disk = RecordingDisk(tmp_path)
-    journal = ForwardJournal(tmp_path, disk=disk)
-    assert disk.done == ["sync forward/forwarded.jsonl", "sync folder forward", "sync folder ."]
-    disk.done.clear()
-    journal.append(DeliveryOutcome(ordinal=1, state=ForwardState.FORWARDED))
-    journal.close()
-    assert disk.done == ["write forward/forwarded.jsonl", "sync forward/forwarded.jsonl"]
 
 
 @pytest.mark.parametrize("operation", [1, 2])

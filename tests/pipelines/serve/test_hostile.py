@@ -131,20 +131,14 @@ def test_a_length_that_is_too_large_is_waited_for_and_given_up(tmp_path: Path) -
         assert serves(receiver, tmp_path)
 
 
-def test_request_smuggled_after_two_lengths_is_refused(
-    shared: tuple[Receiver, Path],
-) -> None:
-    receiver, spool = shared
-    head = CHUNKED.replace(b"\r\n\r\n", b"\r\nContent-Length: 4\r\n\r\n")
-    heard = answer(receiver.port, head + b"0\r\n\r\n" + GOOD)
-    assert (heard.startswith(b"HTTP/1.1 400 "), heard.count(b"Server: ")) == (True, 1)
-    assert serves(receiver, spool)
-
-
 @pytest.mark.parametrize(
-    "encoding", ["chunked, chunked", "identity, chunked", "xchunked", "\x0bchunked"]
+    "encoding",
+    [
+        *("chunked, chunked", "identity, chunked", "xchunked", "\x0bchunked"),
+        "chunked\r\nContent-Length: 4",
+    ],
 )
-def test_a_transfer_that_is_only_nearly_chunked_is_refused(
+def test_a_request_after_an_ambiguous_length_is_not_served(
     encoding: str, shared: tuple[Receiver, Path]
 ) -> None:
     receiver, spool = shared
@@ -202,29 +196,11 @@ def test_no_header_breaks_a_line_of_the_journal(tmp_path: Path) -> None:
     assert len(deliveries(tmp_path)[0].user_agent) == 200
 
 
-@pytest.mark.parametrize(
-    "path", ["/../deliveries.jsonl", "/feeds/000000000/000000000001.xml", "/lock"]
-)
-def test_files_of_the_spool_are_not_served(path: str, shared: tuple[Receiver, Path]) -> None:
-    receiver, _ = shared
-    assert say(receiver.port, get(path), method="GET").status == 404
-
-
 def test_a_bomb_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     bomb = gzip.compress(PARTS.replace(FEED, bytes(8 << 20)))
     raw = post("/xmlfeed", bomb, kind=KIND, headers="Content-Encoding: gzip\r\n")
     with receiving(tmp_path, max_request_bytes=1 << 20) as receiver:
         assert say(receiver.port, raw).status == 413
-        assert serves(receiver, tmp_path)
-
-
-def test_a_feed_that_grows_beyond_the_limit_in_chunks_leaves_nothing(tmp_path: Path) -> None:
-    kind = f"Transfer-Encoding: chunked\r\nContent-Type: {KIND}".encode()
-    head = CHUNKED.replace(b"Transfer-Encoding: chunked", kind)
-    chunk = b"10000\r\n" + bytes(0x10000) + b"\r\n"
-    first = b"%x\r\n%b\r\n" % (len(PARTS) - 19, PARTS[:-19])
-    with receiving(tmp_path, max_request_bytes=1 << 18) as receiver:
-        assert answer(receiver.port, head + first + chunk * 5)[:12] == b"HTTP/1.1 413"
         assert serves(receiver, tmp_path)
 
 
@@ -300,14 +276,6 @@ def test_a_client_that_resets_its_connection_leaves_nothing(tmp_path: Path) -> N
             talk.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset_at_once)
         wait_until(lambda: not any((tmp_path / "incoming").iterdir()))
         assert serves(receiver, tmp_path)
-
-
-def test_an_untrusted_flood_of_bytes_is_not_taken(tmp_path: Path) -> None:
-    patience = {"linger_seconds": PATIENCE_SECONDS, "linger_idle_seconds": PATIENCE_SECONDS}
-    with receiving(tmp_path, trusted=("192.0.2.1",), **patience) as receiver:
-        heard = say(receiver.port, post("/xmlfeed", bytes(1 << 20)))
-    assert (heard.status, heard.body) == (200, b"Error - Unauthorized Request")
-    assert files(tmp_path) == ["deliveries.jsonl"]
 
 
 def heard_of(port: int, raw: bytes) -> list[Heard]:

@@ -256,6 +256,7 @@ CLIENTS = {
         "the guide's form in a browser": WEB_FORM,
         "the guide's example": GUIDE_EXAMPLE,
         "a script on httplib": HTTPLIB_SCRIPT,
+        "curl": CURL_HEAD + CURL_BODY,
     }.items()
 }
 
@@ -289,34 +290,6 @@ def test_a_client_that_is_cut_off_leaves_nothing(name: str, tmp_path: Path) -> N
             talk.send(CLIENTS[name].raw[:-5])
         assert say(receiver.port, ADMIN_TOOLKIT).body == b"Success"
     assert kept(tmp_path) == [("sample", "full", SMALL_FEED)]
-
-
-def test_curl_gets_100_continue(tmp_path: Path) -> None:
-    with receiving(tmp_path) as receiver, Talk(receiver.port) as talk:
-        talk.send(CURL_HEAD)
-        assert talk.socket.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
-        talk.send(CURL_BODY)
-        assert talk.hear().body == b"Success"
-    assert kept(tmp_path) == [("sample", "full", SMALL_FEED)]
-
-
-def test_java_keeps_its_connection_for_the_next_feed(tmp_path: Path) -> None:
-    with receiving(tmp_path) as receiver, Talk(receiver.port) as talk:
-        talk.send(ADAPTOR_LIBRARY)
-        first = talk.hear()
-        talk.send(ADAPTOR_LIBRARY_GZIP)
-        second = talk.hear()
-        talk.send(CLEANUP)
-        assert [first.body, second.body, talk.hear().body] == [b"Success"] * 3
-    assert len(deliveries(tmp_path)) == 3
-
-
-def test_a_client_of_http_1_0_is_let_go(tmp_path: Path) -> None:
-    with receiving(tmp_path) as receiver, Talk(receiver.port) as talk:
-        talk.send(GUIDE_EXAMPLE)
-        heard = talk.hear()
-        assert (heard.headers["connection"], heard.headers["content-length"]) == ("close", "7")
-        assert talk.ends()
 
 
 def test_the_connector_manager_asks_for_the_backlog_and_the_dtd(tmp_path: Path) -> None:

@@ -114,17 +114,6 @@ def test_a_file_is_no_spool(tmp_path: Path) -> None:
     assert str(caught.value) == f"{path}: File exists; expected a folder to write in"
 
 
-def test_a_torn_last_line_is_cut_off(tmp_path: Path) -> None:
-    with SpoolWriter(tmp_path) as spool:
-        whole = deliver(spool, b"<a/>")
-    with (tmp_path / JOURNAL).open("ab") as stream:
-        stream.write(b'{"ordinal":2,"door":"xmlfe')
-    with SpoolWriter(tmp_path) as spool:
-        following = deliver(spool, b"<b/>")
-    assert journal(tmp_path) == [whole, following]
-    assert following.ordinal == 2
-
-
 def test_damaged_line_is_reported(tmp_path: Path) -> None:
     path = tmp_path / JOURNAL
     path.write_bytes(

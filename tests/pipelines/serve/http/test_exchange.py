@@ -10,7 +10,6 @@ from pipelines.serve.http.server import (
     ConnectionDroppedError,
     Exchange,
     RefusedError,
-    Reply,
     Request,
 )
 from pipelines.serve.settings import ServeSettings
@@ -135,15 +134,6 @@ def test_client_that_does_not_wait_gets_no_100_continue() -> None:
     line = Scripted((0, head + b"a" * 1000))
     list(request_of(line.exchange()).blocks)
     assert line.sent == b""
-
-
-def test_nothing_can_follow_a_body_that_was_not_read() -> None:
-    line = Scripted((0, HEAD))
-    exchange = line.exchange()
-    request_of(exchange)
-    exchange.reply(Reply())
-    assert (exchange.is_whole, exchange.is_last) == (False, True)
-    assert b"\r\nConnection: close\r\n" in line.sent
 
 
 def test_a_connection_that_takes_no_bytes_is_dropped() -> None:

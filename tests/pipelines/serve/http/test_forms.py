@@ -286,35 +286,6 @@ def test_pieces_have_a_bounded_size() -> None:
     assert (max(sizes), sum(sizes)) == (PIECE_BYTES, 4 << 20)
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        (b"", b""),
-        (b"a+b", b"a b"),
-        (b"%3C%3Fxml+version%3D%221.0%22%3F%3E", b'<?xml version="1.0"?>'),
-        (b"%2B%2b", b"++"),
-        (b"%e2%82%AC", b"\xe2\x82\xac"),
-        (b"a=b==", b"a=b=="),
-        (b"%3D%3d", b"=="),
-        (b"100%", b"100%"),
-        (b"%4", b"%4"),
-        (b"%zz%41", b"%zzA"),
-        (b"%%41", b"%A"),
-        (b"%\r\nab", b"%\r\nab"),
-        (b"%0D%0A", b"\r\n"),
-        (b"a_b\r\nc \n", b"a_b\r\nc \n"),
-        (b"%00%FF", b"\x00\xff"),
-    ],
-)
-def test_escapes_are_decoded(text: bytes, meant: bytes) -> None:
-    assert decoded([text]) == meant
-
-
-@given(st.binary(), st.lists(st.integers(0, 100)))
-def test_quoted_bytes_are_restored_for_any_blocks(content: bytes, places: list[int]) -> None:
-    assert decoded(cut(quote_plus(content).encode(), places)) == content
-
-
 @given(ESCAPES, st.lists(st.integers(0, 40)))
 def test_a_cut_changes_nothing(text: bytes, places: list[int]) -> None:
     assert decoded(cut(text, places)) == unquote_to_bytes(text.replace(b"+", b" "))

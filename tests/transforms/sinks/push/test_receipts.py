@@ -1,6 +1,5 @@
 """The receipts of a push: what they keep, what a crash leaves, and who may have them."""
 
-import errno
 import os
 import socket
 from pathlib import Path
@@ -156,15 +155,6 @@ def test_a_push_continues_after_the_whole_lines_of_a_file_cut_anywhere(
     assert read_receipts(folder) == [*kept, FAILED]
 
 
-def test_zeros_that_a_crash_leaves_are_cut_off(folder: Path) -> None:
-    push(folder, SENDING)
-    with file_of(folder).open("ab") as stream:
-        stream.write(bytes(300))
-    push(folder, FAILED)
-
-    assert read_receipts(folder) == [SENDING, FAILED]
-
-
 @pytest.mark.parametrize(
     ("line", "found"),
     [
@@ -184,33 +174,6 @@ def test_a_damaged_line_is_fatal(folder: Path, line: bytes, found: str) -> None:
         f"{file_of(folder)}:2: {found}; expected a receipt: restore the file from a copy, or"
         " remove its folder and push everything again"
     )
-
-
-class FullDisk(Disk):
-    """A disk that is full at times: a few bytes of a line are written."""
-
-    is_full = False
-
-    def write(self, file: int, block: bytes, offset: int) -> None:
-        if self.is_full:
-            os.pwrite(file, block[:10], offset)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        super().write(file, block, offset)
-
-
-def test_a_full_disk_leaves_no_torn_line(folder: Path) -> None:
-    disk = FullDisk()
-    with opened(folder, disk=disk) as receipts:
-        receipts.add(SENDING)
-        disk.is_full = True
-        with pytest.raises(FatalError) as caught:
-            receipts.add(ACCEPTED)
-        assert receipts.last(CHUNK, 0, 0) == SENDING
-        disk.is_full = False
-        receipts.add(FAILED)
-
-    assert read_receipts(folder) == [SENDING, FAILED]
-    assert str(caught.value) == (f"{folder}: No space left on device; expected to write there")
 
 
 def test_a_folder_that_is_a_file_is_fatal(tmp_path: Path) -> None:
