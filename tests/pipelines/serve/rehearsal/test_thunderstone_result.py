@@ -30,60 +30,43 @@ def results_of(*items: str, **options: object) -> list[dict[str, str | None]]:
     ]
 
 
-def test_deletion_of_a_missing_document_is_ok() -> None:
-    rows = results_of(item("D", "a"), item("D", "b"), has_document=lambda url: url == f"{HOST}a")
-    assert rows == [
-        {"Type": "D", "Status": "OK"},
-        {"Type": "D", "Status": "OK", "Info": "Not found"},
-    ]
+OK = {"Type": "I", "Status": "OK"}
+WHOLE_HOST = (
+    "a deletion of all URLs like 'http://www.example.com/*'; expected a pattern that names part of"
+    " a path, as this one empties a host or more"
+)
 
 
-def test_deletion_by_pattern_reports_its_count() -> None:
-    rows = results_of(item("DP", "dir/*"), count_matching=len)
-    assert rows == [{"Type": "DP", "DP": "28", "Status": "OK"}]
-
-
-def test_a_pattern_of_a_whole_host_fails() -> None:
-    assert results_of(item("DP", "*")) == [
-        {
-            "Type": "DP",
-            "DP": "0",
-            "Status": "FAIL",
-            "Info": "a deletion of all URLs like 'http://www.example.com/*'; expected a pattern"
-            " that names part of a path, as this one empties a host or more",
-        }
-    ]
-
-
-def test_unknown_type_is_echoed() -> None:
-    assert results_of(item("X", "a"), item("I", "b")) == [
-        {
-            "Type": "X",
-            "Status": "FAIL_UNKNOWNTYPE",
-            "Info": "Type 'X'; expected I, D, DP, U or UI",
-        },
-        {"Type": "I", "Status": "OK"},
-    ]
-
-
-def test_an_item_that_cannot_be_parsed_fails_alone() -> None:
-    assert results_of(item("I", "a"), item("I", "b", "<Title>x & y</Title>"), item("I", "c")) == [
-        {"Type": "I", "Status": "OK"},
-        {
-            "Type": "I",
-            "Status": "FAIL",
-            "Info": "an & that is not escaped; expected &amp;",
-        },
-        {"Type": "I", "Status": "OK"},
-    ]
-
-
-def test_an_url_that_is_to_be_refused_fails() -> None:
-    rows = results_of(item("I", "a"), item("I", "b"), refused_urls=frozenset({f"{HOST}a"}))
-    assert rows == [
-        {"Type": "I", "Status": "FAIL", "Info": "refused by the scenario"},
-        {"Type": "I", "Status": "OK"},
-    ]
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (item("D", "a"), {"Type": "D", "Status": "OK"}),
+        (item("D", "missing"), {"Type": "D", "Status": "OK", "Info": "Not found"}),
+        (item("DP", "dir/*"), {"Type": "DP", "DP": "28", "Status": "OK"}),
+        (item("DP", "*"), {"Type": "DP", "DP": "0", "Status": "FAIL", "Info": WHOLE_HOST}),
+        (
+            item("X", "a"),
+            {
+                "Type": "X",
+                "Status": "FAIL_UNKNOWNTYPE",
+                "Info": "Type 'X'; expected I, D, DP, U or UI",
+            },
+        ),
+        (
+            item("I", "b", "<Title>x & y</Title>"),
+            {"Type": "I", "Status": "FAIL", "Info": "an & that is not escaped; expected &amp;"},
+        ),
+        (item("I", "bad"), {"Type": "I", "Status": "FAIL", "Info": "refused by the scenario"}),
+    ],
+)
+def test_each_item_has_its_result(sent: str, expected: dict[str, str]) -> None:
+    results = results_of(
+        *(item("I", "a"), sent, item("I", "c")),
+        has_document=lambda url: url == f"{HOST}a",
+        count_matching=len,
+        refused_urls=frozenset({f"{HOST}bad"}),
+    )
+    assert results == [OK, expected, OK]
 
 
 def test_characters_outside_xml_are_replaced() -> None:

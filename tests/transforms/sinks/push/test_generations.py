@@ -227,11 +227,3 @@ def test_generations_continue_from_the_runs_of_the_job_if_all_ledgers_are_lost(
     (runs.folder / "generations.jsonl").unlink()
     record = next_generation(runs.folder, RunRecord(id="new", job="people", started_at=NIGHT))
     assert record.generation == 8
-
-
-def test_a_damaged_line_of_generations_is_named(tmp_path: Path) -> None:
-    (tmp_path / "generations.jsonl").write_bytes(b"\0\0\n")
-    with pytest.raises(
-        FatalError, match=r"generations.jsonl:1: .*: restore the file from a copy, or"
-    ):
-        next_generation(tmp_path, RunRecord(id="first", job="people", started_at=NIGHT))

@@ -159,10 +159,7 @@ def test_a_push_continues_after_the_whole_lines_of_a_file_cut_anywhere(
     ("line", "found"),
     [
         (b"", "Input data was truncated"),
-        (b"{", "Input data was truncated"),
-        (b"\xff", "JSON is malformed: invalid character (byte 0)"),
         (b'{"chunk":1}', "Object missing required field `sha256`"),
-        (b"null", "Expected `object`, got `null`"),
         (b'{"state":"sendinh"}', "Invalid enum value 'sendinh' - at `$.state`"),
     ],
 )
