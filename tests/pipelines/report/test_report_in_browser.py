@@ -1,6 +1,5 @@
 """The pages of a run and of a job in a real browser: how they fit and what they need."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -9,7 +8,7 @@ import pytest
 from pipelines.report.job_index import write_index
 from pipelines.report.run_report import write_report
 from schemas.run_record import RUN_RECORD
-from support.browser import Browser, Page, browser, needs_chromium
+from support.browser import Page, needs_chromium
 from support.page_checks import CONTRAST, OWN_TEXTS
 from support.run_folders import run_record, write_run
 
@@ -17,18 +16,6 @@ pytestmark = [pytest.mark.slow, needs_chromium]
 
 HOSTILE = "\"'></style></script><script>document.title = 'mine'</script><img src=//example.com/x>"
 WIDTHS = (320, 400, 720, 1280, 1920)
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("chromium")) as running:
-        yield running
-
-
-@pytest.fixture
-def page(chromium: Browser) -> Iterator[Page]:
-    with chromium.page() as opened:
-        yield opened
 
 
 def pages(home: Path, *, text: str = "") -> list[str]:

@@ -16,7 +16,7 @@ from pipelines.serve.rehearsal.index import (
 )
 from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
 from schemas.delivery import Door
-from support.browser import Browser, Page, browser, needs_chromium
+from support.browser import Page, needs_chromium
 from support.page_checks import CONTRAST, OWN_TEXTS
 from support.runs import ROOT
 from support.served import run, serving
@@ -84,18 +84,6 @@ VIEWS = {
     "/hostile": full(HOSTILE),
 }
 WIDTHS = (320, 360, 480, 720, 1024, 1136, 1280, 1920)
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("chromium")) as running:
-        yield running
-
-
-@pytest.fixture
-def page(chromium: Browser) -> Iterator[Page]:
-    with chromium.page() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
