@@ -55,7 +55,6 @@ INTERNAL_ERROR = "Internal Error"
 
 _LINGER_BYTES = 64 << 20
 _BACKLOG = 128
-_MAX_PORT = 65535
 _PAUSE_SECONDS = 0.1
 _LOOK_SECONDS = 0.2
 _UNTRUSTED_SHARE = 4
@@ -510,8 +509,6 @@ def _shut(connection: socket.socket) -> None:
 
 def _listen(settings: ServeSettings) -> socket.socket:
     host, port = settings.host, settings.port
-    if not 0 <= port <= _MAX_PORT:
-        raise ConfigError(f"--port {port}; expected 0 to {_MAX_PORT}")
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         both = host == "::" and socket.has_dualstack_ipv6()

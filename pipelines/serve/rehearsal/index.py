@@ -187,7 +187,7 @@ class FeedRow(msgspec.Struct, frozen=True, kw_only=True):
     """A delivery as a row of the Feeds page.
 
     `datasource` may be a groupsource or a profile. `included` counts records, `in_error` refused
-    records; `details` are the first reasons. Times are in RFC 3339.
+    records; `details` are the first reasons. `at` is in RFC 3339.
     """
 
     ordinal: int
@@ -200,7 +200,6 @@ class FeedRow(msgspec.Struct, frozen=True, kw_only=True):
     included: int = 0
     in_error: int = 0
     details: tuple[str, ...] = ()
-    finished_at: str = ""
     client: str = ""
     user_agent: str = ""
 

@@ -29,7 +29,6 @@ from support.defects import break_at, put_in
 from support.rehearsal import (
     DAY,
     HOST,
-    NOON,
     Rehearsal,
     gone,
     gsa_feed,
@@ -92,7 +91,6 @@ def test_a_delivery_is_a_row_of_the_page(rehearsal: Rehearsal) -> None:
                 "Skipping the record, Line number: 7, Error: Element record content does not"
                 " follow the DTD, Misplaced metadata",
             ),
-            finished_at=NOON,
             client="127.0.0.1",
             user_agent="curl/7.88.1",
         )
