@@ -237,6 +237,12 @@ _DOCUMENT_JSON = _json_object(
     fields="json(coalesce(fields, '{}'))",
     searchable="json(iif(searchable, 'true', 'false'))",
 )
+_ON_PAGE = "url > coalesce(?1, '') AND (?2 IS NULL OR datasource = ?2)"
+_LAST_URL = f"SELECT url FROM documents WHERE {_ON_PAGE} ORDER BY url LIMIT 1 OFFSET ?3"
+_DOCUMENTS = (
+    f"SELECT {_DOCUMENT_JSON} FROM documents WHERE {_ON_PAGE} AND url <= coalesce(({_LAST_URL}),"
+    " (SELECT max(url) FROM documents)) ORDER BY url, profile"
+)
 _TOTAL_JSON = _json_object(
     DatasourceTotal,
     kind="iif(profile = '', 'feed', 'data')",
@@ -373,24 +379,7 @@ class Index:
         All documents with the same URL are on one page, so that the next page can begin after it. A
         page may have more than `limit` documents for that.
         """
-        stated = {
-            "+datasource = ?": datasource,  # the plus sign makes SQLite use the index of URLs
-            "url > ?": after,
-        }
-        conditions = {clause: value for clause, value in stated.items() if value is not None}
-
-        def fetch(conditions: dict[str, str], limit: int) -> list[IndexedDocument]:
-            where = " AND ".join(["true", *conditions])
-            query = f"SELECT {_DOCUMENT_JSON} FROM documents WHERE {where}"
-            values = (*conditions.values(), limit)
-            return self._rows(IndexedDocument, f"{query} ORDER BY url, profile LIMIT ?", *values)
-
-        page = fetch(conditions, limit)
-        if page and len(page) == limit:
-            last = page[-1].url
-            all_of_last = fetch({**conditions, "url = ?": last}, -1)
-            page = [document for document in page if document.url != last] + all_of_last
-        return page
+        return self._rows(IndexedDocument, _DOCUMENTS, after, datasource, limit - 1)
 
     def has_document(self, url: str, *, profile: str = "") -> bool:
         """Whether feeds, or a profile, have a document with this URL."""
