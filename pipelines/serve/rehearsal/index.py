@@ -203,6 +203,11 @@ class FeedRow(msgspec.Struct, frozen=True, kw_only=True):
     client: str = ""
     user_agent: str = ""
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """The name and the endpoint; a name at two endpoints is two datasources."""
+        return self.datasource, self.door.value
+
 
 def _json_object(row: type[msgspec.Struct], **expressions: str) -> str:
     """Return the SQL expression for a row as JSON: a column for each field, or an expression."""

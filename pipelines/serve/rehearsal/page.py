@@ -3,10 +3,9 @@
 All names, reasons and addresses in it are untrusted and are shown as text.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import groupby, pairwise
-from typing import NamedTuple
+from itertools import pairwise
 
 import msgspec
 
@@ -19,7 +18,6 @@ from pipelines.serve.rehearsal.index import (
     FeedRow,
     SetAsideDelivery,
 )
-from schemas.delivery import Door
 from schemas.units import format_duration
 
 CONTENT_SECURITY_POLICY = (
@@ -29,7 +27,7 @@ CONTENT_SECURITY_POLICY = (
 )
 """The header of a reply with a page; the digest is that of its only style sheet."""
 
-_DOORS = {Door.FEED: "feeds", Door.GROUPS: "groups", Door.DATA: "Thunderstone data"}
+_DOORS = {"xmlfeed": "feeds", "xmlgroups": "groups", "recvdata": "Thunderstone data"}
 _ORIGINS = {DocumentOrigin.FEED: "feeds", DocumentOrigin.DATA: "Thunderstone data"}
 _STATUS_SIGNS = {
     DeliveryStatus.COMPLETED: ("good", "✓"),
@@ -65,36 +63,18 @@ class PageView(msgspec.Struct, frozen=True, kw_only=True):
     refresh_seconds: int = 10
 
 
-class DatasourceFeeds(NamedTuple):
-    """The last feeds of a datasource that arrived at one endpoint."""
-
-    name: str
-    door: str
-    feeds: list[FeedRow]
-
-
 def render(view: PageView) -> bytes:
     """Return the page as UTF-8."""
     return pages.render(
         "feeds.html",
         view=view,
         chart=_draw_backlog(view.history),
-        datasources=list(_group_feeds(view.feeds)),
         moment=_moment,
         ago=_format_age,
         signs=_STATUS_SIGNS,
         origins=_ORIGINS,
+        doors=_DOORS,
     )
-
-
-def _group_feeds(feeds: Iterable[FeedRow]) -> Iterator[DatasourceFeeds]:
-    """Yield the datasources by name; a name at two endpoints is two datasources."""
-
-    def key(row: FeedRow) -> tuple[str, str]:
-        return row.datasource, _DOORS[row.door]
-
-    for (name, door), group in groupby(sorted(feeds, key=key), key=key):
-        yield DatasourceFeeds(name, door, list(group))
 
 
 def _draw_backlog(history: Sequence[tuple[float, int]]) -> Chart | None:
