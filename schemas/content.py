@@ -4,8 +4,6 @@
 Compression".
 """
 
-from functools import lru_cache
-
 import pybase64
 from isal import isal_zlib
 
@@ -18,8 +16,8 @@ CHECKED = 1 << 40
 """Limit for a document whose size was checked by its reader."""
 
 _ZLIB_LEVEL = 2  # ISA-L has levels 0 to 3; level 3 takes twice the time for a few percent
-_CACHED_BYTES = 1 << 20
-"""Largest zlib stream whose content is cached, in bytes."""
+_CACHED_BYTES = 4 << 20
+"""The size of the documents of zlib streams above which the cache is emptied."""
 _WHITE_SPACE = b" \t\r\n"
 _LARGE_STREAM = "a zlib stream that inflates to more"
 
@@ -89,20 +87,20 @@ def _is_base64(text: bytes) -> bool:
 
 
 def _inflate(text: bytes, max_bytes: int) -> bytes:
-    if len(text) > _CACHED_BYTES:
-        return _inflate_again(text, max_bytes)
-    last = _last_inflated(text)
-    if not last:
-        last.append(_inflate_again(text, max_bytes))
-    if len(last[0]) > max_bytes:
+    """Return a document, which may be cached: it is checked when it is read, and later written."""
+    data = _inflated.get(text)
+    if data is None:
+        data = _inflate_again(text, max_bytes)
+        if len(data) < _CACHED_BYTES:
+            if sum(map(len, [*_inflated.values()])) > _CACHED_BYTES:
+                _inflated.clear()
+            _inflated[text] = data
+    elif len(data) > max_bytes:
         raise content_too_large(_LARGE_STREAM, max_bytes)
-    return last[0]
+    return data
 
 
-@lru_cache(maxsize=1)
-def _last_inflated(_text: bytes) -> list[bytes]:
-    """A cache: a record is checked when it is read and decoded when it is written."""
-    return []
+_inflated: dict[bytes, bytes] = {}
 
 
 def _inflate_again(text: bytes, max_bytes: int) -> bytes:

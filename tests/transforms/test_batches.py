@@ -332,7 +332,7 @@ def test_documents_with_an_acl_are_written_by_a_plan_and_compared_once(
     monkeypatch.setattr(BatchPlan, "encode_each", count)
     conversion(feed_of(WHOLE, feedtype="incremental"), target_of(name), batch_records=4)
     examples = 4 if name == "thunderstone" else 0  # of losses
-    assert written == [1] + [4] * ((16 - examples) // 4)
+    assert (written[0], sum(written[1:])) == (1, 16 - examples)
 
 
 def test_a_plan_that_does_not_predict_a_record_is_not_used(

@@ -25,6 +25,7 @@ from isal import isal_zlib
 from schemas.content import check, clean_base64, to_base64
 from schemas.errors import RecordError
 from schemas.record import Content, Encoding, Record
+from transforms.formats.byte_scans import has_controls
 from transforms.formats.dates import parse_date, rfc1123
 from transforms.formats.holes import (
     ContentHole,
@@ -37,15 +38,11 @@ from transforms.formats.holes import (
 from transforms.formats.xml.serializer import escape_attribute, escape_bytes, holds_bytes
 
 _NOT_NEUTRAL = bytes(range(0x20)) + b"<>"
-_NOT_TEXT = bytes({*range(0x20)} - {0x09, 0x0A})
-_NOT_CONTENT = _NOT_TEXT + b"<"
-_REFERENCES = (
-    (b"&lt;", b"<"),
-    (b"&gt;", b">"),
-    (b"&quot;", b'"'),
-    (b"&apos;", b"'"),
-    (b"&amp;", b"&"),
-)
+_CHARS = {b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"amp": b"&"}  # `amp` is last
+_REFERENCE = re.compile(rb"&(lt|gt|quot|apos|amp);")
+_OTHER_REFERENCE = re.compile(rb"&(?!(?:lt|gt|quot|apos|amp);)")
+_REFERENCE_TO_QUOTES = re.compile(rb"&(?:quot|apos);")
+_FEW_REFERENCES = 200
 _OTHER_SPACE = re.compile(r"[^\S ]")
 _URLS = re.compile(
     r'(?:(?:https?://(?![0-9.]+[:/?#"])[^./?#\[\s"]+\.[^/?#:\s"]|(?!http)[a-z][a-z0-9+.-]*://[^\s"])'
@@ -292,9 +289,9 @@ def _escaped_again(values: Column) -> Column:
 
 
 def _written_text(text: bytes) -> bytes:
-    for reference, char in ((b"&quot;", b'"'), (b"&apos;", b"'"), (b">", b"&gt;")):
-        text = text.replace(reference, char)
-    return text
+    if _REFERENCE_TO_QUOTES.search(text):
+        text = text.replace(b"&quot;", b'"').replace(b"&apos;", b"'")
+    return text.replace(b">", b"&gt;")
 
 
 def _escaped(values: Column) -> Column:
@@ -331,9 +328,11 @@ def plain_row(kinds: Sequence[ColumnKind], row: Values) -> Values:
 
 
 def _plain_text(text: bytes) -> bytes:
-    if b"&" in text:
-        for reference, char in _REFERENCES:
-            text = text.replace(reference, char)
+    count = text.count(b"&")
+    if count < _FEW_REFERENCES:
+        return _REFERENCE.sub(lambda match: _CHARS[match[1]], text) if count else text
+    for name, char in _CHARS.items():
+        text = text.replace(b"&%b;" % name, char)
     return text
 
 
@@ -449,18 +448,16 @@ def _are_clean(kind: ColumnKind, values: Sequence[bytes], max_bytes: int) -> boo
 
 def _is_escaped_text(text: bytes) -> bool:
     """Whether it is text without markup and with no references but the five of XML."""
-    if len(text.translate(None, _NOT_CONTENT)) != len(text) or b"]]>" in text:
-        return False
-    count = text.count(b"&")
-    for reference, _ in _REFERENCES:
-        if not count:
-            break
-        count -= text.count(reference)
-    return not count and _is_utf8(text)
+    return (
+        b"<" not in text  # a single byte is found many times faster than several
+        and not (b"]" in text and b"]]>" in text)
+        and not (b"&" in text and _OTHER_REFERENCE.search(text))
+        and _is_text(text)
+    )
 
 
 def _is_text(text: bytes) -> bool:
-    return len(text.translate(None, _NOT_TEXT)) == len(text) and _is_utf8(text)
+    return not has_controls(text) and _is_utf8(text)
 
 
 def is_document_text(text: bytes) -> bool:

@@ -109,7 +109,7 @@ class FeedRuns(ElementRuns[RecordTemplate]):
         enter: Callable[[ElementContext, int], object],
         in_context: Callable[[], BuildRecord],
     ) -> None:
-        super().__init__("record", ["content"], options)
+        super().__init__(options, record="record", contents=["content"])
         self._enter, self._in_context = enter, in_context
 
     def enter(self, context: ElementContext, line: int, *, is_new: bool) -> None:

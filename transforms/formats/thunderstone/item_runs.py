@@ -117,7 +117,7 @@ class ItemRuns(ElementRuns[ItemTemplate]):
     """Makes batches of runs of Items, which `build` parses and builds."""
 
     def __init__(self, options: ReadOptions, build: BuildItem) -> None:
-        super().__init__("Item", [*_CONTENTS], options)
+        super().__init__(options, record="Item", contents=[*_CONTENTS])
         self._build = build
         self._recent: list[ItemTemplate] = []
         self._zone = options.zone

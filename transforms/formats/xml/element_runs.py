@@ -7,15 +7,15 @@ shape. The records of one shape and one run are columns of a `RecordBatch`.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import accumulate, chain, pairwise
 from typing import Generic, NamedTuple, TypeVar
 
-from schemas.record import Record
 from schemas.reject import record_error
 from schemas.span import ElementContext
 from transforms.formats.base import ReadOptions
+from transforms.formats.byte_scans import count_lines
 from transforms.formats.record_batch import (
     Column,
     ColumnKind,
@@ -27,12 +27,11 @@ from transforms.formats.record_batch import (
     are_read,
     has_neutral_columns,
 )
+from transforms.formats.xml.scanner import CDATA_END, Run
 from transforms.formats.xml.serializer import may_be_attribute
 
 _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
 _MAX_SHAPES = 256
-_MAX_MISSES = 8
-_PAUSED_RUNS = 256
 FREQUENT = 8
 """How many records are read before a model is made: it costs as much as a few."""
 
@@ -78,6 +77,7 @@ class _Element(NamedTuple):
     """An element without its end tag and its contents; it begins at `begin` or after blanks."""
 
     head: str
+    end: int
     contents: Sequence[bytes] = ()
     are_cdata: tuple[bool, ...] = ()
     begin: int = 0
@@ -138,12 +138,9 @@ class _Group(NamedTuple):
 
 
 class ElementRuns(ABC, Generic[TemplateT]):
-    """Makes batches of runs of elements, by the templates of their markup.
+    """Makes batches of runs of elements, by the templates of their markup."""
 
-    If a few runs in a row have an element without a template, the next ones are not tried.
-    """
-
-    def __init__(self, record: str, contents: Sequence[str], options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, *, record: str, contents: Sequence[str]) -> None:
         self._end = f"</{record}>"
         self._end_tag, self._begin = self._end.encode(), f"<{record}".encode()
         self._first_end = re.compile(self._end_tag)  # ten times as fast as bytes.find in base64
@@ -154,8 +151,6 @@ class ElementRuns(ABC, Generic[TemplateT]):
         self._shapes: dict[ShapeKey, RunShape] = {}
         self._context: ElementContext | None = None
         self.is_single = True
-        self._misses = 0
-        self._paused = 0
 
     @abstractmethod
     def enter(self, context: ElementContext, line: int, *, is_new: bool) -> None:
@@ -177,12 +172,11 @@ class ElementRuns(ABC, Generic[TemplateT]):
     def shape(self, template: TemplateT, key: ShapeKey) -> RunShape:
         """Return a new shape in the current context."""
 
-    def bulk(
-        self, run: bytes, offset: int, line: int, context: ElementContext
-    ) -> list[Record | RecordBatch] | None:
-        """Return the records of elements with known markup; None if one is refused.
+    def bulk(self, run: bytes, offset: int, line: int, context: ElementContext) -> Run | None:
+        """Return the records of the first elements of a run.
 
-        They are then read one by one, and the reason is reported.
+        Return None if the first one needs the parser, or if one is refused. They are then read one
+        by one, and the reason is reported.
         """
         try:
             first_line = line + run.count(b"\n", 0, run.find(b"<"))
@@ -190,86 +184,86 @@ class ElementRuns(ABC, Generic[TemplateT]):
             if context is not self._context:
                 self._shapes.clear()
                 self._context = context
-            found = self._take(run, offset, line)
-            if found is None:
+            groups, length, find_begins = self._groups(run)
+            found = groups and self._batch(groups, _Positions(run, offset, line, find_begins))
+            if not found:
                 return None
             batch, is_neutral = found
             size = self._options.batch_records
-            return [*batch.parts(size)] if size and is_neutral else [*batch]
+            records = [*batch.parts(size)] if size and is_neutral else [*batch]
+            return Run(records, len(batch.order), length)
         except Exception as exc:
             record_error(exc)  # raises what concerns more than a record
             return None
 
-    def _take(self, run: bytes, offset: int, line: int) -> tuple[RecordBatch, bool] | None:
-        """Return the records of a run, and whether they can be converted as a batch.
-
-        Return None if an element needs the parser. Raise what a shape raises for a record.
-        """
+    def _groups(self, run: bytes) -> tuple[list[_Group], int, Callable[[], list[int]]]:
+        """Return the groups of the first elements of a run, their length, and their begins."""
         first_end = self._first_end.search(run)
         self.is_single = first_end is None or first_end.end() == len(run)
-        if self._paused and not self.is_single:
-            self._paused -= 1
-            return None
-        groups, find_begins = self._groups(run, first_end.start() if first_end else len(run))
-        if not self.is_single:
-            self._misses = 0 if groups else self._misses + 1
-            if self._misses == _MAX_MISSES:
-                self._misses, self._paused = 0, _PAUSED_RUNS
-        return self._batch(groups, _Positions(run, offset, line, find_begins)) if groups else None
-
-    def _groups(
-        self, run: bytes, first_end: int
-    ) -> tuple[list[_Group] | None, Callable[[], list[int]]]:
-        """Return the groups of a run, None if an element has no template, and its begins."""
+        before = first_end.start() if first_end else len(run)
         try:
-            if self._content.search(run, 0, first_end) or any(
+            if self._content.search(run, 0, before) or any(
                 tag in run for tag in self._content_tags
             ):
                 elements = self._cut_contents(run)
                 begins = [element.begin for element in elements]
-                return self._mixed(elements), lambda: [run.find(self._begin, at) for at in begins]
-            text = run.decode()
-            if run.endswith(_SELF_CLOSED):
-                return self._mixed([_Element(f"{text[:-2]}>")]), lambda: [0]
+                groups, length = self._mixed(elements)
+                return groups, length, lambda: [run.find(self._begin, at) for at in begins]
+            if first_end:
+                end = run.rfind(self._end_tag) + len(self._end_tag)
+                text = run[:end].decode()
+            elif run.endswith(_SELF_CLOSED):
+                head = f"{run[: -len(_SELF_CLOSED)].decode()}>"
+                return *self._mixed([_Element(head, len(run))]), lambda: [run.find(self._begin)]
+            else:
+                return [], 0, list
         except UnicodeDecodeError:
-            return None, list
-        groups = self._uniform(text)
-        if groups is None:
-            groups = self._mixed([_Element(head) for head in text.split(self._end)[:-1]])
-        return groups, lambda: [match.start() for match in re.finditer(self._begin, run)]
+            return [], 0, list
+        uniform = self._uniform(text)
+        groups, length = (uniform, end) if uniform else self._mixed(self._cut_text(text))
+        return groups, length, lambda: [match.start() for match in re.finditer(self._begin, run)]
+
+    def _cut_text(self, text: str) -> Iterator[_Element]:
+        """Cut a run without contents into elements."""
+        end = 0
+        for head in text.split(self._end)[:-1]:
+            end += len(head.encode()) + len(self._end)
+            yield _Element(head, end)
 
     def _cut_contents(self, run: bytes) -> list[_Element]:
-        """Cut a run into elements; return none if the content of one has markup."""
+        """Cut the first elements out of a run, up to one whose content has markup."""
         elements = []
         at = begin = 0
         heads, contents, are_cdata = list[bytes](), list[bytes](), list[bool]()
-        while at < len(run):
+        while True:
             opened = self._content.search(run, at)
             end = run.find(self._end_tag, at, opened.start() if opened else len(run))
             if end >= 0:
                 head = b"".join((*heads, run[at:end])).decode()
-                elements.append(_Element(head, contents, tuple(are_cdata), begin))
-                at = begin = end + len(self._end_tag)
+                at = end + len(self._end_tag)
+                elements.append(_Element(head, at, contents, tuple(are_cdata), begin))
+                begin = at
                 heads, contents, are_cdata = [], [], []
                 continue
             first = run.find(b">", opened.end()) + 1 if opened else 0
             if not opened or not first:
-                return []
+                return elements
             heads.append(run[at:first])
             is_cdata = run.startswith(_CDATA, first)
             first += is_cdata * len(_CDATA)
-            close = run.find(_END_CDATA if is_cdata else b"<", first)
+            close = _find_closer(run, first) if is_cdata else run.find(b"<", first)
             at = close + is_cdata * len(_END_CDATA)
             if close < 0 or not run.startswith(b"</" + opened[1], at):
-                return []
+                return elements
+            if is_cdata and run.find(self._end_tag[:-1], first, close) >= 0:
+                return elements  # the section may run into another record
             contents.append(run[first:close])
             are_cdata.append(is_cdata)
-        return elements
 
     def _uniform(self, text: str) -> list[_Group] | None:
         """Return the one group of a run, None if markup or constants differ."""
         alike = self.split_run(text)
-        template = alike and self.template(alike[0])
+        template = alike and not _has_section(alike[0]) and self.template(alike[0])
         if not alike or not template:
             return None
         markup, columns = alike
@@ -281,23 +275,26 @@ class ElementRuns(ABC, Generic[TemplateT]):
         shape = self._shape(key, template)
         return [_Group(shape, [columns[at] for at in template.free], [], range(count))]
 
-    def _mixed(self, elements: list[_Element]) -> list[_Group] | None:
-        """Return the groups of a run, None if an element has no template."""
+    def _mixed(self, elements: Iterable[_Element]) -> tuple[list[_Group], int]:
+        """Return the groups of elements up to one without a template, and their length."""
         found: dict[tuple[str, str, tuple[bool, ...]], _Found[TemplateT]] = {}
-        for place, (head, contents, are_cdata, _) in enumerate(elements):
+        place = length = 0
+        for place, (head, end, contents, are_cdata, _) in enumerate(elements):
             markup, part, values, of_part = self.split(head)
             key = markup, part, are_cdata
             alike = found.get(key)
             if alike is None:
-                template = self.template(markup)
+                template = None if _has_section(markup + part) else self.template(markup)
                 if template is None or template.contents != len(contents):
-                    return None
+                    break
                 alike = found[key] = _Found(template, [], [], [])
+            length = end
             alike.rows.append([*values, *of_part])
             alike.places.append(place)
             alike.contents.append(contents)
         groups = [group for key, alike in found.items() for group in self._of_markup(key, alike)]
-        return groups if len(groups) <= _MIN_GROUPS + len(elements) // _RECORDS_A_GROUP else None
+        are_few = len(groups) <= _MIN_GROUPS + place // _RECORDS_A_GROUP
+        return (groups, length) if are_few else ([], 0)
 
     def _of_markup(
         self, key: tuple[str, str, tuple[bool, ...]], found: _Found[TemplateT]
@@ -389,9 +386,20 @@ class _Positions:
 
     def lines(self, places: Sequence[int]) -> list[int]:
         ends = pairwise([0, *self._begins])
-        counts = accumulate(self._run.count(b"\n", *range_) for range_ in ends)
+        counts = accumulate(count_lines(self._run, *range_) for range_ in ends)
         lines = [self._line + count for count in counts]
         return [lines[place] for place in places]
+
+
+def _find_closer(run: bytes, at: int) -> int:
+    """Return where a CDATA section ends; a regular expression is faster than `find` for this."""
+    close = CDATA_END.search(run, at)
+    return close.start() if close else -1
+
+
+def _has_section(markup: str) -> bool:
+    """Whether there is a comment or a processing instruction, which may hide a part of a record."""
+    return "<!" in markup or "<?" in markup
 
 
 def are_texts(values: Sequence[str]) -> bool:

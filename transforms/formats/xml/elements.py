@@ -19,14 +19,15 @@ from schemas.record import Record
 from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import ElementContext, Span
 from transforms.formats.base import ReadOptions
-from transforms.formats.element_names import ElementNames
+from transforms.formats.element_names import CDATA, ElementNames
 from transforms.formats.record_batch import RecordBatch
 from transforms.formats.xml.scanner import (
+    CDATA_END,
     HEADER_DAMAGED,
     Bulk,
     RawElement,
-    Records,
     RecordScanner,
+    Run,
     find_url,
 )
 from transforms.formats.xml.serializer import shut_parser
@@ -113,10 +114,25 @@ def cut_spans(
 
 def _pass_run(
     names: ElementNames, run: bytes, _offset: int, _line: int, _context: ElementContext
-) -> Records | None:
-    """Pass elements without reading them; None if the last end tag is part of a bad range."""
-    begin = run.rfind(b"<%b" % names.records[0].encode())
-    return [] if begin > run.rfind(names.end_tag, 0, -1) else None
+) -> Run | None:
+    """Pass elements without reading them; None if the last end tag is part of a bad range.
+
+    Without sections other than CDATA, groups and roots in between, each end tag of a record
+    certainly ends one.
+    """
+    at = end = 0
+    while True:
+        barrier = names.ends_certainty.search(run, at)
+        last = run.rfind(names.end_tag, at, barrier.start() if barrier else len(run))
+        end = last + len(names.end_tag) if last >= 0 else end
+        if not barrier or not run.startswith(CDATA.opener, barrier.start()):
+            break
+        close = CDATA_END.search(run, barrier.end())
+        if not close or names.end_begin.search(run, barrier.end(), close.start()):
+            break
+        at = close.start() + len(CDATA.closer)
+    begin = run.rfind(b"<%b" % names.records[0].encode(), 0, end)
+    return Run([], 0, end) if begin > run.rfind(names.end_tag, 0, max(0, end - 1)) else None
 
 
 def parse_markup(markup: bytes) -> etree._Element:
@@ -206,9 +222,9 @@ class ElementReader(Generic[Built]):
         bulk = self._grammar.bulk
         built: Built | Record | RecordBatch
         try:
-            records = bulk(raw.text, raw.offset, raw.line, raw.context) if bulk else None
-            if records:
-                [built] = records
+            taken = bulk(raw.text, raw.offset, raw.line, raw.context) if bulk else None
+            if taken is not None and taken.length == len(raw.text):
+                [built] = taken.records
             else:
                 parsed = parse_element(raw, self._grammar.names, max_tags=self._max_tags)
                 built = self._grammar.build(parsed)

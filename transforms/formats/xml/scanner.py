@@ -41,6 +41,7 @@ from schemas.errors import FormatError, ProgressError, RecordError
 from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import ElementContext, Span
+from transforms.formats.byte_scans import count_lines
 from transforms.formats.element_names import (
     CDATA,
     COMMENT,
@@ -56,7 +57,7 @@ from transforms.formats.xml.ambiguous_sections import CROSSES, URL, AmbiguityRul
 from transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect
 
 HEADER_DAMAGED = "header-damaged"
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 256 << 10
 KEPT_BYTES = 1 << 20
 """How much is kept of a range that could not be delimited."""
 
@@ -93,6 +94,13 @@ _COMMENT_BYTES = 16 << 20
 _RUN_BYTES = 128 << 10
 """Most bytes that are passed to `bulk` at once."""
 
+_SMALL_BYTES = 4 << 10
+"""Runs of larger records have up to a block."""
+
+_LEAST_RUN_BYTES = 16 << 10
+_MAX_REFUSALS = 8
+"""How often the range in which no run is tried doubles after runs that are refused."""
+
 _LARGE_BYTES = 4 << 20
 """A record above this is not held twice."""
 
@@ -110,7 +118,7 @@ _SPACE = re.compile(rb"[%b]*" % _BLANKS)
 _NAME = re.compile(rb"<([^\s<>/?!]+)")
 _TAGS = re.compile(rb"<(/?)([^\s<>/!?]+)[^<>]*?(/?)>")
 _OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
-_CDATA_END = re.compile(rb"\](?=\]>)")  # begins with one literal byte, which `re` finds fastest
+CDATA_END = re.compile(rb"\](?=\]>)")  # begins with one literal byte, which `re` finds fastest
 _CDATA_END_BYTES = len(CDATA.closer)
 _QUOTED = rb""""[^"]*+"|'[^']*+'"""
 _SECTION = rb"<!--(?>[^-]++|-(?!->))*+-->|<\?(?>[^?]++|\?(?!>))*+\?>"
@@ -140,8 +148,22 @@ class BadRange(NamedTuple):
 
 
 Records = list[Record | RecordBatch]
-Bulk = Callable[[bytes, int, int, ElementContext], Records | None]
-"""Makes records of a run of elements, given its offset, line and context; None if they differ."""
+
+
+class Run(NamedTuple):
+    """What was made of elements one after another: their number, and their length together."""
+
+    records: Records
+    number: int
+    length: int
+
+
+Bulk = Callable[[bytes, int, int, ElementContext], Run | None]
+"""Makes records of the elements at the begin of a range, given its offset, line and context.
+
+Returns None if the first is not understood. What it takes must be what the scanner would yield:
+whole elements, with nothing between them but blanks.
+"""
 
 
 class RecordScanner:
@@ -168,7 +190,8 @@ class RecordScanner:
         self._span = span
         self._max_bytes = max_unit_bytes
         self._bulk = bulk
-        self._run_bytes = run_bytes
+        self._run_bytes = self._tried_bytes = run_bytes
+        self._refusals = 0
         self._line = span.line
         self._offset = span.offset
         self._consumed = 0
@@ -268,7 +291,7 @@ class RecordScanner:
 
     def _consume(self, length: int) -> None:
         end = self._pos + length
-        self._line += self._data.count(b"\n", self._pos, end)
+        self._line += count_lines(self._data, self._pos, end)
         if self._transcoded:
             self._offset += len(self._transcoded.original(self._data[self._pos : end]))
         else:
@@ -308,43 +331,33 @@ class RecordScanner:
     # Fast paths
 
     def _bulk_runs(self, bulk: Bulk) -> Iterator[Records]:
-        """Yield what `bulk` makes of runs of elements; a run that it refuses is not tried again."""
-        while not self._transcoded and self._consumed >= self._next_bulk:
-            length, searched = self._run_length()
-            is_short = len(self._data) - self._pos < _RUN_BYTES
-            if not length and is_short and self._read_on():
-                continue
-            text = self._data[self._pos : self._pos + length]
-            records = bulk(text, self._offset, self._line, self.context) if text else None
-            if records is None:
-                self._next_bulk = self._consumed + max(length, searched // 2)
-                return
-            self._consume(length)
-            yield records
+        """Yield what `bulk` makes of runs of elements; a run that it refuses is not tried again.
 
-    def _run_length(self) -> tuple[int, int]:
-        """Return the length of a run of whole elements, and of the range searched.
-
-        Without sections other than CDATA, groups and roots in between, each end tag of a record
-        certainly ends one.
+        After runs of which a part was taken, shorter ones are tried.
         """
-        data, pos, tag = self._data, self._pos, self._names.end_tag
-        at = end = pos
-        limit = min(len(data), pos + self._run_bytes)
-        while True:
-            barrier = self._names.ends_certainty.search(data, at, limit)
-            last = data.rfind(tag, at, barrier.start() if barrier else limit)
-            end = last + len(tag) if last >= 0 else end
-            if not barrier:
-                return end - pos, limit - pos
-            if not data.startswith(CDATA.opener, barrier.start()):
-                return end - pos, barrier.end() - pos
-            close = _CDATA_END.search(data, barrier.end(), limit)
-            if not close:
-                return end - pos, limit - pos
-            if self._names.end_begin.search(data, barrier.end(), close.start()):
-                return end - pos, close.end() - pos
-            at = close.start() + _CDATA_END_BYTES
+        while not self._transcoded and self._consumed >= self._next_bulk:
+            if not self._names.next_record.match(self._data, self._pos):
+                return
+            run = self._data[self._pos : self._pos + self._tried_bytes]
+            taken = bulk(run, self._offset, self._line, self.context)
+            if taken is None:
+                if len(self._data) - self._pos < _RUN_BYTES and self._read_on():
+                    continue
+                self._refuse_run(len(run))
+                return
+            self._refusals = 0
+            is_large = taken.length > taken.number * _SMALL_BYTES
+            self._tried_bytes = BLOCK_BYTES if is_large else self._run_bytes
+            if taken.length < len(run) // 2:
+                self._tried_bytes = max(_LEAST_RUN_BYTES, 2 * taken.length)
+            self._consume(taken.length)
+            yield taken.records
+
+    def _refuse_run(self, length: int) -> None:
+        """Try no run in half of the range; the range doubles with each refusal in a row."""
+        self._next_bulk = self._consumed + (length >> 1 << self._refusals) + 1
+        self._refusals = min(self._refusals + 1, _MAX_REFUSALS)
+        self._tried_bytes = self._run_bytes
 
     def _simple_elements(self) -> Iterator[RawElement]:
         """Yield elements that end in the buffer and have at most one CDATA section."""
@@ -373,10 +386,10 @@ class RecordScanner:
                 if token is None or token.lastgroup != "end":
                     break
                 end = token.end()
-            self._line += data.count(b"\n", pos, begin)
+            self._line += count_lines(data, pos, begin)
             text, offset = data[begin:end], self._offset + begin - first
             yield RawElement(name, text, offset, self._line, self.context)
-            self._line += data.count(b"\n", begin, end)
+            self._line += count_lines(data, begin, end)
             pos = end
         self._pos = pos
         self._offset += pos - first
@@ -387,7 +400,7 @@ class RecordScanner:
         if name != self._names.records[0]:
             return None  # it may run from one standalone element into another
         no_closer_before = self._pos + self._no_closer_before["cdata"] - self._consumed
-        close = _CDATA_END.search(self._data, max(token.end(), no_closer_before))
+        close = CDATA_END.search(self._data, max(token.end(), no_closer_before))
         if not close or self._names.end_begin.search(self._data, token.end(), close.start()):
             return None  # the section may run into another record
         return self._names.in_record[name].search(self._data, close.start() + _CDATA_END_BYTES)

@@ -243,3 +243,31 @@ RUN = "\n".join(f'<record url="{number}" lock="true"></record>' for number in ra
 )
 def test_many_records_of_one_or_of_many_shapes_read_as_by_the_parser(records: list[str]) -> None:
     assert by_either(feed(*records)) == by_parser(feed(*records))
+
+
+@pytest.mark.parametrize("inside", ["/>", "></record>", "><content>a</content></record>"])
+def test_a_record_after_blanks_is_placed_at_its_tag(inside: str) -> None:
+    head = HEAD + f'\n \n<record {URL} action="delete"'.encode() + inside.encode()
+    for markup in (head, head + TAIL):  # a span ends with the record
+        record = by_either(markup)[0]
+        assert isinstance(record, Record)
+        assert (record.provenance.line, record.provenance.offset) == (6, len(HEAD) + 3)
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        *("<!-- a -->", "<!-- <record> -->", "<!-- </record> -->", "<?a </record> ?>"),
+        *(
+            "<![CDATA[</record>]]>",
+            "<![CDATA[</record >]]>",
+            "<![CDATA[</record><record>]]>",
+        ),
+    ],
+)
+@pytest.mark.parametrize("place", ["<record", "<metadata>", "<content>"])
+def test_a_section_in_a_run_of_records_is_read_as_by_the_parser(section: str, place: str) -> None:
+    record = f"<record {URL}><metadata></metadata><content>a</content></record>"
+    other = record.replace(place, section + place if place == "<record" else place + section)
+    markup = feed(record, record, other, record)
+    assert by_either(markup) == by_parser(markup)
