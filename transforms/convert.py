@@ -186,7 +186,7 @@ class SpanConversion:
         self._adapters: dict[tuple[str | None, ...], tuple[TargetFeed, Adapter]] = {}
         self._provenance = self._groups_provenance = _NO_PROVENANCE
         self._target_feed = TargetFeed()
-        self._planned = 0
+        self._plans, self._batches, self._planned = 0, 0, 0
 
     def run(self) -> Account:
         whole = False
@@ -202,7 +202,11 @@ class SpanConversion:
                 file.close(whole=whole)
         self._changes.write()
         total = self._counts["read"].total()
-        _log.debug("span %s: %d of %d records by a plan", self._span.name, self._planned, total)
+        _log.debug(
+            "span %s: %d of %d records by a plan, in %d batches, by %d plans; %d one by one",
+            *(self._span.name, self._planned, total),
+            *(self._batches, self._plans, total - self._planned),
+        )
         return self._close()
 
     def _without_batches(self, results: Iterable[ReadResult]) -> Iterator[SingleResult]:
@@ -282,6 +286,7 @@ class SpanConversion:
             return False
         if not self._chunks.write_batch(encoded, self._current_feed):
             return False
+        self._batches += 1
         self._planned += len(batch.order)
         for plan, group in zip(known, batch.groups, strict=True):
             self._counts["read"][group.shape.model.action._value_] += group.count
@@ -294,6 +299,7 @@ class SpanConversion:
         plans, key = group.shape.plans, (self._adapter, encoder)
         if key not in plans:
             plans[key] = learn(group.shape, self._convert_singly, encoder)
+            self._plans += plans[key] is not None
         plan = plans[key]
         if not isinstance(plan, BatchPlan):
             return None
