@@ -131,8 +131,9 @@ def _pass_run(
         if not close or names.end_begin.search(run, barrier.end(), close.start()):
             break
         at = close.start() + len(CDATA.closer)
-    begin = run.rfind(b"<%b" % names.records[0].encode(), 0, end)
-    return Run([], 0, end) if begin > run.rfind(names.end_tag, 0, max(0, end - 1)) else None
+    before = run.rfind(names.end_tag, 0, max(0, end - 1))
+    is_begun = run.find(b"<%b" % names.records[0].encode(), max(0, before), end) >= 0
+    return Run([], 0, end) if is_begun else None
 
 
 def parse_markup(markup: bytes) -> etree._Element:
