@@ -35,7 +35,7 @@ from transforms.formats.holes import (
     TextHole,
     UrlHole,
 )
-from transforms.formats.xml.serializer import escape_attribute, escape_bytes, holds_bytes
+from transforms.formats.xml_text import escape_attribute, escape_bytes, holds_bytes
 
 _NOT_NEUTRAL = bytes(range(0x20)) + b"<>"
 _CHARS = {b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"amp": b"&"}  # `amp` is last

@@ -21,7 +21,8 @@ from schemas.record import Action, Record
 from schemas.reject import Reject, record_error
 from transforms.formats import THUNDERSTONE, ReadOptions
 from transforms.formats.thunderstone.rows import TYPES
-from transforms.formats.xml.serializer import element, holds
+from transforms.formats.xml.serializer import element
+from transforms.formats.xml_text import holds
 
 OK = "OK"
 FAIL = "FAIL"

@@ -12,7 +12,8 @@ from schemas.record import Extra
 from transforms.formats.acl_metadata import BLANKS, split_parent
 from transforms.formats.gsa.rows import ACL, ACL_ALONE, PRINCIPAL
 from transforms.formats.xml.rows import ElementRows
-from transforms.formats.xml.serializer import ExtraMarkup, element, holds, similar_attributes
+from transforms.formats.xml.serializer import ExtraMarkup, element, similar_attributes
+from transforms.formats.xml_text import holds
 
 Extras = list[Extra]
 

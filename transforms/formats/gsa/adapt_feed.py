@@ -38,7 +38,7 @@ from transforms.formats.adapt_rules import (
 from transforms.formats.base import Adapter, Target
 from transforms.formats.gsa.gsa_formats import NO_MIMETYPE, FeedOptions, held_by
 from transforms.formats.gsa.rows import FEEDRANKS, PAGERANKS
-from transforms.formats.xml.serializer import holds
+from transforms.formats.xml_text import holds
 
 IGNORED_MIMETYPE = "text/plain"
 """The DTD requires a mimetype where the appliance ignores it; deployed connectors write this."""

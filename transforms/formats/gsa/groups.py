@@ -39,12 +39,7 @@ from transforms.formats.gsa.acl import require_no_text, tag_of, write_principal
 from transforms.formats.gsa.gsa_formats import GROUPS_NAMES
 from transforms.formats.gsa.rows import MEMBER, MEMBERS, MEMBERSHIP
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement, parse_markup
-from transforms.formats.xml.serializer import (
-    ExtraMarkup,
-    attributes_of,
-    extra_element,
-    not_xml,
-)
+from transforms.formats.xml.serializer import ExtraMarkup, attributes_of, extra_element, not_xml
 
 
 def read(

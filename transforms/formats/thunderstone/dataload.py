@@ -66,15 +66,8 @@ from transforms.formats.xml.elements import (
     parse_markup,
 )
 from transforms.formats.xml.scanner import RawElement
-from transforms.formats.xml.serializer import (
-    ExtraMarkup,
-    attributes,
-    element,
-    escape_bytes,
-    escape_text,
-    holds,
-    holds_bytes,
-)
+from transforms.formats.xml.serializer import ExtraMarkup, attributes, element
+from transforms.formats.xml_text import escape_bytes, escape_text, holds, holds_bytes
 
 _PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 BASE64 = attributes([("dt:dt", "bin.base64")])

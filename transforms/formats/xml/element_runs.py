@@ -28,7 +28,7 @@ from transforms.formats.record_batch import (
     has_neutral_columns,
 )
 from transforms.formats.xml.scanner import CDATA_END, Run
-from transforms.formats.xml.serializer import may_be_attribute
+from transforms.formats.xml_text import may_be_attribute
 
 _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
 _MAX_SHAPES = 256

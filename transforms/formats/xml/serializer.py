@@ -1,6 +1,5 @@
 """Write markup: escapes, checks whether XML can hold a text, and extras as they were."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from copy import deepcopy
@@ -11,19 +10,9 @@ from lxml import etree
 from schemas.errors import RecordError
 from schemas.record import Extra
 from transforms.formats.xml.rows import ElementRows
+from transforms.formats.xml_text import escape_attribute, escape_text, holds, is_plain
 
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
-
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_CONTROLS = bytes(set(range(0x20)) - {0x09, 0x0A, 0x0D})
-_NOT_TEXT = _CONTROLS + b"&<>\r"
-_WITHOUT_NOT_TEXT = bytes(0x20 if byte in _NOT_TEXT else byte for byte in range(256))
-_NOT_RAW = bytes(range(0x20)) + b"<"
-_SPECIAL = bytes(range(0x20)) + b'&<>"'
-_NO_MARKS = bytes(set(range(0x100)) - set(_SPECIAL)) + b"&"
-_IN_TEXT = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;"))
-_IN_TEXT_BYTES = tuple((char.encode(), reference.encode()) for char, reference in _IN_TEXT)
-_IN_ATTRIBUTE = str.maketrans({**dict(_IN_TEXT), '"': "&quot;", "\t": "&#9;", "\n": "&#10;"})
 
 
 def shut_parser(*, huge_tree: bool = False) -> etree.XMLParser:
@@ -39,74 +28,10 @@ def shut_parser(*, huge_tree: bool = False) -> etree.XMLParser:
     )
 
 
-def holds(text: str) -> bool:
-    """Whether XML 1.0 can hold the text: it has no control characters, surrogates, U+FFFE/F."""
-    return _FORBIDDEN.search(text) is None
-
-
 def not_xml(exc: ValueError) -> RecordError:
     """Return the error for a text that XML or UTF-8 cannot hold."""
     found = "a lone surrogate" if isinstance(exc, UnicodeError) else str(exc)
     return RecordError("not-xml", f"{found}; expected characters that XML can hold")
-
-
-def escape_text(text: str) -> str:
-    """Return `text` as character data that reads back unchanged."""
-    for char, reference in _IN_TEXT:
-        text = text.replace(char, reference)
-    return text
-
-
-def escape_attribute(text: str) -> str:
-    """Return `text` for use in double quotes; tabs and line ends survive normalization."""
-    return text.translate(_IN_ATTRIBUTE)
-
-
-def holds_bytes(text: bytes) -> bool:
-    """Whether XML 1.0 can hold `text`, which must be valid UTF-8."""
-    if len(text.translate(None, _CONTROLS)) != len(text):
-        return False
-    return text.isascii() or (b"\xef\xbf\xbe" not in text and b"\xef\xbf\xbf" not in text)
-
-
-def is_plain_text(text: bytes) -> bool:
-    """Whether a text is ASCII that needs no escapes: a quick check that holds for most texts."""
-    return text.isascii() and text.translate(_WITHOUT_NOT_TEXT) == text
-
-
-def escape_bytes(text: bytes) -> bytes:
-    """Return UTF-8 `text` as character data; `escape_text` for long texts."""
-    for char, reference in _IN_TEXT_BYTES:
-        text = text.replace(char, reference)
-    return text
-
-
-def is_plain(text: str) -> bool:
-    """Whether `text` needs no escapes in an attribute; false for a few texts that need none.
-
-    Joining many values and checking them at once costs a fraction of checking each.
-    """
-    try:
-        utf8 = text.encode()
-    except UnicodeEncodeError:
-        return False
-    return len(utf8.translate(None, _SPECIAL)) == len(utf8) and b"\xef\xbf" not in utf8
-
-
-def count_marks(markup: bytes) -> int:
-    """Count characters that a value may not have: angles, quotes, line ends, other controls.
-
-    If there are more than the markup itself has, a value may need escapes. `&` is not counted,
-    because it is quickly replaced in the whole markup.
-    """
-    count = len(markup.translate(None, _NO_MARKS))
-    return count if markup.isascii() else count + markup.count(b"\xef\xbf")
-
-
-def may_be_attribute(text: str) -> bool:
-    """Whether a text of a document can be the values of attributes: it has no markup."""
-    utf8 = text.encode()
-    return len(utf8.translate(None, _NOT_RAW)) == len(utf8) and b"\xef\xbf" not in utf8
 
 
 def attributes(pairs: Iterable[tuple[str, str | None]]) -> str:

@@ -41,7 +41,8 @@ from schemas.errors import ConfigError, RecordError
 from schemas.record import Content
 from transforms.content_types.charset import UTF_8, find_charset
 from transforms.content_types.detection import UNKNOWN, detect
-from transforms.formats.xml.serializer import element, escape_bytes
+from transforms.formats.xml.serializer import element
+from transforms.formats.xml_text import escape_bytes
 from transforms.net.response_deadline import ResponseDeadline
 from transforms.sources.database.columns import ColumnIndex, ColumnReference, Row
 from transforms.sources.database.mapping import RowMapping
