@@ -305,7 +305,7 @@ class SpanConversion:
             return None
         if not plan.is_due(group.count):
             return plan
-        first = group.part(0, 1)
+        first = group.first()
         [record] = first
         converted = self._convert_singly(record)
         if converted is not None and [encoder.encode(converted[0])] == plan.encode_each(first):

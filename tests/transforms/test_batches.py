@@ -1,7 +1,7 @@
 """Records in batches are converted to the same bytes, rejects, losses and counts as single ones."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import unescape
 from typing import Any
 
@@ -29,6 +29,7 @@ from transforms.formats.record_batch import (
     are_neutral,
     are_urls,
 )
+from transforms.formats.xml import element_runs
 from transforms.rules.adapt import Target
 
 _NEUTRAL = (
@@ -333,6 +334,22 @@ def test_documents_with_an_acl_are_written_by_a_plan_and_compared_once(
     conversion(feed_of(WHOLE, feedtype="incremental"), target_of(name), batch_records=4)
     examples = 4 if name == "thunderstone" else 0  # of losses
     assert (written[0], sum(written[1:])) == (1, 16 - examples)
+
+
+def test_places_are_not_computed_for_a_target_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    lines = element_runs._Positions.lines
+
+    def count(positions: Any, places: Sequence[int]) -> list[int]:
+        asked.append(places)
+        return lines(positions, places)
+
+    monkeypatch.setattr(element_runs._Positions, "lines", count)
+    data = feed_of(f"{SIMILAR}\n" * 20, feedtype="incremental")
+    conversion(data, target_of("avro"), batch_records=1024)
+    of_avro = len(asked)
+    conversion(data, target_of("gsa-feed"), batch_records=1024)
+    assert (of_avro > 0, len(asked) - of_avro) == (True, 1)  # the first records go one by one
 
 
 def test_a_plan_that_does_not_predict_a_record_is_not_used(
