@@ -1,10 +1,10 @@
 """Compare records that are converted by columns with records that are converted one by one.
 
-In the root of the repository: `python tests/benchmarks/batches.py [WORD...]`. Each feed whose name
-has one of the words is converted; all of them take about five minutes. The figures are processor
+In the root of the repository: `python tests/benchmarks/batches.py [WORD...]`. Each input whose name
+has one of the words is converted; all of them take about six minutes. The figures are processor
 time for each record, without start-up: of the cut and the conversion, in this process; of a loop
-with lxml in this process; and of `xmllint --stream --noout`. The ratio is that of xmllint for
-documents, of the loop for other records; runs of all take turns. The bytes are compared.
+in this process, with lxml or, for listings, one that splits lines; and, for documents, of `xmllint
+--stream --noout`, to which the ratio then is. Runs of all take turns. The bytes are compared.
 """
 
 import os
@@ -28,12 +28,21 @@ from transforms.rules.adapt import Target
 
 _RUNS = 3
 _HERE = Path(__file__).parent
-_LOOP = runpy.run_path(str(_HERE / "loops.py"))["LOOPS"]["lxml loop"]
+_LOOPS = runpy.run_path(str(_HERE / "loops.py"))["LOOPS"]
 _FEEDS_OF_SCENARIOS = runpy.run_path(str(_HERE / "feeds.py"))
-_TARGETS = ("gsa-feed", "avro", "thunderstone")
 _SPAN_BYTES = 32 << 20
 _TEXT = "The boat left Z\u00fcrich with the tide &amp; a &lt;b>crew&lt;/b>. "
 _ACL = '<acl>\n<principal scope="user" access="permit">user{}</principal>\n</acl>\n'
+
+
+class _Input(NamedTuple):
+    """A function that writes a file, and returns the number of its records; its format."""
+
+    write: Callable[[Path], int]
+    format: str = "gsa-feed"
+    targets: tuple[str, ...] = ("gsa-feed", "avro", "thunderstone", "jsonl")
+    loop: str = "lxml loop"
+    has_documents: bool = False
 
 
 class _Times(NamedTuple):
@@ -45,32 +54,36 @@ class _Times(NamedTuple):
 
 
 def main(words: list[str]) -> int:
-    """Print a line for each feed and target."""
+    """Print a line for each input and target."""
     print(f"{'records':24}{'target':14}" + "".join(f"{name:>12}" for name in _COLUMNS))
-    for name, write in _FEEDS.items():
+    for name, given in _INPUTS.items():
         if words and not any(word in name for word in words):
             continue
         with tempfile.TemporaryDirectory(prefix="feedferry-benchmark-") as folder:
-            path = Path(folder, "feed.xml")
-            count = write(path)
-            for to in _TARGETS:
-                _compare(name, path, to, count=count)
+            path = Path(folder, "input")
+            count = given.write(path)
+            for to in given.targets:
+                print(f"{name:24}{to:14}{_compare(given, path, to, count=count)}", flush=True)
     return 0
 
 
-_COLUMNS = ("one by one", "by columns", "cut", "lxml loop", "xmllint", "ratio")
+_COLUMNS = ("one by one", "by columns", "cut", "loop", "xmllint", "ratio")
 
 
-def _compare(name: str, path: Path, to: str, *, count: int) -> None:
-    """Print the medians of runs in turn."""
+def _compare(given: _Input, path: Path, to: str, *, count: int) -> str:
+    """Return the medians of runs in turn."""
     runs = [
-        (_convert(path, to, 0), _convert(path, to, 1024), _loop(path), _xmllint(path))
+        (
+            _convert(path, given.format, to, 0),
+            _convert(path, given.format, to, 1024),
+            _loop(given.loop, path),
+            _xmllint(path) if given.has_documents else 0,
+        )
         for _ in range(_RUNS)
     ]
     if any(single.hashes != batched.hashes for single, batched, *_ in runs):
-        raise AssertionError(f"{name} to {to}: other bytes")
-    is_large = name.startswith("documents")
-    ratio = median((run[3] if is_large else run[2]) / (run[1].cut + run[1].convert) for run in runs)
+        raise AssertionError(f"{path} to {to}: other bytes")
+    ratio = median((run[3] or run[2]) / (run[1].cut + run[1].convert) for run in runs)
     seconds = (
         median(run[0].convert for run in runs),
         median(run[1].convert for run in runs),
@@ -79,7 +92,7 @@ def _compare(name: str, path: Path, to: str, *, count: int) -> None:
         median(run[3] for run in runs),
     )
     micros = "".join(f"{of_all / count * 1e6:>9.1f} µs" for of_all in seconds)
-    print(f"{name:24}{to:14}{micros}{ratio:>12.2f}", flush=True)
+    return f"{micros}{ratio:>12.2f}"
 
 
 def _records(path: Path, *, count: int, metas: tuple[int, ...], size: int) -> int:
@@ -105,22 +118,29 @@ def _feed(count: int, metas: tuple[int, ...], size: int) -> Iterator[str]:
     yield "</group>\n</gsafeed>\n"
 
 
-_FEEDS: dict[str, Callable[[Path], int]] = {
-    "small records": partial(_FEEDS_OF_SCENARIOS["small"], records=150_000),
-    "five shapes in turn": partial(_records, count=60_000, metas=(3, 4, 5, 6, 7), size=0),
-    "text of 300 bytes": partial(_records, count=40_000, metas=(1,), size=300),
-    "text of 3 kB, ACL": partial(_records, count=15_000, metas=(1,), size=3_000),
-    "documents of 30 kB": partial(_FEEDS_OF_SCENARIOS["documents"], size_bytes=80_000_000),
+_INPUTS = {
+    "small records": _Input(partial(_FEEDS_OF_SCENARIOS["small"], records=150_000)),
+    "five shapes in turn": _Input(partial(_records, count=60_000, metas=(3, 4, 5, 6, 7), size=0)),
+    "text of 300 bytes": _Input(partial(_records, count=40_000, metas=(1,), size=300)),
+    "text of 3 kB, ACL": _Input(partial(_records, count=15_000, metas=(1,), size=3_000)),
+    "documents of 30 kB": _Input(
+        partial(_FEEDS_OF_SCENARIOS["documents"], size_bytes=80_000_000), has_documents=True
+    ),
+    "listing": _Input(
+        partial(_FEEDS_OF_SCENARIOS["listing"], records=500_000),
+        format="lister-stream",
+        targets=("avro", "jsonl", "lister-stream"),
+        loop="split loop",
+    ),
 }
-"""Functions that write a feed, and return the number of its records."""
 
 
-def _loop(path: Path) -> float:
+def _loop(name: str, path: Path) -> float:
     begun = time.process_time()
     stdout = sys.stdout
     try:
         with open(os.devnull, "w") as sys.stdout:
-            _LOOP(str(path))
+            _LOOPS[name](str(path))
     finally:
         sys.stdout = stdout
     return time.process_time() - begun
@@ -133,7 +153,7 @@ def _xmllint(path: Path) -> float:
     return sum(after[2:4]) - sum(before[2:4])
 
 
-def _convert(path: Path, to: str, batch_records: int) -> _Times:
+def _convert(path: Path, format_: str, to: str, batch_records: int) -> _Times:
     with tempfile.TemporaryDirectory(prefix="feedferry-benchmark-") as folder:
         settings = Settings(
             folder=folder,
@@ -144,7 +164,7 @@ def _convert(path: Path, to: str, batch_records: int) -> _Times:
             refused=frozenset(),
             batch_records=batch_records,
         )
-        whole = Span(source=str(path), format="gsa-feed")
+        whole = Span(source=str(path), format=format_)
         begun = time.process_time()
         spans = cut(whole, span_bytes=_SPAN_BYTES, options=ReadOptions())
         middle = time.process_time()
