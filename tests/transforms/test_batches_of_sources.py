@@ -1,15 +1,21 @@
 """Batches of other sources than feeds are converted to the result of single records."""
 
+import io
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from schemas.record import Action, Meta, Provenance, Record
 from support.batches import SIZES, conversion
-from transforms.formats import Docids, ReadOptions, StreamOptions
+from support.strategies import moments, provenances, records
+from transforms.formats import Docids, ReadOptions, StreamOptions, by_name
 from transforms.formats.batch_plan import BatchPlan
-from transforms.formats.record_batch import Columns
+from transforms.formats.canonical.avro import AvroEncoder
+from transforms.formats.record_batch import Columns, RecordBatch
 from transforms.rules.adapt import Target
 
 _IDS = ("a", "docs/b c.pdf", "/docs/Z\u00fcrich", "\u6771\u4eac", "x?a=1&b=2", "it's", "%20")
@@ -22,6 +28,13 @@ _HOSTILE = (
     *("http://hole-0000.example.com/~", "http://www.example.com/a b", "//", "/", "..", "../a"),
     *("index.html", "_index.htm", "id=x", "lock", "id-list", "%", "%zz"),
 )
+
+
+def unbroken(text: str) -> str:
+    """A text without lone surrogates, which no archive has."""
+    return text.encode("utf-8", "replace").decode()
+
+
 _DATES = ("last-modified=0", "last-modified=1312387643", "last-modified=99999999999")
 _FLAGS = ("lock", "crawl-once", "crawl-immediately", "delete")
 _HOSTILE_COMMANDS = (
@@ -71,6 +84,7 @@ def listings(draw: st.DrawFn) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 @settings(max_examples=60)
 @given(
@@ -95,6 +109,87 @@ def test_batches_of_a_listing_give_the_result_of_single_records(
         for records in (0, size)
     )
     assert batched == single
+
+
+_TEXTS = st.sampled_from((*_IDS, "x" * 300) * 30 + tuple(map(unbroken, _HOSTILE)))
+_STATED_URLS = st.sampled_from(_URLS * 40 + tuple(map(unbroken, _HOSTILE)))
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> list[Record]:
+    """Records of a few models, with neutral and hostile values in the fields that differ."""
+    models = draw(st.lists(records(provenance=provenances()), min_size=1, max_size=3))
+    return [draw(_similar(draw(st.sampled_from(models)))) for _ in range(draw(st.integers(2, 12)))]
+
+
+@st.composite
+def _similar(draw: st.DrawFn, model: Record) -> Record:
+    names = ("title", "description", "keywords")
+    changed: dict[str, Any] = {name: draw(_TEXTS) for name in names if getattr(model, name)}
+    times = ("modified", "visited", "next_check")
+    changed |= {name: draw(moments()) for name in times if getattr(model, name)}
+    metadata = tuple(
+        replace(meta, value=draw(_TEXTS)) if meta.data is None else meta for meta in model.metadata
+    )
+    place = replace(model.provenance, line=draw(st.integers(0, 9)), offset=draw(st.integers(0, 99)))
+    return replace(model, url=draw(_STATED_URLS), metadata=metadata, provenance=place, **changed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["avro, renamed", "gsa-feed", "jsonl", "thunderstone"])
+@settings(max_examples=40)
+@given(
+    archived=alike(),
+    block=st.integers(1, 6),
+    damage=st.none() | st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)),
+    size=st.sampled_from(SIZES),
+)
+def test_batches_of_an_archive_give_the_result_of_single_records(
+    name: str, archived: list[Record], block: int, damage: tuple[int, int] | None, size: int
+) -> None:
+    encoder = AvroEncoder()
+    datums = [encoder.encode(record) for record in archived]
+    frames = [encoder.frame(datums[at : at + block]) for at in range(0, len(datums), block)]
+    body = bytearray(b"".join(frames))
+    if damage:
+        body[damage[0] % len(body)] = damage[1]
+    single, batched = (
+        conversion(
+            encoder.prolog() + body,
+            target_of(name),
+            format_="avro",
+            batch_records=batch_records,
+            max_chunk_bytes=1 << 22,
+        )
+        for batch_records in (0, size)
+    )
+    assert batched == single
+
+
+def test_records_of_an_archive_that_are_alike_are_read_in_batches() -> None:
+    model = Record(
+        url="http://www.example.com/",
+        action=Action.ADD,
+        metadata=(Meta("a", "1"), Meta("b", "2")),
+        modified=datetime(2007, 11, 6, 12, 45, tzinfo=UTC),
+        provenance=Provenance(source="f", datasource="d", feedtype="full"),
+    )
+    archived = [
+        replace(
+            model,
+            url=f"http://www.example.com/{number}",
+            metadata=model.metadata[number % 2 :],
+            provenance=replace(model.provenance, offset=number),
+        )
+        for number in range(40)
+    ]
+    encoder = AvroEncoder()
+    data = encoder.prolog() + encoder.frame([encoder.encode(record) for record in archived])
+    options = ReadOptions(batch_records=30)
+    batches = list(by_name("avro").read(io.BytesIO(data), options=options))
+    assert [len(batch.order) for batch in batches if isinstance(batch, RecordBatch)] == [30, 10]
+    singles = [record for batch in batches if isinstance(batch, RecordBatch) for record in batch]
+    assert singles == archived
 
 
 def listing_of(docid: str, *commands: str) -> bytes:

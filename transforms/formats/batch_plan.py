@@ -69,9 +69,9 @@ class BatchPlan:
     def __init__(
         self, constants: list[bytes], cells: list[Cell], adapted: Record, losses: tuple[Loss, ...]
     ) -> None:
-        self._cells = cells
+        self.cells = cells
         is_framed = all(cell.is_binary for cell in cells)
-        self._constants: Column = (
+        self.constants: Column = (
             constants if is_framed else [constant.decode() for constant in constants]
         )
         self._has_texts_only = not any(cell.is_binary for cell in cells)
@@ -92,10 +92,10 @@ class BatchPlan:
         """Return the bytes of all records, None if there are cells of bytes."""
         if not self._has_texts_only:
             return None
-        texts, step = self._constants, 2 * len(self._cells)
+        texts, step = self.constants, 2 * len(self.cells)
         cells = [texts[-1] + texts[0]] * (step * columns.count + 1)
         cells[0] = texts[0]
-        for place, cell in enumerate(self._cells):
+        for place, cell in enumerate(self.cells):
             if place:
                 cells[2 * place :: step] = [texts[place]] * columns.count
             cells[2 * place + 1 :: step] = cell.encode(columns.column(cell.column))
@@ -104,20 +104,20 @@ class BatchPlan:
 
     def encode_each(self, columns: Columns) -> list[bytes]:
         """Return the bytes of each record."""
-        return self._each([cell.encode(columns.column(cell.column)) for cell in self._cells])
+        return self._each([cell.encode(columns.column(cell.column)) for cell in self.cells])
 
     def encode_row(self, row: Values) -> bytes:
         """Return the bytes of one record of escaped values."""
-        [data] = self._each([cell.encode([row[cell.column]]) for cell in self._cells])
+        [data] = self._each([cell.encode([row[cell.column]]) for cell in self.cells])
         return data
 
     def _each(self, columns: list[Column]) -> list[bytes]:
         """Join constants and columns for each record: texts between cells of bytes first."""
-        count, constants = len(columns[0]), self._constants
+        count, constants = len(columns[0]), self.constants
         is_framed = isinstance(constants[0], bytes)
         parts: list[Iterable[bytes]] = []
         pending: list[Column] = [[constants[0]] * count]
-        for cell, column, constant in zip(self._cells, columns, constants[1:], strict=True):
+        for cell, column, constant in zip(self.cells, columns, constants[1:], strict=True):
             if cell.is_binary and not is_framed:
                 parts += [_joined(pending), column]
                 pending = []

@@ -416,6 +416,7 @@ def has_neutral_columns(
     """
     return all(
         (kind is not ColumnKind.URL or are_urls(column))
+        and (kind is not ColumnKind.DOCID or are_docids(column))
         and (kind is not ColumnKind.DATE or are_dates(column))
         and (kind is not ColumnKind.INTEGER or _INTEGERS.fullmatch('"'.join(column) + '"'))
         and (kind is not ColumnKind.NAME or "&quot;" not in '"'.join(column))

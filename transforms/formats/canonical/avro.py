@@ -36,9 +36,17 @@ from schemas.span import ContainerHeader, Span
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.canonical import admit
 from transforms.formats.canonical.canonical_formats import AVRO_MAGIC
+from transforms.formats.canonical.datum_runs import DatumRuns
 from transforms.formats.canonical.lookahead import LookaheadReader
 from transforms.formats.dates import parse_date
-from transforms.formats.record_batch import Cells, Column, ColumnKind, plain, unescaped_utf8
+from transforms.formats.record_batch import (
+    Cells,
+    Column,
+    ColumnKind,
+    RecordBatch,
+    plain,
+    unescaped_utf8,
+)
 
 RECORD = "record"
 MEMBERSHIP = "membership"
@@ -69,7 +77,7 @@ _DESCRIPTIONS = {MEMBERSHIP: "a group and its members", RECORD: "a record"}
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[RecordOrMembership | Reject]:
+) -> Iterator[RecordOrMembership | RecordBatch | Reject]:
     """Yield the records, or memberships, of all blocks; one block at a time is in memory.
 
     A damaged block costs its records after the damage.
@@ -215,7 +223,10 @@ class _BlockReader:
         if container.kind == MEMBERSHIP:
             self._kind = Membership
 
-    def results(self) -> Iterator[RecordOrMembership | Reject]:
+        self._runs = DatumRuns(self._read_record, AvroEncoder(), options)
+        self._is_ours = container.written is None and container.kind == RECORD
+
+    def results(self) -> Iterator[RecordOrMembership | RecordBatch | Reject]:
         while head := self._ahead.peek(FRAMING_BYTES):
             try:
                 block = self._take_block(head)
@@ -261,12 +272,15 @@ class _BlockReader:
         reject = self._reject(exc, kept, Place(begin, length))
         return msgspec.structs.replace(reject, truncated=length > len(kept))
 
-    def _records(self, block: _Block) -> Iterator[RecordOrMembership | Reject]:
+    def _records(self, block: _Block) -> Iterator[RecordOrMembership | RecordBatch | Reject]:
         try:
             datums = unpack(self._container.codec, block.packed, max_bytes=self._max_block_bytes)
         except Exception as exc:
             place = Place(block.offset, len(block.packed))
             yield self._reject(record_error(exc), block.packed, place)
+            return
+        if (batches := self._batches(datums, block.records)) is not None:
+            yield from batches
             return
         stream = io.BytesIO(datums)
         for _ in range(block.records):
@@ -295,6 +309,17 @@ class _BlockReader:
             reason = f"{len(datums) - at} bytes after {block.records} records; expected none"
             place = _place(block, datums, at, len(datums))
             yield self._reject(RecordError("bad-block", reason), datums[at:], place)
+
+    def _batches(self, datums: bytes, count: int) -> Iterator[RecordBatch] | None:
+        """Return the records of a block in batches; None if they must be read one by one."""
+        try:
+            return self._runs.take(datums, count) if self._is_ours else None
+        except Exception as exc:
+            record_error(exc)
+            return None
+
+    def _read_record(self, stream: IO[bytes]) -> Record:
+        return avro.convert(self._read_fields(stream), Record)
 
     def _read_fields(self, stream: IO[bytes]) -> object:
         """Read a datum; if the first of the container has another schema than ours, so have all."""

@@ -51,7 +51,7 @@ STARTS = (
 CONTAINER = HEADER + b"".join(BLOCKS)
 
 
-def read(container: bytes, **options: Any) -> list[Record | Membership | Reject]:
+def read(container: bytes, **options: Any) -> list[Any]:
     return read_both_ways(partial(avro.read, options=ReadOptions(**options)), container)
 
 
@@ -68,7 +68,7 @@ def by_fastavro(*results: Record, codec: str) -> bytes:
     return stream.getvalue()
 
 
-def read_spans(container: bytes, spans: list[Span]) -> Iterator[Record | Membership | Reject]:
+def read_spans(container: bytes, spans: list[Span]) -> Iterator[Any]:
     for span in spans:
         end = None if span.length is None else span.offset + span.length
         yield from avro.read(io.BytesIO(container[span.offset : end]), span=span)

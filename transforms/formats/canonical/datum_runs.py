@@ -1,0 +1,187 @@
+"""Read the datums of records that are alike by columns.
+
+The first datum of a shape is read as a record. The plan of the shape has the bytes between the
+values of its records: each datum that has the same bytes there is a record of the shape.
+"""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from schemas.record import Encoding, Meta, Record
+from transforms.formats.base import Encoder, ReadOptions
+from transforms.formats.batch_plan import learn
+from transforms.formats.record_batch import (
+    TEXT_KINDS,
+    Column,
+    ColumnKind,
+    Columns,
+    RecordBatch,
+    Shape,
+    Values,
+    are_neutral,
+    escaped,
+    has_neutral_columns,
+)
+
+_MAX_TEMPLATES = 16
+_MAX_MISSES = 8
+_MAX_BYTES = 1 << 20
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FREE = {
+    **dict.fromkeys(("title", "description", "keywords"), ColumnKind.TEXT),
+    **dict.fromkeys(("modified", "visited", "next_check"), ColumnKind.TIME),
+    "size": ColumnKind.NUMBER,
+}
+"""The fields that differ from record to record, besides URL, metadata, content and place."""
+
+_CONTENTS = {
+    Encoding.NONE: ColumnKind.CDATA,
+    Encoding.BASE64: ColumnKind.BASE64,
+    Encoding.ZLIB_BASE64: ColumnKind.ZLIB,
+}
+
+_NUMBERS = (ColumnKind.NUMBER, ColumnKind.TIME)
+
+ReadRecord = Callable[[io.BytesIO], Record]
+
+
+class _Template(NamedTuple):
+    """The bytes before each value of a datum, with its kind and column, and those at the end."""
+
+    shape: Shape
+    values: list[tuple[bytes, ColumnKind, int]]
+    end: bytes
+
+    def match(self, data: bytes, at: int) -> tuple[Values, int] | None:
+        """Return the values of a datum and its end; None if it has another shape."""
+        row: list[Any] = [None] * len(self.values)
+        for constant, kind, column in self.values:
+            if not data.startswith(constant, at):
+                return None
+            at += len(constant)
+            zigzag = shift = 0
+            while (byte := data[at]) > 0x7F:
+                zigzag |= (byte & 0x7F) << shift
+                shift += 7
+                at += 1
+            zigzag |= byte << shift
+            number = zigzag >> 1 ^ -(zigzag & 1)
+            at += 1
+            if kind in _NUMBERS:
+                row[column] = number
+            else:
+                row[column] = data[at : at + number]
+                at += number
+        return (row, at + len(self.end)) if data.startswith(self.end, at) else None
+
+
+class DatumRuns:
+    """Makes batches of blocks of datums in our own schema, if a block has few shapes."""
+
+    def __init__(self, read_record: ReadRecord, encoder: Encoder, options: ReadOptions) -> None:
+        self._read_record = read_record
+        self._encoder = encoder
+        self._options = options
+        self._templates: list[_Template] = []
+        self._misses = 0
+
+    def take(self, datums: bytes, count: int) -> Iterator[RecordBatch] | None:
+        """Return the records of a block, None if they must be read one by one."""
+        size = self._options.batch_records
+        if not size or self._misses == _MAX_MISSES or len(datums) > _MAX_BYTES:
+            return None
+        batch = self._batch(datums, count)
+        self._misses = self._misses + 1 if batch is None else 0
+        return None if batch is None else batch.parts(size)
+
+    def _batch(self, datums: bytes, count: int) -> RecordBatch | None:
+        at = 0
+        rows: dict[int, list[Values]] = {}
+        order = []
+        for _ in range(count):
+            found = self._match(datums, at)
+            if found is None:
+                return None
+            number, row, at = found
+            rows.setdefault(number, []).append(row)
+            order.append(number)
+        groups = [self._columns(self._templates[number].shape, rows[number]) for number in rows]
+        numbers = {number: place for place, number in enumerate(rows)}
+        known = [group for group in groups if group]
+        if at != len(datums) or not known or len(known) < len(groups):
+            return None
+        return RecordBatch(known, [numbers[number] for number in order])
+
+    def _match(self, datums: bytes, at: int) -> tuple[int, Values, int] | None:
+        """Return the number of a template, the values of the datum and its end."""
+        for number, template in enumerate(self._templates):
+            if found := template.match(datums, at):
+                return (number, *found)
+        if len(self._templates) == _MAX_TEMPLATES:
+            return None
+        shape = _shape_of(self._read_record(io.BytesIO(datums[at:])))
+        learned = _template(shape, self._encoder)
+        values = learned and learned.match(datums, at)
+        if learned is None or values is None:
+            return None
+        self._templates.append(learned)
+        return (len(self._templates) - 1, *values)
+
+    def _columns(self, shape: Shape, rows: list[Values]) -> Columns | None:
+        """Return the columns of records; None unless their values are neutral."""
+        columns = [*map(_column, shape.kinds, zip(*rows, strict=True))]
+        kinds = [*zip(shape.kinds, columns, strict=True)]
+        texts = [text for kind, column in kinds if kind in TEXT_KINDS for text in column]
+        is_neutral = are_neutral(texts) and has_neutral_columns(
+            shape.kinds, columns, max_content_bytes=self._options.max_content_bytes
+        )
+        return Columns(shape, columns, len(rows)) if is_neutral and shape.has_model else None
+
+
+def _column(kind: ColumnKind, values: Sequence[Any]) -> Column:
+    if kind in TEXT_KINDS:
+        return escaped([*map(bytes.decode, values)])
+    if kind is ColumnKind.TIME:
+        return [_EPOCH + timedelta(microseconds=value) for value in values]
+    return values
+
+
+def _template(shape: Shape, encoder: Encoder) -> _Template | None:
+    """Return the template of a shape; None unless each of its values comes out once."""
+    plan = learn(shape, lambda record: (record, ()), encoder) if shape.has_model else None
+    if plan is None or len(plan.cells) != len(shape.kinds):
+        return None
+    *before, end = map(bytes, plan.constants)
+    columns = [cell.column for cell in plan.cells]
+    kinds = [shape.kinds[column] for column in columns]
+    return _Template(shape, [*zip(before, kinds, columns, strict=True)], end)
+
+
+def _shape_of(record: Record) -> Shape:
+    """Return the shape of the records that differ from one in the values that usually differ."""
+    names = [name for name in _FREE if getattr(record, name) not in (None, "")]
+    metas = [meta.data is None and meta.value != "" for meta in record.metadata]
+    content, place = record.content, record.provenance
+
+    def make(values: Values) -> Record:
+        rest = iter(values)
+        return replace(
+            record,
+            url=next(rest),
+            **{name: next(rest) for name in names},
+            metadata=tuple(
+                Meta(meta.name, next(rest)) if is_free else meta
+                for meta, is_free in zip(record.metadata, metas, strict=True)
+            ),
+            content=content and replace(content, data=next(rest)),
+            provenance=replace(place, line=next(rest), offset=next(rest)),
+        )
+
+    kinds = [ColumnKind.URL if "://" in record.url else ColumnKind.DOCID]
+    kinds += [_FREE[name] for name in names] + [ColumnKind.TEXT] * sum(metas)
+    kinds += [_CONTENTS[content.encoding]] if content else []
+    return Shape(make, [*kinds, ColumnKind.NUMBER, ColumnKind.NUMBER])
