@@ -42,7 +42,7 @@ from transforms.formats.command_stream.syntax import (
 MAX_GROUPS = 10_000
 """Most groups of one user. Directories give a user about a thousand."""
 
-_FOREIGN = frozenset(COMMAND_NAMES) - {"id", "id-list", "authz-status"}
+_FOREIGN = COMMAND_NAMES - {"id", "id-list", "authz-status"}
 _USER_PLACES = {"username": USERNAME, "user": USERNAME, "group": GROUP}
 _SECRET = "password"  # the name of the command that holds one
 

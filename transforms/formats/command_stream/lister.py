@@ -25,8 +25,8 @@ from schemas.record import Provenance, Record
 from schemas.reject import record_error
 from schemas.span import Span, TokenState
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.formats.command_stream.stream_documents import LISTER, DocumentReader
-from transforms.formats.command_stream.syntax import CommandReader, read_header
+from transforms.formats.command_stream.stream_documents import DocumentReader
+from transforms.formats.command_stream.syntax import LISTED_FLAGS, CommandReader, read_header
 from transforms.formats.record_batch import (
     ColumnKind,
     Columns,
@@ -40,7 +40,7 @@ from transforms.formats.record_batch import (
     grouped,
 )
 
-_FLAGS = LISTER - {"last-modified", "result-link"}
+_FLAGS = (*LISTED_FLAGS, "delete")
 _MODIFIED = "last-modified="
 _ID = "id="
 _epochs = msgspec.json.Decoder(list[datetime], strict=False)
@@ -194,7 +194,7 @@ class BlockReader:
 def _between_ids(separator: str) -> re.Pattern[str]:
     """Return a pattern for the bytes between two ids, with the time and the flags as groups."""
     end = re.escape(separator)
-    flags = "|".join(sorted(_FLAGS))
+    flags = "|".join(_FLAGS)
     return re.compile(
         f"{end}(?:{_MODIFIED}(0|[1-9][0-9]{{0,10}}){end})?"
         f"((?:(?:{flags}){end}){{0,{len(_FLAGS)}}}){_ID}",

@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from schemas.errors import FormatError, UnavailableError
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
-from transforms.formats.command_stream.stream_documents import LISTER, RETRIEVER
-from transforms.formats.command_stream.syntax import CommandReader, read_header
-
-_AUTHORIZER = frozenset({"authz-status", "username", "user", "password", "group"})
+from transforms.formats.command_stream.syntax import (
+    LISTER,
+    RETRIEVER,
+    USERS,
+    CommandReader,
+    read_header,
+)
 
 
 def is_stream(name: str, head: bytes) -> bool:
@@ -34,7 +37,7 @@ def _deciding_stream(names: Iterator[str]) -> str:
     ids = 0
     for name in names:
         ids += name == "id"
-        if name in _AUTHORIZER:
+        if name == "authz-status" or name in USERS:
             return "authorizer-stream"
         if name in RETRIEVER and name not in LISTER and ids <= 1:
             return "retriever-stream"

@@ -41,12 +41,17 @@ from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import url_maker, urls_maker
 from transforms.formats.command_stream.stream_formats import StreamOptions
 from transforms.formats.command_stream.syntax import (
+    ACL_SETTINGS,
+    CASES,
     COMMAND_NAMES,
     INHERITANCES,
+    LISTER,
     OVERLAP,
+    PAIRS,
     PARAM,
     PLACE,
     PRINCIPALS,
+    RETRIEVER,
     TRIMMED,
     Command,
     CommandReader,
@@ -58,31 +63,13 @@ from transforms.formats.command_stream.syntax import (
 from transforms.formats.dates import parse_date
 from transforms.formats.java_uri import is_uri
 
-LISTER = frozenset(
-    {"result-link", "last-modified", "crawl-immediately", "crawl-once", "lock", "delete"}
-)
-"""The commands of a lister, except `id`."""
-
-RETRIEVER = frozenset(COMMAND_NAMES) - {
-    *("id", "id-list", "repository-unavailable", "authz-status"),
-    *("result-link", "crawl-immediately", "delete"),
-}
-"""The commands of a retriever, except `id`."""
-
 _TOO_LARGE = "content-too-large"
 _OUR_OWN_CODES = (_TOO_LARGE, DEFECT)
 """Codes of errors that the deployed parser does not have: they are rejects in both modes."""
 
 # An id-list ends in CommandReader; `id-list` with an argument is an unknown command.
-_KNOWN = frozenset(COMMAND_NAMES) - {"id-list"}
-_SECONDS = {"meta-name": "meta-value", "param-name": "param-value", "anchor-uri": "anchor-text"}
-_FIRSTS = {second: first for first, second in _SECONDS.items()}
-_ACL_SETTINGS = frozenset(
-    {
-        *("acl", "namespace", "acl-inherit-from", "acl-inherit-fragment", "acl-inheritance-type"),
-        *("acl-case-sensitive", "acl-case-insensitive"),
-    }
-)
+_KNOWN = COMMAND_NAMES - {"id-list"}
+_FIRSTS = {second: first for first, second in PAIRS.items()}
 _DOMAIN_MARKS = ("\\", "/", "@")
 _NO_HINTS = Crawl()
 _TRUE = frozenset({"true", "yes", "1", "on"})
@@ -344,7 +331,7 @@ class _DocumentBuilder:
             raise RecordError("bad-pair", f"{name} by itself; expected {_FIRSTS[name]} before it")
         elif name in PRINCIPALS:
             self._add_principal(name, argument)
-        elif name in _ACL_SETTINGS:
+        elif name in ACL_SETTINGS:
             self._set_acl(name, argument)
         else:
             self._check_open(name)
@@ -363,8 +350,8 @@ class _DocumentBuilder:
     def check_pair(self, name: str) -> None:
         """Raise RecordError if a pair is begun that `name` does not end."""
         first = self._pending[0] if self._pending else ""
-        if first and name != _SECONDS[first]:
-            raise RecordError("bad-pair", f"{name} behind {first}; expected {_SECONDS[first]}")
+        if first and name != PAIRS[first]:
+            raise RecordError("bad-pair", f"{name} behind {first}; expected {PAIRS[first]}")
 
     def record(self, url: str, provenance: Provenance, *, parent_url: str | None) -> Record:
         is_deleted = self._is_deleted or self.final == "not-found"
@@ -492,7 +479,7 @@ class _DocumentBuilder:
                     raise RecordError("bad-acl", f"{name}={argument!r}; expected one of {expected}")
                 self._acl["inheritance"] = INHERITANCES[argument]
             case _:
-                self._case_sensitive = name == "acl-case-sensitive"
+                self._case_sensitive = CASES[name]
 
     def _add_principal(self, name: str, argument: str | None) -> None:
         """Add a principal. The deployed parser keeps one of `bob@d` and `d/bob`."""

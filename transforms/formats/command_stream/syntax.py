@@ -28,16 +28,8 @@ from transforms.formats.streams import read_block
 PREFIX = b"GSA Adaptor Data Version"
 """The first bytes of every command stream."""
 
-COMMAND_NAMES = (
-    *("id", "id-list", "repository-unavailable", "result-link", "last-modified"),
-    *("crawl-immediately", "crawl-once", "lock", "delete", "up-to-date", "not-found"),
-    *("mime-type", "meta-name", "meta-value", "param-name", "param-value", "content"),
-    *("authz-status", "secure", "anchor-uri", "anchor-text", "no-index", "no-follow"),
-    *("no-archive", "display-url", "acl", "namespace", "acl-permit-user", "acl-deny-user"),
-    *("acl-permit-group", "acl-deny-group", "acl-inherit-from", "acl-inherit-fragment"),
-    *("acl-inheritance-type", "acl-case-sensitive", "acl-case-insensitive"),
-)
-"""The commands that the deployed parser knows."""
+PAIRS = {"meta-name": "meta-value", "param-name": "param-value", "anchor-uri": "anchor-text"}
+"""The commands that come in pairs: the second by the first."""
 
 PRINCIPALS = {
     "acl-permit-user": (Scope.USER, Access.PERMIT),
@@ -45,6 +37,32 @@ PRINCIPALS = {
     "acl-permit-group": (Scope.GROUP, Access.PERMIT),
     "acl-deny-group": (Scope.GROUP, Access.DENY),
 }
+CASES = {"acl-case-sensitive": True, "acl-case-insensitive": False}
+ACL_SETTINGS = (
+    *("acl", "namespace", "acl-inherit-from", "acl-inherit-fragment", "acl-inheritance-type"),
+    *CASES,
+)
+LISTED_FLAGS = ("crawl-immediately", "crawl-once", "lock")
+FLAGS = ("secure", "no-index", "no-follow", "no-archive", "crawl-once", "lock")
+"""The flags of documents; fields of `Crawl` have the same names as flags."""
+
+LISTER = frozenset({"last-modified", "result-link", "delete", *LISTED_FLAGS})
+"""The commands of a lister, except `id`."""
+
+RETRIEVER = frozenset(
+    {
+        *("last-modified", "up-to-date", "not-found", "mime-type", "display-url", "content"),
+        *(*FLAGS, *PAIRS, *PAIRS.values(), *PRINCIPALS, *ACL_SETTINGS),
+    }
+)
+"""The commands of a retriever, except `id`."""
+
+COMMAND_NAMES = LISTER | RETRIEVER | {"id", "id-list", "repository-unavailable", "authz-status"}
+"""The commands that the deployed parser knows."""
+
+USERS = ("username", "user", "password", "group")
+"""Commands of a question to an authorizer, which the deployed parser does not know."""
+
 INHERITANCES = {kind.value.lower().replace("_", "-"): kind for kind in Inheritance}
 """The values of `acl-inheritance-type`."""
 
@@ -85,7 +103,6 @@ _SHOWN_BYTES = 40
 _FIRST_LINE_ENDS_CRLF = re.compile(rb"\n*[^\n]*\r\n")
 _COMMAND_BYTES = 32
 _CONTENT = b"content"  # the content that follows is not a command and may hold any bytes
-_AUTHORIZER_NAMES = ("username", "user", "password", "group")
 _UNAVAILABLE = "repository-unavailable"
 _REASON_CHARS = 200
 _NAME_CHARS = 40
@@ -366,7 +383,7 @@ class _DelimiterFinder:
 
     def __init__(self, delimiter: bytes) -> None:
         self._delimiter = delimiter
-        names = (*COMMAND_NAMES, *_AUTHORIZER_NAMES, "meta-content")
+        names = (*sorted(COMMAND_NAMES), *USERS, "meta-content")
         name = b"|".join(re.escape(name.encode()) for name in names)
         mark = re.escape(delimiter)
         self._followed = re.compile(

@@ -26,10 +26,13 @@ from transforms.formats.base import WriteOptions
 from transforms.formats.command_stream.doc_ids import id_maker
 from transforms.formats.command_stream.stream_formats import Docids, StreamOptions
 from transforms.formats.command_stream.syntax import (
+    CASES,
     COMMAND_NAMES,
     EPOCH,
+    FLAGS,
     GROUP,
     INHERITANCES,
+    LISTED_FLAGS,
     PARAM,
     PLACE,
     PREFIX,
@@ -52,14 +55,12 @@ from transforms.formats.record_batch import (
     unescaped_utf8,
 )
 
-_KNOWN = frozenset(COMMAND_NAMES)
 _NO_HINTS = Crawl()
 _ID = b"id="
 _ID_LIST = b"id-list"
 _SHOWN_CHARS = 80
 _SECOND = timedelta(seconds=1)
-_FLAGS = ("secure", "no_index", "no_follow", "no_archive", "crawl_once", "lock")
-_CASES = {True: "acl-case-sensitive", False: "acl-case-insensitive"}
+_CASES = {is_sensitive: name for name, is_sensitive in CASES.items()}
 _INHERITANCES = {kind: name for name, kind in INHERITANCES.items()}
 _PRINCIPALS = {kind: name for name, kind in PRINCIPALS.items()}
 
@@ -99,7 +100,7 @@ def unknown_command(extra: Extra) -> tuple[str, str | None] | None:
     if not is_command or (extra.value and not equals):
         return None
     argument = extra.value if equals else None
-    if name not in _KNOWN or (name == "id-list" and equals):
+    if name not in COMMAND_NAMES or (name == "id-list" and equals):
         return name, argument
     seconds = integer(argument or "", bits=64)
     has_no_date = name == "last-modified" and seconds is not None and moment_of(seconds) is None
@@ -219,11 +220,7 @@ class ListerEncoder(CommandEncoder):
             }
         overhead = len(_ID_LIST) + 2 * len(self._writer.mark)
         self._min_list_ids = -(-overhead // len(_ID))  # a list is never longer than its ids
-        self._hints = (
-            ("crawl_immediately", self._token("crawl-immediately")),
-            ("crawl_once", self._token("crawl-once")),
-            ("lock", self._token("lock")),
-        )
+        self._hints = [(name.replace("-", "_"), self._token(name)) for name in LISTED_FLAGS]
 
     def frame(self, records: list[bytes]) -> bytes:
         tokens: list[bytes] = []
@@ -276,10 +273,10 @@ class RetrieverEncoder(CommandEncoder):
             yield self._modified(record.modified)
         if hints.display_url is not None:
             yield self._token("display-url", hints.display_url)
-        for field in _FLAGS:
-            flag: bool | None = getattr(hints, field)
+        for name in FLAGS:
+            flag: bool | None = getattr(hints, name.replace("-", "_"))
             if flag is not None:
-                yield self._token(field.replace("_", "-"), str(flag).lower())
+                yield self._token(name, str(flag).lower())
         for meta in record.metadata:
             yield self._token("meta-name", meta.name)
             if meta.data is not None:
