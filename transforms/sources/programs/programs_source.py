@@ -72,9 +72,10 @@ class ProgramsSource(Source[Programs]):
 
         if request.config is None:
             raise TypeError("documents of programs are read with their configuration")
-        read_documents = partial(documents, programs=request.config, options=request.options)
+        options = replace(request.options, batch_records=0)  # each record is retrieved
+        read_documents = partial(documents, programs=request.config, options=options)
         yield from read_file(
-            request.span, LISTER_STREAM, request.options, request.count, then=read_documents
+            request.span, LISTER_STREAM, options, request.count, then=read_documents
         )
 
 

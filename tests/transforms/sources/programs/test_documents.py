@@ -16,13 +16,16 @@ from schemas.errors import ConfigError, FatalError, FormatError, SourceError, Un
 from schemas.notice import Notice
 from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
+from schemas.span import Span
 from support.listings import FOLDER, HEADER, listed, shell, stream
 from transforms.formats import Docids, StreamOptions
 from transforms.formats.base import ReadOptions, ReadResult
+from transforms.sources.base import SpanRequest
 from transforms.sources.programs import transformer
 from transforms.sources.programs.calls import ProgramCalls
 from transforms.sources.programs.config import Programs, User
 from transforms.sources.programs.documents import documents, list_documents
+from transforms.sources.programs.programs_source import PROGRAMS
 from transforms.sources.programs.retriever import merge
 
 pytestmark = pytest.mark.slow
@@ -539,3 +542,19 @@ def test_a_missing_secret_is_found_before_a_program_starts(monkeypatch: pytest.M
 
     with pytest.raises(ConfigError, match="env:ANNS"):
         list(documents([], secretive()))
+
+
+def test_documents_are_retrieved_one_by_one_where_records_may_come_in_batches(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "listing"
+    path.write_bytes(stream(*(f"id={number}" for number in range(9))))
+    results = PROGRAMS.read(
+        SpanRequest(
+            span=Span(path=str(path)),
+            config=retriever("good"),
+            options=ReadOptions(batch_records=4),
+        )
+    )
+    contents = [result.content for result in results if isinstance(result, Record)]
+    assert contents == [Content(f"{number} at 0".encode()) for number in range(9)]
