@@ -178,6 +178,15 @@ class RecordBatch:
         self.groups = groups
         self.order = order
 
+    @classmethod
+    def of(cls, groups: Sequence[tuple[Columns, Sequence[int]]]) -> "RecordBatch":
+        """Return the records of groups, with the places that they have in the batch."""
+        order = [0] * sum(len(places) for _, places in groups)
+        for number, (_, places) in enumerate(groups[1:], start=1):
+            for place in places:
+                order[place] = number
+        return cls([columns for columns, _ in groups], order)
+
     def __iter__(self) -> Iterator[Record]:
         records = [iter(group) for group in self.groups]
         return (next(records[number]) for number in self.order)

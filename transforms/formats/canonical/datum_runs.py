@@ -24,12 +24,16 @@ from transforms.formats.record_batch import (
     Values,
     are_neutral,
     escaped,
+    grouped,
     has_neutral_columns,
 )
 
 _MAX_TEMPLATES = 16
 _MAX_MISSES = 8
 _MAX_BYTES = 1 << 20
+_MIN_RECORDS = 4
+"""Fewer records in a block cost more as a batch than one by one."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FREE = {
     **dict.fromkeys(("title", "description", "keywords"), ColumnKind.TEXT),
@@ -92,7 +96,8 @@ class DatumRuns:
     def take(self, datums: bytes, count: int) -> Iterator[RecordBatch] | None:
         """Return the records of a block, None if they must be read one by one."""
         size = self._options.batch_records
-        if not size or self._misses == _MAX_MISSES or len(datums) > _MAX_BYTES:
+        is_tried = size and count >= _MIN_RECORDS and len(datums) <= _MAX_BYTES
+        if not is_tried or self._misses == _MAX_MISSES:
             return None
         batch = self._batch(datums, count)
         self._misses = self._misses + 1 if batch is None else 0
@@ -100,21 +105,22 @@ class DatumRuns:
 
     def _batch(self, datums: bytes, count: int) -> RecordBatch | None:
         at = 0
-        rows: dict[int, list[Values]] = {}
-        order = []
+        numbers: list[int] = []
+        rows: list[Values] = []
         for _ in range(count):
             found = self._match(datums, at)
             if found is None:
                 return None
             number, row, at = found
-            rows.setdefault(number, []).append(row)
-            order.append(number)
-        groups = [self._columns(self._templates[number].shape, rows[number]) for number in rows]
-        numbers = {number: place for place, number in enumerate(rows)}
-        known = [group for group in groups if group]
-        if at != len(datums) or not known or len(known) < len(groups):
-            return None
-        return RecordBatch(known, [numbers[number] for number in order])
+            numbers.append(number)
+            rows.append(row)
+        groups = []
+        for number, places, [alike] in grouped(numbers, (rows,)):
+            columns = self._columns(self._templates[number].shape, alike)
+            if columns is None:
+                return None
+            groups.append((columns, places))
+        return RecordBatch.of(groups) if at == len(datums) else None
 
     def _match(self, datums: bytes, at: int) -> tuple[int, Values, int] | None:
         """Return the number of a template, the values of the datum and its end."""
@@ -131,15 +137,15 @@ class DatumRuns:
         self._templates.append(learned)
         return (len(self._templates) - 1, *values)
 
-    def _columns(self, shape: Shape, rows: list[Values]) -> Columns | None:
+    def _columns(self, shape: Shape, rows: Column) -> Columns | None:
         """Return the columns of records; None unless their values are neutral."""
         columns = [*map(_column, shape.kinds, zip(*rows, strict=True))]
-        kinds = [*zip(shape.kinds, columns, strict=True)]
+        kinds = zip(shape.kinds, columns, strict=True)
         texts = [text for kind, column in kinds if kind in TEXT_KINDS for text in column]
         is_neutral = are_neutral(texts) and has_neutral_columns(
             shape.kinds, columns, max_content_bytes=self._options.max_content_bytes
         )
-        return Columns(shape, columns, len(rows)) if is_neutral and shape.has_model else None
+        return Columns(shape, columns, len(rows)) if is_neutral else None
 
 
 def _column(kind: ColumnKind, values: Sequence[Any]) -> Column:

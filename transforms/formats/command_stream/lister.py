@@ -15,7 +15,8 @@ import io
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import accumulate
+from functools import cache
+from itertools import accumulate, chain
 from typing import IO
 
 import msgspec
@@ -81,7 +82,7 @@ class BlockReader:
         self._between_ids = _between_ids(self._separator)
         self._span = span
         self._options = options
-        self._shapes: dict[tuple[str, ColumnKind], Shape] = {}
+        self._shape = cache(self._new_shape)
         self._slow_until = 0
 
     def results(self) -> Iterator[ReadResult]:
@@ -134,16 +135,12 @@ class BlockReader:
         kind = ColumnKind.URL if are_urls(urls) else ColumnKind.DOCID
         dated = f"{_MODIFIED}0{self._separator}"
         keys = [dated + names if date else names for date, names in zip(dates, flags, strict=True)]
-        order = [0] * len(keys)
-        groups: list[Columns] = []
+        groups = []
         for commands, places, (ids, epochs, offsets_of) in grouped(keys, (urls, dates, offsets)):
-            if groups:
-                for place in places:
-                    order[place] = len(groups)
             times = [_epochs.decode(f"[{','.join(epochs)}]")] if commands.startswith(dated) else []
-            columns = (ids, *times, offsets_of)
-            groups.append(Columns(self._shape(commands, kind), columns, len(places)))
-        batch = RecordBatch(groups, order)
+            shape = self._shape(commands, kind)
+            groups.append((Columns(shape, (ids, *times, offsets_of), len(places)), places))
+        batch = RecordBatch.of(groups)
         is_neutral = size and are_neutral(urls) and (kind is ColumnKind.URL or are_docids(urls))
         return [*batch.parts(size)] if is_neutral else [*batch]
 
@@ -161,24 +158,15 @@ class BlockReader:
         block = self._commands.peek_tokens()
         return block[: block.rfind(separator + _ID.encode()) + 1]
 
-    def _shape(self, commands: str, kind: ColumnKind) -> Shape:
-        """Return the shape of records with these commands after their ids."""
-        key = commands, kind
-        if key not in self._shapes:
-            self._shapes[key] = self._new_shape(commands, kind)
-        return self._shapes[key]
-
     def _new_shape(self, commands: str, kind: ColumnKind) -> Shape:
-        """Let the reader of single records read the first record with the shape."""
+        """Let the reader of single records read the first record with these commands."""
         stream = io.BytesIO(f"{_ID}0{self._separator}{commands}".encode())
         reader = DocumentReader(stream, self._span, self._options, is_listing=True)
         reader.commands.separate(self._commands.delimiter)
-        for command in reader.commands:
-            for result in reader.take(command):
-                raise ValueError(result)
-        [record] = reader.finish(0)
-        if not isinstance(record, Record):
-            raise TypeError(record)
+        results = [*chain.from_iterable(map(reader.take, reader.commands)), *reader.finish(0)]
+        [record] = (result for result in results if isinstance(result, Record))
+        if len(results) > 1:
+            raise ValueError(results)
 
         def make(values: Values) -> Record:
             url, *time, offset = values
