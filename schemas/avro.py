@@ -45,6 +45,7 @@ _Item = TypeVar("_Item", bound=RecordOrMembership)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _INT, _LONG = 1 << 31, 1 << 63
+_LONG_BYTES = 10
 _DOUBLE = struct.Struct("<d").pack
 
 _NULL = b"\x00"
@@ -67,6 +68,16 @@ _SHORT = len(_LENGTHS)
 def long(number: int) -> bytes:
     """Return an Avro long, or int, of at most 64 bits."""
     return _varint(number << 1 if number >= 0 else ~number << 1 | 1)
+
+
+def read_long(data: bytes, at: int) -> tuple[int, int]:
+    """Return the long at a place, and the place after it; raise RecordError if there is none."""
+    number = 0
+    for place, byte in enumerate(data[at : at + _LONG_BYTES]):
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return number >> 1 ^ -(number & 1), at + place + 1
+    raise RecordError("bad-block", f"{data[: 2 * _LONG_BYTES]!r}; expected the size of a block")
 
 
 def longs(numbers: Sequence[int]) -> list[bytes]:

@@ -57,7 +57,6 @@ SYNC_BYTES = 16
 FRAMING_BYTES = 20
 """Most bytes before a block: the number of its records and of its bytes."""
 
-_LONG_BYTES = 10
 _HEADER = fastavro.parse_schema(
     {
         "type": "record",
@@ -384,8 +383,8 @@ def framing(head: bytes, *, max_bytes: int = MAX_BLOCK_BYTES) -> tuple[int, int,
 
     Raises RecordError for numbers that a block cannot have.
     """
-    count, at = _long(head, 0)
-    size, at = _long(head, at)
+    count, at = avro.read_long(head, 0)
+    size, at = avro.read_long(head, at)
     found = f"a block of {count} records in {size} bytes"
     if count < 0 or size < 0:
         raise RecordError("bad-block", f"{found}; expected 0 or more of both")
@@ -477,12 +476,3 @@ def _check_finite(schema: Schema, parents: tuple[str, ...]) -> None:
 
 def _bad_header(source: str, found: str, expected: str) -> FormatError:
     return FormatError(f"{source}: {found}; expected {expected}")
-
-
-def _long(head: bytes, at: int) -> tuple[int, int]:
-    number = 0
-    for place, byte in enumerate(head[at : at + _LONG_BYTES]):
-        number |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return number >> 1 ^ -(number & 1), at + place + 1
-    raise RecordError("bad-block", f"{head!r}; expected the size of a block")

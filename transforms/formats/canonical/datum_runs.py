@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from schemas.avro import read_long
 from schemas.record import Encoding, Meta, Record
 from transforms.formats.base import Encoder, ReadOptions
 from transforms.formats.batch_plan import learn
@@ -67,16 +68,12 @@ class _Template(NamedTuple):
             if not data.startswith(constant, at):
                 return None
             at += len(constant)
-            zigzag = shift = 0
-            while (byte := data[at]) > 0x7F:
-                zigzag |= (byte & 0x7F) << shift
-                shift += 7
-                at += 1
-            zigzag |= byte << shift
-            number = zigzag >> 1 ^ -(zigzag & 1)
-            at += 1
+            byte = data[at]
+            number, at = read_long(data, at) if byte & 0x81 else (byte >> 1, at + 1)
             if kind in _NUMBERS:
                 row[column] = number
+            elif not 0 <= number <= len(data) - at:
+                return None
             else:
                 row[column] = data[at : at + number]
                 at += number
