@@ -5,10 +5,12 @@ these measurements.
 """
 
 import base64
+import sqlite3
 import sys
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 _BLOCK_BYTES = 1 << 17
+_PAGE_ROWS = 1_000
 _FEED = (
     "<gsafeed><header><datasource>benchmark</datasource><feedtype>{}</feedtype></header><group>\n"
 )
@@ -68,6 +71,22 @@ def read_listing(path: str) -> None:
 
     with open(path, "rb", buffering=0) as stream:
         deque(by_name("lister-stream").read(stream), maxlen=0)
+
+
+def read_rows(path: str) -> None:
+    """Read the table of a mapping file with the driver; print the number of its rows."""
+    keys = dict(line.partition(": ")[::2] for line in Path(path).read_text("utf-8").splitlines())
+    statement = f"SELECT id, title, body, dept, updated_at FROM {keys['table']} ORDER BY id"
+    scheme, place = keys["connection"].split("://", 1)
+    if scheme == "sqlite":
+        with closing(sqlite3.connect(place.removeprefix("/"))) as connection:
+            print(sum(1 for _ in connection.execute(statement)))
+        return
+    import psycopg
+
+    with psycopg.connect(f"postgresql://{place}") as server, server.cursor("rows") as cursor:
+        cursor.itersize = _PAGE_ROWS
+        print(sum(1 for _ in cursor.execute(statement.encode())))
 
 
 def list_tree(path: str) -> None:
@@ -156,6 +175,7 @@ LOOPS: dict[str, Callable[[str], None]] = {
     "split loop": split_lines,
     "read": read_listing,
     "walk": list_tree,
+    "driver loop": read_rows,
 }
 
 SCRIPTS: dict[str, Callable[[str, str], None]] = {

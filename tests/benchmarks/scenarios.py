@@ -143,8 +143,16 @@ SCENARIOS = (
         "rows",
         sources.table,
         1_000_000,
-        (f"{_ROWS} --jobs 1", f"{_ROWS} --jobs 2"),
-        (Aim(f"{_ROWS} --jobs 2", "ratio", 1.5),),
+        ("driver loop", f"{_ROWS} --jobs 1", f"{_ROWS} --jobs 2"),
+        (Aim(f"{_ROWS} --jobs 1", "ratio", 0.4),),
+        record_bytes=sources.ROW_BYTES,
+    ),
+    Scenario(
+        "file-rows",
+        sources.file_table,
+        1_000_000,
+        ("driver loop", f"{_ROWS} --jobs 1"),
+        (Aim(f"{_ROWS} --jobs 1", "ratio", 0.2),),
         record_bytes=sources.ROW_BYTES,
     ),
     Scenario(

