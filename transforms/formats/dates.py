@@ -117,6 +117,8 @@ def _parse_any(text: str, zone: str) -> datetime | None:
         return None
     try:
         if _LOCAL_DATE.fullmatch(text):  # the form of Thunderstone data: this is faster
+            if zone == "UTC":
+                return datetime.fromisoformat(f"{text}+00:00")
             return datetime.fromisoformat(text).replace(tzinfo=_zone(zone)).astimezone(UTC)
         if _EPOCH_SECONDS.fullmatch(text):
             return _EPOCH + timedelta(seconds=int(text))

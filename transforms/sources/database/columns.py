@@ -7,8 +7,9 @@ can begin another part of the URL. `{{` and `}}` are literal braces.
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from functools import cached_property, partial
 from string import Formatter
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -23,8 +24,26 @@ from transforms.sources.database.values import row_json, text_of
 
 Row = Sequence[Any]  # Any: the value types of a driver
 Key = tuple[Any, ...]
+_T = TypeVar("_T")
 LoadRows = Callable[[str, Key], Sequence[Row]]
 """Returns the rows that a lookup query has for a key, without their key columns."""
+
+
+class Page:
+    """Rows, and their columns."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+
+    @cached_property
+    def columns(self) -> list[tuple[Any, ...]]:
+        return [*zip(*self.rows, strict=True)]
+
+
+def column_of(get: Callable[[Row], _T], page: Page) -> Sequence[_T]:
+    """Return what a getter returns for each row; some have a method for all rows of a page."""
+    column: Callable[[Page], Sequence[_T]] | None = getattr(get, "column", None)
+    return [*map(get, page.rows)] if column is None else column(page)
 
 
 class ColumnReference(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,18 +89,12 @@ class ColumnIndex:
         positions = [self.at("key", name) for name in self.key]
         return lambda row: tuple([row[at] for at in positions])
 
-    def text_getter(self, setting: str, name: str) -> Callable[[Row], str | None]:
-        """Return the function that returns a column as text, None for NULL.
+    def text_getter(self, setting: str, name: str) -> "TextGetter":
+        """Return the getter of a column as text, None for NULL.
 
-        The function raises RecordError for a value without a text form.
+        It raises RecordError for a value without a text form.
         """
-        at = self.at(setting, name)
-
-        def text(row: Row) -> str | None:
-            value = row[at]
-            return value if type(value) is str else column_text(name, value)
-
-        return text
+        return TextGetter(self.at(setting, name), name)
 
     def reject(  # noqa: PLR0913 # the parts of a Reject
         self,
@@ -99,6 +112,25 @@ class ColumnIndex:
         place = Place(0, len(data))
         reject = reject_bytes(error, span=span, place=place, data=data[:KEPT_BYTES], url=url)
         return replace(reject, key=key, action=action)
+
+
+class TextGetter:
+    """Returns a column as text; see `ColumnIndex.text_getter`."""
+
+    def __init__(self, at: int, name: str) -> None:
+        self._at = at
+        self._name = name
+
+    def __call__(self, row: Row) -> str | None:
+        value = row[self._at]
+        return value if type(value) is str else column_text(self._name, value)
+
+    def column(self, page: Page) -> Sequence[str | None]:
+        values = page.columns[self._at]
+        types = {*map(type, values)}
+        if types == {str}:
+            return values
+        return [*map(str if types == {int} else partial(column_text, self._name), values)]
 
 
 def column_text(name: str, value: object) -> str | None:
@@ -155,7 +187,7 @@ def url_getter(
     URL, and where the path would get a `.` or `..` segment, which clients remove.
     """
     if not isinstance(source, ColumnReference):
-        return _template_getter(setting, source, index)
+        return _TemplateGetter(setting, source, index)
     name = source.column
     text = index.text_getter(setting, name)
 
@@ -170,37 +202,55 @@ def url_getter(
     return get
 
 
-def _template_getter(setting: str, template: str, index: ColumnIndex) -> Callable[[Row], str]:
-    parts = parse_template(template)
-    positions = tuple(index.at(setting, name) for _, name in parts if name is not None)
-    pattern = "".join(
-        literal.replace("%", "%%") + ("" if name is None else "%s") for literal, name in parts
-    )
+class _TemplateGetter:
+    def __init__(self, setting: str, template: str, index: ColumnIndex) -> None:
+        parts = parse_template(template)
+        self._setting = setting
+        self._places = [(index.at(setting, name), name) for _, name in parts if name is not None]
+        self._pattern = "".join(
+            literal.replace("%", "%%") + ("" if name is None else "%s") for literal, name in parts
+        )
 
-    def get(row: Row) -> str:
+    def __call__(self, row: Row) -> str:
         values, has_dots = [], False
-        for at in positions:
+        for at, name in self._places:
             value = row[at]
-            kind = type(value)
-            if kind is not int and not (kind is str and value.isalnum() and value.isascii()):
-                value = _quote(value, setting=setting, name=index.names[at])
+            if not _is_unreserved(type(value), value):
+                value = self._quote(name, value)
                 has_dots = has_dots or value in _DOTS
             values.append(value)
-        url = pattern % (*values,)
+        url = self._pattern % (*values,)
         if has_dots and not _DOTS.isdisjoint(re.split("[?#]", url)[0].split("/")):
             raise RecordError(
                 "bad-url", f"{url!r}; expected no . or .. segment, which clients remove"
             )
         return url
 
-    return get
+    def column(self, page: Page) -> Sequence[str]:
+        columns: list[tuple[Any, ...]] = []
+        for at, name in self._places:
+            values = page.columns[at]
+            types = {*map(type, values)}
+            is_plain = types == {int} or (
+                types == {str} and "" not in values and _is_unreserved(str, "".join(values))
+            )
+            if not is_plain:
+                values = tuple([self._quote(name, value) for value in values])
+            columns.append(values)
+        if not columns or any(not _DOTS.isdisjoint(values) for values in columns):
+            return [*map(self, page.rows)]
+        return [*map(self._pattern.__mod__, zip(*columns, strict=True))]
+
+    def _quote(self, name: str, value: object) -> str:
+        text = column_text(name, value)
+        if not text:
+            raise _null(self._setting, name)
+        return quote(text, safe="", errors="surrogatepass")
 
 
-def _quote(value: object, *, setting: str, name: str) -> str:
-    text = column_text(name, value)
-    if not text:
-        raise _null(setting, name)
-    return quote(text, safe="", errors="surrogatepass")
+def _is_unreserved(kind: type, value: Any) -> bool:  # Any: the type of a driver
+    """Whether values of one type are written in a URL as they are."""
+    return kind is int or (kind is str and value.isalnum() and value.isascii())
 
 
 def _null(setting: str, name: str) -> RecordError:

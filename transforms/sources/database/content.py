@@ -17,7 +17,7 @@ import re
 import ssl
 import stat
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
@@ -44,7 +44,7 @@ from transforms.content_types.detection import UNKNOWN, detect
 from transforms.formats.xml.serializer import element
 from transforms.formats.xml_text import escape_bytes
 from transforms.net.response_deadline import ResponseDeadline
-from transforms.sources.database.columns import ColumnIndex, ColumnReference, Row
+from transforms.sources.database.columns import ColumnIndex, ColumnReference, Page, Row, column_of
 from transforms.sources.database.mapping import RowMapping
 from transforms.sources.database.values import values_of
 from transforms.sources.files import open_file
@@ -90,7 +90,7 @@ def content_getter(
     if content.is_none:
         return lambda row: (None, stated(row), None)
     if content.column is not None:
-        return _column_getter(content.column, mapping, index, max_bytes=max_bytes)
+        return _ColumnContent(content.column, mapping, index, max_bytes=max_bytes)
     if content.path is not None:
         folder = mapping.resolve(content.folder or ".")
         if not folder.is_dir():
@@ -121,26 +121,32 @@ def _mimetype_getter(mapping: RowMapping, index: ColumnIndex) -> Callable[[Row],
     return lambda row: mimetype
 
 
-def _column_getter(
-    name: str, mapping: RowMapping, index: ColumnIndex, *, max_bytes: int
-) -> Callable[[Row], TypedContent]:
-    at, stated = index.at("content: column", name), _mimetype_getter(mapping, index)
+class _ColumnContent:
+    def __init__(
+        self, name: str, mapping: RowMapping, index: ColumnIndex, *, max_bytes: int
+    ) -> None:
+        self._at, self._name = index.at("content: column", name), name
+        self._max_bytes, self._charset = max_bytes, mapping.charset
+        self._stated = _mimetype_getter(mapping, index)
 
-    def get(row: Row) -> TypedContent:
-        value = row[at]
+    def __call__(self, row: Row) -> TypedContent:
+        return self._document(row[self._at], self._stated(row))
+
+    def column(self, page: Page) -> Sequence[TypedContent]:
+        return [*map(self._document, page.columns[self._at], column_of(self._stated, page))]
+
+    def _document(self, value: object, mimetype: str | None) -> TypedContent:
         if type(value) is str:
             data = value.encode("utf-8", "surrogatepass")
-            _check_size(len(data), max_bytes)
-            return Content(data), stated(row) or _text_type(value, data), UTF_8
+            _check_size(len(data), self._max_bytes)
+            return Content(data), mimetype or _text_type(value, data), UTF_8
         if value is None:
-            raise _null(name, "NULL")
+            raise _null(self._name, "NULL")
         if not isinstance(value, bytes):
-            reason = f"{name}: a value of the type {type(value).__name__}; expected a document: "
-            raise RecordError("bad-value", f"{reason}text or bytes")
-        _check_size(len(value), max_bytes)
-        return _typed(RowDocument(value), stated(row), mapping.charset)
-
-    return get
+            reason = f"{self._name}: a value of the type {type(value).__name__}; expected a "
+            raise RecordError("bad-value", f"{reason}document: text or bytes")
+        _check_size(len(value), self._max_bytes)
+        return _typed(RowDocument(value), mimetype, self._charset)
 
 
 def _linked_getter(

@@ -18,10 +18,11 @@ wherever its parts come from: the row, lookup queries, a file, a template.
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain, groupby
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -34,11 +35,13 @@ from schemas.reject import Filtered, Reject
 from schemas.sent_document import NO_DIGEST, UNCHANGED, OnChange, SentDocument, StateChange
 from schemas.span import KeyRange, Span
 from transforms.formats.base import ReadOptions, ReadResult
+from transforms.formats.record_batch import RecordBatch
 from transforms.sources.database.columns import ColumnIndex, Key, Row
 from transforms.sources.database.connection import Session, UnreadableValueError
 from transforms.sources.database.dialects import INLINE_BYTES, Expression
 from transforms.sources.database.mapping import TIMESTAMP, RowMapping
 from transforms.sources.database.records import RecordMaker
+from transforms.sources.database.row_batches import RowBatches
 from transforms.sources.database.table import (
     KeyOrder,
     Select,
@@ -106,18 +109,16 @@ def read_rows(
         if key_range.has_null_keys:
             yield from _reject_null_keys(table, span)
             return
-        pages = PageReader(table, key_range)
-        outcomes = _outcomes(pages, table, span, options)
+        records = _RowRecords(table, span, options)
         if see is None and find_sent is None:
-            for _, outcome in outcomes:
-                yield outcome
+            yield from records.in_batches()
             return
         find = None if key_range.is_refresh else find_sent
         name = mapping.timestamp
         at = None if name is None else table.index.at(TIMESTAMP, name)
-        for row, outcome in outcomes:
+        for row, outcome in records.by_row():
             timestamp = "" if at is None else timestamp_text(_row_of(row)[at])
-            change = _state_change(write_key(pages.key_of(row)), outcome, timestamp)
+            change = _state_change(write_key(records.pages.key_of(row)), outcome, timestamp)
             if see is not None:
                 see(change)
             before = None if find is None else find(change.document.key)
@@ -127,18 +128,46 @@ def read_rows(
                 yield outcome
 
 
-def _outcomes(
-    pages: "PageReader", table: TableQuery, span: Span, options: ReadOptions
-) -> Iterator[tuple[PageRow, Record | Reject]]:
-    lookups = LookupQueries(table)
-    maker = RecordMaker(table.mapping, table.index, lookups, span=span, options=options)
-    make, key_index = maker.make, ColumnIndex(table.key, table.key)
-    for page in pages:
-        lookups.load_page(pages.key_of(page[0]), pages.key_of(page[-1]))
-        for item in page:
+class _RowRecords:
+    """The outcomes of the rows of a span: in batches, or with their rows."""
+
+    def __init__(self, table: TableQuery, span: Span, options: ReadOptions) -> None:
+        self.pages = PageReader(table, range_of(span))
+        self._span = span
+        self._max_bytes = options.max_content_bytes
+        self._lookups = LookupQueries(table)
+        self._maker = RecordMaker(
+            table.mapping, table.index, self._lookups, span=span, options=options
+        )
+        self._key_index = ColumnIndex(table.key, table.key)
+        content = table.mapping.content
+        # Files, fetched documents and pages of templates have no common bound.
+        is_bounded = content.path is None and content.fetch is None and content.template is None
+        max_records = options.batch_records if is_bounded else 0
+        self._batches = RowBatches(self._maker, max_records=max_records)
+
+    def in_batches(self) -> Iterator[RecordBatch | Record | Reject]:
+        for page in self._loaded_pages():
+            for is_whole, rows in groupby(page, lambda row: type(row) is tuple):
+                if is_whole:
+                    yield from self._batches.outcomes([*map(_row_of, rows)])
+                else:
+                    yield from (outcome for _, outcome in self._of(rows))
+
+    def by_row(self) -> Iterator[tuple[PageRow, Record | Reject]]:
+        return self._of(chain.from_iterable(self._loaded_pages()))
+
+    def _loaded_pages(self) -> Iterator[list[PageRow]]:
+        for page in self.pages:
+            self._lookups.load_page(self.pages.key_of(page[0]), self.pages.key_of(page[-1]))
+            yield page
+
+    def _of(self, rows: Iterable[PageRow]) -> Iterator[tuple[PageRow, Record | Reject]]:
+        make = self._maker.make
+        for item in rows:
             row: PageRow | None = item
             if type(row) is IncompleteRow and row.column:
-                row = pages.read_alone(row, max_bytes=options.max_content_bytes)
+                row = self.pages.read_alone(row, max_bytes=self._max_bytes)
             if type(row) is tuple:
                 yield row, make(row)
             elif isinstance(row, IncompleteRow) and row.column:
@@ -146,7 +175,8 @@ def _outcomes(
             elif isinstance(row, IncompleteRow):
                 reason = f"{row.unreadable}; expected values that can be read"
                 error = RecordError("unreadable", reason)
-                yield row, key_index.reject(pages.key_of(row), error, span=span)
+                key = self.pages.key_of(row)
+                yield row, self._key_index.reject(key, error, span=self._span)
 
 
 def _reject_null_keys(table: TableQuery, span: Span) -> Iterator[Reject]:

@@ -7,18 +7,31 @@ record becomes a Reject, which has the key of the row, and the row as JSON witho
 is.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Crawl, Meta, Provenance, Record
 from schemas.reject import Reject, record_error
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
-from transforms.sources.database.columns import ColumnIndex, LoadRows, Row, url_getter
-from transforms.sources.database.content import content_getter
+from transforms.sources.database.columns import (
+    ColumnIndex,
+    ColumnReference,
+    LoadRows,
+    Page,
+    Row,
+    url_getter,
+)
+from transforms.sources.database.content import TypedContent, content_getter
 from transforms.sources.database.mapping import TIMESTAMP, MetadataColumn, RowMapping
 from transforms.sources.database.row_acl import acl_getter
 from transforms.sources.database.values import text_of, time_getter, values_of
+
+TEXT_FIELDS = ("title", "description", "keywords")
+
+MetaGetter = Callable[[Row], str | list[Meta] | None]
+"""Returns the value of a metadata name, or its metadata if there is not one text."""
 
 _ADD = Action.ADD  # the attribute lookup of an enum costs ten times as much
 
@@ -27,7 +40,8 @@ class RecordMaker:
     """Makes the record of a row, or its Reject.
 
     Raise ConfigError for a column of the mapping that the rows do not have. `load_rows` runs the
-    lookup queries of the mapping for the key of a row.
+    lookup queries of the mapping for the key of a row. `fields` are the getters of the fields that
+    are mapped, besides the content and the metadata.
     """
 
     def __init__(
@@ -48,27 +62,30 @@ class RecordMaker:
         places = {index.at(f"content: {key}", name) for key, name in content.columns.items()}
         hidden = _hidden_columns(mapping, index)
         self._not_kept = places
-        self._url = url_getter("url", mapping.url or "", index)
-        self._is_deletion = _deletion_test(mapping, index)
-        self._content = content_getter(mapping, index, max_bytes=max_bytes, without=hidden)
-        self._title = _text_getter("title", mapping.title, index)
-        self._description = _text_getter("description", mapping.description, index)
-        self._keywords = _text_getter("keywords", mapping.keywords, index)
-        self._metadata = metadata_getter(mapping, index, load_rows, without=hidden | places)
-        self._modified = None
+        self.url = url_getter("url", mapping.url or "", index)
+        self.is_deletion = _deletion_test(mapping, index)
+        self.content = content_getter(mapping, index, max_bytes=max_bytes, without=hidden)
+        self.fields: dict[str, Callable[[Row], Any]] = {  # Any: the types of fields
+            name: index.text_getter(name, column)
+            for name in TEXT_FIELDS
+            if (column := getattr(mapping, name)) is not None
+        }
+        self.metadata = metadata_getter(mapping, index, load_rows, without=hidden | places)
         if mapping.modified is not None:
             at = index.at("modified", mapping.modified)
-            self._modified = time_getter(at, name=mapping.modified, zone=options.zone)
-        self._acl = None if mapping.acl is None else acl_getter(mapping.acl, index, load_rows)
-        self._crawl = _crawl_getter(mapping, index)
+            self.fields["modified"] = time_getter(at, name=mapping.modified, zone=options.zone)
+        if mapping.acl is not None:
+            self.fields["acl"] = acl_getter(mapping.acl, index, load_rows)
+        if mapping.display_url is not None:
+            self.fields["crawl"] = _crawl_getter(mapping.display_url, index)
 
     def make(self, row: Row, *, too_large: str | None = None) -> Record | Reject:
         """Return the outcome of a row; `too_large` is a column that the row is without."""
         url, action = None, _ADD
         try:
-            if self._is_deletion is not None and self._is_deletion(row):
+            if self.is_deletion is not None and self.is_deletion(row):
                 action = Action.DELETE
-            url = self._url(row)
+            url = self.url(row)
             if action is not _ADD:
                 return Record(url=url, action=action, provenance=self._provenance)
             if too_large is not None:
@@ -77,7 +94,8 @@ class RecordMaker:
                     "raise ⟦max_content_bytes⟧ to read it"
                 )
                 raise RecordError("content-too-large", reason)
-            return self._add(row, url)
+            fields = {name: get(row) for name, get in self.fields.items()}
+            return self.record(url, self.content(row), self.metadata(row), fields)
         except Exception as exc:
             return self._index.reject(
                 row,
@@ -88,8 +106,11 @@ class RecordMaker:
                 action=action.value,
             )
 
-    def _add(self, row: Row, url: str) -> Record:
-        content, mimetype, charset = self._content(row)
+    def record(
+        self, url: str, document: TypedContent, metadata: tuple[Meta, ...], fields: dict[str, Any]
+    ) -> Record:
+        """Return a record to be added; `fields` are those of the maker."""
+        content, mimetype, charset = document
         return Record(
             url=url,
             action=_ADD,
@@ -97,14 +118,9 @@ class RecordMaker:
             content=content,
             mimetype=mimetype,
             charset=charset,
-            title=None if self._title is None else self._title(row),
-            description=None if self._description is None else self._description(row),
-            keywords=None if self._keywords is None else self._keywords(row),
-            metadata=self._metadata(row),
-            modified=None if self._modified is None else self._modified(row),
-            acl=None if self._acl is None else self._acl(row),
-            crawl=None if self._crawl is None else self._crawl(row),
+            metadata=metadata,
             provenance=self._provenance,
+            **fields,
         )
 
 
@@ -124,32 +140,35 @@ def used_columns(mapping: RowMapping, index: ColumnIndex) -> Collection[int]:
     return index.used
 
 
+class MetadataGetter:
+    """Returns the metadata of a row.
+
+    `entries` are pairs of a name and the function that returns its values.
+    """
+
+    def __init__(self, entries: Iterable[tuple[str, MetaGetter]]) -> None:
+        self.entries = tuple(entries)
+
+    def __call__(self, row: Row) -> tuple[Meta, ...]:
+        metas: list[Meta] = []
+        for name, read in self.entries:
+            value = read(row)
+            if isinstance(value, str):
+                metas.append(Meta(name, value))
+            elif value is not None:
+                metas += value
+        return tuple(metas)
+
+
 def metadata_getter(
     mapping: RowMapping, index: ColumnIndex, load_rows: LoadRows, *, without: Collection[int] = ()
-) -> Callable[[Row], tuple[Meta, ...]]:
-    """Return the function that returns the metadata of a row; raise ConfigError as above.
+) -> MetadataGetter:
+    """Return the getter of the metadata of a row; raise ConfigError as above.
 
     `all` means all columns `without` some and without those that the list mentions.
     """
-    getters = [
-        _metadata_values(entry, index, load_rows)
-        for entry in _metadata_entries(mapping, index, without)
-    ]
-
-    def get(row: Row) -> tuple[Meta, ...]:
-        metas: list[Meta] = []
-        for name, at, read in getters:
-            if at is None:
-                metas.extend(read(row))
-            elif type(value := row[at]) is str:
-                metas.append(Meta(name, value))
-            elif type(value) is int:
-                metas.append(Meta(name, str(value)))
-            elif value is not None:
-                metas.extend(_metas(name, value))
-        return tuple(metas)
-
-    return get
+    entries = _metadata_entries(mapping, index, without)
+    return MetadataGetter((entry.label, _meta_getter(entry, index, load_rows)) for entry in entries)
 
 
 def _metadata_entries(
@@ -159,7 +178,7 @@ def _metadata_entries(
     entries = mapping.metadata_columns
     columns = [entry.column for entry in entries if entry.column is not None]
     used = {index.at("metadata", name) for name in columns} | {*without}
-    for field in ("title", "description", "keywords"):  # targets write these fields as metadata
+    for field in TEXT_FIELDS:  # targets write these fields as metadata
         name = getattr(mapping, field)
         if name is not None and name.lower() == field:
             used.add(index.at(field, name))
@@ -172,18 +191,39 @@ def _metadata_entries(
                 yield MetadataColumn(column=name)
 
 
-def _metadata_values(
-    entry: MetadataColumn, index: ColumnIndex, load_rows: LoadRows
-) -> tuple[str, int | None, Callable[[Row], Iterable[Meta]]]:
-    """Return a name and the position of its column, or the function that returns its values."""
+def _meta_getter(entry: MetadataColumn, index: ColumnIndex, load_rows: LoadRows) -> MetaGetter:
     name, separator = entry.label, entry.separator
     if entry.column is None:
         query, key_of = entry.query or "", index.key_getter()
-        return name, None, lambda row: _metas_of_query(name, load_rows(query, key_of(row)))
+        return lambda row: [*_metas_of_query(name, load_rows(query, key_of(row)))]
     at = index.at(f"metadata: {name}", entry.column)
     if separator is None:
-        return name, at, lambda row: ()
-    return name, None, lambda row: _split_metas(name, row[at], separator)
+        return _PlainMetaGetter(at, name)
+    return lambda row: [*_split_metas(name, row[at], separator)]
+
+
+class _PlainMetaGetter:
+    """Returns the text of a column, or a list of metadata for a value of another type."""
+
+    def __init__(self, at: int, name: str) -> None:
+        self._at = at
+        self._name = name
+
+    def __call__(self, row: Row) -> str | list[Meta] | None:
+        value = row[self._at]
+        return value if type(value) is str else self._other(value)
+
+    def column(self, page: Page) -> Sequence[str | list[Meta] | None]:
+        values = page.columns[self._at]
+        types = {*map(type, values)}
+        if types == {str}:
+            return values
+        return [*map(str if types == {int} else self._other, values)]
+
+    def _other(self, value: object) -> str | list[Meta] | None:
+        if type(value) is int:
+            return str(value)
+        return None if value is None else _metas(self._name, value)
 
 
 def _metas(name: str, value: object) -> list[Meta]:
@@ -233,16 +273,10 @@ def _deletion_test(mapping: RowMapping, index: ColumnIndex) -> Callable[[Row], b
     return lambda row: (text(row) or "").strip().lower() in words
 
 
-def _text_getter(
-    setting: str, name: str | None, index: ColumnIndex
-) -> Callable[[Row], str | None] | None:
-    return None if name is None else index.text_getter(setting, name)
-
-
-def _crawl_getter(mapping: RowMapping, index: ColumnIndex) -> Callable[[Row], Crawl | None] | None:
-    if mapping.display_url is None:
-        return None
-    make = url_getter("display_url", mapping.display_url, index)
+def _crawl_getter(
+    source: str | ColumnReference, index: ColumnIndex
+) -> Callable[[Row], Crawl | None]:
+    make = url_getter("display_url", source, index)
 
     def get(row: Row) -> Crawl | None:
         try:

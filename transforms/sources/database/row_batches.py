@@ -1,0 +1,323 @@
+"""Make batches of the rows of a page: the records that are alike, in columns.
+
+The values of a page come from the getters that single rows have, column by column. What of a value
+is constant in a shape, and what is a column, is stated by its part. Rows of a page can have several
+shapes, by their NULLs, types and principals. Rows that cannot be in a batch become single records:
+deletions, errors, and values that are not neutral.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, compress, repeat
+from typing import Any
+
+from msgspec.structs import replace
+
+from schemas.acl import Acl
+from schemas.record import Content, Crawl, Meta, Record
+from schemas.reject import Reject
+from transforms.formats.record_batch import (
+    Column,
+    ColumnKind,
+    Columns,
+    RecordBatch,
+    Shape,
+    Values,
+    are_neutral,
+    has_neutral_columns,
+    is_document_text,
+)
+from transforms.sources.database.columns import Page, Row, column_of
+from transforms.sources.database.content import TypedContent
+from transforms.sources.database.records import TEXT_FIELDS, RecordMaker
+
+_PARTS = 8
+"""Rows that are not alike are tried again in this number of parts, until these are as short."""
+
+_MAX_SHAPES = 256
+_MAX_PAUSE = 64
+_SEPARATOR = "\0"
+_ESCAPES = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"))
+_ESCAPED_KINDS = (ColumnKind.TEXT, ColumnKind.NAME, ColumnKind.URL)
+
+Constant = Any
+"""What of a value is the same in all records of a shape; each part has its own type."""
+
+
+class NotAlikeError(Exception):
+    """Rows cannot be in one batch."""
+
+
+class _ValuePart(ABC):
+    """A value of all records, as its getter returns it."""
+
+    def __init__(self, get: Callable[[Row], Any]) -> None:
+        self.get = get
+
+    @abstractmethod
+    def constants(self, values: Column) -> Sequence[Constant]:
+        """Return what is constant of each value; only one if it is the same for all."""
+
+    @abstractmethod
+    def kinds(self, constant: Constant) -> Sequence[ColumnKind]: ...
+
+    @abstractmethod
+    def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
+        """Return the columns of values with the same constant."""
+
+    @abstractmethod
+    def join(self, constant: Constant, cells: Iterator[Any]) -> Any:
+        """Return a value with its cells."""
+
+
+class _Scalar(_ValuePart):
+    """A text or a time, or None."""
+
+    kind = ColumnKind.TEXT
+
+    def constants(self, values: Column) -> Sequence[Constant]:
+        return [value is None for value in values] if None in values else (False,)
+
+    def kinds(self, constant: Constant) -> Sequence[ColumnKind]:
+        return () if constant else (self.kind,)
+
+    def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
+        return () if constant else (values,)
+
+    def join(self, constant: Constant, cells: Iterator[Any]) -> Any:
+        return None if constant else next(cells)
+
+
+class _Url(_Scalar):
+    kind = ColumnKind.URL
+
+
+class _Time(_Scalar):
+    kind = ColumnKind.TIME
+
+
+class _Crawl(_Scalar):
+    def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
+        return () if constant else ([crawl.display_url for crawl in values],)
+
+    def join(self, constant: Constant, cells: Iterator[Any]) -> Crawl | None:
+        return None if constant else Crawl(display_url=next(cells))
+
+
+class _Content(_ValuePart):
+    """A text with its mimetype and its charset; the constant is a value without the text."""
+
+    def constants(self, values: Column) -> Sequence[Constant]:
+        contents, *types = zip(*values, strict=True)
+        if None not in contents and all(len(_same(of_part)) == 1 for of_part in types):
+            return ((False, *(of_part[0] for of_part in types)),)
+        return _same([(content is None, *of_part) for content, *of_part in values])
+
+    def kinds(self, constant: Constant) -> Sequence[ColumnKind]:
+        return () if constant[0] else (ColumnKind.CDATA,)
+
+    def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
+        return () if constant[0] else ([content.data for content, _, _ in values],)
+
+    def join(self, constant: Constant, cells: Iterator[Any]) -> TypedContent:
+        is_none, mimetype, charset = constant
+        return None if is_none else Content(next(cells)), mimetype, charset
+
+
+class _Metas(_ValuePart):
+    """The metadata of one name; the constant is their number."""
+
+    def __init__(self, get: Callable[[Row], Any], name: str) -> None:
+        super().__init__(get)
+        self._name = name
+
+    def constants(self, values: Column) -> Sequence[Constant]:
+        if {*map(type, values)} == {str}:
+            return (1,)
+        return _same([1 if isinstance(value, str) else len(value or ()) for value in values])
+
+    def kinds(self, constant: Constant) -> Sequence[ColumnKind]:
+        count: int = constant
+        return (ColumnKind.TEXT,) * count
+
+    def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
+        rows = (
+            (value,) if isinstance(value, str) else map(_text_of, value or ()) for value in values
+        )
+        return [*zip(*rows, strict=True)]
+
+    def join(self, constant: Constant, cells: Iterator[Any]) -> list[Meta]:
+        return [Meta(self._name, next(cells)) for _ in range(constant)]
+
+
+def _text_of(meta: Meta) -> str:
+    if meta.data is not None:
+        raise NotAlikeError
+    return meta.value
+
+
+class _Acl(_ValuePart):
+    """An ACL; the constant is the ACL without the names of principals."""
+
+    def constants(self, values: Column) -> Sequence[Constant]:
+        return _same([_without_names(acl) for acl in values])
+
+    def kinds(self, constant: Constant) -> Sequence[ColumnKind]:
+        return (ColumnKind.NAME,) * len(constant.principals)
+
+    def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
+        rows = ([principal.name for principal in acl.principals] for acl in values)
+        return [*zip(*rows, strict=True)]
+
+    def join(self, constant: Constant, cells: Iterator[Any]) -> Acl:
+        principals = [replace(principal, name=next(cells)) for principal in constant.principals]
+        acl: Acl = replace(constant, principals=tuple(principals))
+        return acl
+
+
+def _without_names(acl: Acl) -> Acl:
+    principals = [replace(principal, name="") for principal in acl.principals]
+    return replace(acl, principals=tuple(principals))
+
+
+def _same(constants: Sequence[Constant]) -> Sequence[Constant]:
+    return constants[:1] if constants.count(constants[0]) == len(constants) else constants
+
+
+class RowBatches:
+    """Makes the records of rows, in batches of at most `max_records` where they are alike.
+
+    If no rows of a page are alike, the next pages are not tried.
+    """
+
+    def __init__(self, maker: RecordMaker, *, max_records: int) -> None:
+        self._maker = maker
+        self._max_records = max_records
+        of_fields = {**dict.fromkeys(TEXT_FIELDS, _Scalar), "modified": _Time, "acl": _Acl}
+        self._parts: list[_ValuePart] = [
+            _Url(maker.url),
+            _Content(maker.content),
+            *(of_fields.get(name, _Crawl)(get) for name, get in maker.fields.items()),
+            *(_Metas(get, name) for name, get in maker.metadata.entries),
+        ]
+        self._shapes: dict[tuple[Constant, ...], Shape] = {}
+        self._pause = self._paused = 0
+
+    def outcomes(self, rows: Sequence[Row]) -> Iterator[Record | Reject | RecordBatch]:
+        """Yield the outcomes of the rows of a page, in their order."""
+        if self._paused or not self._max_records:
+            self._paused -= bool(self._paused)
+            yield from map(self._maker.make, rows)
+            return
+        has_batches = False
+        for begin in range(0, len(rows), self._max_records):
+            for outcome in self._outcomes(rows[begin : begin + self._max_records]):
+                has_batches = has_batches or isinstance(outcome, RecordBatch)
+                yield outcome
+        self._pause = 0 if has_batches else min(2 * self._pause + 1, _MAX_PAUSE)
+        self._paused = self._pause
+
+    def _outcomes(self, rows: Sequence[Row]) -> Iterator[Record | Reject | RecordBatch]:
+        with suppress(NotAlikeError):
+            yield self._batch(Page(rows))
+            return
+        if len(rows) <= _PARTS:
+            yield from map(self._maker.make, rows)
+            return
+        step = -(-len(rows) // _PARTS)
+        for begin in range(0, len(rows), step):
+            yield from self._outcomes(rows[begin : begin + step])
+
+    def _batch(self, page: Page) -> RecordBatch:
+        """Return the records of a page; raise NotAlikeError if they need to be single."""
+        is_deletion, count = self._maker.is_deletion, len(page.rows)
+        try:
+            if is_deletion is not None and any(map(is_deletion, page.rows)):
+                raise NotAlikeError
+            values = [column_of(part.get, page) for part in self._parts]
+        except Exception as exc:  # single rows find out which of them is concerned
+            raise NotAlikeError from exc
+        constants = [
+            part.constants(of_part) for part, of_part in zip(self._parts, values, strict=True)
+        ]
+        if all(len(of_part) == 1 for of_part in constants):
+            key = tuple(of_part[0] for of_part in constants)
+            return RecordBatch([self._columns(key, values)], [0] * count)
+        places: dict[tuple[Constant, ...], list[int]] = {}
+        of_rows = (
+            of_part if len(of_part) > 1 else repeat(of_part[0], count) for of_part in constants
+        )
+        for place, key in enumerate(zip(*of_rows, strict=False)):
+            places.setdefault(key, []).append(place)
+        if len(places) > _PARTS + count // _PARTS:
+            raise NotAlikeError
+        order, groups = [0] * count, []
+        for number, (key, of_group) in enumerate(places.items()):
+            of_key = [[of_part[place] for place in of_group] for of_part in values]
+            groups.append(self._columns(key, of_key))
+            for place in of_group:
+                order[place] = number
+        return RecordBatch(groups, order)
+
+    def _columns(self, key: tuple[Constant, ...], values: Sequence[Column]) -> Columns:
+        """Return the columns of rows with the same constants, if they are neutral."""
+        shape = self._shape(key)
+        parts = zip(self._parts, key, values, strict=True)
+        stated = chain.from_iterable(part.columns(*of_part) for part, *of_part in parts)
+        columns = [
+            _escaped(column) if kind in _ESCAPED_KINDS else column
+            for kind, column in zip(shape.kinds, stated, strict=True)
+        ]
+        if not shape.has_model or not _are_neutral(shape.kinds, columns):
+            raise NotAlikeError
+        return Columns(shape, columns, len(values[0]))
+
+    def _shape(self, key: tuple[Constant, ...]) -> Shape:
+        shape = self._shapes.get(key)
+        if shape is None:
+            if len(self._shapes) >= _MAX_SHAPES:
+                raise NotAlikeError
+            pairs = zip(self._parts, key, strict=True)
+            kinds = [kind for part, constant in pairs for kind in part.kinds(constant)]
+            shape = self._shapes[key] = Shape(lambda cells: self._record(key, cells), kinds)
+        return shape
+
+    def _record(self, key: tuple[Constant, ...], values: Values) -> Record:
+        """Return the record with the values of its columns."""
+        cells, fields = iter(values), self._maker.fields
+        url, content, *others = [
+            part.join(constant, cells) for part, constant in zip(self._parts, key, strict=True)
+        ]
+        metas = tuple(chain.from_iterable(others[len(fields) :]))
+        return self._maker.record(url, content, metas, dict(zip(fields, others, strict=False)))
+
+
+def _are_neutral(kinds: Sequence[ColumnKind], columns: Sequence[Column]) -> bool:
+    pairs = [*zip(kinds, columns, strict=True)]
+    is_text = [kind in _ESCAPED_KINDS for kind in kinds]
+    texts = [*compress(columns, is_text)]
+    try:
+        return (
+            are_neutral([*chain.from_iterable(texts)])
+            and has_neutral_columns([*compress(kinds, is_text)], texts, max_content_bytes=0)
+            and all(
+                all(contents) and is_document_text(b" ".join(contents))
+                for kind, contents in pairs
+                if kind is ColumnKind.CDATA
+            )
+        )
+    except UnicodeEncodeError:  # lone surrogates
+        return False
+
+
+def _escaped(values: Sequence[str]) -> Sequence[str]:
+    """Return texts as in an attribute of XML; raise NotAlikeError for a NUL."""
+    text = _SEPARATOR.join(values)
+    if not any(char in text for char, _ in _ESCAPES):
+        return values
+    if text.count(_SEPARATOR) >= len(values):
+        raise NotAlikeError
+    for char, reference in _ESCAPES:
+        text = text.replace(char, reference)
+    return text.split(_SEPARATOR)
