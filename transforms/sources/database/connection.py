@@ -7,7 +7,7 @@ statement or a password.
 
 import enum
 import logging
-import time
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any, TypeVar
@@ -115,7 +115,8 @@ def _read_only_file(url: sa.URL, mapping: RowMapping) -> sa.URL:
 class Session:
     """Runs statements on one connection, opened when needed and again after an error.
 
-    Each statement autocommits. `where` names what is read in messages.
+    Threads run them one after another. Each statement autocommits. `where` names what is read in
+    messages.
     """
 
     def __init__(
@@ -123,12 +124,14 @@ class Session:
         mapping: RowMapping,
         engine: sa.Engine | None = None,
         *,
-        sleep: Callable[[float], object] = time.sleep,
+        sleep: Callable[[float], object] | None = None,
     ) -> None:
         self.engine = connect(mapping) if engine is None else engine
         self.dialect: Dialect = dialect_of(self.engine.dialect.name)
         self._mapping = mapping
-        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._is_stopped = threading.Event()
+        self._sleep = sleep or self._is_stopped.wait
         self._connection: sa.Connection | None = None
 
     def run(
@@ -140,11 +143,11 @@ class Session:
         a value that cannot be read.
         """
         policy = RETRIES if is_retried else _ONCE
-        with self.translate_errors(where, attempts=policy.max_attempts):
+        with self._lock, self.translate_errors(where, attempts=policy.max_attempts):
             return retry(
                 lambda: self._attempt(call),
                 policy,
-                is_temporary=lambda exc: self._fault_of(exc) is DatabaseFault.RETRY,
+                is_temporary=self._is_temporary,
                 sleep=self._sleep,
                 notify=lambda exc, seconds: _log.info("%s: next try in %.0f s", where, seconds),
             )
@@ -183,6 +186,13 @@ class Session:
         if connection is not None:
             with suppress(Exception):
                 connection.close()
+
+    def stop_waiting(self) -> None:
+        """End the pauses between retries in another thread, and try no more."""
+        self._is_stopped.set()
+
+    def _is_temporary(self, exc: Exception) -> bool:
+        return self._fault_of(exc) is DatabaseFault.RETRY and not self._is_stopped.is_set()
 
     def _attempt(self, call: Callable[[sa.Connection], _T]) -> _T:
         try:

@@ -51,6 +51,9 @@ class Dialect:
     compares_rows = False
     """Whether an index is used for `(a, b) > (1, 2)`; MariaDB reads all rows for it."""
 
+    is_remote = True
+    """Whether reading waits for a server, so that a thread can do other work."""
+
     clock: Expression = sa.func.now()
     """The present time, in UTC unless it has a zone."""
 
@@ -183,6 +186,7 @@ class Sqlite(Dialect):
     """SQLite; any column can hold any value."""
 
     compares_rows = True
+    is_remote = False
     _SQL_ERROR = 1
 
     def columns(self, cursor: Any) -> Iterator[ResultColumn]:

@@ -9,7 +9,7 @@ A page with a value that cannot be read is read again from its first row, in pag
 and so on; only the rows with such values are lost. A row with a value of more than INLINE_BYTES is
 read again alone, without values above the size limit. Together with a page size that shrinks for
 wide rows, that bounds memory. Within these bounds, a page is fetched at once: server-side cursors
-take twice the time.
+take twice the time. The next page is fetched from a server while a page is converted.
 
 With a state, a document is filtered as unchanged if its record has the digest of the last run,
 wherever its parts come from: the row, lookup queries, a file, a template.
@@ -19,6 +19,7 @@ import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
@@ -59,6 +60,7 @@ PAGE_BYTES = 8 << 20
 _LOOKUP = "feedferry_lookup"
 _SAMPLE_STEP = 16
 _MAX_OPEN_MAPPINGS = 4
+_PAGE_THREAD = "next-page"
 _NO_PROVENANCE = Provenance()
 FindSent = Callable[[str], SentDocument | None]
 """Returns the entry of a key in the state."""
@@ -133,6 +135,7 @@ class _RowRecords:
 
     def __init__(self, table: TableQuery, span: Span, options: ReadOptions) -> None:
         self.pages = PageReader(table, range_of(span))
+        self._session = table.session
         self._span = span
         self._max_bytes = options.max_content_bytes
         self._lookups = LookupQueries(table)
@@ -147,20 +150,26 @@ class _RowRecords:
         self._batches = RowBatches(self._maker, max_records=max_records)
 
     def in_batches(self) -> Iterator[RecordBatch | Record | Reject]:
-        for page in self._loaded_pages():
-            for is_whole, rows in groupby(page, lambda row: type(row) is tuple):
-                if is_whole:
-                    yield from self._batches.outcomes([*map(_row_of, rows)])
-                else:
-                    yield from (outcome for _, outcome in self._of(rows))
+        with closing(self._loaded_pages()) as pages:
+            for page in pages:
+                for kind, rows in groupby(page, type):
+                    if kind is not IncompleteRow:
+                        yield from self._batches.outcomes([*map(_row_of, rows)])
+                    else:
+                        yield from (outcome for _, outcome in self._of(rows))
 
     def by_row(self) -> Iterator[tuple[PageRow, Record | Reject]]:
-        return self._of(chain.from_iterable(self._loaded_pages()))
+        with closing(self._loaded_pages()) as pages:
+            yield from self._of(chain.from_iterable(pages))
 
-    def _loaded_pages(self) -> Iterator[list[PageRow]]:
-        for page in self.pages:
-            self._lookups.load_page(self.pages.key_of(page[0]), self.pages.key_of(page[-1]))
-            yield page
+    def _loaded_pages(self) -> Generator[list[PageRow], None, None]:
+        pages = iter(self.pages)
+        if self._session.dialect.is_remote:
+            pages = _fetched_ahead(pages, self._session)
+        with closing(pages):
+            for page in pages:
+                self._lookups.load_page(self.pages.key_of(page[0]), self.pages.key_of(page[-1]))
+                yield page
 
     def _of(self, rows: Iterable[PageRow]) -> Iterator[tuple[PageRow, Record | Reject]]:
         make = self._maker.make
@@ -177,6 +186,20 @@ class _RowRecords:
                 error = RecordError("unreadable", reason)
                 key = self.pages.key_of(row)
                 yield row, self._key_index.reject(key, error, span=self._span)
+
+
+def _fetched_ahead(
+    pages: Iterator[list[PageRow]], session: Session
+) -> Generator[list[PageRow], None, None]:
+    """Yield pages; the next one is fetched in a thread while a page is converted."""
+    with ThreadPoolExecutor(1, _PAGE_THREAD) as thread:
+        following = thread.submit(next, pages, None)
+        try:
+            while (page := following.result()) is not None:
+                following = thread.submit(next, pages, None)
+                yield page
+        finally:
+            session.stop_waiting()
 
 
 def _reject_null_keys(table: TableQuery, span: Span) -> Iterator[Reject]:
@@ -202,7 +225,7 @@ class PageReader:
         self._has_large = any(column.is_large for column in table.columns)
         self._values = _values(table, max_bytes=INLINE_BYTES)
 
-    def __iter__(self) -> Iterator[list[PageRow]]:
+    def __iter__(self) -> Generator[list[PageRow], None, None]:
         limit = self._table.mapping.page_rows
         while True:
             try:

@@ -1,6 +1,7 @@
 """Rows of a span as records: pages, large values, lookup queries, and lost connections."""
 
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace as with_fields
@@ -102,6 +103,40 @@ def test_a_range_has_the_rows_after_one_key_up_to_another(
     server: AnyServer, key_range: KeyRange, keys: list[int]
 ) -> None:
     assert keys_of(new_table(server, PAGED, *FIVE), key_range) == keys
+
+
+def test_the_next_page_is_read_while_a_page_is_converted(remote: Server) -> None:
+    mapping = new_mapping(remote, PAGED, *FIVE)
+    statements: list[str] = []
+
+    def listen(_connection: object, _cursor: object, statement: str, *_others: object) -> None:
+        if "LIMIT" in statement:
+            statements.append(statement)
+
+    sa.event.listen(sa.Engine, "after_cursor_execute", listen)
+    try:
+        with closing(read_rows(span(), mapping=mapping)) as rows:
+            next(rows)
+            wait_until(lambda: len(statements) == 2)
+            next(rows)
+            assert len(statements) == 2
+            next(rows)
+            wait_until(lambda: len(statements) == 3)
+        assert len(statements) == 3
+    finally:
+        sa.event.remove(sa.Engine, "after_cursor_execute", listen)
+
+
+def test_no_page_is_being_read_after_a_reader_is_closed(remote: Server) -> None:
+    rows = read_rows(span(), mapping=new_mapping(remote, PAGED, *FIVE))
+    next(rows)
+    assert page_threads() == 1
+    rows.close()
+    assert page_threads() == 0
+
+
+def page_threads() -> int:
+    return sum(thread.name.startswith("next-page") for thread in threading.enumerate())
 
 
 def test_keys_of_three_columns_are_paged(server: AnyServer) -> None:
@@ -502,6 +537,17 @@ def test_a_lookup_query_is_repeated_after_a_lost_connection(remote: Server) -> N
             lookups = LookupQueries(with_fields(table, session=session))
             lookups.load_page((1,), (1,))
             assert lookups(TAGS, (1,)) == [("x",), ("y",)]
+
+
+def test_a_session_that_is_stopped_does_not_wait_for_a_lost_connection(remote: Server) -> None:
+    database, pauses = remote.new_database(*DOCS), list[float]()
+    with closing(Proxy(remote.port, [1 << 20, *[100] * 9])) as proxy:
+        table = open_table(replace(MAPPING, connection=remote.url(database, port=proxy.port)))
+        with closing(Session(table.mapping, table.session.engine, sleep=pauses.append)) as session:
+            session.stop_waiting()
+            with pytest.raises(SourceError):
+                with_fields(table, session=session).run(sa.text("SELECT 1"), is_retried=True)
+    assert pauses == []
 
 
 def span(key_range: KeyRange = ALL) -> Span:
