@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from string import Formatter
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -89,12 +89,12 @@ class ColumnIndex:
         positions = [self.at("key", name) for name in self.key]
         return lambda row: tuple([row[at] for at in positions])
 
-    def text_getter(self, setting: str, name: str) -> "TextGetter":
+    def text_getter(self, setting: str, name: str) -> "TextGetter[str | None]":
         """Return the getter of a column as text, None for NULL.
 
         It raises RecordError for a value without a text form.
         """
-        return TextGetter(self.at(setting, name), name)
+        return TextGetter(self.at(setting, name), partial(column_text, name))
 
     def reject(  # noqa: PLR0913 # the parts of a Reject
         self,
@@ -114,23 +114,24 @@ class ColumnIndex:
         return replace(reject, key=key, action=action)
 
 
-class TextGetter:
-    """Returns a column as text; see `ColumnIndex.text_getter`."""
+class TextGetter(Generic[_T]):
+    """Returns a column as text; `convert` is called for values of other types."""
 
-    def __init__(self, at: int, name: str) -> None:
+    def __init__(self, at: int, convert: Callable[[Any], _T]) -> None:
         self._at = at
-        self._name = name
+        self._convert = convert
 
-    def __call__(self, row: Row) -> str | None:
+    def __call__(self, row: Row) -> str | _T:
         value = row[self._at]
-        return value if type(value) is str else column_text(self._name, value)
+        return value if type(value) is str else self._convert(value)
 
-    def column(self, page: Page) -> Sequence[str | None]:
+    def column(self, page: Page) -> Sequence[str | _T]:
         values = page.columns[self._at]
         types = {*map(type, values)}
         if types == {str}:
             return values
-        return [*map(str if types == {int} else partial(column_text, self._name), values)]
+        convert: Callable[[Any], str | _T] = str if types == {int} else self._convert
+        return [*map(convert, values)]
 
 
 def column_text(name: str, value: object) -> str | None:

@@ -7,7 +7,8 @@ record becomes a Reject, which has the key of the row, and the row as JSON witho
 is.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from schemas.errors import RecordError
@@ -19,8 +20,8 @@ from transforms.sources.database.columns import (
     ColumnIndex,
     ColumnReference,
     LoadRows,
-    Page,
     Row,
+    TextGetter,
     url_getter,
 )
 from transforms.sources.database.content import TypedContent, content_getter
@@ -30,7 +31,7 @@ from transforms.sources.database.values import text_of, time_getter, values_of
 
 TEXT_FIELDS = ("title", "description", "keywords")
 
-MetaGetter = Callable[[Row], str | list[Meta] | None]
+MetaGetter = Callable[[Row], str | list[Meta]]
 """Returns the value of a metadata name, or its metadata if there is not one text."""
 
 _ADD = Action.ADD  # the attribute lookup of an enum costs ten times as much
@@ -153,10 +154,7 @@ class MetadataGetter:
         metas: list[Meta] = []
         for name, read in self.entries:
             value = read(row)
-            if isinstance(value, str):
-                metas.append(Meta(name, value))
-            elif value is not None:
-                metas += value
+            metas += [Meta(name, value)] if isinstance(value, str) else value
         return tuple(metas)
 
 
@@ -198,32 +196,8 @@ def _meta_getter(entry: MetadataColumn, index: ColumnIndex, load_rows: LoadRows)
         return lambda row: [*_metas_of_query(name, load_rows(query, key_of(row)))]
     at = index.at(f"metadata: {name}", entry.column)
     if separator is None:
-        return _PlainMetaGetter(at, name)
+        return TextGetter(at, partial(_metas, name))
     return lambda row: [*_split_metas(name, row[at], separator)]
-
-
-class _PlainMetaGetter:
-    """Returns the text of a column, or a list of metadata for a value of another type."""
-
-    def __init__(self, at: int, name: str) -> None:
-        self._at = at
-        self._name = name
-
-    def __call__(self, row: Row) -> str | list[Meta] | None:
-        value = row[self._at]
-        return value if type(value) is str else self._other(value)
-
-    def column(self, page: Page) -> Sequence[str | list[Meta] | None]:
-        values = page.columns[self._at]
-        types = {*map(type, values)}
-        if types == {str}:
-            return values
-        return [*map(str if types == {int} else self._other, values)]
-
-    def _other(self, value: object) -> str | list[Meta] | None:
-        if type(value) is int:
-            return str(value)
-        return None if value is None else _metas(self._name, value)
 
 
 def _metas(name: str, value: object) -> list[Meta]:

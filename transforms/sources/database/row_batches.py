@@ -135,16 +135,14 @@ class _Metas(_ValuePart):
     def constants(self, values: Column) -> Sequence[Constant]:
         if {*map(type, values)} == {str}:
             return (1,)
-        return _same([1 if isinstance(value, str) else len(value or ()) for value in values])
+        return _same([1 if isinstance(value, str) else len(value) for value in values])
 
     def kinds(self, constant: Constant) -> Sequence[ColumnKind]:
         count: int = constant
         return (ColumnKind.TEXT,) * count
 
     def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
-        rows = (
-            (value,) if isinstance(value, str) else map(_text_of, value or ()) for value in values
-        )
+        rows = ((value,) if isinstance(value, str) else map(_text_of, value) for value in values)
         return [*zip(*rows, strict=True)]
 
     def join(self, constant: Constant, cells: Iterator[Any]) -> list[Meta]:
