@@ -186,7 +186,8 @@ def _same(constants: Sequence[Constant]) -> Sequence[Constant]:
 class RowBatches:
     """Makes the records of rows, in batches of at most `max_records` where they are alike.
 
-    If no rows of a page are alike, the next pages are not tried.
+    The first record of a span is single, because it begins a feed. If no rows of a page are alike,
+    the next pages are not tried.
     """
 
     def __init__(self, maker: RecordMaker, *, max_records: int) -> None:
@@ -200,7 +201,7 @@ class RowBatches:
             *(_Metas(get, name) for name, get in maker.metadata.entries),
         ]
         self._shapes: dict[tuple[Constant, ...], Shape] = {}
-        self._pause = self._paused = 0
+        self._begin, self._pause, self._paused = 1, 0, 0
 
     def outcomes(self, rows: Sequence[Row]) -> Iterator[Record | Reject | RecordBatch]:
         """Yield the outcomes of the rows of a page, in their order."""
@@ -209,7 +210,9 @@ class RowBatches:
             yield from map(self._maker.make, rows)
             return
         has_batches = False
-        for begin in range(0, len(rows), self._max_records):
+        first, self._begin = self._begin, 0
+        yield from map(self._maker.make, rows[:first])
+        for begin in range(first, len(rows), self._max_records):
             for outcome in self._outcomes(rows[begin : begin + self._max_records]):
                 has_batches = has_batches or isinstance(outcome, RecordBatch)
                 yield outcome
