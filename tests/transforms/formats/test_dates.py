@@ -189,3 +189,22 @@ def test_a_local_date_is_utc_unless_told() -> None:
 
 def test_a_local_date_is_on_the_clock_of_its_zone() -> None:
     assert local_date(NOON, zone="America/Los_Angeles") == "2007-11-06 04:45:26"
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-01-31 08:30:00+00:00", datetime(2026, 1, 31, 8, 30, tzinfo=UTC)),
+        ("2026-01-31 08:30:00.123456", datetime(2026, 1, 31, 7, 30, 0, 123456, UTC)),
+        ("2026-01-31T08:30:00.123456Z", datetime(2026, 1, 31, 8, 30, 0, 123456, UTC)),
+        ("2026-01-31 08:30:00-05:30", datetime(2026, 1, 31, 14, tzinfo=UTC)),
+        ("2026-01-31 08:30:00+05:75", None),
+        ("2026-01-31 08:30:00+24:00", None),
+        ("2026-01-31 24:00:00Z", None),
+        ("0001-01-01 00:30:00+02:00", None),
+    ],
+)
+def test_dates_of_databases_have_a_zone_or_that_of_the_reader(
+    text: str, moment: datetime | None
+) -> None:
+    assert parse_date(text, zone="Europe/Berlin") == moment
