@@ -9,6 +9,7 @@ in this process, with lxml or, for listings, one that splits lines; and, for doc
 
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -118,6 +119,38 @@ def _feed(count: int, metas: tuple[int, ...], size: int) -> Iterator[str]:
     yield "</group>\n</gsafeed>\n"
 
 
+def _items(path: Path, *, count: int) -> int:
+    """Write Thunderstone data with the metadata of small records."""
+    with path.open("w", encoding="utf-8") as stream:
+        stream.write("<ThunderstoneReplication>\n")
+        stream.writelines(map(_item, range(count)))
+        stream.write("</ThunderstoneReplication>\n")
+    return count
+
+
+def _item(number: int) -> str:
+    return (
+        "<Item><Type>U</Type>"
+        f"<Url>http://www.example.com/dir{number % 97}/page{number}.html?a=1&amp;b=2</Url>"
+        f"<Meta>Name: Jenny Wong {number}\nTitle: Metadata Developer &amp; co\n"
+        f"Phone: x{number}\nFloor: {number % 30}\nDepartment: Search quality {number % 1000}</Meta>"
+        f"<Modified>2007-11-06 12:45:{number % 60:02d}</Modified><MimeType>text/html</MimeType>"
+        "</Item>\n"
+    )
+
+
+def _documents_as_items(path: Path, *, size_bytes: int) -> int:
+    """Write a feed of documents as Thunderstone data: a quarter has a Body, the others RawData."""
+    feed = path.with_name("documents.xml")
+    count: int = _FEEDS_OF_SCENARIOS["documents"](feed, size_bytes)
+    with tempfile.TemporaryDirectory(prefix="feedferry-benchmark-") as folder:
+        settings = _settings(Path(folder), "thunderstone", 1024, is_feed=True)
+        [chunk] = convert(Span(source=str(feed), format="gsa-feed"), settings).chunks
+        shutil.move(Path(folder, chunk.path), path)
+    feed.unlink()
+    return count
+
+
 _INPUTS = {
     "small records": _Input(partial(_FEEDS_OF_SCENARIOS["small"], records=150_000)),
     "five shapes in turn": _Input(partial(_records, count=60_000, metas=(3, 4, 5, 6, 7), size=0)),
@@ -131,6 +164,12 @@ _INPUTS = {
         format="lister-stream",
         targets=("avro", "jsonl", "lister-stream"),
         loop="split loop",
+    ),
+    "small Items": _Input(partial(_items, count=150_000), format="thunderstone"),
+    "documents as Items": _Input(
+        partial(_documents_as_items, size_bytes=80_000_000),
+        format="thunderstone",
+        has_documents=True,
     ),
 }
 
@@ -155,15 +194,7 @@ def _xmllint(path: Path) -> float:
 
 def _convert(path: Path, format_: str, to: str, batch_records: int) -> _Times:
     with tempfile.TemporaryDirectory(prefix="feedferry-benchmark-") as folder:
-        settings = Settings(
-            folder=folder,
-            target=Target(format=to),
-            reading=ReadOptions(),
-            writing=WriteOptions(),
-            max_chunk_bytes=1 << 30,
-            refused=frozenset(),
-            batch_records=batch_records,
-        )
+        settings = _settings(Path(folder), to, batch_records, is_feed=format_ == "gsa-feed")
         whole = Span(source=str(path), format=format_)
         begun = time.process_time()
         spans = cut(whole, span_bytes=_SPAN_BYTES, options=ReadOptions())
@@ -172,6 +203,22 @@ def _convert(path: Path, format_: str, to: str, batch_records: int) -> _Times:
         ended = time.process_time()
         hashes = [chunk.sha256 for chunk in chunks]
         return _Times(middle - begun, ended - middle, hashes)
+
+
+def _settings(folder: Path, to: str, batch_records: int, *, is_feed: bool) -> Settings:
+    """Return settings of a conversion; Items are in no feed, so a target with feeds needs one."""
+    target = Target(format=to)
+    if to == "gsa-feed" and not is_feed:
+        target = Target(format=to, datasource="d", feedtype="incremental")
+    return Settings(
+        folder=str(folder),
+        target=target,
+        reading=ReadOptions(),
+        writing=WriteOptions(),
+        max_chunk_bytes=1 << 30,
+        refused=frozenset(),
+        batch_records=batch_records,
+    )
 
 
 if __name__ == "__main__":
