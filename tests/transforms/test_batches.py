@@ -19,7 +19,7 @@ from schemas.avro import text
 from schemas.record import Action, Content, Crawl, Encoding, Extra, Meta, Record
 from schemas.span import Span
 from support.batches import SIZES, by_parser, conversion
-from support.dataload_items import dataloads
+from support.dataload_items import dataloads, document
 from transforms.formats import ContentOptions, ReadOptions, WriteOptions, batch_plan, by_name
 from transforms.formats.batch_plan import BatchPlan
 from transforms.formats.canonical.avro import AvroEncoder
@@ -326,6 +326,30 @@ def test_records_that_are_alike_are_written_by_a_plan(
     conversion(feed_of(SIMILAR, feedtype=feedtype), target_of(name), batch_records=4)
     single = 8 if name == "gsa-feed, strict" else 4  # the first of a feed; the examples of losses
     assert sum(size for size in written if size > 1) == 20 - single
+
+
+ITEMS = "\n".join(
+    f"""<Item><Type>I</Type><Size>{number}</Size><Url>http://www.example.com/{number}</Url>
+<Title>"{number}" &gt; 0</Title><Body>a &lt;b&gt;
+{number}</Body><Keywords>k{number}</Keywords><Meta>Author: {number}
+Phone: x</Meta><Category>c{number}</Category><Category>d</Category>
+<Modified>2007-11-06 12:45:{number:02}</Modified><MimeType>text/plain</MimeType>
+<u:Price>{number}</u:Price><u:Set><value>{number}</value><value>b</value></u:Set></Item>"""
+    for number in range(40)
+)
+
+
+@pytest.mark.parametrize("name", [name for name in TARGETS if name != "gsa-feed, zlib"])
+def test_items_that_are_alike_are_written_by_a_plan(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = {} if name == "thunderstone" else {"datasource": "d", "feedtype": "incremental"}
+    target = replace(target_of(name), **own)
+    with caplog.at_level("DEBUG", "transforms.convert"):
+        conversion(document(ITEMS), target, batch_records=4, format_="thunderstone")
+    [planned] = [message for message in caplog.messages if message.endswith("by a plan")]
+    single = 8 if name.startswith("gsa-feed") else 4  # the first of a feed; the examples of losses
+    assert planned == f"span 00000-00000: {40 - single} of 40 records by a plan"
 
 
 WHOLE = SIMILAR.replace(

@@ -36,6 +36,7 @@ from transforms.formats.record_batch import (
     Column,
     ColumnKind,
     EncodeColumn,
+    as_stated,
     plain,
     stated,
     unescaped,
@@ -126,6 +127,11 @@ def _documents(kind: ColumnKind) -> EncodeColumn:
     return lambda values: [*map(_in_quotes, plain(kind, values))]
 
 
+def _bodies(kind: ColumnKind) -> EncodeColumn:
+    """Return the function that encodes documents of any kind as texts."""
+    return lambda values: [_in_quotes(value.decode()) for value in plain(kind, values)]
+
+
 def _numbers(values: Column) -> Column:
     if 0 in values:  # a default, which is left out
         raise InspectedError
@@ -139,9 +145,10 @@ class JsonlEncoder:
     frame_bytes = 0
     cells: ClassVar[Cells] = {
         **dict.fromkeys(TEXT_KINDS, (_texts,)),
-        **{kind: (_documents(kind),) for kind in CONTENT_KINDS},
+        **{kind: (_documents(kind), _bodies(kind)) for kind in CONTENT_KINDS},
         ColumnKind.DATE: (_dates,),
         ColumnKind.TIME: (_times,),
+        ColumnKind.INTEGER: (as_stated,),
         ColumnKind.NUMBER: (_numbers,),
     }
 
