@@ -9,7 +9,6 @@ import errno
 import os
 import stat
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import ExitStack
 from functools import partial
 from io import BytesIO
 from itertools import chain
@@ -200,13 +199,8 @@ class _TreeReader:
         """
         listed = opened.listed
         try:
-            with ExitStack() as stack:
-                if stream is None:
-                    try:
-                        stream = stack.enter_context(self._open_file(listed.path))
-                    except OSError as exc:
-                        raise _error_of(listed.key, exc) from exc
-                yield from self._members(opened, stream, mimetype)
+            with stream or self._open(listed) as content:
+                yield from self._members(opened, content, mimetype)
         except SkippedFileError as exc:
             yield self._records.filtered(listed, exc.code)
             return
@@ -231,6 +225,12 @@ class _TreeReader:
                 fingerprint=listed.fingerprint,
             )
         )
+
+    def _open(self, listed: ListingEntry) -> IO[bytes]:
+        try:
+            return self._open_file(listed.path)
+        except OSError as exc:
+            raise _error_of(listed.key, exc) from exc
 
     def _members(
         self, opened: "_OpenedArchive", stream: IO[bytes], mimetype: str | None

@@ -110,7 +110,7 @@ def converted(folder: Path, tree: Tree, target: Target, size: int, **stated: Any
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     files=trees(),
     rules=st.sampled_from(TREES[:2] * 5 + TREES),
