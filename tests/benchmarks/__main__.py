@@ -32,6 +32,9 @@ _QUICK_SHARE = 10
 _FEED_TO_DISK = 2.3
 """Disk space for a feed and the converted chunks, by the size of the feed."""
 
+_LEAST_SECONDS = 0.2
+"""A command that takes less than this beyond its start-up is not judged by its ratio."""
+
 _COLUMNS = (
     "command",
     "seconds",
@@ -135,9 +138,12 @@ def _judge(aim: Aim, figures: Figures) -> str:
     """Return an aim with the figure that was measured."""
     found: float = getattr(figures, aim.figure)
     is_reached = found <= aim.bar if aim.is_most else found >= aim.bar
+    verdict = "reached" if is_reached else "missed"
+    if aim.figure in ("ratio", "cpu_micros") and figures.seconds < _LEAST_SECONDS:
+        verdict = "the input is too small to tell"
     bound = "at most" if aim.is_most else "at least"
     name = f"{label_of(aim.command)}: {_FIGURES[aim.figure]}"
-    return f"aim: {name} {bound} {aim.bar:g}: {found:.2f}, {'reached' if is_reached else 'missed'}"
+    return f"aim: {name} {bound} {aim.bar:g}: {found:.2f}, {verdict}"
 
 
 def _row(figures: Figures, outcome: Outcome) -> tuple[str, ...]:

@@ -158,7 +158,7 @@ SCENARIOS = (
     Scenario(
         "files",
         sources.small_files,
-        10_000,
+        50_000,
         ("cat", f"{_TREE} --jobs 1"),
         (Aim(f"{_TREE} --jobs 1", "ratio", 0.3),),
         record_bytes=sources.SMALL_FILE_BYTES,
