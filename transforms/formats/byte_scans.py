@@ -4,11 +4,7 @@
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from numpy import uint8
-    from numpy.typing import NDArray
+from typing import Any
 
 _FEW_BYTES = 4 << 10
 _PIECE_BYTES = 64 << 10
@@ -33,7 +29,8 @@ def has_controls(text: bytes) -> bool:
     )
 
 
-def _pieces(data: bytes, begin: int, end: int) -> "Iterator[NDArray[uint8]]":
+# Any: arrays of numpy, whose types would load it.
+def _pieces(data: bytes, begin: int, end: int) -> Iterator[Any]:
     """Yield a range in pieces, so that what is computed of them is small."""
     import numpy as np  # takes a tenth of a second to load
 
