@@ -42,7 +42,8 @@ _CHARS = {b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"amp": b"&"} 
 _REFERENCE = re.compile(rb"&(lt|gt|quot|apos|amp);")
 _OTHER_REFERENCE = re.compile(rb"&(?!(?:lt|gt|quot|apos|amp);)")
 _REFERENCE_TO_QUOTES = re.compile(rb"&(?:quot|apos);")
-_FEW_REFERENCES = 200
+_BYTES_A_REFERENCE = 150
+"""A text with fewer references for its size is searched once; in others, each kind is replaced."""
 _OTHER_SPACE = re.compile(r"[^\S ]")
 _URLS = re.compile(
     r'(?:(?:https?://(?![0-9.]+[:/?#"])[^./?#\[\s"]+\.[^/?#:\s"]|(?!http)[a-z][a-z0-9+.-]*://[^\s"])'
@@ -342,7 +343,7 @@ def plain_row(kinds: Sequence[ColumnKind], row: Values) -> Values:
 
 def _plain_text(text: bytes) -> bytes:
     count = text.count(b"&")
-    if count < _FEW_REFERENCES:
+    if count * _BYTES_A_REFERENCE < len(text):
         return _REFERENCE.sub(lambda match: _CHARS[match[1]], text) if count else text
     for name, char in _CHARS.items():
         text = text.replace(b"&%b;" % name, char)
