@@ -1,6 +1,7 @@
 """Records in batches are converted to the same bytes, rejects, losses and counts as single ones."""
 
 import io
+import logging
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -326,6 +327,14 @@ def test_records_that_are_alike_are_written_by_a_plan(
     conversion(feed_of(SIMILAR, feedtype=feedtype), target_of(name), batch_records=4)
     single = 8 if name == "gsa-feed, strict" else 4  # the first of a feed; the examples of losses
     assert sum(size for size in written if size > 1) == 20 - single
+
+
+def test_a_comparison_with_a_plan_costs_no_batch(caplog: pytest.LogCaptureFixture) -> None:
+    """Not even where a number is left out of the output if it is 0."""
+    caplog.set_level(logging.DEBUG, "transforms.convert")
+    many = "".join(f'<record url="http://www.example.com/{number}"/>\n' for number in range(1000))
+    conversion(feed_of(many, feedtype="incremental"), target_of("jsonl"), batch_records=10)
+    assert "993 of 1000 records by a plan" in caplog.text
 
 
 ITEMS = "\n".join(

@@ -157,8 +157,8 @@ class Columns:
         return column
 
     def first(self) -> "Columns":
-        """Return the first record, with 0 in place of a number that nobody has asked for."""
-        return Columns(self.shape, [[0] if callable(c) else c[:1] for c in self._columns], 1)
+        """Return the first record, with 1 in place of a number that nobody has asked for."""
+        return Columns(self.shape, [[1] if callable(c) else c[:1] for c in self._columns], 1)
 
     def part(self, begin: int, end: int | None) -> "Columns":
         """Return some of the records, at least one."""
