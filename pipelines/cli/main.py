@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from pipelines.cli import check_verbs, config_verbs, reject_verbs, run_verbs
+from pipelines.cli import check_verbs, compare_verbs, config_verbs, reject_verbs, run_verbs
 from pipelines.cli.verb import BeamVerb, Verb
 from pipelines.observer.signals import DeadlinePassed, Terminated, raised
 
@@ -281,7 +281,7 @@ def inspect(**words: object) -> int:
     return print_counts(words)
 
 
-for _module in (config_verbs, run_verbs, reject_verbs, check_verbs):
+for _module in (config_verbs, run_verbs, reject_verbs, check_verbs, compare_verbs):
     for _command in _module.COMMANDS:
         feedferry.add_command(_command)
 

@@ -6,9 +6,10 @@ from typing import TypeVar
 
 import msgspec
 
-from pipelines.serve.rehearsal.index import FeedRow, Index, IndexedDocument
+from pipelines.serve.rehearsal.index import FeedRow, Index
 from pipelines.serve.worker_process import WorkerProcess
 from schemas.delivery import JOURNAL, Delivery, Door
+from schemas.indexed_document import IndexedDocument
 
 Result = TypeVar("Result")
 

@@ -40,6 +40,7 @@ from transforms.registry import Registry
 
 __all__ = [
     "AUTHORIZER_STREAM",
+    "AVRO",
     "FORMATS",
     "GSA_FEED",
     "GSA_GROUPS",

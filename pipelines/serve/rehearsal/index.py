@@ -30,12 +30,12 @@ import msgspec
 from pipelines.serve.rehearsal import documents
 from pipelines.serve.rehearsal.documents import MATCHING, Change, matching_values
 from pipelines.serve.worker_process import SetAsideError
-from schemas.acl import Acl
 from schemas.delivery import Delivery, Door
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import INCREMENTAL, Feed
+from schemas.indexed_document import DocumentOrigin, IndexedDocument
 from schemas.membership import Membership
-from schemas.record import Action, Arrival, Meta, Record
+from schemas.record import Action, Record
 from schemas.reject import Reject, record_error
 from schemas.span import Span
 from transforms.formats import GSA_FEED, ReadOptions, ReadResult, WriteOptions, by_door, write_all
@@ -97,14 +97,6 @@ WAIT_SECONDS = 10.0
 Row = TypeVar("Row", bound=msgspec.Struct)
 
 
-class DocumentOrigin(enum.Enum):
-    """How a document arrived; ACL is the ACL of a URL without a document, such as a folder."""
-
-    FEED = "feed"
-    DATA = "data"
-    ACL = "acl"
-
-
 class DeliveryStatus(enum.Enum):
     """The state of a delivery, in the words of the appliance's Feeds page.
 
@@ -141,30 +133,6 @@ class SetAsideDelivery(msgspec.Struct, frozen=True, kw_only=True):
     feedtype: str = ""
     bytes: int = 0
     at: str = ""
-
-
-class IndexedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A document of the index; its content is known by its digest only.
-
-    `datasource` is the owner: a datasource or a profile. `bytes` and `sha256` are those of the
-    decoded content, `None` if there is none. `fields` are texts that are not metadata and hints for
-    crawling and ranking, by name; the names of additional fields begin with `u:`. `searchable` is
-    false for data that waits for an update of the search indexes. `feed` is the ordinal of the
-    delivery that changed the document last.
-    """
-
-    url: str
-    datasource: str
-    kind: DocumentOrigin
-    arrival: Arrival | None = None
-    mimetype: str | None = None
-    bytes: int | None = None
-    sha256: str | None = None
-    metadata: tuple[Meta, ...] = ()
-    acl: Acl | None = None
-    fields: dict[str, bool | int | str | list[str]] = {}
-    searchable: bool = True
-    feed: int = 0
 
 
 class DatasourceTotal(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,10 +14,10 @@ from pipelines.report.charts import INTEGER, SECONDS, Axes, Bin, Chart, draw
 from pipelines.serve.rehearsal.index import (
     DatasourceTotal,
     DeliveryStatus,
-    DocumentOrigin,
     FeedRow,
     SetAsideDelivery,
 )
+from schemas.indexed_document import DocumentOrigin
 from schemas.units import format_duration
 
 CONTENT_SECURITY_POLICY = (

@@ -11,11 +11,11 @@ import pytest
 from pipelines.serve.rehearsal.index import (
     DatasourceTotal,
     DeliveryStatus,
-    DocumentOrigin,
     FeedRow,
 )
 from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
 from schemas.delivery import Door
+from schemas.indexed_document import DocumentOrigin
 from support.browser import Page, needs_chromium
 from support.page_checks import CONTRAST, OWN_TEXTS
 from support.runs import ROOT

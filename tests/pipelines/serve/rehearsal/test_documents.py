@@ -5,13 +5,9 @@ import zlib
 import pybase64
 import pytest
 
-from pipelines.serve.rehearsal.index import (
-    DatasourceTotal,
-    DeliveryStatus,
-    DocumentOrigin,
-    IndexedDocument,
-)
+from pipelines.serve.rehearsal.index import DatasourceTotal, DeliveryStatus
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.indexed_document import DocumentOrigin, IndexedDocument
 from schemas.record import Arrival, Meta
 from support.rehearsal import HOST, Rehearsal, acl, gone, gsa_feed, item, metadata, page
 

@@ -13,7 +13,6 @@ from lxml import html
 from pipelines.serve.rehearsal.index import (
     DatasourceTotal,
     DeliveryStatus,
-    DocumentOrigin,
     FeedRow,
     SetAsideBy,
     SetAsideDelivery,
@@ -21,6 +20,7 @@ from pipelines.serve.rehearsal.index import (
 from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
 from pipelines.serve.spool_consumer import BacklogHistory
 from schemas.delivery import Door
+from schemas.indexed_document import DocumentOrigin
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 HOSTILE = [

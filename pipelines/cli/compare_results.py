@@ -1,0 +1,84 @@
+"""Print what differs, and write the feeds that are made of it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from pipelines.cli.terminal_results import observer_of
+from pipelines.compare.diff import ComparedInputs, diff, emit, folded
+from pipelines.compare.verify import verify
+from pipelines.options.compare_options import CompareOptions
+from pipelines.options.display_options import DisplayOptions, ReportFormat
+from pipelines.options.flags import decode
+from pipelines.report.differences import (
+    DIFF,
+    VERIFY,
+    Labels,
+    json_lines,
+    summary_json,
+    summary_of,
+    text_lines,
+    write_differences,
+)
+from pipelines.terminal.print_summary import print_summary
+from schemas.errors import ConfigError
+
+
+def print_diff(words: Mapping[str, object]) -> int:
+    """Print the differences of two inputs; return the exit code."""
+    before, after = str(words["before"]), str(words["after"])
+    with diff((before,), (after,), words) as compared:
+        return _print(compared, words, labels=DIFF, names=(before, after))
+
+
+def print_verification(words: Mapping[str, object]) -> int:
+    """Print what is not at a target; return the exit code."""
+    inputs = _inputs(words)
+    with verify(inputs, words) as compared:
+        names = str(words["against"]), ", ".join(inputs)
+        return _print(compared, words, labels=VERIFY, names=names)
+
+
+def print_compacted(words: Mapping[str, object]) -> int:
+    """Fold a history and convert it; return the exit code."""
+    if words.get("output") is None:
+        raise ConfigError("-o/--output: not given; expected the folder of the run")
+    observer = observer_of(decode(DisplayOptions, words))
+    with folded(_inputs(words), words) as history:
+        result = emit(history, str(words["output"]), words, observer, is_whole=True)
+    if result is None:
+        click.echo("feedferry: no documents are left of this history; nothing is written", err=True)
+        return 0
+    return max(result.exit_code, 1 if history.counts.after.rejects else 0)
+
+
+def _inputs(words: Mapping[str, object]) -> Sequence[str]:
+    inputs = words["inputs"]
+    if not isinstance(inputs, tuple) or not inputs:
+        raise ConfigError("INPUT: none given; expected files, folders, globs or URLs")
+    return inputs
+
+
+def _print(
+    compared: ComparedInputs,
+    words: Mapping[str, object],
+    *,
+    labels: Labels,
+    names: tuple[str, str],
+) -> int:
+    options, display = decode(CompareOptions, words), decode(DisplayOptions, words)
+    is_json = display.report_format is ReportFormat.JSON
+    for line in (json_lines if is_json else text_lines)(compared.differences(), labels):
+        click.echo(line)
+    if is_json:
+        click.echo(summary_json(compared.counts, labels))
+    else:
+        summary = summary_of(compared.counts, labels, names)
+        print_summary(summary, is_quiet=display.is_quiet)
+    if options.page is not None:
+        page = Path(options.page)
+        write_differences(page, compared.counts, compared.differences(), labels, names)
+    if options.emit is not None:
+        emit(compared, options.emit, words, observer_of(display))
+    return compared.exit_code

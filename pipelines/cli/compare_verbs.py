@@ -1,0 +1,116 @@
+"""Verbs that compare inputs and targets: `diff`, `verify`, `compact`."""
+
+import click
+
+from pipelines.cli.verb import Verb
+
+_READ = ("from_format", "encoding", "base_url", "url_template", "zone", "strict", "max_token_bytes")
+
+
+def _flags_of(verb: str) -> list[click.Parameter]:
+    from pipelines.cli.click_flags import click_options
+    from pipelines.options.compare_options import CompareOptions, VerifyOptions
+    from pipelines.options.convert_options import ConvertOptions
+    from pipelines.options.display_options import DisplayOptions
+    from pipelines.options.flags import flags_of
+    from pipelines.options.section import Section
+
+    is_compact = verb == "compact"
+    written = {Section.WRITE, Section.RUN}
+    names = [
+        name
+        for name, declared in flags_of(ConvertOptions).items()
+        if name in _READ or (declared.flag.section in written and (is_compact or name != "output"))
+    ]
+    path = click.Path(allow_dash=is_compact)
+    arguments = (
+        [click.Argument([name], type=path, metavar=name.upper()) for name in ("before", "after")]
+        if verb == "diff"
+        else [click.Argument(["inputs"], type=path, nargs=-1, metavar="INPUT...")]
+    )
+    own = {"diff": click_options(CompareOptions), "verify": click_options(VerifyOptions)}
+    return [
+        *arguments,
+        *own.get(verb, ()),
+        *click_options(ConvertOptions, only=names),
+        *click_options(DisplayOptions),
+    ]
+
+
+@click.command(cls=Verb, flags=_flags_of, short_help="Show what differs between two inputs.")
+def diff(**words: object) -> int:
+    """Show the documents that BEFORE and AFTER differ in: added, removed, changed.
+
+    Each is a file, a folder, a spool, or the folder of a run, in any format and any order. A
+    history of feeds stands for the documents that an appliance would hold after it. Changed ACLs
+    come first. With --to, both are compared as that format would hold them. With --emit, a feed is
+    written that makes AFTER of BEFORE.
+
+    \b
+    Examples:
+      feedferry diff monday.xml tuesday.xml
+      feedferry diff old-export/ new-export/ --ignore modified,metadata:crawled
+      feedferry diff monday/ tuesday/ --emit changes --to gsa-feed
+
+    \b
+    Exit codes:
+      0  no difference
+      1  documents differ, or records could not be read
+      2  an option or input cannot be used
+      4  an input cannot be read
+    """
+    from pipelines.cli.compare_results import print_diff
+
+    return print_diff(words)
+
+
+@click.command(cls=Verb, flags=_flags_of, short_help="Prove that a target has the documents.")
+def verify(**words: object) -> int:
+    """Compare the documents of INPUT with those that a target has.
+
+    INPUT is the folder of a run, or files and folders of feeds. Every document must be at the
+    target, with the same content, fields and ACL, and no document that INPUT deletes. Other
+    documents of the target are counted. With --emit, a feed is written that corrects the target.
+
+    \b
+    Examples:
+      feedferry verify out --against http://rehearsal.example.com:19900
+      feedferry verify out --against spool/
+      feedferry verify out --against http://rehearsal.example.com:19900 \\
+          --emit missing --to gsa-feed
+
+    \b
+    Exit codes:
+      0   all documents are at the target
+      1   documents are missing or differ, or records could not be read
+      2   an option or input cannot be used
+      4   the input or the target cannot be read
+      75  the target has not indexed all feeds yet
+    """
+    from pipelines.cli.compare_results import print_verification
+
+    return print_verification(words)
+
+
+@click.command(cls=Verb, flags=_flags_of, short_help="Fold a history of feeds into one.")
+def compact(**words: object) -> int:
+    """Write the documents that an appliance would hold after all feeds of INPUT.
+
+    INPUT are feeds in the order in which they were pushed, archives, or a spool. Later records
+    replace earlier ones, updates are merged, deleted documents are left out. A datasource that has
+    a full feed in the history becomes a full feed.
+
+    \b
+    Examples:
+      feedferry compact archive/2019/ archive/2020/ -o whole --to gsa-feed
+      feedferry compact spool/ -o whole --to avro
+
+    \b
+    Exit codes: those of convert
+    """
+    from pipelines.cli.compare_results import print_compacted
+
+    return print_compacted(words)
+
+
+COMMANDS: tuple[click.Command, ...] = (diff, verify, compact)

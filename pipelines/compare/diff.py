@@ -1,0 +1,119 @@
+"""Compare two inputs, and write a feed that makes the second of the first."""
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from pipelines.compare.feed_of_changes import (
+    Feedtype,
+    full_where_known,
+    incremental,
+    write_archives,
+)
+from pipelines.compare.inputs import CompareInput
+from pipelines.job.engine import convert
+from pipelines.job.flag_job import job_of_flags
+from pipelines.job.run_result import RunResult
+from pipelines.observer.observer import Observer
+from pipelines.options.compare_options import CompareOptions
+from pipelines.options.flags import decode
+from schemas.errors import ConfigError
+from schemas.record import Action
+from transforms.compare.comparison import Comparer, Comparison, Difference
+from transforms.formats import by_name
+from transforms.rules.adapt import Target
+
+DIFFERENCES_EXIT = 1
+
+
+class ComparedInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """Two inputs that were compared; the differences are in a folder of the comparison."""
+
+    counts: Comparison
+    comparer: Comparer
+    after: CompareInput
+
+    def differences(self) -> Iterator[Difference]:
+        """Yield the differences: changed ACLs, then added, removed and changed documents."""
+        return self.comparer.differences()
+
+    @property
+    def exit_code(self) -> int:
+        return DIFFERENCES_EXIT if self.counts.has_findings else 0
+
+
+@contextmanager
+def diff(
+    before: Iterable[str], after: Iterable[str], words: Mapping[str, object]
+) -> Iterator[ComparedInputs]:
+    """Compare two inputs, both as `--to` would hold them if it is given."""
+    options = decode(CompareOptions, words)
+    with tempfile.TemporaryDirectory(prefix="feedferry-compare-") as name:
+        folder = Path(name)
+        target = target_of(words)
+        first, second = (
+            CompareInput(names, words, folder=folder, target=target) for names in (before, after)
+        )
+        with closing(
+            Comparer(folder, ignored=options.ignore, is_updated=takes_updates(words))
+        ) as comparer:
+            comparer.add_before(first.results())
+            comparer.add_after(second.results())
+            yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=second)
+
+
+@contextmanager
+def folded(inputs: Iterable[str], words: Mapping[str, object]) -> Iterator[ComparedInputs]:
+    """Fold a history; all documents that an appliance would hold are added ones."""
+    with tempfile.TemporaryDirectory(prefix="feedferry-compact-") as name:
+        history = CompareInput(inputs, words, folder=Path(name))
+        with closing(Comparer(Path(name))) as comparer:
+            comparer.add_before(())
+            comparer.add_after(history.results())
+            yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=history)
+
+
+def emit(
+    compared: ComparedInputs,
+    output: str,
+    words: Mapping[str, object],
+    observer: Observer,
+    *,
+    is_whole: bool = False,
+) -> RunResult | None:
+    """Write a feed of the differences into a folder, as `convert` does; None if there are none.
+
+    With `is_whole`, the feeds of a datasource of which the input has a full feed are full.
+    """
+    if words.get("to_format") is None:
+        raise ConfigError("--to: not given; expected the format of the feed that --emit writes")
+    feedtype: Feedtype = full_where_known(compared.comparer) if is_whole else incremental
+    with tempfile.TemporaryDirectory(prefix="feedferry-emit-") as folder:
+        archives = write_archives(
+            compared.comparer,
+            compared.after.results(),
+            Path(folder),
+            feedtype=feedtype,
+            is_updated=takes_updates(words) and not is_whole,
+        )
+        if not archives:
+            return None
+        inputs = tuple(map(str, archives))
+        read = {"from_format": None, "inputs": inputs, "output": output}
+        return convert(job_of_flags({**words, **read}), observer)
+
+
+def takes_updates(words: Mapping[str, object]) -> bool:
+    """Whether the target takes changes of fields without the content."""
+    if words.get("to_format") is None:
+        return False
+    target = Target(format=str(words["to_format"]))
+    return Action.UPDATE in by_name(target.format).held_by(target).actions
+
+
+def target_of(words: Mapping[str, object]) -> Target | None:
+    name = words.get("to_format")
+    return None if name is None else Target(format=str(name))

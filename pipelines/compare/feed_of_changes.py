@@ -1,0 +1,150 @@
+"""Write a feed of differences: archives of its records, which are then converted.
+
+The contents are read again from the second input, in its order: they are neither in memory nor
+stored with the comparison.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from schemas.errors import SourceError
+from schemas.feed import FULL, INCREMENTAL, METADATA_AND_URL
+from schemas.membership import Membership, RecordOrMembership
+from schemas.record import Action, Arrival, Provenance, Record
+from transforms.compare.comparison import Comparer, Difference
+from transforms.compare.history import Document, each
+from transforms.formats import AVRO, ReadResult, WriteOptions, write_all
+
+Feedtype = Callable[[RecordOrMembership], str]
+"""Returns the feedtype of the feed that a record is to be in."""
+
+
+def write_archives(
+    comparer: Comparer,
+    results: Iterable[ReadResult],
+    folder: Path,
+    *,
+    feedtype: Feedtype,
+    is_updated: bool,
+) -> list[Path]:
+    """Write the records that make the second input of the first; return their archives.
+
+    `results` are those of the second input. With `is_updated`, only fields are sent where they are
+    all that differs. Raises SourceError if the input has changed.
+    """
+    paths = []
+    for kind, items in (
+        (Record, _records(comparer, results, is_updated=is_updated)),
+        (Membership, _groups(comparer)),
+    ):
+        path = folder / f"{kind.__name__.lower()}s.{AVRO.name}"
+        placed = _placed(items, path.name, feedtype)
+        first = next(placed, None)
+        if first is not None:
+            with path.open("wb") as stream:
+                encoder = AVRO.make_encoder(WriteOptions(memberships=kind is Membership))
+                write_all(encoder, chain((first,), placed), stream)
+            paths.append(path)
+    return paths
+
+
+def _placed(
+    items: Iterable[RecordOrMembership], source: str, feedtype: Feedtype
+) -> Iterator[RecordOrMembership]:
+    """Yield items with the feed that each is to be in as their provenance."""
+    for item in items:
+        datasource = item.provenance.datasource
+        at = Provenance(source=source, datasource=datasource, feedtype=feedtype(item))
+        yield replace(item, provenance=at)
+
+
+def incremental(item: RecordOrMembership) -> str:
+    """Return the feedtype of a feed that leaves all other documents as they are."""
+    is_crawled = isinstance(item, Record) and item.arrival is Arrival.CRAWLED
+    return METADATA_AND_URL if is_crawled else INCREMENTAL
+
+
+def full_where_known(comparer: Comparer) -> Feedtype:
+    """Return `full` for contents of a datasource of which the second input has a full feed."""
+
+    def feedtype(item: RecordOrMembership) -> str:
+        is_group = isinstance(item, Membership)
+        is_known = comparer.has_full_feed(item.provenance.datasource, memberships=is_group)
+        is_whole = isinstance(item, Membership) or bool(item.content or item.body is not None)
+        return FULL if is_known and is_whole else incremental(item)
+
+    return feedtype
+
+
+def _groups(comparer: Comparer) -> Iterator[Membership]:
+    """Yield the groups that differ; one that was removed, without members."""
+    for difference in comparer.without_contents():
+        held = difference.after or difference.before
+        group = held.membership if held else None
+        if group is not None:
+            is_gone = difference.after is None or difference.after.is_deleted
+            yield replace(group, members=()) if is_gone else group
+
+
+def _records(
+    comparer: Comparer, results: Iterable[ReadResult], *, is_updated: bool
+) -> Iterator[Record]:
+    """Yield deletions by URL, documents with contents in their order, and the others by URL.
+
+    A feed that replaces all documents comes before the records that change some.
+    """
+    yield from filter(None, map(_deletion, comparer.to_delete()))
+    yield from _with_contents(comparer, results, is_updated=is_updated)
+    yield from filter(None, map(_without_content, comparer.without_contents()))
+
+
+def _with_contents(
+    comparer: Comparer, results: Iterable[ReadResult], *, is_updated: bool
+) -> Iterator[Record]:
+    wanted = comparer.with_contents()
+    following = next(wanted, None)
+    if following is None:
+        return
+    for number, result in enumerate(each(results)):
+        if number != following.number(is_updated=is_updated):
+            continue
+        document = following.after
+        if document is None or document.record is None:
+            raise AssertionError("a content without a document")
+        if not isinstance(result, Record) or result.url.strip() != document.record.url.strip():
+            raise SourceError(f"{following.url}: the input has changed; expected it as it was read")
+        yield replace(_stated(document), content=result.content, body=result.body)
+        following = next(wanted, None)
+        if following is None:
+            return
+    raise SourceError(f"{following.url}: the input has changed; expected it as it was read")
+
+
+def _deletion(difference: Difference) -> Record | None:
+    held = difference.before
+    if held is None or held.record is None:
+        return None
+    acl = held.record.acl if held.is_acl else None
+    at = held.record.provenance
+    return Record(url=held.record.url, action=Action.DELETE, acl=acl, provenance=at)
+
+
+def _without_content(difference: Difference) -> Record | None:
+    held = difference.after
+    if held is None or held.record is None or held.is_deleted:
+        return None
+    record = _stated(held)
+    return record if held.number is None else replace(record, action=Action.UPDATE)
+
+
+def _stated(document: Document) -> Record:
+    """Return the record of a document; its ACL is a part of it, even if it arrived alone."""
+    record = document.record
+    if record is None:
+        raise AssertionError("a group among documents")
+    if record.acl is None or not record.acl.alone or document.is_acl:
+        return record
+    return replace(record, acl=replace(record.acl, alone=False))

@@ -1,0 +1,73 @@
+"""The inputs of a comparison: files, folders, archives, spools, and the folders of runs."""
+
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+from pipelines.convert.inputs import list_spans
+from pipelines.convert.source_runs import read_options
+from pipelines.folders.manifest import MANIFEST, read_manifest
+from pipelines.inspect.inspection import parse
+from schemas.membership import Membership
+from schemas.record import Record
+from schemas.reject import record_error, reject_record
+from transforms.formats import ReadResult
+from transforms.formats.record_batch import RecordBatch
+from transforms.rules.adapt import Adapter, Target, adapt_membership, adapter
+from transforms.rules.normalize import normalize
+from transforms.sources import SpanRequest, read_span
+
+
+class CompareInput:
+    """An input that can be read several times, with the same results in the same order.
+
+    The folder of a run stands for its chunks. With a `target`, the input is what the target would
+    hold of it; losses are left out. Standard input is copied to `folder`.
+    """
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        words: Mapping[str, object],
+        *,
+        folder: Path,
+        target: Target | None = None,
+    ) -> None:
+        self.names = tuple(names)
+        paths = tuple(path for name in self.names for path in _paths(name))
+        options = parse({**words, "inputs": paths})
+        self._reading = read_options(options)
+        self._spans = list_spans(options, stdin_copy=folder / "stdin")
+        self._target = target
+
+    def results(self) -> Generator[ReadResult, None, None]:
+        """Yield what the input holds, in order."""
+        for span in self._spans:
+            with closing(read_span(SpanRequest(span=span, options=self._reading))) as results:
+                yield from results if self._target is None else _adapted(results, self._target)
+
+
+def _paths(name: str) -> Iterator[str]:
+    if (Path(name) / MANIFEST).is_file():
+        yield from (str(Path(name) / chunk.path) for chunk in read_manifest(Path(name)))
+    else:
+        yield name
+
+
+def _adapted(results: Iterable[ReadResult], target: Target) -> Iterator[ReadResult]:
+    adapt = adapter(target)
+    for result in results:
+        for item in result if isinstance(result, RecordBatch) else (result,):
+            if isinstance(item, Membership):
+                yield adapt_membership(item, target, is_mixed=True)
+            elif isinstance(item, Record):
+                yield from _outcomes(item, adapt)
+            else:
+                yield item
+
+
+def _outcomes(record: Record, adapt: Adapter) -> Iterable[ReadResult]:
+    try:
+        return adapt(normalize(record))[0]
+    except Exception as exc:
+        return (reject_record(record, record_error(exc), stage="adapt"),)

@@ -1,0 +1,146 @@
+"""Comparisons of histories, and feeds that make one of another."""
+
+import io
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.compare.feed_of_changes import full_where_known, incremental, write_archives
+from schemas.acl import Access, Acl, Principal, Scope
+from schemas.membership import Member, Membership
+from schemas.record import Action, Content, Encoding, Meta, Record
+from schemas.span import Span
+from support.feed_histories import PostedFeed, feeds, results
+from transforms.compare.comparison import Change, Comparer, Difference
+from transforms.formats import AVRO, ReadResult
+
+
+@contextmanager
+def comparing(
+    before: Iterable[ReadResult], after: Iterable[ReadResult], *, is_updated: bool = False
+) -> Iterator[Comparer]:
+    """A comparison of two inputs, not done yet."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(Comparer(Path(folder), is_updated=is_updated)) as comparer,
+    ):
+        comparer.add_before(before)
+        comparer.add_after(after)
+        yield comparer
+
+
+def differences(before: Iterable[ReadResult], after: Iterable[ReadResult]) -> list[Difference]:
+    with comparing(before, after) as comparer:
+        comparer.compare()
+        return list(comparer.differences())
+
+
+def read_archives(paths: Iterable[Path]) -> list[ReadResult]:
+    return [
+        result
+        for path in paths
+        for result in AVRO.read(io.BytesIO(path.read_bytes()), span=Span(source=path.name))
+    ]
+
+
+def document(name: str, **fields: object) -> Record:
+    values = {"action": Action.ADD, "content": Content(b"text"), **fields}
+    return Record(url=f"http://www.example.com/{name}", **values)  # type: ignore[arg-type]
+
+
+PERMIT = Acl(principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),))
+
+
+def test_documents_are_added_removed_and_changed_and_changed_acls_come_first() -> None:
+    before = [document("gone"), document("same"), document("title", title="old"), document("acl")]
+    after = [
+        document("new"),
+        document("same"),
+        document("title", title="new"),
+        document("acl", acl=PERMIT),
+    ]
+    found = differences(before, after)
+    assert [(row.url.rpartition("/")[2], row.change) for row in found] == [
+        ("acl", Change.CHANGED),
+        ("new", Change.ADDED),
+        ("gone", Change.REMOVED),
+        ("title", Change.CHANGED),
+    ]
+    assert [field.text for row in found for field in row.fields] == [
+        'acl: - → {"permit":["user Default:joe"]}',
+        'title: "old" → "new"',
+    ]
+
+
+def test_contents_are_compared_decoded() -> None:
+    plain, encoded = Content(b"text"), Content(b"dGV4dA==", Encoding.BASE64)
+    assert differences([document("a", content=plain)], [document("a", content=encoded)]) == []
+
+
+def test_the_order_of_metadata_of_different_names_is_no_difference() -> None:
+    pairs = (Meta("a", "1"), Meta("b", "2"))
+    before, after = (document("a", metadata=metadata) for metadata in (pairs, pairs[::-1]))
+    assert differences([before], [after]) == []
+
+
+def test_members_of_groups_are_compared() -> None:
+    group = Member(name="staff", scope=Scope.GROUP)
+    ann, bob = (Member(name=name, scope=Scope.USER) for name in ("ann", "bob"))
+    (found,) = differences(
+        [Membership(group=group, members=(ann,))], [Membership(group=group, members=(bob, ann))]
+    )
+    assert [field.text for field in found.fields] == [
+        'members: ["user Default:ann"] → ["user Default:ann","user Default:bob"]'
+    ]
+
+
+def test_rejects_of_an_input_are_a_finding() -> None:
+    surrogate = document("a\udcff")
+    with comparing([surrogate], []) as comparer:
+        counts = comparer.compare()
+    assert counts.before.rejects == {"not-unicode": 1}
+    assert counts.has_findings
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(st.lists(feeds(), max_size=3), st.lists(feeds(), max_size=3), st.booleans())
+def test_a_feed_of_the_differences_makes_the_second_history_of_the_first(
+    before: list[PostedFeed], after: list[PostedFeed], is_updated: bool
+) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        comparing(results(before), results(after), is_updated=is_updated) as comparer,
+    ):
+        comparer.compare()
+        paths = write_archives(
+            comparer, results(after), Path(folder), feedtype=incremental, is_updated=is_updated
+        )
+        emitted = read_archives(paths)
+    assert differences([*results(before), *emitted], results(after)) == []
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(st.lists(feeds(), max_size=4))
+def test_a_compacted_history_makes_the_same_documents(history: list[PostedFeed]) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        comparing((), results(history)) as comparer,
+    ):
+        comparer.compare()
+        paths = write_archives(
+            comparer,
+            results(history),
+            Path(folder),
+            feedtype=full_where_known(comparer),
+            is_updated=False,
+        )
+        compacted = read_archives(paths)
+    assert differences(compacted, results(history)) == []
+    assert len(compacted) == len({record.url for record in compacted if isinstance(record, Record)})

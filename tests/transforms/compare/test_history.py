@@ -1,0 +1,60 @@
+"""A history of feeds makes the documents that the rehearsal appliance has after it."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.compare.target_documents import HELD_FIELDS, document_event
+from support.feed_histories import PostedFeed, feeds, results
+from support.rehearsal import Rehearsal, gsa_feed
+from transforms.compare.differences import fields_of
+from transforms.compare.history import Document, Event, FeedHistory
+
+
+def held(history: list[PostedFeed]) -> dict[str, dict[str, object]]:
+    """The fields of the documents of a rehearsal appliance after some feeds, by URL."""
+    with tempfile.TemporaryDirectory() as folder:
+        rehearsal = Rehearsal(Path(folder))
+        for feed in history:
+            markup = gsa_feed(*feed.records)
+            rehearsal.feed(markup, datasource=feed.datasource, feedtype=feed.feedtype)
+        listed = FeedHistory()
+        documents = rehearsal.index.documents()
+        rehearsal.index.close()
+        events = listed.events(
+            document_event(document, number) for number, document in enumerate(documents)
+        )
+        return {event.key.decode(): shown(listed.document([event])) for event in events}
+
+
+def folded(history: list[PostedFeed]) -> dict[str, dict[str, object]]:
+    """The fields of the documents that a history makes, by URL."""
+    folding = FeedHistory()
+    by_url: dict[str, list[Event]] = {}
+    for event in folding.events(results(history)):
+        by_url.setdefault(event.key.decode(), []).append(event)
+    documents = {url: folding.document(events) for url, events in by_url.items()}
+    return {
+        url: shown(document)
+        for url, document in documents.items()
+        if document is not None and not document.is_deleted
+    }
+
+
+def shown(document: Document | None) -> dict[str, object]:
+    assert document is not None
+    return {
+        name: value
+        for name, value in fields_of(document).items()
+        if name.partition(":")[0] in HELD_FIELDS
+    }
+
+
+@pytest.mark.slow
+@settings(max_examples=500, deadline=None)
+@given(st.lists(feeds(), min_size=1, max_size=4))
+def test_a_history_makes_the_documents_of_a_rehearsal_appliance(history: list[PostedFeed]) -> None:
+    assert folded(history) == held(history)

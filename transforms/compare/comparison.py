@@ -1,0 +1,258 @@
+"""The differences between what two histories of feeds make: added, removed and changed documents.
+
+Any format, any order. Events are on disk (`Spill`), so memory hardly depends on the input.
+"""
+
+import enum
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from operator import attrgetter
+from pathlib import Path
+
+import msgspec
+
+from schemas.record import Arrival
+from transforms.compare.differences import ACL, CONTENT, FieldChange, Ignored, changes
+from transforms.compare.history import Document, Event, FeedHistory
+from transforms.compare.spill import Spill
+from transforms.formats import ReadResult
+
+_SCHEMA = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+CREATE TABLE differences
+    (rank INTEGER NOT NULL, key BLOB NOT NULL, number INTEGER, data BLOB NOT NULL)
+"""
+_INSERT = "INSERT INTO differences VALUES (?, ?, ?, ?)"
+_BEFORE, _AFTER = 0, 1
+_NEEDS_DELETION = attrgetter("needs_deletion")
+
+
+class Change(enum.Enum):
+    """How a document differs, from the first input to the second."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """One document that differs; `fields` are those that changed, the ACL first.
+
+    `before` and `after` are the documents without contents. A removed document has an `after` if
+    the second input deletes it, and none if it does not mention it.
+    """
+
+    url: str
+    change: Change
+    fields: tuple[FieldChange, ...] = ()
+    before: Document | None = None
+    after: Document | None = None
+
+    @property
+    def changes_acl(self) -> bool:
+        return any(field.field == ACL for field in self.fields)
+
+    @property
+    def rank(self) -> int:
+        """The place in a list: changed ACLs come first."""
+        return 0 if self.changes_acl else 1 + [*Change].index(self.change)
+
+    def number(self, *, is_updated: bool) -> int | None:
+        """Return the number of the result of the second input whose content a feed needs.
+
+        With `is_updated`, a feed can change a document without its content.
+        """
+        if self.after is None or self.after.is_deleted:
+            return None
+        return None if is_updated and self.is_update else self.after.number
+
+    @property
+    def needs_deletion(self) -> bool:
+        """Whether a deletion must come first: the document is gone, or would keep old fields."""
+        old, new = self.before, self.after
+        if old is None or old.record is None:
+            return False
+        if new is None or new.record is None or self.change is Change.REMOVED:
+            return True
+        keeps_acl = old.record.acl is not None and old.record.acl.alone and new.record.acl is None
+        if new.number is not None or keeps_acl:
+            return keeps_acl
+        is_replaced = new.record.arrival is Arrival.CRAWLED or new.is_acl
+        is_alike = old.record.arrival is new.record.arrival and old.is_acl is new.is_acl
+        return not (is_alike and (is_replaced or self.is_update))
+
+    @property
+    def is_update(self) -> bool:
+        """Whether a record without content makes the change: it only adds or replaces fields."""
+        after = self.after.record if self.after else None
+        if self.change is not Change.CHANGED or after is None:
+            return False
+        kept = {CONTENT: False} | {
+            change.field: change.after is not None
+            or bool(change.field.startswith("metadata:") and after.metadata)
+            for change in self.fields
+            if change.field != CONTENT
+        }
+        return all(kept[change.field] for change in self.fields)
+
+
+class InputSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read of one side, and the documents that it makes."""
+
+    records: dict[str, int]
+    rejects: dict[str, int]
+    reject_samples: tuple[str, ...]
+    documents: int
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The counts of a comparison.
+
+    `acl_changes` are counted among the changed documents as well. `unmentioned` documents are in
+    the first input, and the second does not say anything about them; they are only counted where
+    the comparison is one-sided.
+    """
+
+    before: InputSummary
+    after: InputSummary
+    same: int
+    added: int
+    removed: int
+    changed: int
+    acl_changes: int
+    unmentioned: int = 0
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether anything differs, or could not be read."""
+        is_unread = self.before.rejects or self.after.rejects
+        return bool(self.added or self.removed or self.changed or is_unread)
+
+
+class Comparer:
+    """Compares two inputs, in a folder of its own: add both, compare, then list what differs.
+
+    `only` are the fields that both inputs can state. With `is_updated`, a feed can change a
+    document without its content. Where it `is_one_sided`, documents that only the first input
+    mentions do not differ.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        ignored: frozenset[str] = frozenset(),
+        only: frozenset[str] | None = None,
+        is_updated: bool = False,
+        is_one_sided: bool = False,
+    ) -> None:
+        self._spill = Spill(folder)
+        self._histories = (FeedHistory(), FeedHistory())
+        self._ignored, self._only = Ignored(ignored), only
+        self._is_updated, self._is_one_sided = is_updated, is_one_sided
+        self._database = sqlite3.connect(folder / "differences.db")
+        self._database.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def add_before(self, results: Iterable[ReadResult | Event]) -> None:
+        """Read the first input."""
+        self._add(_BEFORE, results)
+
+    def add_after(self, results: Iterable[ReadResult | Event]) -> None:
+        """Read the second input."""
+        self._add(_AFTER, results)
+
+    def compare(self) -> Comparison:
+        """Compare both inputs, which have been read."""
+        counts = dict.fromkeys(Change, 0)
+        documents = [0, 0]
+        same = acl_changes = unmentioned = 0
+        encode = msgspec.msgpack.Encoder().encode
+        for key, events in self._spill.keys(len(self._histories)):
+            before, after = (
+                history.document(own) for history, own in zip(self._histories, events, strict=True)
+            )
+            for side, document in enumerate((before, after)):
+                documents[side] += document is not None and not document.is_deleted
+            difference = self._difference(key, before, after)
+            if difference is None:
+                same += before is not None and not before.is_deleted
+                continue
+            if self._is_one_sided and difference.after is None:
+                unmentioned += 1
+                continue
+            counts[difference.change] += 1
+            acl_changes += difference.changes_acl
+            number = difference.number(is_updated=self._is_updated)
+            row = (difference.rank, key, number, encode(difference))
+            self._database.execute(_INSERT, row)
+        first, second = (
+            InputSummary(
+                records=dict(sorted(history.records.items())),
+                rejects=dict(sorted(history.rejects.items())),
+                reject_samples=tuple(history.samples),
+                documents=count,
+            )
+            for history, count in zip(self._histories, documents, strict=True)
+        )
+        return Comparison(
+            before=first,
+            after=second,
+            same=same,
+            added=counts[Change.ADDED],
+            removed=counts[Change.REMOVED],
+            changed=counts[Change.CHANGED],
+            acl_changes=acl_changes,
+            unmentioned=unmentioned,
+        )
+
+    def differences(self) -> Iterator[Difference]:
+        """Yield changed ACLs, then added, removed and other changed documents, each by URL."""
+        return self._rows("ORDER BY rank, key")
+
+    def with_contents(self) -> Iterator[Difference]:
+        """Yield the differences whose feed needs a content, in the order of the second input."""
+        return self._rows("WHERE number IS NOT NULL ORDER BY number")
+
+    def without_contents(self) -> Iterator[Difference]:
+        """Yield all other differences, by URL."""
+        return self._rows("WHERE number IS NULL ORDER BY key")
+
+    def to_delete(self) -> Iterator[Difference]:
+        """Yield the differences that need a deletion first, by URL."""
+        return filter(_NEEDS_DELETION, self._rows("ORDER BY key"))
+
+    def _rows(self, clause: str) -> Iterator[Difference]:
+        decode = msgspec.msgpack.Decoder(Difference).decode
+        with closing(self._database.cursor()) as cursor:
+            for (data,) in cursor.execute(f"SELECT data FROM differences {clause}"):
+                yield decode(data)
+
+    def has_full_feed(self, datasource: str | None, *, memberships: bool) -> bool:
+        """Whether the second input has a full feed of a datasource, so that it is known whole."""
+        return self._histories[_AFTER].has_full_feed(datasource, memberships=memberships)
+
+    def _add(self, side: int, results: Iterable[ReadResult | Event]) -> None:
+        for event in self._histories[side].events(results):
+            self._spill.add(side, event)
+
+    def _difference(
+        self, key: bytes, before: Document | None, after: Document | None
+    ) -> Difference | None:
+        """Return what differs of one URL; a deleted document is one that is not there."""
+        old = None if before is None or before.is_deleted else before
+        new = None if after is None or after.is_deleted else after
+        url = key.decode()
+        if old is None or new is None:
+            if old is new:
+                return None
+            change = Change.ADDED if old is None else Change.REMOVED
+            return Difference(url=url, change=change, before=old, after=after)
+        fields = changes(old, new, ignored=self._ignored, only=self._only)
+        if not fields:
+            return None
+        return Difference(url=url, change=Change.CHANGED, fields=fields, before=old, after=new)

@@ -1,0 +1,315 @@
+"""The documents that an appliance would hold after a history of feeds.
+
+A record becomes an `Event` without its content: the size and the digest stand for that. The events
+of one URL, in the order of the input, are folded into its `Document`.
+
+**Spec:** Feeds Protocol Developer's Guide 7.x, "Choosing the Feed Type", "Full Feeds and
+Incremental Feeds", "Removing Feed Content From the Index"; Thunderstone dataload API. As the guide
+says:
+
+- A full feed replaces all documents of its datasource, and a full feed of groups all its groups.
+- A record with content replaces the document; without content, it changes the fields it states.
+- Content and MIME type in a web feed are ignored, as the appliance crawls the documents.
+- A URL belongs to the datasource that updated it last, and only that datasource deletes it. A URL
+  of a content feed keeps its content and owner when a web feed names it.
+- An ACL that arrived alone stays until another ACL arrives or the URL is deleted.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+
+import msgspec
+from msgspec.structs import replace
+
+from schemas.content import CHECKED, decode
+from schemas.errors import FormatError, RecordError
+from schemas.feed import FULL, REPLACE, FeedHeader, is_web
+from schemas.membership import Membership
+from schemas.notice import Notice
+from schemas.record import Action, Arrival, Crawl, Provenance, Record
+from schemas.reject import Filtered, Reject, record_error, reject_record
+from transforms.formats.base import ReadResult
+from transforms.formats.record_batch import RecordBatch
+from transforms.rules.group_references import DEFAULT_NAMESPACE
+from transforms.rules.normalize import normalize
+
+MAX_PATTERNS = 1_000
+"""The most deletions by pattern of a history: each is compared with every URL."""
+
+_SAMPLES = 3
+_FULL_GROUPS = (FULL, REPLACE)
+
+
+class Event(msgspec.Struct, frozen=True, array_like=True):
+    """One record of a history without its content, or one membership.
+
+    `number` counts the results of the input, from 0. `size` and `digest` (SHA-256) are those of the
+    decoded content, or of a body text; None without either.
+    """
+
+    number: int
+    record: Record | None = None
+    size: int | None = None
+    digest: bytes | None = None
+    membership: Membership | None = None
+
+    @property
+    def key(self) -> bytes:
+        """The URL in UTF-8, or a text that is no URL for a group."""
+        if self.record is not None:
+            return self.record.url.encode()
+        group = self.membership.group if self.membership else None
+        if group is None:
+            raise AssertionError("an event without a record")
+        return f"group {group.namespace or DEFAULT_NAMESPACE} {group.name}".encode()
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """A document, an ACL alone, or a group, as an appliance would hold it.
+
+    `record` has all fields but the content. `number` is that of the record with the content, None
+    without one. Where `is_deleted`, the last event was a deletion.
+    """
+
+    record: Record | None = None
+    membership: Membership | None = None
+    size: int | None = None
+    digest: bytes | None = None
+    number: int | None = None
+    is_deleted: bool = False
+
+    @property
+    def datasource(self) -> str | None:
+        item = self.record or self.membership
+        return item.provenance.datasource if item else None
+
+    @property
+    def is_acl(self) -> bool:
+        """Whether it is the ACL of a URL without a document, such as a folder."""
+        record = self.record
+        return (
+            record is not None
+            and record.acl is not None
+            and record.acl.alone
+            and record.arrival is None
+            and self.digest is None
+        )
+
+
+class FeedHistory:
+    """Reads one input as events, and folds those of a URL; reading must have ended before."""
+
+    def __init__(self) -> None:
+        self.records = Counter[str]()
+        self.rejects = Counter[str]()
+        self.samples: list[str] = []
+        self._number = -1
+        self._begun: dict[tuple[bool, str | None], str] = {}
+        self._full_feeds: dict[tuple[bool, str | None], list[int]] = {}
+        self._patterns: list[tuple[int, re.Pattern[str]]] = []
+
+    def events(self, results: Iterable[ReadResult | Event]) -> Iterator[Event]:
+        """Yield the events of an input; count its rejects.
+
+        Raise FormatError for too many deletions by pattern.
+        """
+        for number, item in enumerate(each(results)):
+            self._number = number
+            if isinstance(item, Event):
+                yield item
+            elif isinstance(item, Reject):
+                self._reject(item)
+            elif isinstance(item, FeedHeader):
+                if item.feedtype in _FULL_GROUPS:
+                    self._begin_full((item.memberships, item.datasource))
+            elif isinstance(item, Record | Membership):
+                self.records[item.action.value] += 1
+                self._enter(item)
+                try:
+                    event = _event(item, number)
+                    _encoded_key(event)
+                except Exception as exc:
+                    self._reject(reject_record(item, record_error(exc), stage="read"))
+                else:
+                    if isinstance(item, Record) and item.action is Action.DELETE_PATTERN:
+                        self._add_pattern(item)
+                    elif event.membership is not None or item.action is not Action.UPDATE_INDEX:
+                        yield event
+
+    def document(self, events: Iterable[Event]) -> Document | None:
+        """Return what the events of one URL, in their order, make; None without events."""
+        document: Document | None = None
+        last = 0
+        for event in events:
+            if document is not None:
+                document = self._kept(document, last, event.number)
+            last = event.number
+            if event.membership is not None:
+                document = _with_group(document, event.membership)
+            elif event.record is not None:
+                document = _with_record(document, event, event.record)
+        return None if document is None else self._kept(document, last, self._number + 1)
+
+    def has_full_feed(self, datasource: str | None, *, memberships: bool) -> bool:
+        return (memberships, datasource) in self._full_feeds
+
+    def _enter(self, item: Record | Membership) -> None:
+        """Notice the first record of a full feed; its parts in other files have the same source."""
+        at = item.provenance
+        is_group = isinstance(item, Membership)
+        if at.feedtype == FULL or (is_group and at.feedtype == REPLACE):
+            if self._begun.get((is_group, at.datasource)) != at.source:
+                self._begin_full((is_group, at.datasource))
+                self._begun[is_group, at.datasource] = at.source
+        elif self._begun:
+            self._begun.pop((is_group, at.datasource), None)
+
+    def _begin_full(self, feed: tuple[bool, str | None]) -> None:
+        self._full_feeds.setdefault(feed, []).append(self._number)
+
+    def _add_pattern(self, record: Record) -> None:
+        if len(self._patterns) >= MAX_PATTERNS:
+            raise FormatError(
+                f"{record.provenance.source}: more than {MAX_PATTERNS} deletions by pattern;"
+                " expected fewer: convert the history with --known-urls first, which expands them"
+            )
+        parts = ({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in record.url.strip())
+        self._patterns.append((self._number, re.compile("".join(parts), re.S)))
+
+    def _kept(self, document: Document, since: int, until: int) -> Document:
+        """Return what is left of a document after full feeds and deletions by pattern."""
+        if document.is_deleted:
+            return document
+        began = self._full_feeds.get((document.membership is not None, document.datasource), ())
+        index = bisect_right(began, since)
+        is_replaced = index < len(began) and began[index] <= until
+        url = document.record.url if document.record else ""
+        if is_replaced or any(
+            since < number < until and pattern.fullmatch(url) for number, pattern in self._patterns
+        ):
+            return replace(document, is_deleted=True)
+        return document
+
+    def _reject(self, reject: Reject) -> None:
+        self.rejects[reject.code] += 1
+        if len(self.samples) < _SAMPLES:
+            self.samples.append(reject.message)
+
+
+def each(results: Iterable[ReadResult | Event]) -> Iterator[ReadResult | Event]:
+    """Yield all results, records in place of batches; without notices and filtered records."""
+    for result in results:
+        if isinstance(result, RecordBatch):
+            yield from result
+        elif not isinstance(result, Notice | Filtered):
+            yield result
+
+
+def _event(item: Record | Membership, number: int) -> Event:
+    """Return the event of a record; raise RecordError for a content that cannot be decoded."""
+    at = Provenance(datasource=item.provenance.datasource, feedtype=item.provenance.feedtype)
+    if isinstance(item, Membership):
+        return Event(number, membership=replace(item, provenance=at))
+    record = normalize(item)
+    if is_web(at.datasource, at.feedtype):
+        record = replace(record, content=None, body=None, mimetype=None)
+    elif at.feedtype == FULL and record.metadata and not _has_content(record):
+        raise RecordError("update-in-full-feed", "metadata without content in a full feed")
+    size, digest = _content_of(record)
+    bare = replace(record, content=None, body=None, size=None, provenance=at)
+    return Event(number, bare, size, digest)
+
+
+def _encoded_key(event: Event) -> bytes:
+    try:
+        return event.key
+    except UnicodeEncodeError as exc:
+        raise RecordError("not-unicode", "a lone surrogate; expected Unicode text") from exc
+
+
+def _has_content(record: Record) -> bool:
+    return record.content is not None or record.body is not None
+
+
+def _content_of(record: Record) -> tuple[int | None, bytes | None]:
+    if record.content is not None:
+        data = decode(record.content, max_bytes=CHECKED)
+    elif record.body is not None:
+        data = record.body.encode()
+    else:
+        return None, None
+    return len(data), sha256(data).digest()
+
+
+def _with_group(document: Document | None, membership: Membership) -> Document:
+    """Return a group with the members of another membership; a feed appends members."""
+    if document is not None and document.membership is not None and not document.is_deleted:
+        members = dict.fromkeys((*document.membership.members, *membership.members))
+        membership = replace(membership, members=tuple(members))
+    return Document(membership=membership)
+
+
+def _with_record(document: Document | None, event: Event, record: Record) -> Document | None:
+    held = None if document is None or document.is_deleted else document
+    is_alone = record.acl is not None and record.acl.alone
+    if record.action is Action.DELETE:
+        return _without(document, record, is_alone=is_alone)
+    if held is None or held.record is None:
+        return _made(event, record)
+    if is_alone and not held.is_acl:
+        return replace(held, record=replace(held.record, acl=record.acl))
+    is_crawled = record.arrival is Arrival.CRAWLED
+    if is_crawled and held.record.arrival is Arrival.PUSHED:
+        return replace(held, record=merged(held.record, replace(record, mimetype=None)))
+    if record.action is Action.UPDATE and not is_crawled:
+        content = _made(event, record) if event.digest is not None else held
+        return replace(content, record=merged(held.record, record, is_owner=True))
+    acl = held.record.acl
+    if record.acl is None and acl is not None and acl.alone:
+        record = replace(record, acl=acl)
+    return _made(event, record)
+
+
+def _made(event: Event, record: Record) -> Document:
+    number = None if event.digest is None else event.number
+    return Document(record=record, size=event.size, digest=event.digest, number=number)
+
+
+def _without(document: Document | None, record: Record, *, is_alone: bool) -> Document | None:
+    """Return what a deletion leaves; only the owner deletes, and an ACL alone keeps a document."""
+    if document is None:
+        return Document(record=record, is_deleted=True)
+    owner, source = document.datasource, record.provenance.datasource
+    if (owner and source and owner != source) or (is_alone and not document.is_acl):
+        return document
+    return replace(document, is_deleted=True)
+
+
+def merged(held: Record, stated: Record, *, is_owner: bool = False) -> Record:
+    """Return a record with the fields that a partial update states; others are kept."""
+    values = {
+        name: value
+        for name in Record.__struct_fields__
+        if name not in ("url", "action", "arrival", "provenance", "crawl", "fields")
+        and (value := getattr(stated, name)) not in (None, ())
+    }
+    if stated.crawl is not None:
+        values["crawl"] = _merged_crawl(held.crawl, stated.crawl)
+    if stated.fields:
+        by_name = {field.name: field for field in (*held.fields, *stated.fields)}
+        values["fields"] = tuple(by_name.values())
+    if is_owner:
+        values |= {"arrival": stated.arrival, "provenance": stated.provenance}
+    return replace(held, **values)
+
+
+def _merged_crawl(held: Crawl | None, stated: Crawl) -> Crawl:
+    if held is None:
+        return stated
+    values = {name: getattr(stated, name) for name in Crawl.__struct_fields__}
+    return replace(
+        held, **{name: value for name, value in values.items() if value not in (None, ())}
+    )
