@@ -6,8 +6,9 @@ from pathlib import Path
 import click
 
 from pipelines.cli.terminal_results import observer_of
-from pipelines.compare.diff import ComparedInputs, diff, emit, folded
+from pipelines.compare.diff import ComparedInputs, diff, folded
 from pipelines.compare.verify import verify
+from pipelines.job.emitted_feed import emit
 from pipelines.options.compare_options import CompareOptions
 from pipelines.options.display_options import DisplayOptions, ReportFormat
 from pipelines.options.flags import decode

@@ -1,4 +1,4 @@
-"""Verbs that compare inputs and targets: `diff`, `verify`, `compact`."""
+"""Verbs that check inputs and targets: `validate`, `diff`, `verify`, `compact`."""
 
 import click
 
@@ -113,4 +113,49 @@ def compact(**words: object) -> int:
     return print_compacted(words)
 
 
-COMMANDS: tuple[click.Command, ...] = (diff, verify, compact)
+def _validate_flags(_name: str) -> list[click.Parameter]:
+    from pipelines.cli.click_flags import click_options
+    from pipelines.options.convert_options import ConvertOptions
+    from pipelines.options.validate_options import ValidateOptions
+
+    path = click.Path(allow_dash=True)
+    return [
+        click.Argument(["inputs"], type=path, nargs=-1, metavar="INPUT..."),
+        *click_options(ValidateOptions),
+        *click_options(ConvertOptions, only=_READ),
+        click.Option(
+            ["--format", "report_format"],
+            type=click.Choice(["text", "json", "sarif"]),
+            default="text",
+            help="Text, a line of JSON for each finding, or SARIF.",
+        ),
+    ]
+
+
+@click.command(cls=Verb, flags=_validate_flags, short_help="Find everything wrong with feeds.")
+def validate(report_format: str, **words: object) -> int:
+    """Check feeds against their DTD and the rules of the specifications.
+
+    All findings of all files are reported in one pass, with the line, the code, the cause and the
+    cure. Findings about several records, such as chains of ACLs, come last: give all feeds of an
+    appliance together.
+
+    \b
+    Examples:
+      feedferry validate feed.xml
+      feedferry validate archive/ --severity error
+      feedferry validate feed.xml groups.xml --format sarif
+
+    \b
+    Exit codes:
+      0  no findings
+      1  findings
+      2  an option or input cannot be used
+      4  an input cannot be read
+    """
+    from pipelines.cli.validate_results import print_findings
+
+    return print_findings(words, report_format)
+
+
+COMMANDS: tuple[click.Command, ...] = (validate, diff, verify, compact)

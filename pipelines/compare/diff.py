@@ -7,20 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.compare.feed_of_changes import (
-    Feedtype,
-    full_where_known,
-    incremental,
-    write_archives,
-)
 from pipelines.compare.inputs import CompareInput
-from pipelines.job.engine import convert
-from pipelines.job.flag_job import job_of_flags
-from pipelines.job.run_result import RunResult
-from pipelines.observer.observer import Observer
 from pipelines.options.compare_options import CompareOptions
 from pipelines.options.flags import decode
-from schemas.errors import ConfigError
 from schemas.record import Action
 from transforms.compare.comparison import Comparer, Comparison, Difference
 from transforms.formats import by_name
@@ -74,36 +63,6 @@ def folded(inputs: Iterable[str], words: Mapping[str, object]) -> Iterator[Compa
             comparer.add_before(())
             comparer.add_after(history.results())
             yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=history)
-
-
-def emit(
-    compared: ComparedInputs,
-    output: str,
-    words: Mapping[str, object],
-    observer: Observer,
-    *,
-    is_whole: bool = False,
-) -> RunResult | None:
-    """Write a feed of the differences into a folder, as `convert` does; None if there are none.
-
-    With `is_whole`, the feeds of a datasource of which the input has a full feed are full.
-    """
-    if words.get("to_format") is None:
-        raise ConfigError("--to: not given; expected the format of the feed that --emit writes")
-    feedtype: Feedtype = full_where_known(compared.comparer) if is_whole else incremental
-    with tempfile.TemporaryDirectory(prefix="feedferry-emit-") as folder:
-        archives = write_archives(
-            compared.comparer,
-            compared.after.results(),
-            Path(folder),
-            feedtype=feedtype,
-            is_updated=takes_updates(words) and not is_whole,
-        )
-        if not archives:
-            return None
-        inputs = tuple(map(str, archives))
-        read = {"from_format": None, "inputs": inputs, "output": output}
-        return convert(job_of_flags({**words, **read}), observer)
 
 
 def takes_updates(words: Mapping[str, object]) -> bool:

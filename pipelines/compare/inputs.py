@@ -8,11 +8,12 @@ from pipelines.convert.inputs import list_spans
 from pipelines.convert.source_runs import read_options
 from pipelines.folders.manifest import MANIFEST, read_manifest
 from pipelines.inspect.inspection import parse
+from schemas.feed import FeedHeader
 from schemas.membership import Membership
 from schemas.record import Record
-from schemas.reject import record_error, reject_record
+from schemas.reject import Reject, record_error, reject_record
+from transforms.compare.history import each
 from transforms.formats import ReadResult
-from transforms.formats.record_batch import RecordBatch
 from transforms.rules.adapt import Adapter, Target, adapt_membership, adapter
 from transforms.rules.normalize import normalize
 from transforms.sources import SpanRequest, read_span
@@ -56,14 +57,13 @@ def _paths(name: str) -> Iterator[str]:
 
 def _adapted(results: Iterable[ReadResult], target: Target) -> Iterator[ReadResult]:
     adapt = adapter(target)
-    for result in results:
-        for item in result if isinstance(result, RecordBatch) else (result,):
-            if isinstance(item, Membership):
-                yield adapt_membership(item, target, is_mixed=True)
-            elif isinstance(item, Record):
-                yield from _outcomes(item, adapt)
-            else:
-                yield item
+    for item in each(results):
+        if isinstance(item, Membership):
+            yield adapt_membership(item, target, is_mixed=True)
+        elif isinstance(item, Record):
+            yield from _outcomes(item, adapt)
+        elif isinstance(item, Reject | FeedHeader):
+            yield item
 
 
 def _outcomes(record: Record, adapt: Adapter) -> Iterable[ReadResult]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from urllib.parse import urlencode, urlsplit
 
 import httpx2
@@ -11,7 +12,6 @@ from schemas.errors import BusyError, ConfigError, TargetError
 from schemas.indexed_document import DocumentOrigin, IndexedDocument
 from schemas.record import Action, Crawl, Field, Provenance, Record
 from transforms.compare.history import Event
-from transforms.formats.dates import parse_date
 
 HELD_FIELDS = frozenset(
     (
@@ -92,7 +92,7 @@ def document_event(document: IndexedDocument, number: int) -> Event:
         arrival=document.arrival,
         mimetype=document.mimetype,
         metadata=document.metadata,
-        modified=parse_date(modified) if isinstance(modified, str) else None,
+        modified=datetime.fromisoformat(modified) if isinstance(modified, str) else None,
         categories=tuple(map(str, _texts(fields.get("categories")))),
         fields=tuple(
             Field(name.removeprefix("u:"), tuple(map(str, _texts(values))))

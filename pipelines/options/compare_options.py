@@ -6,7 +6,7 @@ from pipelines.options.flags import Flag, declare
 from pipelines.options.section import Section
 from pipelines.options.value_parsers import OUTPUT_FILE, OUTPUT_FOLDER, ValueType
 
-_COMPARE = Section.COMPARE
+_CHECK = Section.CHECK
 
 
 def _parse_fields(text: str) -> frozenset[str]:
@@ -26,7 +26,7 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 declare(
     CompareOptions,
-    _COMPARE,
+    _CHECK,
     ignore=Flag(
         "Fields that are not compared, such as modified or metadata:X; * matches any text.",
         _IGNORED,
@@ -45,7 +45,7 @@ class VerifyOptions(CompareOptions, frozen=True, kw_only=True):
 
 declare(
     VerifyOptions,
-    _COMPARE,
+    _CHECK,
     against=Flag(
         "Address of a rehearsal appliance, a spool, or another input.",
         metavar="URL|INPUT",

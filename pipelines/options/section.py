@@ -6,7 +6,7 @@ import enum
 class Section(enum.Enum):
     """Headings of the help texts, in the order of the help."""
 
-    COMPARE = "Comparison"
+    CHECK = "Checks"
     READ = "Input"
     TREE = "Trees of files"
     SPOOL = "Spools of a receiver"

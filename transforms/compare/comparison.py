@@ -15,8 +15,8 @@ import msgspec
 from schemas.record import Arrival
 from transforms.compare.differences import ACL, CONTENT, FieldChange, Ignored, changes
 from transforms.compare.history import Document, Event, FeedHistory
-from transforms.compare.spill import Spill
 from transforms.formats import ReadResult
+from transforms.storage.spill import Spill
 
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
@@ -148,7 +148,7 @@ class Comparer:
         is_updated: bool = False,
         is_one_sided: bool = False,
     ) -> None:
-        self._spill = Spill(folder)
+        self._spill = Spill(folder, Event)
         self._histories = (FeedHistory(), FeedHistory())
         self._ignored, self._only = Ignored(ignored), only
         self._is_updated, self._is_one_sided = is_updated, is_one_sided

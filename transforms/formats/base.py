@@ -313,6 +313,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     a whole chunk.
     """
 
+    dtd: str | None = None
+    """The name of the DTD of these elements, a file in `schemas`."""
+
     is_common_text: bool = False
     """Whether documents that are no feeds often match: a folder of such files may be either."""
 

@@ -1,0 +1,43 @@
+"""Convert the differences of two inputs into a feed."""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from pipelines.compare.diff import ComparedInputs, takes_updates
+from pipelines.compare.feed_of_changes import full_where_known, incremental, write_archives
+from pipelines.job.engine import convert
+from pipelines.job.flag_job import job_of_flags
+from pipelines.job.run_result import RunResult
+from pipelines.observer.observer import Observer
+from schemas.errors import ConfigError
+
+
+def emit(
+    compared: ComparedInputs,
+    output: str,
+    words: Mapping[str, object],
+    observer: Observer,
+    *,
+    is_whole: bool = False,
+) -> RunResult | None:
+    """Write a feed of the differences into a folder, as `convert` does; None if there are none.
+
+    With `is_whole`, the feeds of a datasource of which the input has a full feed are full.
+    """
+    if words.get("to_format") is None:
+        raise ConfigError("--to: not given; expected the format of the feed that --emit writes")
+    feedtype = full_where_known(compared.comparer) if is_whole else incremental
+    with tempfile.TemporaryDirectory(prefix="feedferry-emit-") as folder:
+        archives = write_archives(
+            compared.comparer,
+            compared.after.results(),
+            Path(folder),
+            feedtype=feedtype,
+            is_updated=takes_updates(words) and not is_whole,
+        )
+        if not archives:
+            return None
+        inputs = tuple(map(str, archives))
+        read = {"from_format": None, "inputs": inputs, "output": output}
+        return convert(job_of_flags({**words, **read}), observer)

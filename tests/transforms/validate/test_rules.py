@@ -1,0 +1,55 @@
+"""Each rule finds its bad example, once, and nothing in its good one."""
+
+import io
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from schemas.codes import all_codes
+from schemas.span import Span
+from transforms.formats import ReadOptions, by_name, sniff
+from transforms.validate.cross_checks import CrossChecks
+from transforms.validate.markup_checks import markup_findings
+from transforms.validate.rule import Finding, Rule
+from transforms.validate.rules import RULES
+from transforms.validate.validation import Validation
+
+OF_FILES = frozenset({"feed-too-large", "too-many-members"})
+"""Rules whose bad examples are too large for a table."""
+
+
+def findings(document: str) -> list[Finding]:
+    data = document.encode()
+    name = sniff(data)
+    assert name is not None
+    format_, span = by_name(name), Span(source="feed.xml", format=name)
+    with tempfile.TemporaryDirectory() as folder:
+        cross = CrossChecks(Path(folder))
+        options = ReadOptions()
+        names = format_.element_names
+        assert names is not None
+        results = format_.read(io.BytesIO(data), span=span, options=options)
+        return [
+            *markup_findings(io.BytesIO(data), format_, span=span, options=options),
+            *Validation(cross).findings(results, has_header=names.has_header),
+            *cross.findings(),
+        ]
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.bad], ids=lambda rule: rule.code)
+def test_a_rule_finds_its_bad_example_and_nothing_in_the_good_one(rule: Rule) -> None:
+    found = findings(rule.bad)
+    assert [finding.code for finding in found] == [rule.code]
+    assert [finding.severity for finding in found] == [rule.severity]
+    assert findings(rule.good) == []
+
+
+def test_all_rules_but_those_of_whole_files_have_examples() -> None:
+    assert {rule.code for rule in RULES if not rule.bad} == OF_FILES
+
+
+def test_codes_of_rules_are_unique_and_differ_from_those_of_rejects_and_notices() -> None:
+    codes = [rule.code for rule in RULES]
+    assert len(codes) == len({*codes})
+    assert not {*codes} & {name for kind, name in all_codes() if kind in ("reject", "notice")}

@@ -1,0 +1,182 @@
+"""The checks of several records: repeated URLs and groups, and chains of ACLs.
+
+What is known of each URL is on disk (`Spill`), so memory hardly depends on the number of records.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from schemas.acl import Acl, Inheritance
+from schemas.membership import Membership
+from schemas.record import Action, Record
+from transforms.rules.group_references import DEFAULT_NAMESPACE
+from transforms.storage.spill import Spill
+from transforms.validate.record_checks import MAX_MEMBERS
+from transforms.validate.rule import Finding
+from transforms.validate.rules import BY_CODE
+
+_EDGES = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+CREATE TABLE edges (child BLOB PRIMARY KEY, parent BLOB NOT NULL, place BLOB NOT NULL)
+    WITHOUT ROWID;
+CREATE TABLE jumps (child BLOB PRIMARY KEY, parent BLOB NOT NULL) WITHOUT ROWID
+"""
+_JUMP = """
+CREATE TABLE further (child BLOB PRIMARY KEY, parent BLOB NOT NULL) WITHOUT ROWID;
+INSERT INTO further SELECT a.child, b.parent FROM jumps a JOIN jumps b ON a.parent = b.child;
+DROP TABLE jumps;
+ALTER TABLE further RENAME TO jumps
+"""
+_ON_CYCLE = (
+    "SELECT DISTINCT edges.place FROM jumps JOIN edges ON edges.child = jumps.parent"
+    " ORDER BY edges.child"
+)
+
+
+class _Mention(msgspec.Struct, frozen=True, array_like=True):
+    """A place that names a URL or a group: as that of a document or of an ACL, or as a parent.
+
+    `feed` is the feed of the place. `child` is the URL whose ACL names the parent.
+    """
+
+    key: bytes
+    source: str
+    line: int
+    offset: int
+    feed: str
+    is_document: bool = False
+    acl: Acl | None = None
+    child: str | None = None
+
+
+class CrossChecks:
+    """Collects records and memberships in a folder of its own; then yields findings."""
+
+    def __init__(self, folder: Path) -> None:
+        self._spill = Spill(folder, _Mention)
+        self._database = folder / "chains.db"
+        self._members = 0
+        self._first_group: _Mention | None = None
+
+    def add(self, item: Record | Membership) -> None:
+        """Add a record or membership; a URL that is no Unicode text is left out."""
+        at = item.provenance
+        feed = f"{at.source} {at.datasource} {at.feedtype}"
+        try:
+            if isinstance(item, Membership):
+                group = item.group
+                key = f"group {group.namespace or DEFAULT_NAMESPACE} {group.name.strip()}".encode()
+                mention = _Mention(key, at.source, at.line, at.offset, feed, is_document=True)
+                self._members += len(item.members)
+                self._first_group = self._first_group or mention
+                self._spill.add(0, mention)
+            elif item.action in (Action.ADD, Action.UPDATE):
+                self._add_record(item, feed)
+        except UnicodeEncodeError:
+            return  # reported by the reader or by the writer
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield the findings about all records; call it once."""
+        with closing(sqlite3.connect(self._database)) as chains:
+            chains.executescript(_EDGES)
+            for key, (mentions,) in self._spill.keys(1):
+                yield from _repeated(key, mentions)
+                yield from _parents(key, mentions, chains)
+            yield from _cycles(chains)
+        if self._members > MAX_MEMBERS and self._first_group is not None:
+            detail = f"{self._members:,} members; expected at most {MAX_MEMBERS:,}"
+            yield _finding("too-many-members", detail, self._first_group)
+
+    def _add_record(self, record: Record, feed: str) -> None:
+        at, acl = record.provenance, record.acl
+        url = record.url.strip()
+        is_alone = acl is not None and acl.alone
+        place = at.source, at.line, at.offset, feed
+        bare = None if acl is None else msgspec.structs.replace(acl, principals=())
+        self._spill.add(0, _Mention(url.encode(), *place, not is_alone, bare))
+        if acl is not None and acl.inherit_from:
+            parent = "?".join(filter(None, (acl.inherit_from.strip(), acl.inherit_fragment)))
+            self._spill.add(0, _Mention(parent.encode(), *place, child=url))
+
+
+def _repeated(key: bytes, mentions: list[_Mention]) -> Iterator[Finding]:
+    """Yield a finding for each document that its feed has already, and for both forms of an ACL."""
+    is_group = key.startswith(b"group ")
+    name = key.decode().rpartition(" ")[2] if is_group else key.decode()
+    seen: dict[str, _Mention] = {}
+    with_acl: dict[str, _Mention] = {}
+    for mention in mentions:
+        if mention.child is not None:
+            continue
+        if mention.is_document:
+            first = seen.setdefault(mention.feed, mention)
+            if first is not mention:
+                code = "group-repeated" if is_group else "url-repeated"
+                kind = "group" if is_group else "url"
+                detail = f"{kind} {name!r} is in line {first.line} as well; expected it once"
+                yield _finding(code, detail, mention, url=name)
+        if mention.acl is not None:
+            other = with_acl.setdefault(mention.feed, mention)
+            if other.is_document is not mention.is_document:
+                detail = (
+                    f"an acl of {name!r}, which has another one in line {other.line}; expected one"
+                    " form in a feed"
+                )
+                yield _finding("acl-two-forms", detail, mention, url=name)
+
+
+def _parents(key: bytes, mentions: list[_Mention], chains: sqlite3.Connection) -> Iterator[Finding]:
+    """Yield a finding for a parent without an ACL, or that ends its chain; store the others."""
+    children = [mention for mention in mentions if mention.child is not None]
+    if not children:
+        return
+    url, first = key.decode(), children[0]
+    more = f", and {len(children) - 1:,} more" if len(children) > 1 else ""
+    held = [mention for mention in mentions if mention.acl is not None]
+    if not held:
+        detail = f"{first.child!r}{more}: inherits from {url!r}; expected a URL with an acl"
+        yield _finding("acl-parent-missing", detail, first, url=first.child)
+        return
+    last = held[-1]
+    acl = last.acl
+    if acl is None or acl.inheritance in (None, Inheritance.LEAF_NODE):
+        detail = f"{url!r} is a leaf node, and {first.child!r}{more} inherits from it"
+        yield _finding("acl-leaf-parent", f"{detail}; expected another type", last, url=url)
+    if acl is not None and acl.inherit_from:
+        parent = "?".join(filter(None, (acl.inherit_from.strip(), acl.inherit_fragment)))
+        place = msgspec.msgpack.encode(last)
+        chains.execute("INSERT INTO edges VALUES (?, ?, ?)", (key, parent.encode(), place))
+
+
+def _cycles(chains: sqlite3.Connection) -> Iterator[Finding]:
+    """Yield a finding for each ACL on a cycle.
+
+    Each step doubles the way of all jumps; jumps that leave the table end. When they are longer
+    than the table, those that are left have arrived on a cycle.
+    """
+    chains.execute("INSERT INTO jumps SELECT child, parent FROM edges")
+    (count,) = chains.execute("SELECT count(*) FROM edges").fetchone()
+    for _ in range(count.bit_length()):
+        chains.executescript(_JUMP)
+    for (place,) in chains.execute(_ON_CYCLE):
+        mention = msgspec.msgpack.decode(place, type=_Mention)
+        url = mention.key.decode()
+        detail = f"the acl of {url!r} inherits from itself; expected a chain that ends"
+        yield _finding("acl-cycle", detail, mention, url=url)
+
+
+def _finding(code: str, detail: str, at: _Mention, *, url: str | None = None) -> Finding:
+    return Finding(
+        code=code,
+        severity=BY_CODE[code].severity,
+        detail=detail,
+        source=at.source,
+        line=at.line,
+        offset=at.offset,
+        url=url,
+    )

@@ -1,0 +1,88 @@
+"""The checks of markup: each element of a GSA feed or groups feed against its DTD.
+
+Elements are checked one by one, in the order of the stream, with one in memory. The reader reports
+those that are not well-formed.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import IO
+
+from lxml import etree
+
+from schemas.errors import RecordError
+from schemas.reject import Place
+from schemas.span import ElementContext, Span
+from transforms.formats.base import Format, ReadOptions
+from transforms.formats.element_names import ElementNames
+from transforms.formats.xml.elements import parse_markup
+from transforms.formats.xml.scanner import RawElement, RecordScanner
+from transforms.validate.rule import Finding
+from transforms.validate.rules import BY_CODE
+
+_DOCTYPE = b"<!DOCTYPE"
+
+
+def markup_findings(
+    stream: IO[bytes], format_: Format, *, span: Span, options: ReadOptions
+) -> Iterator[Finding]:
+    """Yield the first error of each element that the DTD of the format does not allow."""
+    names = format_.element_names
+    if names is None or format_.dtd is None:
+        return
+    dtd = find_dtd(format_.dtd)
+    context: ElementContext | None = None
+    scanner = RecordScanner(stream, names, span, max_unit_bytes=options.max_unit_bytes)
+    for item in scanner:
+        if not isinstance(item, RawElement):
+            continue
+        if context is None and names.has_header and _DOCTYPE not in scanner.prolog:
+            yield _finding(
+                "doctype-missing", "no DOCTYPE; expected that of gsafeed", Place(0, 0, 1), span
+            )
+        if item.context is not context:
+            context = item.context
+            frame = _frame(names, context)
+            yield from _of_markup(frame, dtd, item, span) if frame else ()
+        yield from _of_markup(item.text, dtd, item, span)
+
+
+def _frame(names: ElementNames, context: ElementContext) -> bytes:
+    """Return a document with the header and the group of a context; nothing if one is unknown."""
+    if not context.header.startswith(b"<") or not context.group.endswith(b">"):
+        return b""
+    root = names.root.encode()
+    return b"<%b>%b%b</%b></%b>" % (root, context.header, context.group, names.group.encode(), root)
+
+
+@cache
+def find_dtd(name: str) -> etree.DTD:
+    """Return the DTD of a file in `schemas`."""
+    with files("schemas").joinpath(name).open("rb") as stream:
+        return etree.DTD(stream)
+
+
+def _of_markup(markup: bytes, dtd: etree.DTD, at: RawElement, span: Span) -> Iterator[Finding]:
+    try:
+        element = parse_markup(markup)
+    except RecordError:
+        return
+    if not dtd.validate(element):
+        first = dtd.error_log.filter_from_errors()[0]
+        place = Place(at.offset, len(at.text), at.line + max(first.line - 1, 0))
+        yield _finding("dtd", first.message, place, span, url=element.get("url"))
+
+
+def _finding(
+    code: str, detail: str, place: Place, span: Span, *, url: str | None = None
+) -> Finding:
+    return Finding(
+        code=code,
+        severity=BY_CODE[code].severity,
+        detail=detail,
+        source=span.source,
+        line=place.line,
+        offset=place.offset,
+        url=url,
+    )

@@ -1,0 +1,113 @@
+"""Everything that is wrong with an input, in one pass over its records."""
+
+from collections.abc import Iterable, Iterator
+
+from schemas.feed import FeedHeader
+from schemas.membership import Membership
+from schemas.notice import Notice
+from schemas.record import Record
+from schemas.reject import Reject
+from transforms.formats import ReadResult
+from transforms.formats.record_batch import RecordBatch
+from transforms.formats.values import notices as value_notices
+from transforms.rules.normalize import normalize
+from transforms.validate.cross_checks import CrossChecks
+from transforms.validate.rule import Finding, Rule, Severity, header_of
+from transforms.validate.rules import RULES
+
+_OWN_NOTICES = frozenset({"url-doubtful"})
+"""Notices about records that a rule reports."""
+
+
+class Validation:
+    """Checks the results of an input; `cross` collects what concerns several records."""
+
+    def __init__(self, cross: CrossChecks) -> None:
+        self._cross = cross
+        self._has_header = False
+        self._headers: set[tuple[str, str | None, str | None]] = set()
+        self._of_records = [(rule, rule.record) for rule in RULES if rule.record]
+        self._of_groups = [(rule, rule.membership) for rule in RULES if rule.membership]
+        self._of_headers = [(rule, rule.header) for rule in RULES if rule.header]
+
+    def findings(self, results: Iterable[ReadResult], *, has_header: bool) -> Iterator[Finding]:
+        """Yield the findings of results, in their order; their format may have a header."""
+        self._has_header = has_header
+        for result in results:
+            for item in result if isinstance(result, RecordBatch) else (result,):
+                yield from self._of(item)
+
+    def _of(self, item: ReadResult) -> Iterator[Finding]:
+        if isinstance(item, Reject):
+            yield _reject_finding(item)
+        elif isinstance(item, Notice):
+            yield _notice_finding(item)
+        elif isinstance(item, FeedHeader):
+            yield from self._header(item)
+        elif isinstance(item, Record):
+            yield from self._header(item)
+            yield from self._record(item)
+        elif isinstance(item, Membership):
+            for rule, check in self._of_groups:
+                for detail in check(item):
+                    yield _finding(rule, detail, item)
+            self._cross.add(item)
+
+    def _record(self, record: Record) -> Iterator[Finding]:
+        for rule, check in self._of_records:
+            for detail in check(record):
+                yield _finding(rule, detail, record)
+        for notice in value_notices(normalize(record)):
+            if notice.code not in _OWN_NOTICES:
+                yield _notice_finding(notice, record)
+        self._cross.add(record)
+
+    def _header(self, item: Record | FeedHeader) -> Iterator[Finding]:
+        header = header_of(item)
+        if header in self._headers or not self._has_header:
+            return
+        self._headers.add(header)
+        source, datasource, feedtype = header
+        line = 0 if isinstance(item, FeedHeader) else item.provenance.line
+        for rule, check in self._of_headers:
+            for detail in check(datasource, feedtype):
+                yield Finding(
+                    code=rule.code, severity=rule.severity, detail=detail, source=source, line=line
+                )
+
+
+def _finding(rule: Rule, detail: str, item: Record | Membership) -> Finding:
+    at = item.provenance
+    return Finding(
+        code=rule.code,
+        severity=rule.severity,
+        detail=detail,
+        source=at.source,
+        line=at.line,
+        offset=at.offset,
+        url=item.url,
+    )
+
+
+def _reject_finding(reject: Reject) -> Finding:
+    return Finding(
+        code=reject.code,
+        severity=Severity.ERROR,
+        detail=reject.reason,
+        source=reject.source,
+        line=reject.line,
+        offset=reject.offset,
+        url=reject.url,
+    )
+
+
+def _notice_finding(notice: Notice, record: Record | None = None) -> Finding:
+    return Finding(
+        code=notice.code,
+        severity=Severity.WARNING,
+        detail=notice.detail,
+        source=notice.source,
+        line=0 if record is None else record.provenance.line,
+        offset=notice.offset,
+        url=None if record is None else record.url,
+    )
