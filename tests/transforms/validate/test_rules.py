@@ -8,6 +8,7 @@ import pytest
 
 from schemas.codes import all_codes
 from schemas.span import Span
+from support.runs import ROOT
 from transforms.formats import ReadOptions, by_name, sniff
 from transforms.validate.cross_checks import CrossChecks
 from transforms.validate.markup_checks import markup_findings
@@ -15,6 +16,9 @@ from transforms.validate.rule import Finding, Rule
 from transforms.validate.rules import RULES
 from transforms.validate.validation import Validation
 
+PAGE = ROOT / "docs" / "validate.md"
+BEGIN = "<!-- rules: this table is written by pytest --accept -->"
+END = "<!-- end of rules -->"
 OF_FILES = frozenset({"feed-too-large", "too-many-members"})
 """Rules whose bad examples are too large for a table."""
 
@@ -53,3 +57,23 @@ def test_codes_of_rules_are_unique_and_differ_from_those_of_rejects_and_notices(
     codes = [rule.code for rule in RULES]
     assert len(codes) == len({*codes})
     assert not {*codes} & {name for kind, name in all_codes() if kind in ("reject", "notice")}
+
+
+def test_the_page_has_all_rules(accept: bool) -> None:
+    text = PAGE.read_text("utf-8")
+    before, rest = text.split(BEGIN)
+    after = rest.partition(END)[2]
+    rows = [
+        "| code | severity | meaning | cause | cure | section |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| `{rule.code}` | {rule.severity.value} | {rule.meaning} | {rule.cause} | {rule.cure}"
+            f" | {rule.section} |"
+            for rule in RULES
+        ),
+    ]
+    expected = before + BEGIN + "\n\n" + "\n".join(rows) + "\n\n" + END + after
+    if accept:
+        PAGE.write_text(expected, "utf-8")
+        text = expected
+    assert text == expected, "write it with: pytest tests/transforms/validate --accept"
