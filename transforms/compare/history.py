@@ -121,7 +121,7 @@ class FeedHistory:
             if isinstance(item, Event):
                 yield item
             elif isinstance(item, Reject):
-                self._reject(item)
+                self._count_reject(item)
             elif isinstance(item, FeedHeader):
                 if item.feedtype in _FULL_GROUPS:
                     self._begin_full((item.memberships, item.datasource))
@@ -132,7 +132,7 @@ class FeedHistory:
                     event = _event(item, number)
                     _encoded_key(event)
                 except Exception as exc:
-                    self._reject(reject_record(item, record_error(exc), stage="read"))
+                    self._count_reject(reject_record(item, record_error(exc), stage="read"))
                 else:
                     if isinstance(item, Record) and item.action is Action.DELETE_PATTERN:
                         self._add_pattern(item)
@@ -193,7 +193,7 @@ class FeedHistory:
             return replace(document, is_deleted=True)
         return document
 
-    def _reject(self, reject: Reject) -> None:
+    def _count_reject(self, reject: Reject) -> None:
         self.rejects[reject.code] += 1
         if len(self.samples) < _SAMPLES:
             self.samples.append(reject.message)
