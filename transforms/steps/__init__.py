@@ -1,0 +1,10 @@
+"""Steps that change records on the way: the user's own rules, in the order of a list.
+
+Each step takes one record and returns what becomes of it. Steps are applied before records are
+normalized and adapted to the target.
+"""
+
+from transforms.steps.step import AppliedSteps, StepCounts, StepResult
+from transforms.steps.step_list import StepConfig, Steps, read_steps
+
+__all__ = ["AppliedSteps", "StepConfig", "StepCounts", "StepResult", "Steps", "read_steps"]

@@ -1,0 +1,149 @@
+"""`keep` and `drop`: filter records by what they are."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+import pybase64
+
+from schemas.content import CHECKED, decode
+from schemas.record import Action, Content, Encoding, Record
+from transforms.config.yaml_structs import Size, Value
+from transforms.formats.dates import parse_date
+from transforms.steps.patterns import NamedPatterns, Patterns, any_pattern
+from transforms.steps.step import RecordStep
+
+_ACTIONS = {action.value.lower().replace("_", "-"): action for action in Action}
+_DELETIONS = frozenset({Action.DELETE, Action.DELETE_PATTERN})
+
+
+def _parse_actions(value: object) -> tuple[str, ...]:
+    values = value if isinstance(value, list) else [value]
+    if not values or not all(name in _ACTIONS for name in values):
+        raise ValueError
+    return tuple(values)
+
+
+def _parse_moment(value: object) -> datetime:
+    moment = parse_date(str(value))
+    if moment is None:
+        raise ValueError
+    return moment.astimezone(UTC)
+
+
+def _parse_acl(value: object) -> bool:
+    if value not in ("present", "absent"):
+        raise ValueError
+    return value == "present"
+
+
+_Actions = Annotated[
+    tuple[str, ...], Value(_parse_actions, f"an action, or a list of {', '.join(_ACTIONS)}")
+]
+_Moment = Annotated[datetime, Value(_parse_moment, "a date such as 2024-01-31")]
+_Acl = Annotated[bool, Value(_parse_acl, "present or absent")]
+
+Condition = Callable[[Record], bool]
+
+
+class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a record must be; all conditions that are stated must hold.
+
+    Deletions meet no condition unless `action` names them, so that no filter undoes one.
+    """
+
+    url: Patterns | None = None
+    mimetype: Patterns | None = None
+    datasource: Patterns | None = None
+    action: _Actions | None = None
+    metadata: NamedPatterns = {}
+    principal: Patterns | None = None
+    acl: _Acl | None = None
+    modified_after: _Moment | None = None
+    modified_before: _Moment | None = None
+    larger_than: Size | None = None
+
+    def check(self) -> None:
+        if not any(msgspec.structs.asdict(self).values()) and self.acl is None:
+            raise ValueError("no condition; expected one, such as url")
+
+    @property
+    def names_deletions(self) -> bool:
+        return any(_ACTIONS[name] in _DELETIONS for name in self.action or ())
+
+    def compile(self) -> Condition:
+        """Return whether a record meets all conditions."""
+        conditions = [*self._conditions()]
+        return lambda record: all(condition(record) for condition in conditions)
+
+    def _conditions(self) -> Iterator[Condition]:
+        """Yield the conditions, those first that need the least of a record."""
+        if self.action is not None:
+            actions = {_ACTIONS[name] for name in self.action}
+            yield lambda record: record.action in actions
+        if self.datasource is not None:
+            in_datasource = any_pattern(self.datasource)
+            yield lambda record: in_datasource(record.provenance.datasource or "")
+        if self.mimetype is not None:
+            is_type = any_pattern(self.mimetype)
+            yield lambda record: is_type(record.mimetype or "")
+        if self.acl is not None:
+            is_expected = self.acl
+            yield lambda record: (record.acl is not None) is is_expected
+        if self.principal is not None:
+            is_named = any_pattern(self.principal)
+            yield lambda record: any(
+                is_named(principal.name)
+                for principal in (record.acl.principals if record.acl else ())
+            )
+        for name, patterns in self.metadata.items():
+            yield _has_metadata(name, any_pattern(patterns))
+        if self.modified_after is not None or self.modified_before is not None:
+            yield self._is_in_time
+        if self.larger_than is not None:
+            limit = self.larger_than
+            yield lambda record: size_of(record.content) > limit
+        if self.url is not None:
+            is_url = any_pattern(self.url)
+            yield lambda record: is_url(record.url)
+
+    def _is_in_time(self, record: Record) -> bool:
+        """Whether the date is in the range; a record without a date is in none."""
+        at = record.modified
+        return (
+            at is not None
+            and (self.modified_after is None or at >= self.modified_after)
+            and (self.modified_before is None or at < self.modified_before)
+        )
+
+
+def _has_metadata(name: str, is_value: Callable[[str], bool]) -> Condition:
+    return lambda record: any(
+        meta.name == name and is_value(meta.value) for meta in record.metadata
+    )
+
+
+def size_of(content: Content | None) -> int:
+    """Return the size of a decoded content."""
+    if content is None:
+        return 0
+    if content.encoding is Encoding.ZLIB_BASE64:
+        return len(decode(content, max_bytes=CHECKED))
+    if content.encoding is Encoding.BASE64:
+        return len(pybase64.b64decode(content.data))
+    return len(content.data)
+
+
+class FilterStep(RecordStep):
+    """Keeps records that meet conditions, or those that do not."""
+
+    def __init__(self, conditions: Conditions, *, is_kept: bool) -> None:
+        self._meets = conditions.compile()
+        self._is_kept = is_kept
+        self._passes = frozenset[Action]() if conditions.names_deletions else _DELETIONS
+
+    def apply(self, record: Record) -> Record | None:
+        if record.action in self._passes or self._meets(record) is self._is_kept:
+            return record
+        return None

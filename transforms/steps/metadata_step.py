@@ -1,0 +1,137 @@
+"""`metadata`: rename, drop, set, split, map and move metadata."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec.structs import replace
+
+from schemas.record import Field, Meta, Record
+from transforms.config.yaml_structs import Value, parse_text
+from transforms.steps.patterns import Pairs, Patterns, any_pattern
+from transforms.steps.step import RecordStep
+from transforms.steps.tables import Table
+
+_TEXTS = ("title", "description", "keywords")
+_FIELD = "field:"
+_METADATA = "metadata:"
+
+
+def _is_place(text: object) -> bool:
+    prefixes = (_FIELD, _METADATA)
+    return text in _TEXTS or (
+        isinstance(text, str)
+        and any(text.startswith(prefix) and text != prefix for prefix in prefixes)
+    )
+
+
+def _parse_moves(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not value:
+        raise ValueError
+    if not all(_is_place(old) and _is_place(new) for old, new in value.items()):
+        raise ValueError
+    return dict(value)
+
+
+def _parse_named_values(value: object) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, dict) or not value:
+        raise ValueError
+    lists = {name: text if isinstance(text, list) else [text] for name, text in value.items()}
+    return {parse_text(name): tuple(map(parse_text, texts)) for name, texts in lists.items()}
+
+
+_Moves = Annotated[
+    dict[str, str],
+    Value(
+        _parse_moves, f"a mapping of places: {', '.join(_TEXTS)}, {_METADATA}NAME or {_FIELD}NAME"
+    ),
+]
+_NamedValues = Annotated[
+    dict[str, tuple[str, ...]],
+    Value(_parse_named_values, "a mapping of names to a text, or a list of texts"),
+]
+
+
+class MetadataRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens to metadata, in the order of these keys.
+
+    `split` has the separator of each name whose values are lists in one text; `values` the CSV
+    table of each name, with old and new values; `move` a place for each place.
+    """
+
+    rename: Pairs = {}
+    drop: Patterns | None = None
+    split: Pairs = {}
+    values: Pairs = {}
+    set: _NamedValues = {}
+    move: _Moves = {}
+
+    def check(self) -> None:
+        if not any(msgspec.structs.asdict(self).values()):
+            raise ValueError("no rule; expected one, such as rename")
+
+
+class MetadataStep(RecordStep):
+    """Changes metadata, and moves them between metadata, texts and named fields."""
+
+    def __init__(self, rules: MetadataRules, *, base: Path) -> None:
+        self._rules = rules
+        self._is_dropped = any_pattern(rules.drop or ())
+        self._tables = {name: Table(base / path) for name, path in rules.values.items()}
+
+    def apply(self, record: Record) -> Record:
+        metadata = tuple(self._metadata(record))
+        if metadata != record.metadata:
+            record = replace(record, metadata=metadata)
+        for old, new in self._rules.move.items():
+            values, record = _take(record, old)
+            if values:
+                record = _put(record, new, values)
+        return record
+
+    def _metadata(self, record: Record) -> Iterator[Meta]:
+        rules = self._rules
+        for meta in record.metadata:
+            name = rules.rename.get(meta.name, meta.name)
+            if name in rules.set or (rules.drop and self._is_dropped(name)):
+                continue
+            if meta.data is not None:
+                yield meta if name == meta.name else replace(meta, name=name)
+                continue
+            separator, table = rules.split.get(name), self._tables.get(name)
+            values = meta.value.split(separator) if separator else [meta.value]
+            for value in (part.strip() for part in values) if separator else values:
+                if value or not separator:
+                    yield Meta(name, (table and table.find(value)) or value)
+        for name, texts in rules.set.items():
+            for text in texts:
+                yield Meta(name, text)
+
+
+def _take(record: Record, place: str) -> tuple[tuple[str, ...], Record]:
+    """Return the values of a place, and the record without them."""
+    if place in _TEXTS:
+        text = getattr(record, place)
+        return ((), record) if text is None else ((text,), replace(record, **{place: None}))
+    name = place.partition(":")[2]
+    if place.startswith(_FIELD):
+        taken = [field for field in record.fields if field.name == name]
+        left = tuple(field for field in record.fields if field.name != name)
+        values = tuple(value for field in taken for value in field.values)
+        return values, replace(record, fields=left) if taken else record
+    metas = [meta for meta in record.metadata if meta.name == name and meta.data is None]
+    kept = tuple(meta for meta in record.metadata if meta not in metas)
+    values = tuple(meta.value for meta in metas)
+    return values, replace(record, metadata=kept) if metas else record
+
+
+def _put(record: Record, place: str, values: tuple[str, ...]) -> Record:
+    """Return the record with values added at a place; a text takes them joined."""
+    if place in _TEXTS:
+        return replace(record, **{place: ", ".join(values)})
+    name = place.partition(":")[2]
+    if place.startswith(_FIELD):
+        field = Field(name, values, many=len(values) > 1)
+        return replace(record, fields=(*record.fields, field))
+    return replace(record, metadata=(*record.metadata, *(Meta(name, value) for value in values)))

@@ -1,0 +1,126 @@
+r"""Patterns of texts, and rules that rewrite them.
+
+A pattern is a glob, in which `*` matches any text and `?` any character, or `re:` and a regular
+expression. In a rewritten text, `*` is replaced by the text of the `*` at the same place of the
+glob, and `\1` by the first group of the expression.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+from transforms.config.yaml_structs import Value, parse_text
+
+_EXPRESSION = "re:"
+_WILDCARD = re.compile(r"[*?]")
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """Return a pattern that must match the whole text; raise ValueError if it is none.
+
+    >>> bool(compile_pattern("http://a.example.com/*").fullmatch("http://a.example.com/b/c"))
+    True
+    """
+    if text.startswith(_EXPRESSION):
+        try:
+            return re.compile(text.removeprefix(_EXPRESSION), re.S)
+        except re.error as exc:
+            raise ValueError(f"{text!r}: {exc}; expected a regular expression") from exc
+    parts = (_GLOB.get(part, re.escape(part)) for part in re.split(r"([*?])", text))
+    return re.compile("".join(parts), re.S)
+
+
+_GLOB = {"*": "(.*)", "?": "(.)"}
+
+
+def any_pattern(texts: Sequence[str]) -> Callable[[str], bool]:
+    """Return whether a text matches one of several patterns."""
+    patterns = [compile_pattern(text) for text in texts]
+    return lambda text: any(pattern.fullmatch(text) for pattern in patterns)
+
+
+class Rewriter:
+    r"""Rewrites texts by the first rule that matches.
+
+    >>> Rewriter([("ACME\\\\*", "*@acme.example.com")])("ACME\\\\bob")
+    'bob@acme.example.com'
+    >>> Rewriter([("http://old/", "https://new/")], is_prefix=True)("http://old/a?b")
+    'https://new/a?b'
+    """
+
+    def __init__(self, rules: Sequence[tuple[str, str]], *, is_prefix: bool = False) -> None:
+        """With `is_prefix`, an old text that is no expression is the beginning of texts."""
+        self._rules = [_rule(old, new, is_prefix=is_prefix) for old, new in rules]
+
+    def __call__(self, text: str) -> str | None:
+        """Return the new text, None if no rule matches."""
+        for rule in self._rules:
+            if (rewritten := rule(text)) is not None:
+                return rewritten
+        return None
+
+
+def _rule(old: str, new: str, *, is_prefix: bool) -> Callable[[str], str | None]:
+    if is_prefix and not old.startswith(_EXPRESSION):
+        return lambda text: new + text[len(old) :] if text.startswith(old) else None
+    pattern = compile_pattern(old)
+
+    def rewrite(text: str) -> str | None:
+        match = pattern.fullmatch(text)
+        if match is None:
+            return None
+        if old.startswith(_EXPRESSION):
+            return match.expand(new)
+        groups = iter(match.groups())
+        return _WILDCARD.sub(lambda _: next(groups, ""), new)
+
+    return rewrite
+
+
+def _parse_pattern(value: object) -> str:
+    text = parse_text(value)
+    compile_pattern(text)
+    return text
+
+
+def _parse_patterns(value: object) -> tuple[str, ...]:
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise ValueError
+    return tuple(map(_parse_pattern, values))
+
+
+def _parse_rules(value: object) -> tuple[tuple[str, str], ...]:
+    pairs = [*value.items()] if isinstance(value, dict) else value
+    if not isinstance(pairs, list) or not pairs:
+        raise ValueError
+    rules = []
+    for pair in pairs:
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], str):
+            raise ValueError
+        rules.append((_parse_pattern(pair[0]), pair[1]))
+    if len({old for old, _ in rules}) < len(rules):
+        raise ValueError("a pattern twice; expected each once")
+    return tuple(rules)
+
+
+def _parse_pairs(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not value:
+        raise ValueError
+    return {parse_text(name): parse_text(text) for name, text in value.items()}
+
+
+def _parse_named_patterns(value: object) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, dict) or not value:
+        raise ValueError
+    return {parse_text(name): _parse_patterns(patterns) for name, patterns in value.items()}
+
+
+Pairs = Annotated[dict[str, str], Value(_parse_pairs, "a mapping of names to texts")]
+NamedPatterns = Annotated[
+    dict[str, tuple[str, ...]], Value(_parse_named_patterns, "a mapping of names to patterns")
+]
+Patterns = Annotated[tuple[str, ...], Value(_parse_patterns, "a pattern, or a list of patterns")]
+Rules = Annotated[
+    tuple[tuple[str, str], ...], Value(_parse_rules, "a list of pairs [OLD, NEW], or a mapping")
+]

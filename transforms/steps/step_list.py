@@ -1,0 +1,95 @@
+"""The list of steps in a job file or a file of its own, decoded and made ready."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from transforms.config.yaml_structs import Value, decode_yaml, parse_text
+from transforms.steps.content_step import ContentRules, ContentStep
+from transforms.steps.filter_step import Conditions, FilterStep
+from transforms.steps.metadata_step import MetadataRules, MetadataStep
+from transforms.steps.principals_step import PrincipalRules, PrincipalsStep
+from transforms.steps.python_step import PythonRule, PythonStep
+from transforms.steps.step import AppliedSteps, Step
+from transforms.steps.urls_step import UrlRules, UrlsStep
+
+
+def _parse_name(value: object) -> str:
+    text = parse_text(value)
+    if not text.replace("-", "").isalnum() or not text.isascii() or text != text.lower():
+        raise ValueError
+    return text
+
+
+_Name = Annotated[str, Value(_parse_name, "a name of letters, digits and -")]
+
+
+class StepConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of the list: one key says what it does, and `name` how reports call it."""
+
+    name: _Name | None = None
+    keep: Conditions | None = None
+    drop: Conditions | None = None
+    urls: UrlRules | None = None
+    metadata: MetadataRules | None = None
+    principals: PrincipalRules | None = None
+    content: ContentRules | None = None
+    python: PythonRule | None = None
+
+    @property
+    def kinds(self) -> list[str]:
+        """The keys that are stated, besides the name."""
+        names = self.__struct_fields__
+        return [name for name in names if name != "name" and getattr(self, name) is not None]
+
+    def check(self) -> None:
+        if len(self.kinds) != 1:
+            found = ", ".join(self.kinds) or "no step"
+            raise ValueError(f"{found}; expected one step in each entry of the list")
+
+    def make(self, base: Path) -> Step:
+        """Return the step; paths in it are relative to `base`. Raise ConfigError if it fails."""
+        (kind,) = self.kinds
+        return _MAKE[kind](getattr(self, kind), base)
+
+
+# Any: each function takes the rules of its own kind.
+_MAKE: dict[str, Callable[[Any, Path], Step]] = {
+    "keep": lambda rules, _: FilterStep(rules, is_kept=True),
+    "drop": lambda rules, _: FilterStep(rules, is_kept=False),
+    "urls": lambda rules, _: UrlsStep(rules),
+    "metadata": lambda rules, base: MetadataStep(rules, base=base),
+    "principals": lambda rules, base: PrincipalsStep(rules, base=base),
+    "content": lambda rules, _: ContentStep(rules),
+    "python": lambda rules, base: PythonStep(rules, base=base),
+}
+
+
+class Steps(msgspec.Struct, frozen=True, kw_only=True):
+    """All steps of a run, in order; `base` is the folder of the file that lists them."""
+
+    steps: tuple[StepConfig, ...] = ()
+    base: str = "."
+
+    def make(self) -> AppliedSteps:
+        """Make the steps; call it once in each worker. Raise ConfigError where that fails."""
+        named: list[tuple[str, Step]] = []
+        for config in self.steps:
+            name = config.name or config.kinds[0]
+            same = sum(other.rpartition("-")[0] == name or other == name for other, _ in named)
+            named.append((f"{name}-{same + 1}" if same else name, config.make(Path(self.base))))
+        return AppliedSteps(named)
+
+
+class _StepFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of steps, as `transform` in a job file."""
+
+    transform: tuple[StepConfig, ...]
+
+
+def read_steps(path: Path) -> Steps:
+    """Return the steps of a file; raise ConfigError with all its errors."""
+    decoded = decode_yaml(path.read_text("utf-8"), _StepFile, name=str(path))
+    return Steps(steps=decoded.transform, base=str(path.parent))

@@ -1,0 +1,66 @@
+"""Tables of a step: a CSV file with old and new values, looked up on disk.
+
+A table of a million lines takes no memory: a worker copies it into an SQLite file of its own, in
+the folder of temporary files, and asks that.
+"""
+
+import csv
+import sqlite3
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from schemas.errors import ConfigError
+
+_CACHED = 65_536
+_SCHEMA = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+CREATE TABLE pairs (old TEXT PRIMARY KEY, new TEXT NOT NULL, line INTEGER NOT NULL) WITHOUT ROWID
+"""
+
+
+class Table:
+    """New values by old ones; raises ConfigError for a file that is no table of pairs."""
+
+    def __init__(self, path: Path, *, is_case_sensitive: bool = True) -> None:
+        self._path = path
+        self._is_case_sensitive = is_case_sensitive
+        self._database = sqlite3.connect("")  # a temporary file, which SQLite removes
+        self._database.executescript(_SCHEMA)
+        for line, old, new in self._pairs():
+            self._add(line, self._key(old), new)
+        self.find = lru_cache(maxsize=_CACHED)(self._find)
+
+    def _find(self, old: str) -> str | None:
+        """Return the new value, None if the table has none."""
+        query = "SELECT new FROM pairs WHERE old = ?"
+        row = self._database.execute(query, (self._key(old),)).fetchone()
+        return None if row is None else str(row[0])
+
+    def _key(self, text: str) -> str:
+        return text if self._is_case_sensitive else text.casefold()
+
+    def _pairs(self) -> Iterator[tuple[int, str, str]]:
+        try:
+            with self._path.open(encoding="utf-8-sig", newline="") as stream:
+                for row in (reader := csv.reader(stream, strict=True)):
+                    if not row:
+                        continue
+                    if len(row) != 2 or not row[0] or not row[1]:
+                        place = f"{self._path}:{reader.line_num}"
+                        raise ConfigError(
+                            f"{place}: {len(row)} values; expected two, the old and the new one"
+                        )
+                    yield reader.line_num, row[0], row[1]
+        except (OSError, UnicodeDecodeError, csv.Error) as exc:
+            raise ConfigError(f"{self._path}: {exc}; expected a CSV file with two columns") from exc
+
+    def _add(self, line: int, old: str, new: str) -> None:
+        row = self._database.execute("SELECT new, line FROM pairs WHERE old = ?", (old,)).fetchone()
+        if row is None:
+            self._database.execute("INSERT INTO pairs VALUES (?, ?, ?)", (old, new, line))
+        elif row[0] != new:
+            raise ConfigError(
+                f"{self._path}:{line}: {old!r} has another value in line {row[1]}; expected one"
+            )

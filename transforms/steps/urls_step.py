@@ -1,0 +1,69 @@
+"""`urls`: rewrite URLs, in every field that has one."""
+
+import operator
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from schemas.acl import Acl, Principal
+from schemas.membership import Member, Membership
+from schemas.record import Anchor, Crawl, Record
+from transforms.steps.patterns import Rewriter, Rules
+
+_Named = TypeVar("_Named", Principal, Member)
+
+
+class UrlRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Prefixes of URLs with their new form, or expressions; the first that matches counts."""
+
+    rewrite: Rules
+
+
+class UrlsStep:
+    """Rewrites the URL of a record, its display URL, its anchors, and the parent of its ACL.
+
+    A principal or group whose name is a URL is rewritten too, so that ACLs and groups agree.
+    """
+
+    def __init__(self, rules: UrlRules) -> None:
+        self._rewriter = Rewriter(rules.rewrite, is_prefix=True)
+
+    def apply(self, record: Record) -> Record:
+        url = self._new(record.url)
+        acl = None if record.acl is None else self._acl(record.acl)
+        crawl = None if record.crawl is None else self._crawl(record.crawl)
+        if url == record.url and acl is record.acl and crawl is record.crawl:
+            return record
+        return replace(record, url=url, acl=acl, crawl=crawl)
+
+    def apply_to_group(self, membership: Membership) -> Membership:
+        group = self._named(membership.group)
+        members = tuple(map(self._named, membership.members))
+        if group is membership.group and all(map(operator.is_, members, membership.members)):
+            return membership
+        return replace(membership, group=group, members=members)
+
+    def _new(self, url: str) -> str:
+        rewritten = self._rewriter(url)
+        return url if rewritten is None else rewritten
+
+    def _acl(self, acl: Acl) -> Acl:
+        parent = acl.inherit_from and self._new(acl.inherit_from)
+        principals = tuple(map(self._named, acl.principals))
+        if parent == acl.inherit_from and all(map(operator.is_, principals, acl.principals)):
+            return acl
+        return replace(acl, inherit_from=parent, principals=principals)
+
+    def _crawl(self, crawl: Crawl) -> Crawl:
+        display = crawl.display_url and self._new(crawl.display_url)
+        anchors = tuple(Anchor(self._new(anchor.uri), anchor.text) for anchor in crawl.anchors)
+        if display == crawl.display_url and anchors == crawl.anchors:
+            return crawl
+        return replace(crawl, display_url=display, anchors=anchors)
+
+    def _named(self, principal: _Named) -> _Named:
+        if "://" not in principal.name:
+            return principal
+        name = self._new(principal.name)
+        return principal if name == principal.name else replace(principal, name=name)
