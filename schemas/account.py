@@ -14,7 +14,7 @@ from schemas.reject import Reject, message_of
 
 COUNTERS = (
     *("read", "expanded", "written", "rejected", "filtered"),
-    *("reject_codes", "accepted_rejects", "filter_codes", "defects"),
+    *("reject_codes", "accepted_rejects", "filter_codes", "changed", "defects"),
 )
 """The fields of an Account that count records by action, code or exception type."""
 
@@ -104,7 +104,9 @@ class AccountTotals(msgspec.Struct, kw_only=True):
     """Counts of records per action, as `report.json` has them.
 
     `expanded` counts the additional records of a record that became several, such as a deletion by
-    pattern. `defects` counts rejects caused by defects of feedferry, by exception type.
+    pattern. `changed` counts the records that each step of the user has changed; those that a step
+    filters are in `filter_codes`, by its name. `defects` counts rejects caused by defects of
+    feedferry, by exception type.
 
     `accepted_rejects` counts the rejects, by code, that a list of known rejects has; they are in
     `rejected` too. `reject_samples` are the first rejects of each code, new ones before accepted
@@ -120,6 +122,7 @@ class AccountTotals(msgspec.Struct, kw_only=True):
     accepted_rejects: dict[str, int] = {}
     reject_samples: dict[str, tuple[RejectSample, ...]] = {}
     filter_codes: dict[str, int] = {}
+    changed: dict[str, int] = {}
     defects: dict[str, int] = {}
     losses: dict[str, LossCount] = {}
     notices: dict[str, NoticeCount] = {}

@@ -8,6 +8,7 @@ from schemas.notice import REFUSED
 from transforms.formats import Encoder, ReadOptions, WriteOptions, by_name
 from transforms.formats.base import Target
 from transforms.sources import SourceConfig
+from transforms.steps import Steps
 
 UP_TO_DATE = "up-to-date"
 """The code of a document that a program did not give, because it has not changed."""
@@ -23,7 +24,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     feed, and one with documents known to be missing, stop the run unless they are allowed. With
     `verify`, the files of earlier attempts are hashed again; otherwise only their sizes count.
     `accepted_rejects` is the path of a list of known rejects. Records that are alike are converted
-    in batches of at most `batch_records`, one by one if it is 0; the result is the same.
+    in batches of at most `batch_records`, one by one if it is 0; the result is the same. `steps`
+    change records before they are normalized.
     """
 
     folder: str
@@ -42,6 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     verify: bool = True
     accepted_rejects: str | None = None
     batch_records: int = 1024
+    steps: Steps = Steps()
 
 
 def make_encoder(settings: Settings, feed: Feed | None, *, memberships: bool) -> Encoder:

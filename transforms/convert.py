@@ -187,6 +187,8 @@ class SpanConversion:
         self._provenance = self._groups_provenance = _NO_PROVENANCE
         self._target_feed = TargetFeed()
         self._plans, self._batches, self._planned = 0, 0, 0
+        self._steps = settings.steps.make()
+        self._has_steps = bool(settings.steps.steps)
 
     def run(self) -> Account:
         whole = False
@@ -239,27 +241,40 @@ class SpanConversion:
                 or now.source is not before.source
             ):
                 self._enter_feed(result)
-            try:
-                record = normalize(result)
-                outcomes, losses = self._adapter(record)
-                if (
-                    is_unserved(record.url)
-                    or record.crawl is not None
-                    or record.extras
-                    or (record.acl is not None and record.acl.permits_nobody)
-                ):
-                    self._note_values(record, outcomes)
-            except Exception as exc:
-                outcomes, losses = rejected(result, record_error(exc))
-            for loss in losses:
-                self._lose(loss)
-            if len(outcomes) > 1:
-                self._counts["expanded"][action] += len(outcomes) - 1
-            for outcome in outcomes:
-                if isinstance(outcome, Record):
-                    yield outcome
-                else:
-                    self._set_aside(outcome, result)
+            if not self._has_steps:
+                yield from self._adapt_one(result, result)
+                continue
+            items = self._steps.apply(result)
+            self._counts["expanded"][action] += len(items) - 1
+            for item in items:
+                if isinstance(item, Record):
+                    yield from self._adapt_one(item, result)
+                elif isinstance(item, Filtered | Reject):
+                    self._set_aside(item, result)
+
+    def _adapt_one(self, stated: Record, origin: Record) -> Iterator[Record]:
+        """Yield what the target holds of a record, which may have been changed on the way."""
+        try:
+            record = normalize(stated)
+            outcomes, losses = self._adapter(record)
+            if (
+                is_unserved(record.url)
+                or record.crawl is not None
+                or record.extras
+                or (record.acl is not None and record.acl.permits_nobody)
+            ):
+                self._note_values(record, outcomes)
+        except Exception as exc:
+            outcomes, losses = rejected(stated, record_error(exc))
+        for loss in losses:
+            self._lose(loss)
+        if len(outcomes) > 1:
+            self._counts["expanded"][origin.action._value_] += len(outcomes) - 1
+        for outcome in outcomes:
+            if isinstance(outcome, Record):
+                yield outcome
+            else:
+                self._set_aside(outcome, origin)
 
     def _write_batch(self, batch: RecordBatch) -> bool:
         """Write a batch by the plans of its shapes; return False if its records go one by one.
@@ -267,7 +282,7 @@ class SpanConversion:
         So do the first records of a feed, those with notices, and losses without enough samples.
         """
         now = batch.groups[0].shape.model.provenance
-        if _feed_key(now) != _feed_key(self._provenance):
+        if not self._steps.is_of_model or _feed_key(now) != _feed_key(self._provenance):
             return False
         try:
             encoder = self._chunks.encoder(self._current_feed)
@@ -292,7 +307,15 @@ class SpanConversion:
             self._counts["read"][group.shape.model.action._value_] += group.count
             for loss in plan.losses:
                 add_loss(losses, loss, count=group.count)
+            if self._has_steps:
+                self._count_steps(group)
         return True
+
+    def _count_steps(self, group: Columns) -> None:
+        """Count the records of a shape as its model would be counted."""
+        changed = self._steps.apply_to_model(group.shape.model)
+        for name, count in changed[1].items() if changed else ():
+            self._steps.changed[name] += count * group.count
 
     def _plan(self, group: Columns, encoder: Encoder) -> BatchPlan | None:
         """Return the plan of a shape; None without one, or if a record differs from it."""
@@ -324,6 +347,11 @@ class SpanConversion:
 
     def _convert_singly(self, record: Record) -> tuple[Record, tuple[Loss, ...]] | None:
         """Normalize and adapt a record; None if it becomes anything but one record and losses."""
+        if self._has_steps:
+            changed = self._steps.apply_to_model(record)
+            if changed is None:
+                return None
+            record = changed[0]
         record = normalize(record)
         outcomes, losses = self._adapter(record)
         [outcome] = outcomes if len(outcomes) == 1 else (None,)
@@ -354,7 +382,13 @@ class SpanConversion:
         elif isinstance(result, Filtered):
             self._filter(result)
         else:
-            yield from self._take_membership(result)
+            for item in self._steps.apply(result):
+                if isinstance(item, Membership):
+                    yield from self._take_membership(item)
+                elif isinstance(item, Filtered):
+                    self._filter(item)
+                elif isinstance(item, Reject):
+                    self._reject(replace(item, data=carried_bytes(result)))
 
     def _take_membership(self, membership: Membership) -> Iterator[Membership]:
         try:
@@ -529,6 +563,7 @@ class SpanConversion:
         account.bytes_read = self._request.count.total
         for finished in self._chunks.finished:
             self._counts["written"].update(finished.records)
+        self._counts["changed"] += self._steps.changed
         for name, counter in self._counts.items():
             setattr(account, name, dict(sorted((+counter).items())))
         account.full_feeds = list(self._full_feeds.feeds.values())

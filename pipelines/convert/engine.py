@@ -29,6 +29,7 @@ from pipelines.convert.source_runs import (
     settings_of,
     source_runs,
     split_sources,
+    steps_of,
 )
 from pipelines.convert.state_update import store_generation, store_update
 from pipelines.convert.work_folder import STDIN_COPY, open_work_folder, seal
@@ -83,6 +84,8 @@ def list_inputs(options: ConvertOptions, observer: Observer) -> Conversion:
     known_urls = read_known_urls(options)
     runner_of(options)  # raises ConfigError before anything is written
     load_known_rejects(options.accepted_rejects)  # the same
+    steps = steps_of(options)
+    steps.make()  # raises ConfigError, too
     stdin_copy = Path(options.output) / WORK / STDIN_COPY
     try:
         with followed(observer, Step.LIST_INPUTS):
@@ -96,7 +99,7 @@ def list_inputs(options: ConvertOptions, observer: Observer) -> Conversion:
         known_urls=known_urls,
         spans=spans,
         configs=configs,
-        fingerprint=_fingerprint(options, known_urls, spans, configs),
+        fingerprint=_fingerprint(options, (known_urls, steps.fingerprint()), spans, configs),
     )
 
 
@@ -174,11 +177,11 @@ def _store(account: bytes, path: str) -> None:
 
 def _fingerprint(
     options: ConvertOptions,
-    known_urls: tuple[str, ...],
+    files: object,
     spans: Sequence[Span],
     configs: dict[str, SourceConfig],
 ) -> str:
-    """Return a hash of the inputs and of all options that affect the output."""
+    """Return a hash of the inputs, and of all options and files that affect the output."""
     affecting = {
         name: getattr(options, name)
         for name, declared in flags_of(ConvertOptions).items()
@@ -190,5 +193,5 @@ def _fingerprint(
         for span in spans
         if span.source in configs
     }
-    text = msgspec.json.encode((affecting, known_urls, states, rules), order="sorted")
+    text = msgspec.json.encode((affecting, files, states, rules), order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]

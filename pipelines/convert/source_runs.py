@@ -34,6 +34,7 @@ from transforms.conversion_settings import Settings
 from transforms.formats import FORMATS, ReadOptions, WriteOptions, by_name
 from transforms.rules.adapt import Target
 from transforms.sources import SOURCES, SourceConfig, SourceOptions, SourceRun, source_of
+from transforms.steps import Steps, read_steps
 from transforms.storage.state import check_state
 
 MAX_MEMBERS = 3_000_000
@@ -78,7 +79,13 @@ def settings_of(
             options.accepted_rejects and str(Path(options.accepted_rejects).absolute())
         ),
         has_progress=True,
+        steps=steps_of(options),
     )
+
+
+def steps_of(options: ConvertOptions) -> Steps:
+    """Return the steps of the user; raise ConfigError for a file without them."""
+    return Steps() if options.transform is None else read_steps(Path(options.transform).absolute())
 
 
 def _used_header(options: ConvertOptions) -> frozenset[str]:

@@ -15,7 +15,15 @@ from typing import TypeVar
 import msgspec
 
 from pipelines.job.job import Job, Retention
-from pipelines.job.job_keys import FEEDS, SECTIONS, VARIABLE, JobKey, job_keys, job_type
+from pipelines.job.job_keys import (
+    FEEDS,
+    SECTIONS,
+    TRANSFORM,
+    VARIABLE,
+    JobKey,
+    job_keys,
+    job_type,
+)
 from pipelines.job.key_wording import KeyWording
 from pipelines.options.convert_checks import check_together, parse_each
 from pipelines.options.convert_options import ConvertOptions
@@ -91,6 +99,10 @@ def _read_settings(
         name: _located(setting, path, _place_of(name, decoded.places))
         for name, setting in reader.settings.items()
     }
+    if steps := getattr(decoded.content, TRANSFORM, None):
+        shown = msgspec.to_builtins(steps)
+        setting = Setting(word=str(path.absolute()), shown=shown)
+        settings[TRANSFORM] = _located(setting, path, decoded.places[TRANSFORM])
     for name, tag in decoded.tags.items():
         settings[name] = _located(KeyValue(word=tag, shown=tag), path, decoded.places[name])
     for key in job_keys().values():

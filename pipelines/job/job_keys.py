@@ -22,6 +22,7 @@ from pipelines.options.push_options import PUSH_TO, ApplianceOptions, PushOption
 from transforms.config.yaml_structs import Value
 from transforms.formats import FORMATS
 from transforms.sources import SOURCES
+from transforms.steps import StepConfig
 
 VERSION = 1
 FEEDS = "feeds"
@@ -38,6 +39,7 @@ SECTIONS = {
     "job": "Name of the job.",
     "source": "What is read. The keys depend on the type.",
     "target": "The format that is written, and the appliance that receives it.",
+    "transform": "Steps that change records on the way.",
     "chunk": "The size of the chunks.",
     "push": "How chunks are sent to the appliance.",
     "rejects": "When a run stops because of rejected records.",
@@ -52,6 +54,9 @@ SECTIONS = {
     "jobs": "How much runs in parallel.",
 }
 """The keys at the top of a job file, in their order, and their meaning."""
+
+TRANSFORM = "transform"
+"""The key of the steps, a list; the flag names a file with this key, such as the job file."""
 
 Parse = Callable[["JobKey", object], object]
 
@@ -165,6 +170,8 @@ def job_type(parse: Parse) -> type[msgspec.Struct]:
         if name in TYPES:
             structs = [_typed(name, type_, keys, parse) for type_ in types_of(name)]
             fields.append((name, Union[tuple(structs)]))  # noqa: UP007  # of many types
+        elif name == TRANSFORM:
+            fields.append((name, tuple[StepConfig, ...] | None, None))
         elif "" in keys:
             fields.append(_field(name, keys[""], parse))
         elif keys:
@@ -172,7 +179,6 @@ def job_type(parse: Parse) -> type[msgspec.Struct]:
                 {"from_scalar": staticmethod(partial(_keep_of, parse))} if name == "keep" else {}
             )
             fields.append((name, _struct(name, keys, parse, namespace=short) | None, None))
-    fields.insert(3, ("transform", Annotated[object, Value(_refuse_rules, "nothing")], None))
     return msgspec.defstruct("Job", fields, kw_only=True)
 
 
@@ -232,10 +238,6 @@ def _parse_version(value: object) -> int:
     if value != VERSION or isinstance(value, bool):
         raise ValueError
     return VERSION
-
-
-def _refuse_rules(value: object) -> None:
-    raise ValueError("rules are not supported yet: remove the key transform")
 
 
 def _kinds(section: str, name: str = "") -> list[Any]:  # Any: a source or a format

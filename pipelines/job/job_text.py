@@ -1,14 +1,25 @@
 """Job files as texts: all settings of a job, and the JSON Schema of job files."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, get_args
 
 import msgspec
 
 from pipelines.job.job import Job
-from pipelines.job.job_keys import FEEDS, SECTIONS, TYPES, VERSION, JobKey, job_keys, job_type
+from pipelines.job.job_keys import (
+    FEEDS,
+    SECTIONS,
+    TRANSFORM,
+    TYPES,
+    VERSION,
+    JobKey,
+    job_keys,
+    job_type,
+)
 from pipelines.options.push_options import ApplianceOptions
 from transforms.config.yaml_structs import Value, former_tags, quote_text
+from transforms.steps import StepConfig
 
 _COMMENT_COLUMN = 48
 Schema = dict[str, object]
@@ -47,6 +58,8 @@ def _value_text(key: JobKey, shown: Mapping[str, object]) -> str:
     """Return a value as YAML; "" if there is none."""
     declared = key.declared
     value = shown.get(key.path, declared.default if declared.is_switch else declared.default_text)
+    if key.path == TRANSFORM and isinstance(value, list | tuple):  # JSON is YAML, too
+        return json.dumps(value, ensure_ascii=False)
     if key.is_list and isinstance(value, str) and key.path in shown:
         value = (value,) if declared.is_repeatable else tuple(value.split(","))
     if isinstance(value, bool):
@@ -73,12 +86,16 @@ def json_schema() -> Schema:
 
 
 def _object_schema(type_: type[msgspec.Struct]) -> Schema:
-    fields = [field for field in msgspec.structs.fields(type_) if field.name != "transform"]
-    properties: Schema = {field.name: _schema(field.name, field.type) for field in fields}
+    fields = msgspec.structs.fields(type_)
+    properties: Schema = {
+        field.name: _steps_schema() if field.name == TRANSFORM else _schema(field.name, field.type)
+        for field in fields
+    }
     required = [
         field.name
         for field in fields
-        if field.required or ((key := _key_of(field.type)) is not None and key.is_required)
+        if field.name != TRANSFORM
+        and (field.required or ((key := _key_of(field.type)) is not None and key.is_required))
     ]
     if (tag := type_.__struct_config__.tag) is not None:
         former = former_tags(type_)
@@ -87,6 +104,18 @@ def _object_schema(type_: type[msgspec.Struct]) -> Schema:
         required = ["type", *required]
     schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, "required": required} if required else schema
+
+
+def _steps_schema() -> Schema:
+    """Return the schema of the list of steps: one key in each, next to its name."""
+    names = StepConfig.__struct_fields__
+    step = {
+        "type": "object",
+        "properties": {name: {"type": "string"} if name == "name" else {} for name in names},
+        "additionalProperties": False,
+        "minProperties": 1,
+    }
+    return {"description": SECTIONS[TRANSFORM], "type": "array", "items": step}
 
 
 def _schema(name: str, type_: Any) -> Schema:  # Any: a type or a union

@@ -86,7 +86,7 @@ def _has_option(name: str, kind: SourceOrFormat) -> bool:
     return name in getattr(kind, "option_names", ())
 
 
-_PATHS = ("known_urls", "accepted_rejects")
+_PATHS = ("known_urls", "accepted_rejects", "transform")
 
 
 class HeadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +132,7 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     not_found: NotFound = NotFound.SKIP
     max_token_bytes: int = MAX_TOKEN_BYTES
     output: str
+    transform: str | None = None
     dialect: str = DIALECTS[0]
     max_chunk_bytes: int = 900 * 1024 * 1024
     max_chunk_records: int | None = None
@@ -236,6 +237,7 @@ declare(
         affects_output=False,
     ),
     to_format=Flag("Format to write; `feedferry formats` lists them.", TO, key="target.type"),
+    transform=Flag("YAML file with steps that change records.", PATH, key="transform"),
     datasource=Flag("Datasource of the feeds.", metavar="NAME", fits=_has_feedtypes),
     feedtype=Flag("Feedtype of the feeds.", choice(*FEEDTYPES), fits=_has_feedtypes),
     dialect=Flag(

@@ -201,6 +201,17 @@ def decode_located(text: str, type_: type[_T], *, name: str) -> Decoded[_T]:
     return _decode(text, name, lambda decoder, node: decoder.struct(node, type_, ""))
 
 
+def decode_key(path: Path, key: str, type_: type[_T]) -> _T:
+    """Return a struct with one key of a file, which may have others; raise ConfigError."""
+
+    def decode(decoder: "_Decoder", node: yaml.Node | None) -> _T | None:
+        if isinstance(node, yaml.MappingNode):
+            node.value = [pair for pair in node.value if _name_of(pair[0]) == key]
+        return decoder.struct(node, type_, "")
+
+    return _content(_decode(read_text(path), str(path), decode))
+
+
 def read_scalars(path: Path) -> dict[str, str]:
     """Return the texts of the keys at the top of a file that have one, and check nothing else.
 

@@ -61,6 +61,13 @@ class TextHole(str):  # noqa: PLW1641  # its hash is among the refused
         raise InspectedError
 
 
+def inspected(text: str) -> str:
+    """Return a text that is no hole; raise InspectedError for a hole, which C code would read."""
+    if isinstance(text, TextHole):
+        raise InspectedError
+    return text
+
+
 _REFUSED = """
     __hash__ __iter__ __len__ __getitem__ __add__ __mul__ __mod__ __lt__ __le__ __gt__ __ge__
     capitalize casefold center count endswith expandtabs find format format_map index isalnum

@@ -4,7 +4,7 @@ Each step takes one record and returns what becomes of it. Steps are applied bef
 normalized and adapted to the target.
 """
 
-from transforms.steps.step import AppliedSteps, StepCounts, StepResult
+from transforms.steps.step import AppliedSteps, StepResult
 from transforms.steps.step_list import StepConfig, Steps, read_steps
 
-__all__ = ["AppliedSteps", "StepConfig", "StepCounts", "StepResult", "Steps", "read_steps"]
+__all__ = ["AppliedSteps", "StepConfig", "StepResult", "Steps", "read_steps"]

@@ -10,7 +10,7 @@ from transforms.steps.patterns import Patterns, any_pattern
 from transforms.steps.step import RecordStep
 
 
-class ContentRules(msgspec.Struct, frozen=True, kw_only=True):
+class ContentRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which contents are left out: those of some types, and those that are too large.
 
     `keep` are the types to keep, `drop` those to leave out.
@@ -32,6 +32,7 @@ class ContentStep(RecordStep):
         self._is_kept = any_pattern(rules.keep) if rules.keep else None
         self._is_dropped = any_pattern(rules.drop or ())
         self._max_bytes = rules.max_bytes
+        self.is_of_model = rules.max_bytes is None
 
     def apply(self, record: Record) -> Record:
         if record.content is None and record.body is None:

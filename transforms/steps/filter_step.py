@@ -47,7 +47,7 @@ _Acl = Annotated[bool, Value(_parse_acl, "present or absent")]
 Condition = Callable[[Record], bool]
 
 
-class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a record must be; all conditions that are stated must hold.
 
     Deletions meet no condition unless `action` names them, so that no filter undoes one.
@@ -71,6 +71,14 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def names_deletions(self) -> bool:
         return any(_ACTIONS[name] in _DELETIONS for name in self.action or ())
+
+    @property
+    def is_of_model(self) -> bool:
+        """Whether there are no conditions about values that differ between alike records."""
+        constant = ("mimetype", "datasource", "action", "acl")
+        return not any(
+            getattr(self, name) for name in self.__struct_fields__ if name not in constant
+        )
 
     def compile(self) -> Condition:
         """Return whether a record meets all conditions."""
@@ -141,6 +149,7 @@ class FilterStep(RecordStep):
     def __init__(self, conditions: Conditions, *, is_kept: bool) -> None:
         self._meets = conditions.compile()
         self._is_kept = is_kept
+        self.is_of_model = conditions.is_of_model
         self._passes = frozenset[Action]() if conditions.names_deletions else _DELETIONS
 
     def apply(self, record: Record) -> Record | None:

@@ -53,7 +53,7 @@ _NamedValues = Annotated[
 ]
 
 
-class MetadataRules(msgspec.Struct, frozen=True, kw_only=True):
+class MetadataRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What happens to metadata, in the order of these keys.
 
     `split` has the separator of each name whose values are lists in one text; `values` the CSV
@@ -78,6 +78,7 @@ class MetadataStep(RecordStep):
     def __init__(self, rules: MetadataRules, *, base: Path) -> None:
         self._rules = rules
         self._is_dropped = any_pattern(rules.drop or ())
+        self.is_of_model = not (rules.split or rules.values or rules.move)
         self._tables = {name: Table(base / path) for name, path in rules.values.items()}
 
     def apply(self, record: Record) -> Record:

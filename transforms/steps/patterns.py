@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from transforms.config.yaml_structs import Value, parse_text
+from transforms.formats.holes import inspected
 
 _EXPRESSION = "re:"
 _WILDCARD = re.compile(r"[*?]")
@@ -34,9 +35,9 @@ _GLOB = {"*": "(.*)", "?": "(.)"}
 
 
 def any_pattern(texts: Sequence[str]) -> Callable[[str], bool]:
-    """Return whether a text matches one of several patterns."""
+    """Return a function that says whether a text matches one of several patterns."""
     patterns = [compile_pattern(text) for text in texts]
-    return lambda text: any(pattern.fullmatch(text) for pattern in patterns)
+    return lambda text: any(pattern.fullmatch(inspected(text)) for pattern in patterns)
 
 
 class Rewriter:

@@ -17,7 +17,7 @@ from transforms.steps.tables import Table
 _Named = TypeVar("_Named", Principal, Member)
 
 
-class PrincipalRules(msgspec.Struct, frozen=True, kw_only=True):
+class PrincipalRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """New names by a CSV table, then by patterns; new namespaces; the case of names.
 
     `unmapped` says what happens to a principal that no rule names. Without `users` or `groups`,
@@ -46,6 +46,8 @@ class PrincipalsStep:
     With `deny`, a permit of an unmapped principal is left out, and an ACL that has no other
     permits no user. A denial cannot be left out, so its record is rejected.
     """
+
+    is_of_model = False
 
     def __init__(self, rules: PrincipalRules, *, base: Path) -> None:
         self._rules = rules

@@ -21,11 +21,11 @@ def _parse_function(value: object) -> str:
     module, separator, name = text.partition(":")
     parts = [*module.split("."), *name.split(".")]
     if not separator or not all(part.isidentifier() for part in parts):
-        raise ValueError
+        raise ValueError(f"{text!r}; expected package.module:function")
     return text
 
 
-class PythonRule(msgspec.Struct, frozen=True, kw_only=True):
+class PythonRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The function; with `from_job_folder`, its module may be in the folder of the job file."""
 
     function: Annotated[str, Value(_parse_function, "package.module:function")]

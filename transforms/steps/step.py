@@ -1,14 +1,13 @@
 """The interface of a step, and the application of several in order."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Protocol
 
-import msgspec
-
-from schemas.errors import RecordError
 from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Filtered, Reject, record_error, reject_record
+from transforms.formats.holes import InspectedError
 
 STAGE = "transform"
 """The stage of rejects that a step makes."""
@@ -19,6 +18,14 @@ StepResult = Record | Membership | Filtered | Reject
 
 class Step(Protocol):
     """One step; a worker makes it once, and applies it to all records of its spans."""
+
+    @property
+    def is_of_model(self) -> bool:
+        """Whether it looks only at values that alike records have in common.
+
+        If not, alike records go one by one: all of them would get the result of one.
+        """
+        ...
 
     def apply(self, record: Record) -> Record | Sequence[Record] | None:
         """Return the record, changed or as it is; several; or None to filter it.
@@ -32,91 +39,54 @@ class Step(Protocol):
         ...
 
 
-class StepCounts(msgspec.Struct, kw_only=True):
-    """How many records a step has changed, filtered and rejected."""
-
-    changed: int = 0
-    filtered: int = 0
-    rejected: int = 0
-
-
 class AppliedSteps:
-    """Steps with their names, in order, and their counts."""
+    """Steps with their names, in order; `changed` counts the records that each has changed."""
 
     def __init__(self, steps: Sequence[tuple[str, Step]]) -> None:
         self._steps = steps
-        self.counts = {name: StepCounts() for name, _ in steps}
+        self.changed = Counter[str]()
+        self.is_of_model = all(step.is_of_model for _, step in steps)
 
     def apply(self, item: Record | Membership) -> list[StepResult]:
         """Return what becomes of a record or membership after all steps; count it."""
-        return _apply(item, self._steps, self.counts)
+        results: list[StepResult] = [item]
+        for name, step in self._steps:
+            before, results = results, []
+            for result in before:
+                results += self._taken(name, step, result)
+        return results
 
-    def changes(self, record: Record) -> tuple[Record, tuple[str, ...]] | None:
-        """Return a record after all steps, and the names of those that change it, uncounted.
+    def apply_to_model(self, record: Record) -> tuple[Record, Counter[str]] | None:
+        """Return a record after all steps, and how it would be counted; None if it is not one."""
+        counted, self.changed = self.changed, Counter()
+        try:
+            results = self.apply(record)
+            found = self.changed
+        finally:
+            self.changed = counted
+        is_one = len(results) == 1 and isinstance(results[0], Record)
+        return (results[0], found) if is_one and isinstance(results[0], Record) else None
 
-        Return None if it becomes anything but one record.
-        """
-        counts = {name: StepCounts() for name, _ in self._steps}
-        results = _apply(record, self._steps, counts)
-        if len(results) != 1 or not isinstance(results[0], Record):
-            return None
-        return results[0], tuple(name for name, count in counts.items() if count.changed)
-
-    def count(self, names: Sequence[str], records: int) -> None:
-        """Count records that were changed by these steps, as one of them was."""
-        for name in names:
-            self.counts[name].changed += records
-
-
-def _apply(
-    item: Record | Membership,
-    steps: Sequence[tuple[str, Step]],
-    counts: dict[str, StepCounts],
-) -> list[StepResult]:
-    results: list[StepResult] = [item]
-    for name, step in steps:
-        count, before, results = counts[name], results, []
-        for result in before:
-            if isinstance(result, Filtered | Reject):
-                results.append(result)
-                continue
-            made = _taken(step, result)
-            results += made or [_filtered(name, result)]
-            count.filtered += not made
-            count.rejected += len(made) == 1 and isinstance(made[0], Reject)
-            count.changed += bool(made) and made != [result] and not isinstance(made[0], Reject)
-    return results
-
-
-def _taken(step: Step, item: Record | Membership) -> list[StepResult]:
-    """Return what a step makes of an item, nothing if it is filtered."""
-    try:
-        if isinstance(item, Membership):
-            group = step.apply_to_group(item)
-            return [] if group is None else [group]
-        made = step.apply(item)
-    except Exception as exc:
-        return [reject_record(item, record_error(exc), stage=STAGE)]
-    if made is None:
-        return []
-    return [made] if isinstance(made, Record) else [*made]
-
-
-def _filtered(name: str, item: Record | Membership) -> Filtered:
-    return Filtered(code=name, url=item.url, action=item.action.value)
+    def _taken(self, name: str, step: Step, item: StepResult) -> Sequence[StepResult]:
+        """Return what a step makes of an item."""
+        if isinstance(item, Filtered | Reject):
+            return (item,)
+        try:
+            made = step.apply_to_group(item) if isinstance(item, Membership) else step.apply(item)
+        except InspectedError:  # of a model of many records, which then go one by one
+            raise
+        except Exception as exc:
+            return (reject_record(item, record_error(exc), stage=STAGE),)
+        if made is None:
+            return (Filtered(code=name, url=item.url, action=item.action.value),)
+        self.changed[name] += made is not item
+        return made if isinstance(made, Sequence) else (made,)
 
 
 class RecordStep:
     """A step that concerns documents only: groups stay as they are."""
 
+    is_of_model = False
+
     def apply_to_group(self, membership: Membership) -> Membership | None:
         return membership
-
-
-def rejection(code: str, reason: str) -> RecordError:
-    """Return the error for a record that a step rejects."""
-    return RecordError(code, reason)
-
-
-Rewrite = Callable[[str], str | None]
-"""Returns a text in its new form, None if no rule is about it."""

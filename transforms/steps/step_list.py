@@ -1,12 +1,14 @@
 """The list of steps in a job file or a file of its own, decoded and made ready."""
 
 from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from transforms.config.yaml_structs import Value, decode_yaml, parse_text
+from transforms.config.yaml_structs import Value, decode_key, parse_text
 from transforms.steps.content_step import ContentRules, ContentStep
 from transforms.steps.filter_step import Conditions, FilterStep
 from transforms.steps.metadata_step import MetadataRules, MetadataStep
@@ -26,7 +28,7 @@ def _parse_name(value: object) -> str:
 _Name = Annotated[str, Value(_parse_name, "a name of letters, digits and -")]
 
 
-class StepConfig(msgspec.Struct, frozen=True, kw_only=True):
+class StepConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One step of the list: one key says what it does, and `name` how reports call it."""
 
     name: _Name | None = None
@@ -43,6 +45,13 @@ class StepConfig(msgspec.Struct, frozen=True, kw_only=True):
         """The keys that are stated, besides the name."""
         names = self.__struct_fields__
         return [name for name in names if name != "name" and getattr(self, name) is not None]
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The paths of the CSV files that it reads."""
+        of_metadata = self.metadata.values.values() if self.metadata else ()
+        table = self.principals.table if self.principals else None
+        return (*of_metadata, *([table] if table else ()))
 
     def check(self) -> None:
         if len(self.kinds) != 1:
@@ -82,6 +91,17 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
             named.append((f"{name}-{same + 1}" if same else name, config.make(Path(self.base))))
         return AppliedSteps(named)
 
+    def fingerprint(self) -> str:
+        """Return a hash of the steps and of the tables that they name."""
+        tables = [(Path(self.base) / name) for config in self.steps for name in config.tables]
+        if not self.steps:
+            return ""
+        digest = sha256(msgspec.json.encode(self.steps, order="sorted"))
+        for path in tables:
+            with suppress(OSError):  # the step reports it
+                digest.update(sha256(path.read_bytes()).digest())
+        return digest.hexdigest()
+
 
 class _StepFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of steps, as `transform` in a job file."""
@@ -90,6 +110,6 @@ class _StepFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_steps(path: Path) -> Steps:
-    """Return the steps of a file; raise ConfigError with all its errors."""
-    decoded = decode_yaml(path.read_text("utf-8"), _StepFile, name=str(path))
+    """Return the steps of a file, which may be a job file; raise ConfigError with all errors."""
+    decoded = decode_key(path, "transform", _StepFile)
     return Steps(steps=decoded.transform, base=str(path.parent))

@@ -14,7 +14,7 @@ from transforms.steps.patterns import Rewriter, Rules
 _Named = TypeVar("_Named", Principal, Member)
 
 
-class UrlRules(msgspec.Struct, frozen=True, kw_only=True):
+class UrlRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Prefixes of URLs with their new form, or expressions; the first that matches counts."""
 
     rewrite: Rules
@@ -25,6 +25,8 @@ class UrlsStep:
 
     A principal or group whose name is a URL is rewritten too, so that ACLs and groups agree.
     """
+
+    is_of_model = False
 
     def __init__(self, rules: UrlRules) -> None:
         self._rewriter = Rewriter(rules.rewrite, is_prefix=True)

@@ -1,0 +1,231 @@
+"""Steps: what each does to a record, and what it refuses."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.acl import Access, Acl, Principal, Scope
+from schemas.errors import ConfigError
+from schemas.membership import Member, Membership
+from schemas.record import Action, Anchor, Content, Crawl, Field, Meta, Provenance, Record
+from schemas.reject import Filtered, Reject
+from support.strategies import records
+from transforms.rules.normalize import normalize
+from transforms.steps import AppliedSteps, read_steps
+
+OLD, NEW = "http://old.example.com/", "https://new.example.com/"
+URLS = f"urls: {{rewrite: [['{OLD}', '{NEW}']]}}"
+
+
+def steps(folder: Path, *entries: str) -> AppliedSteps:
+    """Return the steps of a file with these entries."""
+    path = folder / "steps.yaml"
+    path.write_text("transform:\n" + "".join(f"- {entry}\n" for entry in entries))
+    return read_steps(path).make()
+
+
+def page(name: str = "a", **fields: object) -> Record:
+    values = {"action": Action.ADD, "mimetype": "text/html", **fields}
+    return Record(url=OLD + name, **values)  # type: ignore[arg-type]  # its fields
+
+
+def permit(*names: str, access: Access = Access.PERMIT) -> tuple[Principal, ...]:
+    return tuple(Principal(name=name, scope=Scope.USER, access=access) for name in names)
+
+
+def one(applied: AppliedSteps, record: Record) -> Record:
+    (result,) = applied.apply(record)
+    assert isinstance(result, Record)
+    return result
+
+
+def kept(applied: AppliedSteps, *given_records: Record) -> list[str]:
+    """The names of the pages that are not filtered."""
+    results = [item for record in given_records for item in applied.apply(record)]
+    return [item.url.rpartition("/")[2] for item in results if isinstance(item, Record)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "names"),
+    [
+        ('drop: {mimetype: "image/*"}', ["page", "gone"]),
+        ("keep: {url: 're:.*/p.*'}", ["page", "picture", "gone"]),
+        ("keep: {url: '*/page'}", ["page", "gone"]),
+        ("drop: {metadata: {lang: [de, fr]}}", ["picture", "gone"]),
+        ("keep: {acl: present}", ["picture", "gone"]),
+        ("keep: {principal: 'ACME\\*'}", ["picture", "gone"]),
+        ("drop: {larger_than: 3B}", ["page", "gone"]),
+        ("drop: {action: delete}", ["page", "picture"]),
+        ("keep: {datasource: docs, mimetype: 'text/*'}", ["page", "gone"]),
+    ],
+)
+def test_records_are_filtered_and_deletions_pass_unless_an_action_names_them(
+    entry: str, names: list[str], tmp_path: Path
+) -> None:
+    applied = steps(tmp_path, entry)
+    docs = Provenance(datasource="docs")
+    page_ = page("page", metadata=(Meta("lang", "de"),), content=Content(b"abc"), provenance=docs)
+    acl = Acl(principals=permit("ACME\\joe"))
+    picture = page("picture", mimetype="image/png", acl=acl, content=Content(b"abcd"))
+    gone = page("gone", action=Action.DELETE, mimetype=None)
+    assert kept(applied, page_, picture, gone) == names
+    assert +applied.changed == Counter()
+
+
+def test_a_filtered_record_has_the_name_of_its_step(tmp_path: Path) -> None:
+    applied = steps(tmp_path, "drop: {url: '*/x'}", "{name: no-pages, drop: {mimetype: text/html}}")
+    results = [applied.apply(page(name))[0] for name in ("x", "y")]
+    assert [item.code for item in results if isinstance(item, Filtered)] == ["drop", "no-pages"]
+
+
+def test_urls_are_rewritten_in_all_fields_and_in_groups(tmp_path: Path) -> None:
+    applied = steps(tmp_path, URLS)
+    acl = Acl(inherit_from=OLD + "folder", principals=permit(OLD + "group", "joe"))
+    crawl = Crawl(display_url=OLD + "show", anchors=(Anchor(OLD + "link", "text"),))
+    record = one(applied, page(acl=acl, crawl=crawl))
+    assert OLD not in str(record)
+    assert str(record).count(NEW) == 5
+    group = Member(name=OLD + "group", scope=Scope.GROUP)
+    (membership,) = applied.apply(Membership(group=group))
+    assert membership == Membership(group=Member(name=NEW + "group", scope=Scope.GROUP))
+    assert applied.changed == {"urls": 2}
+
+
+def test_a_url_is_rewritten_by_an_expression(tmp_path: Path) -> None:
+    applied = steps(
+        tmp_path,
+        r"urls: {rewrite: [['re:http://(\w+)\.example\.com/(.*)', 'https://\1.b.com/\2']]}",
+    )
+    assert one(applied, page("a?b")).url == "https://old.b.com/a?b"
+
+
+def test_metadata_are_changed_and_moved(tmp_path: Path) -> None:
+    (tmp_path / "kinds.csv").write_text("n,news\nb,blog\n")
+    applied = steps(
+        tmp_path,
+        "metadata: {rename: {Kind: kind}, drop: 'x-*', split: {tags: ';'}, set: {site: intranet},"
+        " values: {kind: kinds.csv},"
+        " move: {'metadata:Title': title, 'metadata:tags': 'field:tag'}}",
+    )
+    pairs = (Meta("Kind", "n"), Meta("x-a", "1"), Meta("tags", "a; b"), Meta("Title", "T"))
+    record = one(applied, page(metadata=pairs))
+    assert record.metadata == (Meta("kind", "news"), Meta("site", "intranet"))
+    assert (record.title, record.fields) == ("T", (Field("tag", ("a", "b"), many=True),))
+
+
+def test_principals_are_mapped_in_acls_and_groups(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("ACME\\old,new@acme.example.com\n")
+    applied = steps(
+        tmp_path, "principals: {table: people.csv, rewrite: [['ACME\\*', '*@acme.example.com']]}"
+    )
+    record = one(applied, page(acl=Acl(principals=permit("ACME\\old", "ACME\\bob", "other"))))
+    names = ("new@acme.example.com", "bob@acme.example.com", "other")
+    assert record.acl == Acl(principals=permit(*names))
+    group, user = (Member(name=f"ACME\\{name}", scope=Scope.USER) for name in ("staff", "old"))
+    (membership,) = applied.apply(Membership(group=group, members=(user,)))
+    assert isinstance(membership, Membership)
+    assert [membership.group.name, membership.members[0].name] == [
+        "staff@acme.example.com",
+        "new@acme.example.com",
+    ]
+
+
+@pytest.mark.parametrize("access", Access)
+def test_an_unmapped_principal_never_makes_a_document_more_visible(
+    access: Access, tmp_path: Path
+) -> None:
+    entry = "principals: {{rewrite: [['A\\*', '*']], unmapped: {}}}".format
+    record = page(acl=Acl(principals=permit("joe", access=access)))
+    (denied,) = steps(tmp_path, entry("deny")).apply(record)
+    if access is Access.PERMIT:
+        assert isinstance(denied, Record)
+        assert denied.acl == Acl()
+        assert denied.acl.permits_nobody
+    else:
+        assert isinstance(denied, Reject)
+    (rejected,) = steps(tmp_path, entry("reject")).apply(record)
+    assert isinstance(rejected, Reject)
+    assert (rejected.code, rejected.stage) == ("principal-unmapped", "transform")
+
+
+def test_contents_are_left_out(tmp_path: Path) -> None:
+    applied = steps(tmp_path, "content: {drop: 'image/*', max_bytes: 3B}")
+    contents = [page(content=Content(b"abc")), page(content=Content(b"abcd"))]
+    contents.append(page(content=Content(b"a"), mimetype="image/png"))
+    assert [one(applied, record).content for record in contents] == [Content(b"abc"), None, None]
+
+
+def test_a_function_of_the_user_is_called_and_its_errors_are_rejects(tmp_path: Path) -> None:
+    (tmp_path / "my_rules.py").write_text(
+        "def twice(record):\n    if record.url.endswith('x'):\n        raise ValueError('no x')\n"
+        "    return [record, record] if record.title else None\n"
+    )
+    applied = steps(tmp_path, "python: {function: 'my_rules:twice', from_job_folder: true}")
+    assert len(applied.apply(page(title="T"))) == 2
+    assert [type(item) for item in applied.apply(page())] == [Filtered]
+    (failed,) = applied.apply(page("x"))
+    assert isinstance(failed, Reject)
+    assert (failed.code, failed.reason) == ("python-failed", "my_rules:twice: ValueError: no x")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("urls: {rewrite: 3}", "expected a list of pairs"),
+        ("urls: {rewrite: [['re:(', 'a']]}", "expected a regular expression"),
+        ("drop: {}", "no condition"),
+        ("{keep: {url: a}, drop: {url: b}}", "one step in each entry"),
+        ("principals: {unmapped: deny, case: lower}", "unmapped without"),
+        ("python: no_such_module:f", "no_such_module"),
+        ("python: 'os.path'", "expected package.module:function"),
+        ("metadata: {values: {a: missing.csv}}", "missing.csv"),
+        ("principals: {table: twice.csv}", "'a' has another value in line 1"),
+        ("principals: {table: wide.csv}", "3 values; expected two"),
+    ],
+)
+def test_a_step_that_cannot_be_used_is_explained_before_a_record_is_read(
+    entry: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "twice.csv").write_text("a,1\na,2\n")
+    (tmp_path / "wide.csv").write_text("a,1,2\n")
+    with pytest.raises(ConfigError, match=message.replace("(", r"\(")):
+        steps(tmp_path, entry)
+
+
+_ENTRIES = (
+    URLS,
+    "principals: {rewrite: [['*', 'x-*']], unmapped: deny}",
+    "principals: {rewrite: [['a*', '*']], unmapped: deny}",
+    "principals: {rewrite: [['a*', '*']], unmapped: reject}",
+    "principals: {case: lower}",
+    "drop: {metadata: {a: '*'}}",
+    "keep: {acl: present}",
+    "metadata: {rename: {a: b}, drop: c, set: {d: e}}",
+    "content: {drop: 'text/*'}",
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(_ENTRIES), min_size=1, max_size=4), st.lists(records(), max_size=4))
+def test_no_list_of_steps_makes_a_protected_document_public(
+    tmp_path_factory: pytest.TempPathFactory, entries: list[str], given_records: list[Record]
+) -> None:
+    applied = steps(tmp_path_factory.mktemp("steps"), *entries)
+    for record in map(normalize, given_records):
+        for item in applied.apply(record):
+            if isinstance(item, Record) and record.acl is not None:
+                assert item.acl is not None
+                assert _denials(item) == _denials(record)
+                assert len(_permits(item)) <= len(_permits(record))
+
+
+def _denials(record: Record) -> int:
+    return sum(p.access is Access.DENY for p in record.acl.principals) if record.acl else 0
+
+
+def _permits(record: Record) -> list[Principal]:
+    return [p for p in record.acl.principals if p.access is Access.PERMIT] if record.acl else []
