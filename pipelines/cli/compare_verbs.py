@@ -158,4 +158,38 @@ def validate(report_format: str, **words: object) -> int:
     return print_findings(words, report_format)
 
 
-COMMANDS: tuple[click.Command, ...] = (validate, diff, verify, compact)
+def _transform_flags(_name: str) -> list[click.Parameter]:
+    from pipelines.cli.click_flags import click_options
+    from pipelines.options.convert_options import ConvertOptions, TransformOptions
+
+    path = click.Path(allow_dash=True)
+    return [
+        click.Argument(["inputs"], type=path, nargs=-1, metavar="INPUT..."),
+        *click_options(TransformOptions),
+        *click_options(ConvertOptions, only=_READ),
+    ]
+
+
+@click.command(cls=Verb, flags=_transform_flags, short_help="Show what steps make of a record.")
+def transform(**words: object) -> int:
+    """Show the records with a URL, and what is left of each after every step; nothing is written.
+
+    \b
+    Examples:
+      feedferry transform feeds/ --transform steps.yaml \\
+          --explain http://www.example.com/a.html
+      feedferry transform feeds/ --transform nightly.yaml --explain '*/index.html'
+
+    \b
+    Exit codes:
+      0  records were shown
+      1  no record has such a URL
+      2  an option or input cannot be used
+      4  an input cannot be read
+    """
+    from pipelines.cli.validate_results import print_explanation
+
+    return print_explanation(words)
+
+
+COMMANDS: tuple[click.Command, ...] = (transform, validate, diff, verify, compact)

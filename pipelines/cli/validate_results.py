@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from pipelines.inspect.explanation import explain
 from pipelines.inspect.validation import validate
 from pipelines.report.findings import json_lines, meaning_of, sarif_lines
+from schemas.errors import ConfigError
 from schemas.printable import printable
 from schemas.units import counted
 from transforms.validate.rule import Finding, Severity
@@ -30,6 +32,18 @@ def print_findings(words: Mapping[str, object], report_format: str) -> int:
         found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
         click.echo(found if counts else "no findings")
     return _FINDINGS_EXIT if counts else 0
+
+
+def print_explanation(words: Mapping[str, object]) -> int:
+    """Print what steps make of some records; return the exit code."""
+    for name in ("transform", "explain"):
+        if words.get(name) is None:
+            raise ConfigError(f"--{name}: not given; expected it")
+    is_found = False
+    for heading, text in explain(words):
+        is_found = True
+        click.echo(f"{heading:<12}" + printable(text, kept="\n"))
+    return 0 if is_found else _FINDINGS_EXIT
 
 
 def _counted(findings: Iterable[Finding], counts: Counter[Severity]) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from pipelines.convert.runners import pipeline_options, runner_of
 from pipelines.convert.source_runs import (
     check_account,
     check_limits,
+    check_steps,
     load_sources,
     read_known_urls,
     settings_of,
@@ -158,6 +159,7 @@ def _convert(
             account = msgspec.json.decode(text, type=Account)
     check_account(account)
     check_limits(account, options)
+    check_steps(account, settings.steps)
     for notice in account.notices.values():
         # The account shows it, too.
         _log.warning("%s; %s in all", notice.first.message, notice.count, extra={"is_shown": True})

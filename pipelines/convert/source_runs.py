@@ -20,7 +20,7 @@ from pipelines.options.convert_checks import docids, refuse_flags
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.flags import shared_options
 from pipelines.options.value_parsers import NO_OUTPUT
-from schemas.account import Account, Chunk, check_balance
+from schemas.account import Account, Chunk, add_notice, check_balance
 from schemas.errors import (
     ConfigError,
     FatalError,
@@ -28,7 +28,7 @@ from schemas.errors import (
     StoppedError,
     TooManyRejectsError,
 )
-from schemas.notice import REFUSED
+from schemas.notice import REFUSED, Notice
 from schemas.span import Span
 from transforms.conversion_settings import Settings
 from transforms.formats import FORMATS, ReadOptions, WriteOptions, by_name
@@ -200,6 +200,21 @@ def check_limits(account: Account, options: ConvertOptions) -> None:
         raise TooManyRejectsError(
             f"{rejects} of {records} records rejected; expected at most what ⟦max_rejects⟧ allows; "
             "nothing is published; feedferry rejects list shows them"
+        )
+
+
+def check_steps(account: Account, steps: Steps) -> None:
+    """Add a notice for each step without an effect; raise StoppedError if steps filter all."""
+    for name in steps.names:
+        effects = (account.changed, account.filter_codes)
+        if account.read and not account.reject_codes and not any(name in by for by in effects):
+            detail = f"step {name!r} changes and filters no record; expected at least one"
+            add_notice(account.notices, Notice(code="step-unused", detail=detail))
+    filtered = sum(account.filter_codes.get(name, 0) for name in steps.names)
+    if filtered and filtered == sum(account.read.values()):
+        raise StoppedError(
+            f"the steps filter all {filtered:,} records; expected some that are left: correct the"
+            " conditions, feedferry plan shows what each step does"
         )
 
 

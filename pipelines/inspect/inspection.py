@@ -47,10 +47,7 @@ def inspect(options: ConvertOptions) -> Inspection:
 
 def read_lines(options: ConvertOptions) -> Iterator[bytes | Reject]:
     """Yield the records of the inputs as JSON lines, and rejects, in order."""
-    with tempfile.TemporaryDirectory() as folder:
-        spans = list_spans(options, stdin_copy=Path(folder, "stdin"))
-        with closing(_read(spans, read_options(options))) as results:
-            yield from filter(None, map(as_line, results))
+    yield from filter(None, map(as_line, read_results(options)))
 
 
 def parse(words: Mapping[str, object]) -> ConvertOptions:
@@ -63,6 +60,14 @@ def parse(words: Mapping[str, object]) -> ConvertOptions:
             " expected a format of files"
         )
     return options
+
+
+def read_results(options: ConvertOptions) -> Iterator[ReadResult]:
+    """Yield what the inputs hold, in order."""
+    with tempfile.TemporaryDirectory() as folder:
+        spans = list_spans(options, stdin_copy=Path(folder, "stdin"))
+        with closing(_read(spans, read_options(options))) as results:
+            yield from results
 
 
 def _read(spans: Iterable[Span], reading: ReadOptions) -> Generator[ReadResult, None, None]:

@@ -119,6 +119,25 @@ declare(
 )
 
 
+class TransformOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `transform`."""
+
+    transform: str
+    explain: str
+
+    @property
+    def transform_path(self) -> Path:
+        return Path(self.transform)
+
+
+declare(
+    TransformOptions,
+    _READ,
+    transform=Flag("File or job file with steps.", PATH, key=None),
+    explain=Flag("Show the records with this URL; * matches any text.", metavar="URL", key=None),
+)
+
+
 class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     """Options of a conversion; `None` means not stated. `beam_flags` are the words after `--`."""
 

@@ -18,6 +18,7 @@ from pipelines.convert.publish import number_chunks, report_of
 from pipelines.convert.source_runs import (
     check_account,
     check_limits,
+    check_steps,
     load_sources,
     read_known_urls,
     settings_of,
@@ -119,6 +120,7 @@ def _stops(account: Account, settings: Settings, options: ConvertOptions) -> Ite
         for _, loss in sorted(account.losses.items())
     ]
     checks.append(partial(check_limits, account, options))
+    checks.append(partial(check_steps, account, settings.steps))
     unsettled = replace(account, losses={**account.losses}, chunks=[*account.chunks])
     checks.append(partial(settle_full_feeds, unsettled, settings))
     for check in checks:

@@ -123,6 +123,8 @@ def _lines(report: Report) -> Iterator[tuple[str, str]]:
             yield "reject", f"{code}: {reject.message}"
     if account.filter_codes:
         yield "filtered", _count_codes(account.filter_codes)
+    if account.changed:
+        yield "changed", _count_codes(account.changed)
     chunks = f"{report.chunks}, {report.chunk_bytes:,} bytes"
     if folder is None:
         yield "chunks", chunks

@@ -1,7 +1,7 @@
 """The interface of a step, and the application of several in order."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from schemas.membership import Membership
@@ -16,7 +16,7 @@ StepResult = Record | Membership | Filtered | Reject
 """What becomes of a record: changed ones, or none of them."""
 
 
-class Step(Protocol):
+class TransformStep(Protocol):
     """One step; a worker makes it once, and applies it to all records of its spans."""
 
     @property
@@ -42,7 +42,7 @@ class Step(Protocol):
 class AppliedSteps:
     """Steps with their names, in order; `changed` counts the records that each has changed."""
 
-    def __init__(self, steps: Sequence[tuple[str, Step]]) -> None:
+    def __init__(self, steps: Sequence[tuple[str, TransformStep]]) -> None:
         self._steps = steps
         self.changed = Counter[str]()
         self.is_of_model = all(step.is_of_model for _, step in steps)
@@ -56,6 +56,15 @@ class AppliedSteps:
                 results += self._taken(name, step, result)
         return results
 
+    def explain(self, item: Record | Membership) -> Iterator[tuple[str, list[StepResult]]]:
+        """Yield the name of each step with what is left after it; count nothing."""
+        counted, self.changed = self.changed, Counter()
+        results: list[StepResult] = [item]
+        for name, step in self._steps:
+            results = [made for result in results for made in self._taken(name, step, result)]
+            yield name, results
+        self.changed = counted
+
     def apply_to_model(self, record: Record) -> tuple[Record, Counter[str]] | None:
         """Return a record after all steps, and how it would be counted; None if it is not one."""
         counted, self.changed = self.changed, Counter()
@@ -67,7 +76,7 @@ class AppliedSteps:
         is_one = len(results) == 1 and isinstance(results[0], Record)
         return (results[0], found) if is_one and isinstance(results[0], Record) else None
 
-    def _taken(self, name: str, step: Step, item: StepResult) -> Sequence[StepResult]:
+    def _taken(self, name: str, step: TransformStep, item: StepResult) -> Sequence[StepResult]:
         """Return what a step makes of an item."""
         if isinstance(item, Filtered | Reject):
             return (item,)

@@ -14,7 +14,7 @@ from transforms.steps.filter_step import Conditions, FilterStep
 from transforms.steps.metadata_step import MetadataRules, MetadataStep
 from transforms.steps.principals_step import PrincipalRules, PrincipalsStep
 from transforms.steps.python_step import PythonRule, PythonStep
-from transforms.steps.step import AppliedSteps, Step
+from transforms.steps.step import AppliedSteps, TransformStep
 from transforms.steps.urls_step import UrlRules, UrlsStep
 
 
@@ -58,14 +58,14 @@ class StepConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             found = ", ".join(self.kinds) or "no step"
             raise ValueError(f"{found}; expected one step in each entry of the list")
 
-    def make(self, base: Path) -> Step:
+    def make(self, base: Path) -> TransformStep:
         """Return the step; paths in it are relative to `base`. Raise ConfigError if it fails."""
         (kind,) = self.kinds
         return _MAKE[kind](getattr(self, kind), base)
 
 
 # Any: each function takes the rules of its own kind.
-_MAKE: dict[str, Callable[[Any, Path], Step]] = {
+_MAKE: dict[str, Callable[[Any, Path], TransformStep]] = {
     "keep": lambda rules, _: FilterStep(rules, is_kept=True),
     "drop": lambda rules, _: FilterStep(rules, is_kept=False),
     "urls": lambda rules, _: UrlsStep(rules),
@@ -82,14 +82,19 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[StepConfig, ...] = ()
     base: str = "."
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the steps in reports; steps of one name are numbered."""
+        stated = [config.name or config.kinds[0] for config in self.steps]
+        return tuple(
+            f"{name}-{before + 1}" if (before := stated[:at].count(name)) else name
+            for at, name in enumerate(stated)
+        )
+
     def make(self) -> AppliedSteps:
         """Make the steps; call it once in each worker. Raise ConfigError where that fails."""
-        named: list[tuple[str, Step]] = []
-        for config in self.steps:
-            name = config.name or config.kinds[0]
-            same = sum(other.rpartition("-")[0] == name or other == name for other, _ in named)
-            named.append((f"{name}-{same + 1}" if same else name, config.make(Path(self.base))))
-        return AppliedSteps(named)
+        steps = [config.make(Path(self.base)) for config in self.steps]
+        return AppliedSteps([*zip(self.names, steps, strict=True)])
 
     def fingerprint(self) -> str:
         """Return a hash of the steps and of the tables that they name."""

@@ -1,0 +1,117 @@
+"""Steps in conversions: batches, accounts, plans, jobs and explanations."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.main import main
+from support.batches import SIZES, conversion
+from support.rehearsal import acl, gsa_feed, metadata, page
+from transforms.rules.adapt import Target
+from transforms.steps import read_steps
+
+OLD, NEW = "http://www.example.com/", "https://new.example.com/"
+ENTRIES = {
+    "urls": f"urls: {{rewrite: [['{OLD}', '{NEW}']]}}",
+    "keep": "keep: {url: '*1'}",
+    "type": "drop: {mimetype: 'image/*'}",
+    "rename": "metadata: {rename: {x: z}, set: {site: a}}",
+    "values": "metadata: {move: {'metadata:x': title}}",
+    "names": "principals: {rewrite: [['*', 'A-*']]}",
+    "no content": "content: {drop: 'text/*'}",
+    "date": "drop: {modified_before: 2010-01-01}",
+}
+
+
+def feed(count: int) -> str:
+    return gsa_feed(
+        *(
+            page(
+                str(number),
+                f"text {number}",
+                inner=acl(f"user{number}") + metadata(x=str(number)),
+                more=f' last-modified="Tue, 06 Nov {2007 + number % 9} 12:45:26 GMT"',
+            )
+            for number in range(count)
+        )
+    )
+
+
+def write_steps(folder: Path, *entries: str) -> Path:
+    path = folder / "steps.yaml"
+    path.write_text("transform:\n" + "".join(f"- {entry}\n" for entry in entries))
+    return path
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_records_in_batches_become_the_same_as_single_ones(name: str, tmp_path: Path) -> None:
+    steps = read_steps(write_steps(tmp_path, ENTRIES[name]))
+    data = feed(40).encode()
+    for to in ("gsa-feed", "avro"):
+        target = Target(format=to)
+        single = conversion(data, target, batch_records=0, steps=steps)
+        for size in SIZES:
+            assert conversion(data, target, batch_records=size, steps=steps) == single
+
+
+def test_the_account_and_the_plan_count_each_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("feed.xml").write_text(feed(20))
+    write_steps(tmp_path, ENTRIES["urls"], "drop: {url: '*9'}", "drop: {mimetype: image/png}")
+    words = ["feed.xml", "--to", "gsa-feed", "--transform", "steps.yaml", "--format", "json"]
+    assert main(["plan", *words]) == 0
+    planned = json.loads(capsys.readouterr().out)["account"]
+    assert (planned["changed"], planned["filter_codes"]) == ({"urls": 20}, {"drop": 2})
+    assert planned["notices"]["step-unused"]["first"]["detail"].startswith("step 'drop-2'")
+
+
+@pytest.mark.slow
+def test_a_job_has_steps_and_a_change_of_them_begins_a_new_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("feed.xml").write_text(feed(3))
+    job = "version: 1\njob: n\nsource: {type: gsa-feed, path: feed.xml}\ntarget: {type: gsa-feed}\n"
+    Path("job.yaml").write_text(f"{job}transform:\n- {ENTRIES['urls']}\n")
+    assert main(["run", "job.yaml"]) == 0
+    (chunk,) = Path("runs/n").glob("*/chunks/*")
+    assert chunk.read_text().count(NEW) == 3
+    assert main(["config", "render", "job.yaml"]) == 0
+    assert "transform: [{" in capsys.readouterr().out
+    Path("job.yaml").write_text(f"{job}transform:\n- urls: 3\n")
+    assert main(["config", "check", "job.yaml"]) == 2
+    assert "job.yaml:6:9: transform[0].urls: 3" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_run_whose_steps_filter_everything_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("feed.xml").write_text(feed(3))
+    write_steps(tmp_path, "keep: {url: 'https://*'}")
+    words = ["feed.xml", "-o", "out", "--to", "gsa-feed", "--transform", "steps.yaml"]
+    assert main(["convert", *words]) == 3
+    assert "the steps filter all 3 records" in capsys.readouterr().err
+    assert not Path("out/chunks").exists()
+
+
+def test_a_record_is_shown_after_each_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("feed.xml").write_text(feed(3))
+    write_steps(tmp_path, ENTRIES["urls"], ENTRIES["type"], "keep: {url: 'x*'}")
+    words = ["transform", "feed.xml", "--transform", "steps.yaml", "--explain"]
+    assert main([*words, "*/1"]) == 0
+    record, urls, drop, keep = capsys.readouterr().out.splitlines()
+    assert OLD in record
+    assert NEW in urls
+    assert (drop.split(), keep.split()) == (
+        ["drop", "unchanged"],
+        ["keep", "filtered", "by", "keep"],
+    )
+    assert main([*words, "*/none"]) == 1
