@@ -44,7 +44,7 @@ def print_verification(words: Mapping[str, object]) -> int:
 def print_compacted(words: Mapping[str, object]) -> int:
     """Fold a history and convert it; return the exit code."""
     if words.get("output") is None:
-        raise ConfigError("-o/--output: not given; expected the folder of the run")
+        raise ConfigError("⟦output⟧: not given; expected the folder of the run")
     observer = observer_of(decode(DisplayOptions, words))
     with folded(_inputs(words), words) as history:
         result = emit(history, str(words["output"]), words, observer, is_whole=True)
@@ -57,7 +57,7 @@ def print_compacted(words: Mapping[str, object]) -> int:
 def _inputs(words: Mapping[str, object]) -> Sequence[str]:
     inputs = words["inputs"]
     if not isinstance(inputs, tuple) or not inputs:
-        raise ConfigError("INPUT: none given; expected files, folders, globs or URLs")
+        raise ConfigError("⟦inputs⟧: none given; expected files, folders, globs or URLs")
     return inputs
 
 

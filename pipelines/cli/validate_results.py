@@ -38,7 +38,7 @@ def print_explanation(words: Mapping[str, object]) -> int:
     """Print what steps make of some records; return the exit code."""
     for name in ("transform", "explain"):
         if words.get(name) is None:
-            raise ConfigError(f"--{name}: not given; expected it")
+            raise ConfigError(f"⟦{name}⟧: not given; expected it")
     is_found = False
     for heading, text in explain(words):
         is_found = True

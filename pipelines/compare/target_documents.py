@@ -46,7 +46,7 @@ def listed_documents(
     """
     root = urlsplit(address)
     if root.scheme not in ("http", "https") or not root.netloc:
-        raise ConfigError(f"--against: {address!r}; {_EXPECTED}")
+        raise ConfigError(f"⟦against⟧: {address!r}; {_EXPECTED}")
     listing = f"{root.scheme}://{root.netloc}/documents"
     after, number, waited = None, 0, 0.0
     with httpx2.Client(timeout=_TIMEOUT_SECONDS, trust_env=False) as client:

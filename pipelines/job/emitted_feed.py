@@ -26,7 +26,9 @@ def emit(
     With `is_whole`, the feeds of a datasource of which the input has a full feed are full.
     """
     if words.get("to_format") is None:
-        raise ConfigError("--to: not given; expected the format of the feed that --emit writes")
+        raise ConfigError(
+            "⟦to_format⟧: not given; expected the format of the feed that ⟦emit⟧ writes"
+        )
     feedtype = full_where_known(compared.comparer) if is_whole else incremental
     with tempfile.TemporaryDirectory(prefix="feedferry-emit-") as folder:
         archives = write_archives(

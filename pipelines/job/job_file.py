@@ -101,7 +101,7 @@ def _read_settings(
     }
     if steps := getattr(decoded.content, TRANSFORM, None):
         shown = msgspec.to_builtins(steps)
-        setting = Setting(word=str(path.absolute()), shown=shown)
+        setting = KeyValue(word=str(path.absolute()), shown=shown)
         settings[TRANSFORM] = _located(setting, path, decoded.places[TRANSFORM])
     for name, tag in decoded.tags.items():
         settings[name] = _located(KeyValue(word=tag, shown=tag), path, decoded.places[name])

@@ -174,7 +174,7 @@ class FeedHistory:
         if len(self._patterns) >= MAX_PATTERNS:
             raise FormatError(
                 f"{record.provenance.source}: more than {MAX_PATTERNS} deletions by pattern;"
-                " expected fewer: convert the history with --known-urls first, which expands them"
+                " expected fewer: convert the history with ⟦known_urls⟧ first, which expands them"
             )
         parts = ({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in record.url.strip())
         self._patterns.append((self._number, re.compile("".join(parts), re.S)))
