@@ -69,12 +69,12 @@ class ResultObserver(TerminalObserver):
         accepted, refused, changed = result.accepted, result.refused, result.changed
         if self._is_text:
             click.echo(
-                f"verified  {accepted:,} records accepted, {refused:,} refused; chunk files:"
+                f"settled   {accepted:,} records accepted, {refused:,} refused; chunk files:"
                 f" {result.chunks - len(changed):,} as written, {len(changed):,} changed"
             )
         else:
             values = {"accepted": accepted, "refused": refused, "changed": changed}
-            click.echo(json.dumps({"version": 1, "verified": {"chunks": result.chunks, **values}}))
+            click.echo(json.dumps({"version": 1, "settled": {"chunks": result.chunks, **values}}))
         for path in changed:
             click.echo(f"feedferry: {result.root / path}: changed since it was pushed", err=True)
 

@@ -2,7 +2,7 @@
 
 ::
 
-    list inputs ──► convert ──► push, verify ──► update the state
+    list inputs ──► convert ──► push, settle ──► update the state
                     CONVERT     PUSH             REMEMBER            DONE
 
 The record of the run has its phase, which only changes when everything before it is on the disk.

@@ -57,7 +57,7 @@ def test_each_run_sends_what_has_changed_and_leaves_its_folder(
     job: TreeJob, appliance: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run() == 0
-    assert "verified  10 records accepted, 0 refused; chunk files: 1 as written, 0 changed\n" in (
+    assert "settled   10 records accepted, 0 refused; chunk files: 1 as written, 0 changed\n" in (
         capsys.readouterr().out
     )
     job.write("0003.txt", "changed")
@@ -278,7 +278,7 @@ def test_the_start_after_a_failed_night_sends_the_old_run_and_then_what_has_chan
     first, second = job.records()
     assert (first.id, first.generation, second.generation) == (old.id, 1, 2)
     out, err = capsys.readouterr()
-    assert out.count("verified  ") == 2
+    assert out.count("settled   ") == 2
     assert out.index(f"{first.id}/report.html") < out.index(f"{second.id}/report.html")
     assert [line for line in err.splitlines() if line.startswith("feedferry: ")] == [
         f"feedferry: resuming runs/people/{first.id} (push)",
