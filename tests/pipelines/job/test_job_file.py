@@ -160,7 +160,7 @@ push: {timeout: {connect: 10}}
         "job.yaml:4:35: target.url: a password in plain text; expected ${env:NAME} or ${file:PATH}"
         " instead",
         f"job.yaml:4:58: target: 'profil'; expected one of {target}; did you mean 'profile'?",
-        "job.yaml:5:12: transform: rules are not supported yet: remove the key transform",
+        "job.yaml:5:20: transform[0].drop: no condition; expected one, such as url",
         "job.yaml:6:27: push.timeout.connect: '10'; expected a duration such as 200ms, 90s, 2h,"
         " 1h30m or 1d",
         "FEEDFERRY_JOBS: 'x'; expected a number of processes, 1 or more",
