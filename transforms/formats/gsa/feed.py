@@ -46,13 +46,14 @@ from transforms.formats.record_batch import (
 )
 from transforms.formats.xml.elements import ElementReader, Grammar
 from transforms.formats.xml.serializer import (
+    NO_EXTRAS,
     ExtraMarkup,
     attributes,
     attributes_of,
     not_xml,
     similar_attributes,
 )
-from transforms.formats.xml_text import escape_bytes, escape_text, holds_bytes
+from transforms.formats.xml_text import escape_bytes, escape_text, holds_bytes, is_plain
 
 _WRITTEN = (Action.ADD, Action.UPDATE, Action.DELETE)
 _NO_ENCODING = Encoding.NONE  # a look-up in the enum costs ten times as much
@@ -115,7 +116,7 @@ class GsaFeedEncoder(Encoder):
         if record.action not in _WRITTEN:
             found = record.action.value
             raise RecordError("bad-action", f"action {found}; expected ADD, UPDATE or DELETE")
-        extras = ExtraMarkup(record.extras)
+        extras = ExtraMarkup(record.extras) if record.extras else NO_EXTRAS
         group = extras.attributes("group")
         if record.acl is not None and record.acl.alone:
             element = _acl(record.acl, extras, "acl", url=record.url).encode()
@@ -154,8 +155,21 @@ def _metadata(record: Record, metas: tuple[Meta, ...], extras: ExtraMarkup, *, i
     children = extras.children("record/metadata")
     if not (metas or attrs or children):
         return ""
-    lines = [_meta(meta, extras, number, is_5_0=is_5_0) for number, meta in enumerate(metas)]
-    return f"<metadata{attrs}>\n{''.join(lines)}{children}</metadata>\n"
+    lines = "" if extras else _plain_metas(metas)
+    if not lines:
+        each = (_meta(meta, extras, number, is_5_0=is_5_0) for number, meta in enumerate(metas))
+        lines = "".join(each)
+    return f"<metadata{attrs}>\n{lines}{children}</metadata>\n"
+
+
+def _plain_metas(metas: tuple[Meta, ...]) -> str:
+    """Return metadata that are written as they are, "" unless all are."""
+    for meta in metas:
+        if meta.data is not None:
+            return ""
+    if not is_plain("".join([text for meta in metas for text in (meta.name, meta.value)])):
+        return ""
+    return "".join([f'<meta name="{meta.name}" content="{meta.value}"/>\n' for meta in metas])
 
 
 def _meta(meta: Meta, extras: ExtraMarkup, number: int, *, is_5_0: bool) -> str:

@@ -113,6 +113,9 @@ class ExtraMarkup:
         return "".join(self._markup.get(place, ()))
 
 
+NO_EXTRAS = ExtraMarkup(())
+
+
 def extra_element(place: str, element: etree._Element) -> Extra:
     """Return an unknown element as its markup, with the prefixes that it uses and no others."""
     alone = deepcopy(element)
