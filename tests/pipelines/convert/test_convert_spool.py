@@ -121,7 +121,7 @@ def test_a_full_feed_in_many_parts_comes_before_later_feeds(spool: HandSpool) ->
 
     assert sent() == [
         ("crm", "full", "1.txt"),
-        ("crm", "incremental", "19.txt"),
+        ("crm", "incremental", "18.txt"),
         ("crm", "incremental", "41.txt"),
     ]
 

@@ -346,7 +346,7 @@ class RecordScanner:
                 self._refuse_run(len(run))
                 return
             self._refusals = 0
-            is_large = taken.length > taken.number * _SMALL_BYTES
+            is_large = 0 < taken.number * _SMALL_BYTES < taken.length  # a cut counts no records
             self._tried_bytes = BLOCK_BYTES if is_large else self._run_bytes
             if taken.length < len(run) // 2:
                 self._tried_bytes = max(_LEAST_RUN_BYTES, 2 * taken.length)
