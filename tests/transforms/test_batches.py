@@ -19,7 +19,7 @@ from schemas.acl import Access, Acl, Principal, Scope
 from schemas.avro import text
 from schemas.record import Action, Content, Crawl, Encoding, Extra, Meta, Record
 from schemas.span import Span
-from support.batches import SIZES, by_parser, conversion
+from support.batches import SIZES, Conversion, by_parser, conversion
 from support.dataload_items import dataloads, document
 from transforms.formats import ContentOptions, ReadOptions, WriteOptions, batch_plan, by_name
 from transforms.formats.batch_plan import BatchPlan
@@ -34,6 +34,7 @@ from transforms.formats.record_batch import (
     are_dates,
     are_neutral,
     are_urls,
+    find_not_neutral,
     hole,
 )
 from transforms.formats.xml import element_runs
@@ -335,6 +336,117 @@ def test_a_comparison_with_a_plan_costs_no_batch(caplog: pytest.LogCaptureFixtur
     many = "".join(f'<record url="http://www.example.com/{number}"/>\n' for number in range(1000))
     conversion(feed_of(many, feedtype="incremental"), target_of("jsonl"), batch_records=10)
     assert "993 of 1000 records by a plan" in caplog.text
+
+
+_PLACES = (0, 30, 59)
+"""The places of a hostile record among 60."""
+
+
+def planned(place: int, single: Conversion) -> str:
+    """How many of 60 records have a plan; the first part with a record begins a feed."""
+    is_rejected = bool(msgspec.json.decode(single.account).get("rejected"))
+    count = 55 if place else 56 if is_rejected else 59
+    return f": {count} of 60 records by a plan, "
+
+
+def varied(values: dict[str, str]) -> str:
+    """A record with the given values in place of neutral ones, of each kind of column."""
+    neutral = {
+        "url": "http://www.example.com/a?b=1&amp;c=2",
+        "date": "Tue, 06 Nov 2007 12:45:26 GMT",
+        "text": "a &amp; b",
+        "name": "ann",
+        "content": "<content>a &lt;b></content>",
+    }
+    of_record = {**neutral, **values}
+    return (
+        '<record url="{url}" last-modified="{date}" displayurl="a"><acl>'
+        '<principal scope="user" access="permit">{name}</principal></acl>'
+        '<metadata><meta name="a" content="{text}"/></metadata>{content}</record>'
+    ).format(**of_record)
+
+
+_CONTENT_FORMS = {
+    "<content>{}</content>": ("a", "&#65;", "&foo;", "a\r\nb", "]]>", "\x07", "\ufffe", ""),
+    "<content><![CDATA[{}]]></content>": ("a", "a\r\nb", "\x07", "\ufffe", ""),
+    '<content encoding="base64binary">{}</content>': ("QQ==", "QQ", "Q Q", "*", ""),
+    '<content encoding="base64compressed">{}</content>': ("eJxLBAAAYgBi", "eJxL", "*", ""),
+}
+_ONE_HOSTILE = [
+    *(("url", {}, url) for url in _HOSTILE_URLS if url != "file:///etc" and "hole" not in url),
+    *(("date", {}, date) for date in _HOSTILE_DATES),
+    *(
+        (name, {}, value)
+        for name in ("text", "name")
+        for value in ("", " a", "&apos;", "&#65;", "&foo;", "a\nb", "\x07", "\u00a0", "\ufffe")
+    ),
+    *(
+        ("content", {"content": form.format(values[0])}, form.format(value))
+        for form, values in _CONTENT_FORMS.items()
+        for value in values[1:]
+    ),
+]
+
+
+@pytest.mark.parametrize("place", _PLACES)
+@pytest.mark.parametrize(("column", "others", "value"), _ONE_HOSTILE)
+def test_a_hostile_value_costs_no_plan_but_that_of_its_record(
+    column: str, others: dict[str, str], value: str, place: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = [varied(others)] * 60
+    records[place] = varied({**others, column: value})
+    data = feed_of("\n".join(records), feedtype="incremental")
+    single = conversion(data, target_of("avro"), batch_records=0)
+    caplog.set_level(logging.DEBUG, "transforms.convert")
+    assert conversion(data, target_of("avro"), batch_records=4) == single
+    assert planned(place, single) in caplog.text
+
+
+_HOSTILE_ELEMENTS = [
+    *(("Url", url) for url in ("", "doc-7", "http://intranet/a", "http://e.com/&#9;")),
+    *(("Title", text) for text in ("", " a", "&apos;", "&#65;", "&foo;", "a\nb", "\x07", "]]>")),
+    *(("Modified", date) for date in ("", "yesterday")),
+    *(("Size", size) for size in ("", "-1", "007", "a")),
+    *(("Body", body) for body in ("", "&#65;", "a\r\nb", "\x07", "\ufffe", "]]>")),
+]
+
+
+@pytest.mark.parametrize("place", _PLACES)
+@pytest.mark.parametrize(("name", "value"), _HOSTILE_ELEMENTS)
+def test_a_hostile_value_costs_no_plan_but_that_of_its_item(
+    name: str, value: str, place: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    neutral = {
+        "Type": "I",
+        "Size": "7",
+        "Url": "http://www.example.com/a",
+        "Title": "a",
+        "Modified": "2007-11-06 12:45:26",
+        "MimeType": "text/plain",
+        "Body": "a &lt;b&gt;",
+    }
+    items = [neutral] * 60
+    items[place] = {**neutral, name: value}
+    data = document(
+        "\n".join(
+            f"<Item>{''.join(f'<{name}>{text}</{name}>' for name, text in item.items())}</Item>"
+            for item in items
+        )
+    )
+    with by_parser():
+        single = conversion(data, target_of("avro"), batch_records=0, format_="thunderstone")
+    caplog.set_level(logging.DEBUG, "transforms.convert")
+    batched = conversion(data, target_of("avro"), batch_records=4, format_="thunderstone")
+    assert batched == single
+    assert planned(place, single) in caplog.text
+
+
+@given(st.lists(texts(_NEUTRAL, _HOSTILE), min_size=1, max_size=100))
+def test_the_values_of_a_column_that_are_not_neutral_are_found(values: list[str]) -> None:
+    escaped = [value.replace('"', "") for value in values]
+    rows = find_not_neutral([ColumnKind.TEXT], [escaped], max_content_bytes=1)
+    others = {row for row, value in enumerate(escaped) if not are_neutral([value])}
+    assert rows == others or (rows is None and len(others) > 5)
 
 
 ITEMS = "\n".join(

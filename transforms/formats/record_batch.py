@@ -13,10 +13,19 @@ the form that is written again.
 import enum
 import html
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import pybase64
@@ -59,6 +68,11 @@ _INTEGERS = re.compile(r'(?:(?:0|[1-9]\d{0,17})")*', re.ASCII)
 _MIDNIGHT = "00:00:00 GMT"
 _DAY_LENGTH = -len(_MIDNIGHT)
 _MAX_DAYS = 50_000
+_PARTS = 8
+"""Into how many parts a column is divided that has a value that is not neutral."""
+
+_MANY = 4
+"""Values that are not neutral are many if they are more than this, and one in so many."""
 
 
 class ColumnKind(enum.Enum):
@@ -203,14 +217,16 @@ class RecordBatch:
         )
         return sum(len(content) for column in columns for content in column)
 
-    def parts(self, max_records: int) -> Iterator["RecordBatch"]:
-        """Yield batches of at most `max_records`."""
-        if len(self.order) <= max_records:
+    def parts(self, max_records: int, alone: Collection[int] = ()) -> Iterator["RecordBatch"]:
+        """Yield batches of at most `max_records`; the records at some places are in their own."""
+        count = len(self.order)
+        if count <= max_records and not alone:
             yield self
             return
         begins = [0] * len(self.groups)
-        for begin in range(0, len(self.order), max_records):
-            order = self.order[begin : begin + max_records]
+        ends = {*range(0, count, max_records), count, *alone, *(place + 1 for place in alone)}
+        for begin, after in pairwise(sorted(ends)):
+            order = self.order[begin:after]
             numbers = sorted(set(order))
             groups = []
             for number in numbers:
@@ -433,6 +449,43 @@ def has_neutral_columns(
         and (kind not in CONTENT_KINDS or _are_clean(kind, column, max_content_bytes))
         for kind, column in zip(kinds, columns, strict=False)
     )
+
+
+def find_not_neutral(
+    kinds: Sequence[ColumnKind], columns: Sequence[Column], *, max_content_bytes: int
+) -> set[int] | None:
+    """Return the rows with values that are not neutral, None if a column has many.
+
+    The check of a column stops at the first part with many, so that it costs little.
+    """
+    rows = set[int]()
+    for kind, column in zip(kinds, columns, strict=False):
+        is_neutral = partial(_is_neutral_column, kind, max_content_bytes)
+        for number, row in enumerate(_find_others(column, is_neutral)):
+            if number > _MANY + row // _MANY:
+                return None
+            rows.add(row)
+    return rows
+
+
+def _is_neutral_column(kind: ColumnKind, max_content_bytes: int, column: Column) -> bool:
+    return (kind in CONTENT_KINDS or are_neutral(column)) and has_neutral_columns(
+        [kind], [column], max_content_bytes=max_content_bytes
+    )
+
+
+def _find_others(
+    column: Column, is_neutral: Callable[[Column], bool], begin: int = 0
+) -> Iterator[int]:
+    """Yield the rows of values that are not neutral, by checking parts of a column."""
+    if is_neutral(column):
+        return
+    if len(column) == 1:
+        yield begin
+        return
+    step = -(-len(column) // _PARTS)
+    for at in range(0, len(column), step):
+        yield from _find_others(column[at : at + step], is_neutral, begin + at)
 
 
 def are_read(kinds: Sequence[ColumnKind], columns: Sequence[Column]) -> bool:

@@ -276,12 +276,12 @@ def _date(text: str, zone: str) -> str:
 
 def _as_attributes(column: Sequence[str]) -> Sequence[str]:
     """Escape what needs no escape in an element; `]]>` must not be in one, and stays."""
-    text = "\0".join(column)
+    text = "<".join(column)  # the one character that no value has
     if '"' in text:
         text = text.replace('"', "&quot;")
     elif ">" not in text:
         return column
-    return (text if "]]>" in text else text.replace(">", "&gt;")).split("\0")
+    return (text if "]]>" in text else text.replace(">", "&gt;")).split("<")
 
 
 def _forms(kind: ColumnKind, mark: Any) -> list[object]:

@@ -7,11 +7,12 @@ shape. The records of one shape and one run are columns of a `RecordBatch`.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import accumulate, chain, pairwise
 from typing import Generic, NamedTuple, TypeVar
 
+from schemas.record import Record
 from schemas.reject import record_error
 from schemas.span import ElementContext
 from transforms.formats.base import ReadOptions
@@ -25,9 +26,10 @@ from transforms.formats.record_batch import (
     Shape,
     are_neutral,
     are_read,
+    find_not_neutral,
     has_neutral_columns,
 )
-from transforms.formats.xml.scanner import CDATA_END, Run
+from transforms.formats.xml.scanner import CDATA_END, RawElement, Records, Run
 from transforms.formats.xml_text import may_be_attribute
 
 _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
@@ -38,9 +40,16 @@ FREQUENT = 8
 _MIN_GROUPS, _RECORDS_A_GROUP = 4, 8
 """How many shapes a run may have."""
 
+_ALONE = 4
+"""A run is read one by one if more than one in so many records can be in no batch."""
+
 _SELF_CLOSED = b"/>"
 _OTHER_REFERENCE = re.compile("&(?!(?:lt|gt|quot|apos|amp);)")
 _CDATA, _END_CDATA = b"<![CDATA[", b"]]>"
+
+
+class _NeedsParserError(Exception):
+    """A run must be read one by one."""
 
 
 class MarkupTemplate:
@@ -141,7 +150,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
     """Makes batches of runs of elements, by the templates of their markup."""
 
     def __init__(self, options: ReadOptions, *, record: str, contents: Sequence[str]) -> None:
-        self._end = f"</{record}>"
+        self._record, self._end = record, f"</{record}>"
         self._end_tag, self._begin = self._end.encode(), f"<{record}".encode()
         self._first_end = re.compile(self._end_tag)  # ten times as fast as bytes.find in base64
         self._content_tags = [f"<{name}".encode() for name in contents]
@@ -175,8 +184,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
     def bulk(self, run: bytes, offset: int, line: int, context: ElementContext) -> Run | None:
         """Return the records of the first elements of a run.
 
-        Return None if the first one needs the parser, or if one is refused. They are then read one
-        by one, and the reason is reported.
+        Return None if the first one or many need the parser. They are then read one by one.
         """
         try:
             first_line = line + run.count(b"\n", 0, run.find(b"<"))
@@ -185,13 +193,13 @@ class ElementRuns(ABC, Generic[TemplateT]):
                 self._shapes.clear()
                 self._context = context
             groups, length, find_begins = self._groups(run)
-            found = groups and self._batch(groups, _Positions(run, offset, line, find_begins))
-            if not found:
+            if not groups:
                 return None
-            batch, is_neutral = found
-            size = self._options.batch_records
-            records = [*batch.parts(size)] if size and is_neutral else [*batch]
-            return Run(records, len(batch.order), length)
+            positions = _Positions(run, offset, line, find_begins)
+            records = self._records(groups, positions, context)
+            return Run(records, sum(len(group.places) for group in groups), length)
+        except _NeedsParserError:
+            return None
         except Exception as exc:
             record_error(exc)  # raises what concerns more than a record
             return None
@@ -323,32 +331,70 @@ class ElementRuns(ABC, Generic[TemplateT]):
                 [places[number] for number in numbers],
             )
 
-    def _batch(
-        self, groups: list[_Group], positions: "_Positions"
-    ) -> tuple[RecordBatch, bool] | None:
-        """Return the records of a run and if they are neutral, None if one needs the parser."""
-        are_all_neutral = True
-        order = [0] * sum(len(group.places) for group in groups)
+    def _records(
+        self, groups: list[_Group], positions: "_Positions", context: ElementContext
+    ) -> Records:
+        """Return the records of a run in batches, and alone those that are not neutral.
+
+        The few that need the parser are returned as they came.
+        """
+        count, size = sum(len(group.places) for group in groups), self._options.batch_records
+        limit = count // _ALONE if size else 0
+        alone, unread = set[int](), set[int]()
         batch = []
-        for number, (shape, stated, contents, places) in enumerate(groups):
-            shape.count(len(order))
-            if not shape.is_readable:
-                return None
-            texts = shape.escaped(stated)
-            columns = [*texts, *contents]
-            values = [*chain.from_iterable(texts)]
-            is_neutral = are_neutral(values) and has_neutral_columns(
-                shape.kinds, columns, max_content_bytes=self._options.max_content_bytes
-            )
-            if not is_neutral and not shape.reads(values, columns):
-                return None
-            are_all_neutral &= is_neutral and shape.is_frequent and shape.has_model
-            if number:
-                for place in places:
-                    order[place] = number
+        for group in groups:
+            group.shape.count(count)
+            if not group.shape.is_readable:
+                raise _NeedsParserError
+            places, texts = group.places, group.shape.escaped(group.columns)
+            rows_alone, rows_unread = self._rows_alone(group.shape, texts, group.contents, limit)
+            alone.update(places[row] for row in rows_alone)
+            unread.update(places[row] for row in rows_unread)
             of_group = [partial(positions.lines, places), partial(positions.offsets, places)]
-            batch.append(Columns(shape, [*columns, *of_group], len(places)))
-        return RecordBatch(batch, order), are_all_neutral
+            columns = Columns(group.shape, [*texts, *group.contents, *of_group], len(places))
+            batch.append((columns, places))
+        records = RecordBatch.of(batch)
+        if not size or len(alone) > limit:
+            if unread:
+                raise _NeedsParserError
+            return [*records]
+        found: Records = []
+        place = 0
+        for part in records.parts(size, alone):
+            is_record = place in alone and place not in unread
+            item = _first(part) if is_record else None if place in unread else part
+            found.append(item or positions.element(place, self._record, context))
+            place += len(part.order)
+        return found
+
+    def _rows_alone(
+        self,
+        shape: RunShape,
+        texts: Sequence[Sequence[str]],
+        contents: Sequence[Column],
+        limit: int,
+    ) -> tuple[Collection[int], Collection[int]]:
+        """Return the rows that can be in no batch, and those of them that need the parser."""
+        columns = [*texts, *contents]
+        values = [*chain.from_iterable(texts)]
+        kinds, most = shape.kinds, self._options.max_content_bytes
+        is_batch = shape.is_frequent and shape.has_model
+        if are_neutral(values) and has_neutral_columns(kinds, columns, max_content_bytes=most):
+            return range(0 if is_batch else len(columns[0])), ()
+        is_searched = is_batch and limit
+        rows = find_not_neutral(kinds, columns, max_content_bytes=most) if is_searched else None
+        if shape.reads(values, columns):
+            return range(len(columns[0])) if rows is None else rows, ()
+        if rows is None or len(rows) > limit:
+            raise _NeedsParserError
+        unread = []
+        for row in rows:
+            cells = [column[row] for column in texts]
+            if not shape.reads(cells, [[column[row]] for column in columns]):
+                if "<" in "".join(cells):
+                    raise _NeedsParserError  # it may be the begin of another element
+                unread.append(row)
+        return rows, unread
 
     def template(self, markup: str) -> TemplateT | None:
         """Return the template of a markup, learned now if it is new; None if it has none."""
@@ -365,6 +411,15 @@ class ElementRuns(ABC, Generic[TemplateT]):
                 self._shapes.clear()
             shape = self._shapes[key] = self.shape(template, key)
         return shape
+
+
+def _first(batch: RecordBatch) -> Record | None:
+    """Return the first record, None if it is refused: the parser then finds the reason."""
+    try:
+        return next(iter(batch))
+    except Exception as exc:
+        record_error(exc)  # raises what concerns more than a record
+        return None
 
 
 class _Positions:
@@ -384,11 +439,21 @@ class _Positions:
         begins = self._begins
         return [self._offset + begins[place] for place in places]
 
-    def lines(self, places: Sequence[int]) -> list[int]:
+    @cached_property
+    def _lines(self) -> list[int]:
         ends = pairwise([0, *self._begins])
         counts = accumulate(count_lines(self._run, *range_) for range_ in ends)
-        lines = [self._line + count for count in counts]
+        return [self._line + count for count in counts]
+
+    def lines(self, places: Sequence[int]) -> list[int]:
+        lines = self._lines
         return [lines[place] for place in places]
+
+    def element(self, place: int, name: str, context: ElementContext) -> RawElement:
+        """Return an element as it came."""
+        begin, end_tag = self._begins[place], f"</{name}>".encode()
+        text = self._run[begin : self._run.find(end_tag, begin) + len(end_tag)]
+        return RawElement(name, text, self._offset + begin, self._lines[place], context)
 
 
 def _find_closer(run: bytes, at: int) -> int:

@@ -193,7 +193,8 @@ class ElementReader(Generic[Built]):
         for item in self._scanner:
             if isinstance(item, list):
                 self._note(self._scanner.context)
-                yield from item
+                for of_run in item:
+                    yield self._parse(of_run) if isinstance(of_run, RawElement) else of_run
                 continue
             result = self._read_element(item) if isinstance(item, RawElement) else item
             del item  # a large element must not be held while its record is in use
@@ -221,14 +222,18 @@ class ElementReader(Generic[Built]):
 
     def _read_element(self, raw: RawElement) -> Built | Record | RecordBatch | Reject:
         bulk = self._grammar.bulk
-        built: Built | Record | RecordBatch
+        taken = bulk(raw.text, raw.offset, raw.line, raw.context) if bulk else None
+        if taken is not None and taken.length == len(raw.text):
+            [built] = taken.records
+            if not isinstance(built, RawElement):
+                self._note(raw.context)
+                return built
+        return self._parse(raw)
+
+    def _parse(self, raw: RawElement) -> Built | Reject:
         try:
-            taken = bulk(raw.text, raw.offset, raw.line, raw.context) if bulk else None
-            if taken is not None and taken.length == len(raw.text):
-                [built] = taken.records
-            else:
-                parsed = parse_element(raw, self._grammar.names, max_tags=self._max_tags)
-                built = self._grammar.build(parsed)
+            parsed = parse_element(raw, self._grammar.names, max_tags=self._max_tags)
+            built = self._grammar.build(parsed)
         except Exception as exc:
             return self._reject(raw, record_error(exc))
         self._note(raw.context)

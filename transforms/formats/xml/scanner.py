@@ -147,11 +147,14 @@ class BadRange(NamedTuple):
     length: int
 
 
-Records = list[Record | RecordBatch]
+Records = list[Record | RecordBatch | RawElement]
 
 
 class Run(NamedTuple):
-    """What was made of elements one after another: their number, and their length together."""
+    """What was made of elements one after another: their number, and their length together.
+
+    Those that need the parser are as they came.
+    """
 
     records: Records
     number: int
