@@ -7,6 +7,9 @@ import enum
 
 import msgspec
 
+DEFAULT_NAMESPACE = "Default"
+"""The namespace of a principal that states none, as the appliance has it."""
+
 
 class Scope(enum.Enum):
     """The kind of a principal."""

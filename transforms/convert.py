@@ -187,7 +187,7 @@ class SpanConversion:
         self._provenance = self._groups_provenance = _NO_PROVENANCE
         self._target_feed = TargetFeed()
         self._plans, self._batches, self._planned = 0, 0, 0
-        self._steps = settings.steps.make()
+        self._steps = settings.steps.make(Path(settings.folder))
         self._has_steps = bool(settings.steps.steps)
 
     def run(self) -> Account:

@@ -12,7 +12,7 @@ from hashlib import blake2b
 import msgspec
 
 from schemas.account import REJECT_SAMPLES
-from schemas.acl import Acl
+from schemas.acl import DEFAULT_NAMESPACE, Acl
 from schemas.feed import FeedHeader
 from schemas.membership import Membership
 from schemas.notice import Notice
@@ -21,7 +21,7 @@ from schemas.reject import Filtered, Reject, defect_type
 from transforms.formats import ReadResult
 from transforms.formats.record_batch import RecordBatch
 from transforms.formats.values import notices as value_notices
-from transforms.rules.group_references import DEFAULT_NAMESPACE, GroupReferences, Groups
+from transforms.rules.group_references import GroupReferences, Groups
 from transforms.rules.normalize import normalize
 
 MAX_NAMES = 1000

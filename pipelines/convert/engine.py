@@ -33,6 +33,7 @@ from pipelines.convert.source_runs import (
     steps_of,
 )
 from pipelines.convert.state_update import store_generation, store_update
+from pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
 from pipelines.convert.work_folder import STDIN_COPY, open_work_folder, seal
 from pipelines.folders.locks import WORK
 from pipelines.observer.observer import Observer, Step, followed, metered
@@ -92,6 +93,7 @@ def list_inputs(options: ConvertOptions, observer: Observer) -> Conversion:
         with followed(observer, Step.LIST_INPUTS):
             spans = list_spans(options, stdin_copy=stdin_copy)
             configs = load_sources(spans, options)
+            check_inputs_of_steps(steps, configs)
     except ConfigError:
         stdin_copy.unlink(missing_ok=True)
         raise
@@ -125,6 +127,7 @@ def convert(
     try:
         with followed(observer, Step.LIST_DOCUMENTS):
             parts = list(split_sources(sources))
+            prepare_steps(parts, settings)
     finally:
         seal(work)
     account, progress = _convert(parts, settings, options, observer)

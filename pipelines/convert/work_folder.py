@@ -24,8 +24,8 @@ SEAL = "seal.json"
 STDIN_COPY = "stdin"
 """The copy of standard input, next to the folders of runs; `--fresh` keeps it, as it is new."""
 
-_SEALED = ("generation", "*.listing", "*.listed-at", "*.plan.json", "*.gone")
-"""The files that sources make before the pipeline begins."""
+_SEALED = ("generation", "*.listing", "*.listed-at", "*.plan.json", "*.gone", "*.acls")
+"""The files that sources and steps make before the pipeline begins."""
 
 _FINISHED = (
     *("chunks", "rejects", "manifest.jsonl", "report.json", "urls.txt"),

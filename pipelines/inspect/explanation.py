@@ -1,14 +1,19 @@
 """Show what steps make of some records, one step after another; nothing is written."""
 
+import tempfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-from pipelines.inspect.inspection import as_line, parse, read_results
+from pipelines.convert.inputs import list_spans
+from pipelines.convert.source_runs import read_options
+from pipelines.convert.step_inputs import SpanInputs
+from pipelines.inspect.inspection import as_line, parse
 from pipelines.options.convert_options import TransformOptions
 from pipelines.options.flags import decode
 from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Filtered, Reject
-from transforms.steps import StepResult, read_steps
+from transforms.steps import AppliedSteps, StepResult, read_steps
 from transforms.steps.patterns import any_pattern
 
 
@@ -18,17 +23,25 @@ def explain(words: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     The text is a record in JSON, or what the step makes in its place.
     """
     options, chosen = parse({**words, "transform": None}), decode(TransformOptions, words)
-    steps = read_steps(chosen.transform_path).make()
-    matches = any_pattern((chosen.explain,))
-    for result in read_results(options):
-        if not isinstance(result, Record | Membership) or not matches(result.url):
-            continue
-        before = _text(result)
-        yield "record", before
-        for name, results in steps.explain(result):
-            after = "\n".join(map(_text, results))
-            yield name, "unchanged" if after == before else after
-            before = after
+    listed, matches = read_steps(chosen.transform_path), any_pattern((chosen.explain,))
+    with tempfile.TemporaryDirectory(prefix="feedferry-explain-") as name:
+        folder = Path(name)
+        spans = list_spans(options, stdin_copy=folder / "stdin")
+        inputs = SpanInputs(spans, read_options(options))
+        listed.prepare(inputs, folder)
+        steps = listed.make(folder)
+        for result in inputs.records():
+            if isinstance(result, Record | Membership) and matches(result.url):
+                yield from _explained(result, steps)
+
+
+def _explained(item: Record | Membership, steps: AppliedSteps) -> Iterator[tuple[str, str]]:
+    before = _text(item)
+    yield "record", before
+    for name, results in steps.explain(item):
+        after = "\n".join(map(_text, results))
+        yield name, "unchanged" if after == before else after
+        before = after
 
 
 def _text(result: StepResult) -> str:

@@ -25,6 +25,7 @@ from pipelines.convert.source_runs import (
     source_runs,
     split_sources,
 )
+from pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
 from pipelines.convert.work_folder import STDIN_COPY
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.value_parsers import SampleSize
@@ -75,8 +76,11 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
         configs = load_sources(wholes, options)
         load_known_rejects(options.accepted_rejects)  # raises ConfigError
         settings = settings_of(options, read_known_urls(options), Path(folder), configs)
+        check_inputs_of_steps(settings.steps, configs)
         sources = source_runs(wholes, settings, replace(options, span_bytes=span_bytes))
-        grouped = group_spans(list(split_sources(sources)), span_bytes=span_bytes)
+        split = list(split_sources(sources))
+        prepare_steps(split, settings)
+        grouped = group_spans(split, span_bytes=span_bytes)
         cut_part = partial(cut, span_bytes=span_bytes, options=settings.reading)
         parts = [part for whole in grouped for part in cut_part(whole)]
         listed = time.monotonic()

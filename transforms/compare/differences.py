@@ -10,11 +10,10 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from schemas.acl import Access, Acl, Inheritance, Principal
+from schemas.acl import DEFAULT_NAMESPACE, Access, Acl, Inheritance, Principal
 from schemas.membership import Member
 from schemas.record import Crawl, Record
 from transforms.compare.history import Document
-from transforms.rules.group_references import DEFAULT_NAMESPACE
 
 ACL = "acl"
 CONTENT = "content"

@@ -24,6 +24,7 @@ from hashlib import sha256
 import msgspec
 from msgspec.structs import replace
 
+from schemas.acl import DEFAULT_NAMESPACE
 from schemas.content import CHECKED, decode
 from schemas.errors import FormatError, RecordError
 from schemas.feed import FULL, REPLACE, FeedHeader, is_web
@@ -33,7 +34,6 @@ from schemas.record import Action, Arrival, Crawl, Provenance, Record
 from schemas.reject import Filtered, Reject, record_error, reject_record
 from transforms.formats.base import ReadResult
 from transforms.formats.record_batch import RecordBatch
-from transforms.rules.group_references import DEFAULT_NAMESPACE
 from transforms.rules.normalize import normalize
 
 MAX_PATTERNS = 1_000

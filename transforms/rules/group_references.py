@@ -10,11 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from schemas.acl import Principal, Scope
+from schemas.acl import DEFAULT_NAMESPACE, Principal, Scope
 from schemas.membership import Member, Membership
-
-DEFAULT_NAMESPACE = "Default"
-"""The namespace of a principal that states none, as the appliance has it."""
 
 _BLANKS = " \t\r\n"
 

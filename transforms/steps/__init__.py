@@ -5,6 +5,6 @@ normalized and adapted to the target.
 """
 
 from transforms.steps.step import AppliedSteps, StepResult
-from transforms.steps.step_list import StepConfig, Steps, read_steps
+from transforms.steps.step_list import StepConfig, StepInputs, Steps, read_steps
 
-__all__ = ["AppliedSteps", "StepConfig", "StepResult", "Steps", "read_steps"]
+__all__ = ["AppliedSteps", "StepConfig", "StepInputs", "StepResult", "Steps", "read_steps"]

@@ -1,14 +1,17 @@
 """The list of steps in a job file or a file of its own, decoded and made ready."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from transforms.config.yaml_structs import Value, decode_key, parse_text
+from transforms.formats.base import ReadResult
+from transforms.steps.acl_step import ACLS, AclRules, AclStep, store_acls
 from transforms.steps.content_step import ContentRules, ContentStep
 from transforms.steps.filter_step import Conditions, FilterStep
 from transforms.steps.metadata_step import MetadataRules, MetadataStep
@@ -37,6 +40,7 @@ class StepConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     urls: UrlRules | None = None
     metadata: MetadataRules | None = None
     principals: PrincipalRules | None = None
+    acl: AclRules | None = None
     content: ContentRules | None = None
     python: PythonRule | None = None
 
@@ -48,18 +52,24 @@ class StepConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The paths of the CSV files that it reads."""
+        """The paths of the CSV files and of the groups feed that it reads."""
         of_metadata = self.metadata.values.values() if self.metadata else ()
         table = self.principals.table if self.principals else None
-        return (*of_metadata, *([table] if table else ()))
+        groups = self.acl.groups if self.acl else None
+        return (*of_metadata, *filter(None, (table, groups)))
 
     def check(self) -> None:
         if len(self.kinds) != 1:
             found = ", ".join(self.kinds) or "no step"
             raise ValueError(f"{found}; expected one step in each entry of the list")
 
-    def make(self, base: Path) -> TransformStep:
-        """Return the step; paths in it are relative to `base`. Raise ConfigError if it fails."""
+    def make(self, base: Path, prepared: Path | None = None) -> TransformStep:
+        """Return the step; paths in it are relative to `base`. Raise ConfigError if it fails.
+
+        `prepared` is the file that was made before the records are converted, if it needs one.
+        """
+        if self.acl is not None:
+            return AclStep(self.acl, stored=prepared)
         (kind,) = self.kinds
         return _MAKE[kind](getattr(self, kind), base)
 
@@ -74,6 +84,18 @@ _MAKE: dict[str, Callable[[Any, Path], TransformStep]] = {
     "content": lambda rules, _: ContentStep(rules),
     "python": lambda rules, base: PythonStep(rules, base=base),
 }
+
+
+class StepInputs(Protocol):
+    """The inputs of a run, to be read before the records are converted."""
+
+    def records(self) -> Iterable[ReadResult]:
+        """Return the results of all inputs, in order."""
+        ...
+
+    def file(self, path: Path) -> Iterable[ReadResult]:
+        """Return the results of another file; raise ConfigError if it cannot be read."""
+        ...
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,10 +113,31 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
             for at, name in enumerate(stated)
         )
 
-    def make(self) -> AppliedSteps:
-        """Make the steps; call it once in each worker. Raise ConfigError where that fails."""
-        steps = [config.make(Path(self.base)) for config in self.steps]
-        return AppliedSteps([*zip(self.names, steps, strict=True)])
+    @property
+    def reads_inputs(self) -> bool:
+        """Whether a step needs to know all records before the first is converted."""
+        return any(config.acl is not None for config in self.steps)
+
+    def prepare(self, inputs: StepInputs, work: Path) -> None:
+        """Store what steps need to know of all records in `work`; keep files that are there."""
+        for at, (name, config) in enumerate(zip(self.names, self.steps, strict=True)):
+            path = work / f"{name}{ACLS}"
+            if config.acl is not None and not path.exists():
+                before = replace(self, steps=self.steps[:at]).make(work)
+                groups = config.acl.groups
+                memberships = inputs.file(Path(self.base) / groups) if groups else ()
+                store_acls(path, before, inputs.records(), memberships)
+
+    def make(self, work: Path | None = None) -> AppliedSteps:
+        """Make the steps; call it once in each worker. Raise ConfigError where that fails.
+
+        `work` is the folder in which they were prepared; without it, they are only checked.
+        """
+        steps = [
+            (name, config.make(Path(self.base), work and work / f"{name}{ACLS}"))
+            for name, config in zip(self.names, self.steps, strict=True)
+        ]
+        return AppliedSteps(steps)
 
     def fingerprint(self) -> str:
         """Return a hash of the steps and of the tables that they name."""

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.acl import Acl, Inheritance
+from schemas.acl import DEFAULT_NAMESPACE, Acl, Inheritance
 from schemas.membership import Membership
 from schemas.record import Action, Record
-from transforms.rules.group_references import DEFAULT_NAMESPACE
 from transforms.storage.spill import Spill
 from transforms.validate.record_checks import MAX_MEMBERS
 from transforms.validate.rule import Finding

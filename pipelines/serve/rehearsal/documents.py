@@ -36,13 +36,13 @@ from hashlib import sha256
 
 import msgspec
 
+from schemas.acl import DEFAULT_NAMESPACE
 from schemas.content import CHECKED, decode
 from schemas.delivery import Delivery, Door
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
 from schemas.membership import Membership
 from schemas.record import Action, Arrival, Crawl, Record, is_wide
-from transforms.rules.group_references import DEFAULT_NAMESPACE
 
 EMPTY_METADATA = "Element record content does not follow the DTD, Misplaced metadata"
 """The appliance's text for a record with an empty metadata value."""

@@ -115,3 +115,77 @@ def test_a_record_is_shown_after_each_step(
         ["keep", "filtered", "by", "keep"],
     )
     assert main([*words, "*/none"]) == 1
+
+
+FOLDER = (
+    '<acl url="http://www.example.com/d/" inheritance-type="child-overrides">'
+    '<principal scope="group" access="permit">staff</principal></acl>'
+)
+CHILD = (
+    '<acl inherit-from="http://www.example.com/d/">'
+    '<principal scope="user" access="deny">bob</principal></acl>'
+)
+STAFF = (
+    "<xmlgroups><membership>"
+    '<principal namespace="Default" scope="GROUP">staff</principal><members>'
+    '<principal namespace="Default" scope="USER">ann</principal>'
+    '<principal namespace="Default" scope="USER">cid</principal>'
+    "</members></membership></xmlgroups>"
+)
+
+
+def write_inherited(*entries: str) -> None:
+    """Write a feed whose parent comes last, a groups feed and steps in the working folder."""
+    Path("feed.xml").write_text(gsa_feed(page("d/a", inner=CHILD), FOLDER))
+    Path("groups.xml").write_text(STAFF)
+    write_steps(Path(), *entries)
+
+
+WORDS = ("feed.xml", "--to", "gsa-feed", "--transform", "steps.yaml")
+
+
+def test_the_plan_and_the_explanation_resolve_acls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_inherited("acl: effective")
+    assert main(["plan", *WORDS, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["account"]["changed"] == {"acl": 2}
+    words = ["transform", "feed.xml", "--transform", "steps.yaml", "--explain", "*/a"]
+    assert main(words) == 0
+    record, resolved = capsys.readouterr().out.splitlines()
+    assert ("staff" in record, "staff" in resolved) == (False, True)
+    assert 'http://www.example.com/d/"' not in resolved
+
+
+@pytest.mark.slow
+def test_a_run_resolves_acls_with_groups_and_needs_a_file_of_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_inherited("acl: {groups: groups.xml}")
+    assert main(["convert", *WORDS, "-o", "out"]) == 0
+    (chunk,) = Path("out/chunks").iterdir()
+    text = chunk.read_text()
+    assert ("inherit-from" in text, "staff" in text) == (False, False)
+    assert [text.count(f">{name}<") for name in ("ann", "bob", "cid")] == [2, 1, 2]
+    Path("groups.xml").write_text("no groups")
+    capsys.readouterr()
+    assert main(["convert", *WORDS, "-o", "other"]) == 2
+    assert "groups.xml" in capsys.readouterr().err
+    assert not Path("other/chunks").exists()
+
+
+@pytest.mark.slow
+def test_acls_of_a_source_that_is_no_feed_are_not_resolved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_inherited("acl: effective")
+    Path("tree").mkdir()
+    Path("tree/a.txt").write_text("text")
+    words = ["tree", "--base-url", "http://www.example.com/", "--acl", "posix", *WORDS[1:]]
+    for verb in (["plan"], ["convert", "-o", "out"]):
+        assert main([*verb, *words]) == 2
+        assert "the step acl reads tree before the run" in capsys.readouterr().err
+    assert not Path("out/chunks").exists()

@@ -1,0 +1,48 @@
+"""The inputs of steps that need to know all records before the first is converted."""
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from schemas.errors import ConfigError, FormatError, SourceError
+from schemas.span import Span
+from transforms.conversion_settings import Settings
+from transforms.formats import ReadOptions, ReadResult
+from transforms.sources import SourceConfig, SpanRequest, read_span, sniff_format
+from transforms.steps import Steps
+
+
+class SpanInputs(msgspec.Struct, frozen=True):
+    """Reads spans of files; each call reads them again."""
+
+    spans: Sequence[Span]
+    reading: ReadOptions
+
+    def records(self) -> Generator[ReadResult, None, None]:
+        for span in self.spans:
+            with closing(read_span(SpanRequest(span=span, options=self.reading))) as results:
+                yield from results
+
+    def file(self, path: Path) -> Iterable[ReadResult]:
+        span = Span(source=str(path))
+        try:
+            span = msgspec.structs.replace(span, format=sniff_format(span))
+        except (SourceError, FormatError) as exc:
+            raise ConfigError(f"{exc.text}; expected a groups feed") from exc
+        return SpanInputs((span,), self.reading).records()
+
+
+def prepare_steps(spans: Sequence[Span], settings: Settings) -> None:
+    """Store what the steps of a run need to know of all records, in the folder of the run."""
+    settings.steps.prepare(SpanInputs(spans, settings.reading), Path(settings.folder))
+
+
+def check_inputs_of_steps(steps: Steps, configs: dict[str, SourceConfig]) -> None:
+    """Raise ConfigError for a source that cannot be read twice, if a step needs that."""
+    if steps.reads_inputs and configs:
+        raise ConfigError(
+            f"⟦transform⟧: the step acl reads {next(iter(configs))} before the run; expected files"
+            " of records: write an archive with ⟦to_format avro⟧, and convert that"
+        )

@@ -1,0 +1,254 @@
+"""The step `acl`: chains of ACLs as one ACL without a parent."""
+
+from collections.abc import Iterable
+from itertools import chain, combinations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.membership import Member, Membership
+from schemas.record import Action, Record
+from schemas.reject import Reject
+from transforms.formats import ReadResult
+from transforms.steps import AppliedSteps, StepResult, read_steps
+
+USERS, GROUPS = ("ann", "bob", "cid"), ("g", "h")
+URLS = [f"http://www.example.com/{number}" for number in range(4)]
+EFFECTIVE, LENIENT = "acl: effective", "acl: {inexact: deny}"
+TYPES = [Inheritance.PARENT_OVERRIDES, Inheritance.CHILD_OVERRIDES, Inheritance.AND_BOTH_PERMIT]
+PERMIT, DENY = Access.PERMIT, Access.DENY
+
+
+class StatedInputs:
+    """Records in memory, and a file of groups that is not read."""
+
+    def __init__(self, records: Iterable[Record], groups: Iterable[Membership] = ()) -> None:
+        self._records, self._groups = [*records], [*groups]
+
+    def records(self) -> Iterable[ReadResult]:
+        return self._records
+
+    def file(self, path: Path) -> Iterable[ReadResult]:
+        return self._groups
+
+
+def results(
+    entry: str, records: Iterable[Record], groups: Iterable[Membership] = ()
+) -> list[StepResult]:
+    """Return the results of records after a list of one step, or of the entries of several."""
+    stated = [*records]
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "steps.yaml").write_text(f"transform:\n- {entry}\n")
+        steps = read_steps(folder / "steps.yaml")
+        steps.prepare(StatedInputs(stated, groups), folder)
+        applied: AppliedSteps = steps.make(folder)
+        return [item for record in stated for item in applied.apply(record)]
+
+
+def principal(text: str) -> Principal:
+    """`+ann` permits a user, `-g` denies a group."""
+    name = text[1:]
+    scope = Scope.GROUP if name in GROUPS else Scope.USER
+    return Principal(name=name, scope=scope, access=PERMIT if text[0] == "+" else DENY)
+
+
+def node(
+    at: int,
+    words: str = "",
+    inheritance: Inheritance | None = Inheritance.CHILD_OVERRIDES,
+    parent: int | None = None,
+) -> Record:
+    acl = Acl(
+        principals=tuple(map(principal, words.split())),
+        inheritance=inheritance,
+        inherit_from=None if parent is None else URLS[parent],
+    )
+    return Record(url=URLS[at], action=Action.ADD, acl=acl)
+
+
+def words_of(result: StepResult) -> str:
+    """Return the principals of a result without a parent, or the code of its reject."""
+    if isinstance(result, Reject):
+        return result.code
+    assert isinstance(result, Record)
+    assert result.acl is not None
+    assert (result.acl.inherit_from, result.acl.inheritance) == (None, None)
+    return " ".join("-+"[item.access is PERMIT] + item.name for item in result.acl.principals)
+
+
+def own_decision(acl: Acl, names: set[str]) -> Access | None:
+    accesses = {item.access for item in acl.principals if item.name in names}
+    return DENY if DENY in accesses else PERMIT if accesses else None
+
+
+def slow_decision(chain_: list[Acl], names: set[str]) -> Access | None:
+    """Decide as the guide does: `chain_` begins with the ACL of the document."""
+    own = own_decision(chain_[0], names)
+    if len(chain_) == 1:
+        return own
+    parent = slow_decision(chain_[1:], names)
+    if chain_[1].inheritance is Inheritance.AND_BOTH_PERMIT:
+        return PERMIT if own is PERMIT and parent is PERMIT else DENY
+    if chain_[1].inheritance is Inheritance.CHILD_OVERRIDES:
+        return parent if own is None else own
+    return own if parent is None else parent
+
+
+PRINCIPALS = [sign + name for sign in "+-" for name in (*USERS, *GROUPS)]
+CHAINS = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from(PRINCIPALS), max_size=4, unique=True).map(" ".join),
+        st.sampled_from(TYPES),
+    ),
+    min_size=1,
+    max_size=4,
+)
+MEMBERS = st.fixed_dictionaries(
+    {group: st.lists(st.sampled_from([*USERS, *GROUPS]), unique=True) for group in GROUPS}
+)
+
+
+def nodes(stated: list[tuple[str, Inheritance]]) -> list[Record]:
+    last = len(stated) - 1
+    return [
+        node(at, words, inheritance, None if at == last else at + 1)
+        for at, (words, inheritance) in enumerate(stated)
+    ]
+
+
+def acls(records: Iterable[Record]) -> list[Acl]:
+    return [record.acl for record in records if record.acl is not None]
+
+
+def groups_of(user: str, members: dict[str, list[str]]) -> set[str]:
+    names = {user}
+    for _ in GROUPS:
+        names |= {group for group in GROUPS if names & {*members[group]}}
+    return names
+
+
+@given(CHAINS)
+def test_one_acl_never_permits_more_than_its_chain_and_is_the_same_where_it_is_exact(
+    stated: list[tuple[str, Inheritance]],
+) -> None:
+    records = nodes(stated)
+    first, *_ = results(LENIENT, records)
+    is_exact = isinstance(results(EFFECTIVE, records)[0], Record)
+    assert isinstance(first, Record)
+    sets = list(chain.from_iterable(combinations(GROUPS, count) for count in range(3)))
+    for user in (*USERS, "other"):
+        for names in ({user, *groups} for groups in sets):
+            effective = slow_decision(acls([first]), names) is PERMIT
+            expected = slow_decision(acls(records), names) is PERMIT
+            assert effective <= expected
+            assert not is_exact or effective == expected
+
+
+@given(CHAINS, MEMBERS)
+def test_with_groups_one_acl_decides_as_its_chain_about_every_user(
+    stated: list[tuple[str, Inheritance]], members: dict[str, list[str]]
+) -> None:
+    records = nodes(stated)
+    memberships = [
+        Membership(group=named(group), members=tuple(map(named, names)))
+        for group, names in members.items()
+    ]
+    first, *_ = results("acl: {groups: groups.xml}", records, memberships)
+    assert isinstance(first, Record)
+    for user in (*USERS, "other"):
+        expected = slow_decision(acls(records), groups_of(user, members)) is PERMIT
+        assert (slow_decision(acls([first]), {user}) is PERMIT) == expected
+
+
+def named(name: str) -> Member:
+    return Member(name=name, scope=Scope.GROUP if name in GROUPS else Scope.USER)
+
+
+@pytest.mark.parametrize(
+    ("own", "parent", "rule", "expected"),
+    [
+        ("+ann -bob", "-ann +bob +cid", Inheritance.CHILD_OVERRIDES, "-bob +ann +cid"),
+        ("+ann -bob", "-ann +bob +cid", Inheritance.PARENT_OVERRIDES, "-ann +bob +cid"),
+        ("+ann +bob +g", "+bob +g -cid", Inheritance.AND_BOTH_PERMIT, "-cid +bob +g"),
+        ("", "+g", Inheritance.CHILD_OVERRIDES, "+g"),
+        ("", "+g", Inheritance.AND_BOTH_PERMIT, ""),
+        ("+g", "+h", Inheritance.AND_BOTH_PERMIT, "acl-inexact"),
+        ("-ann", "+g", Inheritance.PARENT_OVERRIDES, "acl-inexact"),
+        ("+ann", "", None, "acl-chain-leaf"),
+        ("+ann", "", Inheritance.LEAF_NODE, "acl-chain-leaf"),
+    ],
+)
+def test_the_type_of_the_parent_says_which_acl_counts(
+    own: str, parent: str, rule: Inheritance | None, expected: str
+) -> None:
+    child, _ = results(EFFECTIVE, [node(0, own, None, 1), node(1, parent, rule)])
+    assert words_of(child) == expected
+
+
+def test_where_one_acl_cannot_state_a_chain_fewer_users_are_permitted_if_the_step_says_so() -> None:
+    share = node(1, "+h +ann", Inheritance.AND_BOTH_PERMIT)
+    child, _ = results(LENIENT, [node(0, "+g +ann", None, 1), share])
+    assert words_of(child) == "+ann"
+
+
+def test_a_chain_that_does_not_end_is_rejected() -> None:
+    cycle = [node(0, "+ann", parent=1), node(1, parent=2), node(2, parent=1)]
+    assert {words_of(item) for item in results(EFFECTIVE, cycle)} == {"acl-chain-cycle"}
+    assert words_of(results(EFFECTIVE, [node(0, "+ann", parent=1)])[0]) == "acl-chain-broken"
+    long = [
+        Record(
+            url=f"http://e.example.com/{at}",
+            action=Action.ADD,
+            acl=Acl(
+                inheritance=Inheritance.CHILD_OVERRIDES,
+                inherit_from=f"http://e.example.com/{at + 1}" if at < 101 else None,
+            ),
+        )
+        for at in range(102)
+    ]
+    codes = [item.code for item in results(EFFECTIVE, long) if isinstance(item, Reject)]
+    assert codes == ["acl-chain-too-long"]
+
+
+def test_the_last_acl_of_a_parent_counts_until_it_is_deleted() -> None:
+    child, alone = node(0, "", None, 1), node(1, "+cid")
+    assert alone.acl is not None
+    alone = replace(alone, acl=replace(alone.acl, alone=True))
+    gone = Record(url=URLS[1], action=Action.DELETE)
+    matching = Record(url="http://www.example.com/?", action=Action.DELETE_PATTERN)
+    public = Record(url=URLS[1], action=Action.ADD)
+    for parents, expected in [
+        ([node(1, "+ann"), node(1, "+bob")], "+bob"),
+        ([node(1, "+ann"), gone], "acl-chain-broken"),
+        ([node(1, "+ann"), matching], "acl-chain-broken"),
+        ([node(1, "+ann"), public], "acl-chain-broken"),
+        ([alone, public], "+cid"),
+    ]:
+        assert words_of(results(EFFECTIVE, [child, *parents])[0]) == expected
+
+
+def test_what_is_prepared_is_kept_when_a_run_is_resumed(tmp_path: Path) -> None:
+    (tmp_path / "steps.yaml").write_text("transform:\n- acl: {groups: groups.xml}\n")
+    steps = read_steps(tmp_path / "steps.yaml")
+    steps.prepare(StatedInputs([node(1, "+bob")]), tmp_path)
+    (prepared,) = tmp_path.glob("*.acls")
+    data = prepared.read_bytes()
+    steps.prepare(StatedInputs([]), tmp_path)
+    assert prepared.read_bytes() == data
+    before = steps.fingerprint()
+    (tmp_path / "groups.xml").write_text("<xmlgroups/>")
+    assert steps.fingerprint() != before
+
+
+def test_the_steps_before_it_change_the_parents_too() -> None:
+    moved = "urls: {rewrite: [['http://www.example.com/', 'https://new.example.com/']]}"
+    named_ = "principals: {rewrite: [['*', 'A-*']]}"
+    entries = "\n- ".join((moved, named_, EFFECTIVE))
+    child, _ = results(entries, [node(0, "+ann", None, 1), node(1, "+bob")])
+    assert words_of(child) == "+A-ann +A-bob"

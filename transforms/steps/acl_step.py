@@ -1,0 +1,235 @@
+"""`acl`: resolve what ACLs inherit into ACLs without a parent.
+
+The ACLs of all inputs are stored in an SQLite file before records are converted. Workers look the
+parents up there, so that memory does not depend on their number.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec.structs import asdict, replace
+
+from schemas.acl import DEFAULT_NAMESPACE, Access, Acl, Inheritance, Scope
+from schemas.errors import RecordError
+from schemas.membership import Member, Membership
+from schemas.record import Action, Record
+from transforms.config.yaml_structs import Text
+from transforms.formats.acl_metadata import join_parent
+from transforms.formats.base import ReadResult
+from transforms.formats.record_batch import RecordBatch
+from transforms.steps.effective_acl import ChainDecision, decide, flatten, inherit
+from transforms.steps.step import AppliedSteps, RecordStep, StepResult
+
+ACLS = ".acls"
+"""Suffix of the file with the ACLs, in the folder of the run."""
+
+MAX_CHAIN = 100
+MAX_PRINCIPALS = 100_000
+_CACHED = 4096
+_SCHEMA = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+CREATE TABLE acls (url TEXT PRIMARY KEY, acl BLOB NOT NULL, alone INTEGER) WITHOUT ROWID;
+CREATE TABLE memberships (
+    name TEXT, namespace TEXT, members BLOB NOT NULL, PRIMARY KEY (name, namespace)
+)
+"""
+_DELETIONS = frozenset({Action.DELETE, Action.DELETE_PATTERN})
+
+
+class AclRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How ACLs are resolved: with the groups of a file replaced by their users, if it is given.
+
+    `inexact` says what happens where one ACL would deny users whom the chain permits.
+    """
+
+    mode: Literal["effective"] = "effective"
+    groups: Text | None = None
+    inexact: Literal["reject", "deny"] = "reject"
+
+    @classmethod
+    def from_scalar(cls, value: object) -> "AclRules":
+        if value != "effective":
+            raise ValueError(f"{value!r}; expected effective")
+        return cls()
+
+
+class AclStep(RecordStep):
+    """Gives each record the ACL that its chain comes to, without a parent.
+
+    `stored` is the file with the ACLs of the run; without it, the step cannot be applied.
+    """
+
+    def __init__(self, rules: AclRules, *, stored: Path | None) -> None:
+        self._rules = rules
+        if stored is not None:
+            self._stored = sqlite3.connect(f"{stored.absolute().as_uri()}?mode=ro", uri=True)
+        self._acl = lru_cache(maxsize=_CACHED)(self._find_acl)
+        self._users = lru_cache(maxsize=_CACHED)(self._find_users)
+        self._inherited = lru_cache(maxsize=_CACHED)(self._resolve_chain)
+
+    def apply(self, record: Record) -> Record:
+        if record.acl is None or record.action in _DELETIONS:
+            return record
+        acl = self._effective(record.acl)
+        return record if acl == record.acl else replace(record, acl=acl)
+
+    def _effective(self, acl: Acl) -> Acl:
+        parent = _parent_of(acl)
+        if parent is None and self._rules.groups is None:
+            return replace(acl, inheritance=None)
+        decision = self._decide(acl)
+        if parent is not None:
+            decision = inherit(decision, *self._inherited(parent))
+        lists = flatten(decision)
+        if not lists.is_exact and self._rules.inexact == "reject":
+            raise RecordError(
+                "acl-inexact",
+                f"the chain of {parent!r} permits users that one ACL without a parent would deny;"
+                " expected groups to expand, or inexact: deny",
+            )
+        return Acl(principals=lists.principals(), alone=acl.alone)
+
+    def _resolve_chain(self, url: str) -> tuple[ChainDecision, Inheritance]:
+        """Return what an ACL and its chain decide, and how its children inherit that."""
+        chain: list[tuple[Acl, Inheritance]] = []
+        urls: dict[str, None] = {}
+        following: str | None = url
+        while following is not None:
+            if following in urls:
+                found = f"the acl of {following!r} inherits from itself"
+                raise RecordError("acl-chain-cycle", f"{found}; expected a chain that ends")
+            if len(urls) == MAX_CHAIN:
+                found = f"more than {MAX_CHAIN} ACLs above {url!r}"
+                raise RecordError("acl-chain-too-long", f"{found}; expected a shorter chain")
+            urls[following] = None
+            acl = self._acl(following)
+            chain.append((acl, _rule_of(acl, following)))
+            following = _parent_of(acl)
+        (top, rule), *others = reversed(chain)
+        decision = self._decide(top)
+        for acl, next_rule in others:
+            decision, rule = inherit(self._decide(acl), decision, rule), next_rule
+        return decision, rule
+
+    def _decide(self, acl: Acl) -> ChainDecision:
+        """Return what an ACL decides without its parents."""
+        members: dict[Access, dict[Member, None]] = {Access.DENY: {}, Access.PERMIT: {}}
+        for principal in acl.principals:
+            named = members[principal.access]
+            fields = asdict(principal)
+            del fields["access"]
+            named.update(dict.fromkeys(self._users(Member(**fields))))
+            if len(named) > MAX_PRINCIPALS:
+                found = f"more than {MAX_PRINCIPALS:,} users of the groups of an ACL"
+                raise RecordError("acl-too-large", f"{found}; expected smaller groups")
+        return decide(members[Access.DENY], members[Access.PERMIT])
+
+    def _find_acl(self, url: str) -> Acl:
+        query = "SELECT acl FROM acls WHERE url = ?"
+        row = self._stored.execute(query, (url,)).fetchone()
+        if row is None:
+            found = f"an ACL inherits from {url!r}, of which the inputs have no ACL"
+            raise RecordError("acl-chain-broken", f"{found}; expected it in the inputs")
+        return msgspec.msgpack.decode(row[0], type=Acl)
+
+    def _find_users(self, member: Member) -> tuple[Member, ...]:
+        """Return the users of a group and of its groups; a group that is not known, as it is."""
+        if member.scope is Scope.USER or self._rules.groups is None:
+            return (member,)
+        seen, waiting = {member}, [member]
+        users: dict[Member, None] = {}
+        while waiting:
+            group = waiting.pop()
+            known = self._members_of(group)
+            for item in (group,) if known is None else known:
+                if item.scope is Scope.USER or item is group:
+                    users[item] = None
+                elif item not in seen:
+                    seen.add(item)
+                    waiting.append(item)
+            if len(users) > MAX_PRINCIPALS:
+                break  # the caller rejects the record
+        return tuple(users)
+
+    def _members_of(self, group: Member) -> tuple[Member, ...] | None:
+        query = "SELECT members FROM memberships WHERE name = ? AND namespace = ?"
+        row = self._stored.execute(query, _group_key(group)).fetchone()
+        return None if row is None else msgspec.msgpack.decode(row[0], type=tuple[Member, ...])
+
+
+def store_acls(
+    path: Path,
+    steps: AppliedSteps,
+    records: Iterable[ReadResult],
+    groups: Iterable[ReadResult],
+) -> None:
+    """Store the last ACL of each URL, and the groups, after the steps before this one."""
+    part = path.with_name(f"{path.name}.part")
+    part.unlink(missing_ok=True)
+    with closing(sqlite3.connect(part)) as database, database:
+        database.executescript(_SCHEMA)
+        for item in _applied(records, steps):
+            if isinstance(item, Record):
+                _store_acl(database, item)
+        for item in _applied(groups, steps):
+            if isinstance(item, Membership):
+                members = msgspec.msgpack.encode(item.members)
+                row = (*_group_key(item.group), members)
+                database.execute("INSERT OR REPLACE INTO memberships VALUES (?, ?, ?)", row)
+    os.replace(part, path)
+
+
+def _applied(results: Iterable[ReadResult], steps: AppliedSteps) -> Iterator[StepResult]:
+    for result in results:
+        for item in result if isinstance(result, RecordBatch) else (result,):
+            if isinstance(item, Record | Membership):
+                yield from steps.apply(item)
+
+
+def _store_acl(database: sqlite3.Connection, record: Record) -> None:
+    """Store the ACL of a record, which replaces an earlier one.
+
+    A deletion removes it, and so does a document without an ACL, unless it arrived alone. All
+    that inherit from a removed ACL are rejected: no user would find them.
+    """
+    url = record.url.strip()
+    if record.action is Action.DELETE:
+        database.execute("DELETE FROM acls WHERE url = ?", (url,))
+    elif record.action is Action.DELETE_PATTERN:
+        pattern = url.replace("[", "[[]")  # `*` and `?` mean the same to SQLite
+        database.execute("DELETE FROM acls WHERE url GLOB ?", (pattern,))
+    elif record.acl is not None:
+        row = (url, msgspec.msgpack.encode(record.acl), record.acl.alone)
+        database.execute("INSERT OR REPLACE INTO acls VALUES (?, ?, ?)", row)
+    elif record.action is Action.ADD:
+        database.execute("DELETE FROM acls WHERE url = ? AND NOT alone", (url,))
+
+
+def _group_key(group: Member) -> tuple[str, str]:
+    return group.name.strip(), group.namespace or DEFAULT_NAMESPACE
+
+
+def _parent_of(acl: Acl) -> str | None:
+    """Return the URL that an ACL inherits from, with its fragment."""
+    if acl.inherit_from is None and acl.inherit_fragment is None:
+        return None
+    parent = join_parent(acl.inherit_from and acl.inherit_from.strip(), acl.inherit_fragment)
+    if not parent:
+        found = f"inherits from the fragment {acl.inherit_fragment!r} of {acl.inherit_from!r}"
+        raise RecordError("acl-chain-broken", f"{found}; expected a URL without a query")
+    return parent
+
+
+def _rule_of(acl: Acl, url: str) -> Inheritance:
+    """Return the inheritance type of a parent."""
+    if acl.inheritance in (None, Inheritance.LEAF_NODE):
+        found = f"{url!r} is a leaf node, and an ACL inherits from it"
+        raise RecordError("acl-chain-leaf", f"{found}; expected another type")
+    return acl.inheritance

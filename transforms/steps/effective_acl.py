@@ -1,0 +1,122 @@
+"""What a chain of ACLs decides, as the permits and denies of one ACL without a parent.
+
+**Spec:** Feeds Protocol Developer's Guide 7.x, "Specifying ACL Inheritance".
+
+One ACL permits a user if a permit names the user or one of the groups, and no denial does. Not
+every chain can be written like that, as the members of groups are not known. The ACL then denies
+more than the chain, and never permits more.
+"""
+
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from schemas.acl import DEFAULT_NAMESPACE, Access, Inheritance, Principal, Scope
+from schemas.membership import Member
+
+
+class ChainDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """What a chain decides: of its layers, the first with a member that stands for the user.
+
+    Without such a layer, the user is denied if `is_closed`, and otherwise not decided about. If it
+    is not `is_exact`, it denies users whom the chain permits.
+    """
+
+    layers: tuple[tuple[Access, tuple[Member, ...]], ...] = ()
+    is_closed: bool = False
+    is_exact: bool = True
+
+
+class Lists(msgspec.Struct, frozen=True, kw_only=True):
+    """The denies and permits of one ACL, in the order of the chain; denies come first."""
+
+    denies: tuple[Member, ...]
+    permits: tuple[Member, ...]
+    is_exact: bool
+
+    def principals(self) -> tuple[Principal, ...]:
+        both = ((Access.DENY, self.denies), (Access.PERMIT, self.permits))
+        return tuple(
+            Principal(access=access, **msgspec.structs.asdict(member))
+            for access, members in both
+            for member in members
+        )
+
+
+def decide(denies: Iterable[Member], permits: Iterable[Member]) -> ChainDecision:
+    """Return what one ACL decides alone: a denial counts before a permit."""
+    return ChainDecision(layers=((Access.DENY, tuple(denies)), (Access.PERMIT, tuple(permits))))
+
+
+def inherit(child: ChainDecision, parent: ChainDecision, rule: Inheritance) -> ChainDecision:
+    """Return the decision of a child and of its parent, by the inheritance type of the parent."""
+    if rule is Inheritance.AND_BOTH_PERMIT:
+        return _both_permit(flatten(child), flatten(parent))
+    first, then = (child, parent) if rule is Inheritance.CHILD_OVERRIDES else (parent, child)
+    if first.is_closed:
+        return first
+    return ChainDecision(
+        layers=first.layers + then.layers,
+        is_closed=then.is_closed,
+        is_exact=first.is_exact and then.is_exact,
+    )
+
+
+def flatten(decision: ChainDecision) -> Lists:
+    """Return a decision as the lists of one ACL, in which a denial always counts first.
+
+    A denial in a layer after a permit is moved before it. That denies users of both, unless the
+    two are the same.
+    """
+    denies: dict[Member, None] = {}
+    permits: dict[Member, None] = {}
+    is_exact = decision.is_exact
+    for access, members in decision.layers:
+        if access is Access.PERMIT:
+            permits.update(dict.fromkeys(item for item in members if item not in denies))
+        else:
+            later = [item for item in members if item not in permits and item not in denies]
+            is_exact = is_exact and not _may_share_users(permits, later)
+            denies.update(dict.fromkeys(later))
+    return Lists(denies=tuple(denies), permits=tuple(permits), is_exact=is_exact)
+
+
+def _both_permit(child: Lists, parent: Lists) -> ChainDecision:
+    """Permit the members that both permit; users of two different ones are denied."""
+    denies = dict.fromkeys(child.denies + parent.denies)
+    of_child, of_parent = (
+        dict.fromkeys(item for item in lists.permits if item not in denies)
+        for lists in (child, parent)
+    )
+    permits = [item for item in of_child if item in of_parent]
+    others = [
+        [item for item in own if item not in other]
+        for own, other in ((of_child, of_parent), (of_parent, of_child))
+    ]
+    is_exact = child.is_exact and parent.is_exact and not _may_share_users(*others)
+    return msgspec.structs.replace(decide(denies, permits), is_closed=True, is_exact=is_exact)
+
+
+def _may_share_users(first: Collection[Member], second: Collection[Member]) -> bool:
+    """Whether a user may be meant by a member of each; the two have no member in common.
+
+    A group may have any user. A user may have other names in other namespaces, and may be written
+    with a domain or in another case.
+    """
+    both = (*first, *second)
+    if not first or not second:
+        return False
+    if any(member.scope is Scope.GROUP for member in both):
+        return True
+    if len({member.namespace or DEFAULT_NAMESPACE for member in both}) > 1:
+        return True
+    return not {*map(_short_name, first)}.isdisjoint(map(_short_name, second))
+
+
+def _short_name(user: Member) -> str:
+    r"""Return the name without its domain, for comparison.
+
+    >>> [_short_name(Member(name=name, scope=Scope.USER)) for name in ("ACME\\Bob", "bob@acme")]
+    ['bob', 'bob']
+    """
+    return user.name.strip().rpartition("\\")[2].partition("@")[0].casefold()
