@@ -16,7 +16,8 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from schemas.acl import DEFAULT_NAMESPACE, Access, Acl, Inheritance, Scope
-from schemas.errors import RecordError
+from schemas.errors import ConfigError, RecordError
+from schemas.feed import FULL
 from schemas.membership import Member, Membership
 from schemas.record import Action, Record
 from transforms.config.yaml_structs import Text
@@ -175,8 +176,10 @@ def store_acls(
     part.unlink(missing_ok=True)
     with closing(sqlite3.connect(part)) as database, database:
         database.executescript(_SCHEMA)
+        sources: dict[str | None, str] = {}
         for item in _applied(records, steps):
             if isinstance(item, Record):
+                _check_feed(item, sources)
                 _store_acl(database, item)
         for item in _applied(groups, steps):
             if isinstance(item, Membership):
@@ -184,6 +187,18 @@ def store_acls(
                 row = (*_group_key(item.group), members)
                 database.execute("INSERT OR REPLACE INTO memberships VALUES (?, ?, ?)", row)
     os.replace(part, path)
+
+
+def _check_feed(record: Record, sources: dict[str | None, str]) -> None:
+    """Raise ConfigError for a full feed after others of its datasource: it removes their ACLs."""
+    at = record.provenance
+    earlier = sources.setdefault(at.datasource, at.source)
+    if earlier != at.source and at.feedtype == FULL:
+        raise ConfigError(
+            f"acl: {at.source}: a full feed of {at.datasource!r} after {earlier}, whose ACLs it"
+            " removes; expected one full feed first: feedferry compact makes it of a history"
+        )
+    sources[at.datasource] = at.source
 
 
 def _applied(results: Iterable[ReadResult], steps: AppliedSteps) -> Iterator[StepResult]:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.errors import ConfigError
 from schemas.membership import Member, Membership
-from schemas.record import Action, Record
+from schemas.record import Action, Provenance, Record
 from schemas.reject import Reject
 from transforms.formats import ReadResult
 from transforms.steps import AppliedSteps, StepResult, read_steps
@@ -252,3 +253,18 @@ def test_the_steps_before_it_change_the_parents_too() -> None:
     entries = "\n- ".join((moved, named_, EFFECTIVE))
     child, _ = results(entries, [node(0, "+ann", None, 1), node(1, "+bob")])
     assert words_of(child) == "+A-ann +A-bob"
+
+
+def test_a_full_feed_after_another_feed_of_its_datasource_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "steps.yaml").write_text("transform:\n- acl: effective\n")
+    steps = read_steps(tmp_path / "steps.yaml")
+    first, second = (
+        replace(
+            node(0, "+bob"), provenance=Provenance(source=name, datasource="d", feedtype="full")
+        )
+        for name in ("monday.xml", "tuesday.xml")
+    )
+    (tmp_path / "other").mkdir()
+    steps.prepare(StatedInputs([first, first]), tmp_path)
+    with pytest.raises(ConfigError, match=r"tuesday.xml: a full feed of 'd' after monday.xml"):
+        steps.prepare(StatedInputs([first, second]), tmp_path / "other")
