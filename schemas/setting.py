@@ -1,8 +1,8 @@
-"""Settings in messages: a message marks a setting, and what shows the message decides its name.
+"""Settings in messages: a message marks a setting, and each surface gives it a name.
 
 `⟦max_rejects⟧` in a message is `--max-rejects` on the command line, a key for a job file, and a
-parameter in Python; `⟦accept_loss acl⟧` also states a value. The name is that of the field. What is
-stored in files (rejects, notices, receipts) names flags, because files are read without the job,
+parameter in Python; `⟦accept_loss acl⟧` also states a value. The name is that of the field.
+Messages in files (rejects, notices, receipts) name flags, because files are read without the job,
 and the commands that repeat a conversion take flags.
 """
 

@@ -1,4 +1,4 @@
-"""Print what differs, and write the feeds that are made of it."""
+"""Print differences, and write the feeds that remove them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ def print_diff(words: Mapping[str, object]) -> int:
 
 
 def print_verification(words: Mapping[str, object]) -> int:
-    """Print what is not at a target; return the exit code."""
+    """Print the documents that a target lacks; return the exit code."""
     inputs = _inputs(words)
     with verify(inputs, words) as compared:
         names = str(words["against"]), ", ".join(inputs)

@@ -22,8 +22,8 @@ from transforms.sources import SpanRequest, read_span
 class CompareInput:
     """An input that can be read several times, with the same results in the same order.
 
-    The folder of a run stands for its chunks. With a `target`, the input is what the target would
-    hold of it; losses are left out. Standard input is copied to `folder`.
+    The folder of a run is read as its chunks. With a `target`, the records are adapted to that
+    format; losses are left out. Standard input is copied to `folder`.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class CompareInput:
         self._target = target
 
     def results(self) -> Generator[ReadResult, None, None]:
-        """Yield what the input holds, in order."""
+        """Yield the results of the input, in order."""
         for span in self._spans:
             with closing(read_span(SpanRequest(span=span, options=self._reading))) as results:
                 yield from results if self._target is None else _adapted(results, self._target)

@@ -1,4 +1,4 @@
-"""Everything that is wrong with the inputs, in their order."""
+"""The findings of the inputs, in their order."""
 
 import tempfile
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What differs between two inputs: as text, as lines of JSON, and as a page."""
+"""The differences of two inputs: as text, as lines of JSON, and as a page."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -19,7 +19,7 @@ VERIFY = {
     Change.REMOVED: "not deleted",
     Change.CHANGED: "different",
 }
-"""What a difference is called, by the verb."""
+"""The names of differences, by the verb."""
 
 Labels = Mapping[Change, str]
 _LABEL_CHARS = 13

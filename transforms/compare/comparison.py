@@ -99,7 +99,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InputSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read of one side, and the documents that it makes."""
+    """The records and rejects of one input, and the number of its documents."""
 
     records: dict[str, int]
     rejects: dict[str, int]

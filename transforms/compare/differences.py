@@ -1,4 +1,4 @@
-"""What differs between two documents, field by field.
+"""The differences of two documents, field by field.
 
 Fields have the names that `docs/losses.md` uses. A metadata name is a field of its own
 (`metadata:NAME`), and so is a named field (`field:NAME`); the order of different names does not

@@ -1,6 +1,6 @@
 """The documents that an appliance would hold after a history of feeds.
 
-A record becomes an `Event` without its content: the size and the digest stand for that. The events
+A record becomes an `Event`, with the size and the digest of its content. The events
 of one URL, in the order of the input, are folded into its `Document`.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Choosing the Feed Type", "Full Feeds and
@@ -140,7 +140,7 @@ class FeedHistory:
                         yield event
 
     def document(self, events: Iterable[Event]) -> Document | None:
-        """Return what the events of one URL, in their order, make; None without events."""
+        """Return the document of the events of one URL, in their order; None without events."""
         document: Document | None = None
         last = 0
         for event in events:
@@ -180,7 +180,7 @@ class FeedHistory:
         self._patterns.append((self._number, re.compile("".join(parts), re.S)))
 
     def _kept(self, document: Document, since: int, until: int) -> Document:
-        """Return what is left of a document after full feeds and deletions by pattern."""
+        """Return a document, as deleted if a full feed or a pattern removes it."""
         if document.is_deleted:
             return document
         began = self._full_feeds.get((document.membership is not None, document.datasource), ())
@@ -279,7 +279,7 @@ def _made(event: Event, record: Record) -> Document:
 
 
 def _without(document: Document | None, record: Record, *, is_alone: bool) -> Document | None:
-    """Return what a deletion leaves; only the owner deletes, and an ACL alone keeps a document."""
+    """Apply a deletion: only the owner deletes, and that of an ACL alone keeps a document."""
     if document is None:
         return Document(record=record, is_deleted=True)
     owner, source = document.datasource, record.provenance.datasource

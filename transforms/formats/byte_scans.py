@@ -34,7 +34,7 @@ def has_controls(text: bytes) -> bool:
 
 # Any: arrays of numpy, whose types would load it.
 def _pieces(data: bytes, begin: int, end: int) -> Iterator[Any]:
-    """Yield a range in pieces, so that what is computed of them is small."""
+    """Yield a range in pieces of 64 KiB, to keep temporary arrays small."""
     import numpy as np  # the same
 
     for at in range(begin, end, _PIECE_BYTES):

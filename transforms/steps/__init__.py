@@ -1,6 +1,6 @@
 """Steps that change records on the way: the user's own rules, in the order of a list.
 
-Each step takes one record and returns what becomes of it. Steps are applied before records are
+Each step takes one record and returns its results. Steps are applied before records are
 normalized and adapted to the target.
 """
 

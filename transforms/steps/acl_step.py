@@ -98,7 +98,7 @@ class AclStep(RecordStep):
         return Acl(principals=lists.principals(), alone=acl.alone)
 
     def _resolve_chain(self, url: str) -> tuple[ChainDecision, Inheritance]:
-        """Return what an ACL and its chain decide, and how its children inherit that."""
+        """Return the decision of an ACL and its chain, and how its children inherit it."""
         chain: list[tuple[Acl, Inheritance]] = []
         urls: dict[str, None] = {}
         following: str | None = url
@@ -120,7 +120,7 @@ class AclStep(RecordStep):
         return decision, rule
 
     def _decide(self, acl: Acl) -> ChainDecision:
-        """Return what an ACL decides without its parents."""
+        """Return the decision of an ACL without its parents."""
         members: dict[Access, dict[Member, None]] = {Access.DENY: {}, Access.PERMIT: {}}
         for principal in acl.principals:
             named = members[principal.access]

@@ -1,4 +1,4 @@
-"""What a chain of ACLs decides, as the permits and denies of one ACL without a parent.
+"""The decision of a chain of ACLs, as the permits and denies of one ACL without a parent.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Specifying ACL Inheritance".
 

@@ -13,7 +13,7 @@ STAGE = "transform"
 """The stage of rejects that a step makes."""
 
 StepResult = Record | Membership | Filtered | Reject
-"""What becomes of a record: changed ones, or none of them."""
+"""The result of a step: a record, changed or not, or a record that is set aside."""
 
 
 class TransformStep(Protocol):
@@ -48,7 +48,7 @@ class AppliedSteps:
         self.is_of_model = all(step.is_of_model for _, step in steps)
 
     def apply(self, item: Record | Membership) -> list[StepResult]:
-        """Return what becomes of a record or membership after all steps; count it."""
+        """Return the results of a record or membership after all steps; count them."""
         results: list[StepResult] = [item]
         for name, step in self._steps:
             before, results = results, []
@@ -77,7 +77,7 @@ class AppliedSteps:
         return (results[0], found) if is_one and isinstance(results[0], Record) else None
 
     def _taken(self, name: str, step: TransformStep, item: StepResult) -> Sequence[StepResult]:
-        """Return what a step makes of an item."""
+        """Return the results of a step for an item."""
         if isinstance(item, Filtered | Reject):
             return (item,)
         try:

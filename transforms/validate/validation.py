@@ -1,4 +1,4 @@
-"""Everything that is wrong with an input, in one pass over its records."""
+"""The findings of an input, in one pass over its records."""
 
 from collections.abc import Iterable, Iterator
 

@@ -219,7 +219,7 @@ class _ItemShape(RunShape):
         return None
 
     def _sample(self, row: Values) -> Record:
-        """Return what the parser makes of an Item with a row of escaped values."""
+        """Return the record that the parser makes of an Item with a row of escaped values."""
         *texts, line, offset = row
         template, key = self._template, self._key
         contents = [

@@ -57,7 +57,7 @@ class _ValuePart(ABC):
 
     @abstractmethod
     def constants(self, values: Column) -> Sequence[Constant]:
-        """Return what is constant of each value; only one if it is the same for all."""
+        """Return the constant part of each value; only one if it is the same for all."""
 
     @abstractmethod
     def kinds(self, constant: Constant) -> Sequence[ColumnKind]: ...
