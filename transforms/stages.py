@@ -1,30 +1,36 @@
 """The functions of this package as Beam transforms; no other module of the package imports Beam.
 
-Only small values travel between the transforms: spans and accounts, as JSON bytes, which every
-runner can carry with its coder for bytes.
+Between the transforms of a conversion only small values travel: spans and accounts, as JSON bytes,
+which every runner can carry with its coder for bytes. Records travel between the transforms for
+pipelines of other programs. Runners may apply a transform to an element more than once: each says
+what that does.
 """
 
+import hashlib
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import apache_beam as beam
 import msgspec
 from msgspec.structs import replace
 
-from schemas.account import Account, Chunk, merge
-from schemas.avro import carried_bytes
+from schemas.account import Account, Chunk, merge, place_of
+from schemas.avro import carried_bytes, encode
+from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError, StoppedError
+from schemas.feed import FULL
 from schemas.membership import Membership, RecordOrMembership
 from schemas.notice import REFUSED, Loss
 from schemas.record import Record
-from schemas.reject import Reject, record_error
+from schemas.reject import Reject, record_error, reject_record
 from schemas.span import Span
 from transforms import convert as _convert
 from transforms.conversion_settings import Settings
-from transforms.formats import ReadOptions, ReadResult
+from transforms.formats import ReadOptions, ReadResult, WriteOptions, by_name
 from transforms.formats.adapt_rules import rejected
 from transforms.formats.base import Outcome
 from transforms.rules.adapt import Adapter, Target, adapt_membership, adapter, check_loss
@@ -33,11 +39,16 @@ from transforms.sinks.push.outcome import PushProgress
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.gate import StopSignal
 from transforms.sources import SourceConfig, SpanRequest, read_span
+from transforms.steps import StepResult, Steps
+from transforms.storage.atomic import whole_file
 
 _log = logging.getLogger(__name__)
 _chunks = msgspec.json.Decoder(Chunk)
 _spans = msgspec.json.Decoder(Span)
 _accounts = msgspec.json.Decoder(Account)
+_errors = {error.exit_code: error for error in (ConfigError, StoppedError, FatalError, BusyError)}
+_ORDINALS = 10**12
+_Item = TypeVar("_Item", bound=ReadResult)
 
 
 @dataclass
@@ -95,12 +106,40 @@ class ReadRecords(beam.PTransform):
 
 
 @dataclass
+class Transform(beam.PTransform):
+    """Apply steps of the user to records and groups, in the order of the list.
+
+    What a step filters is a Filtered, what it cannot handle a Reject; other results are passed on.
+    Each worker makes the steps once; the pipeline fails with ConfigError if it cannot. Order is
+    kept, nothing crosses a shuffle, and a retry has the same results if the functions of the user
+    have.
+    """
+
+    steps: Steps
+
+    def expand(self, pcoll: beam.PCollection[ReadResult]) -> beam.PCollection[ReadResult]:
+        return pcoll | "TransformRecord" >> beam.ParDo(_ApplySteps(self.steps))
+
+
+@dataclass
+class Normalize(beam.PTransform):
+    """Normalize records; other results are passed on. `Adapt` and `WriteChunks` do it, too.
+
+    Order is kept, nothing crosses a shuffle, and a retry has the same results.
+    """
+
+    def expand(self, pcoll: beam.PCollection[ReadResult]) -> beam.PCollection[ReadResult]:
+        return pcoll | "NormalizeRecord" >> beam.Map(_normalize)
+
+
+@dataclass
 class Adapt(beam.PTransform):
     """Normalize records, and turn them into records that the target holds, and losses.
 
     Groups are rejected by a target without groups; other results are passed on. The pipeline fails
     with LossRefusedError at a loss of a field in `refused`: by default where a document would
-    become public or empty.
+    become public or empty. Order is kept, nothing crosses a shuffle, and a retry has the same
+    results.
     """
 
     target: Target
@@ -108,6 +147,36 @@ class Adapt(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[ReadResult]) -> beam.PCollection[ReadResult | Loss]:
         return pcoll | "AdaptRecord" >> beam.FlatMap(_adapt, self.target, self.refused)
+
+
+@dataclass
+class WriteChunks(beam.PTransform):
+    """Turn pairs of a key and a record into chunk files, and these into the lines of a manifest.
+
+    The records of a key become a file in `settings.folder`, which is converted as one span: losses,
+    rejects, limits and names are those of every conversion, and a span that is stopped fails the
+    pipeline with its error. Paths in the lines are relative to the folder, which all workers share.
+
+    All contents cross a shuffle. The local runner keeps them in memory, at 4 to 9 bytes for each
+    byte; clusters store them, and transfer them once. They are stored again in the folder. Beam
+    keeps no order within a key, so a key must not have two records of one URL whose order matters.
+    Lines are in the order of the keys as text, numbered from 1 by one worker. If a key is retried,
+    the files of its first attempt are used. Full feeds are refused: what they delete depends on
+    the order of all chunks.
+    """
+
+    settings: Settings
+
+    def expand(self, pcoll: beam.PCollection[tuple[object, Record]]) -> beam.PCollection[bytes]:
+        convert = beam.FlatMap(_convert_key, self.settings)
+        return (
+            pcoll
+            | "Encode" >> beam.MapTuple(_encode).with_output_types(tuple[str, bytes])
+            | "GroupRecords" >> beam.GroupByKey()
+            | "ConvertKey" >> convert.with_output_types(tuple[str, tuple[str, bytes]])
+            | "Gather" >> beam.GroupByKey()
+            | "Number" >> beam.FlatMap(_number).with_output_types(bytes)
+        )
 
 
 @dataclass
@@ -168,6 +237,85 @@ def _read(span: bytes, options: ReadOptions, config: SourceConfig | None) -> Ite
         yield from results
 
 
+class _ApplySteps(beam.DoFn):
+    """Applies steps, which are made when a worker begins."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+
+    def setup(self) -> None:
+        self._applied = self._steps.make()
+
+    def process(self, result: ReadResult) -> Iterator[ReadResult | StepResult]:
+        if not isinstance(result, Record | Membership):
+            yield result
+            return
+        for item in self._applied.apply(result):
+            yield _with_data(item, result)
+
+
+def _normalize(result: ReadResult) -> ReadResult:
+    if not isinstance(result, Record):
+        return result
+    try:
+        return normalize(result)
+    except Exception as exc:
+        return _with_data(reject_record(result, record_error(exc), stage="adapt"), result)
+
+
+def _with_data(item: _Item, origin: RecordOrMembership) -> _Item:
+    """Return an item; a reject with the bytes of the record that it was."""
+    return replace(item, data=carried_bytes(origin)) if isinstance(item, Reject) else item
+
+
+def _encode(key: object, record: Record) -> tuple[str, bytes]:
+    if not isinstance(record, Record):
+        raise ConfigError(
+            f"WriteChunks: a {type(record).__name__}; expected records: give rejects, groups and"
+            " losses an output of their own"
+        )
+    return str(key), encode(record)
+
+
+def _convert_key(
+    keyed: tuple[str, Iterable[bytes]], settings: Settings
+) -> Iterator[tuple[str, tuple[str, bytes]]]:
+    key, datums = keyed
+    path = _write_records(datums, Path(settings.folder))
+    ordinal = int(hashlib.sha256(key.encode()).hexdigest(), 16) % _ORDINALS
+    span = Span(source=str(path), format="avro", source_ordinal=ordinal)
+    account = _convert.convert(span, settings)
+    if account.stopped is not None:
+        raise _errors.get(account.exit_code, FeedferryError)(account.stopped)
+    for chunk in account.chunks:
+        if chunk.requested_feedtype == FULL:
+            raise ConfigError(
+                f"WriteChunks: key {key!r}: a full feed; expected another feedtype: state that of"
+                " the target, as in Target(feedtype='incremental')"
+            )
+        yield "", (key, msgspec.json.encode(replace(chunk, format=settings.target.format)))
+
+
+def _write_records(datums: Iterable[bytes], folder: Path) -> Path:
+    """Write the records of a key, in a file whose name is that of its contents in any order."""
+    digests = sorted(hashlib.sha256(datum).digest() for datum in datums)
+    path = folder / f"{hashlib.sha256(b''.join(digests)).hexdigest()}.avro"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        encoder = by_name("avro").make_encoder(WriteOptions())
+        with whole_file(path, by_several=True) as stream:
+            stream.write(encoder.prolog())
+            stream.writelines(encoder.frame([datum]) for datum in datums)
+    return path
+
+
+def _number(gathered: tuple[str, Iterable[tuple[str, bytes]]]) -> Iterator[bytes]:
+    chunks = ((key, _chunks.decode(line)) for key, line in gathered[1])
+    ordered = sorted(chunks, key=lambda chunk: (chunk[0], place_of(chunk[1])))
+    for ordinal, (_, chunk) in enumerate(ordered, start=1):
+        yield msgspec.json.encode(replace(chunk, ordinal=ordinal))
+
+
 def _adapt(
     result: ReadResult, target: Target, refused: frozenset[str]
 ) -> Iterator[ReadResult | Loss]:
@@ -178,8 +326,7 @@ def _adapt(
     for loss in losses:
         check_loss(loss, refused, source=result.provenance.source)
     for outcome in outcomes:
-        is_reject = isinstance(outcome, Reject)
-        yield replace(outcome, data=carried_bytes(result)) if is_reject else outcome
+        yield _with_data(outcome, result)
     yield from losses
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import msgspec
@@ -28,7 +29,19 @@ from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.settings import PushSettings
 from transforms.sources.files import sign_path
 from transforms.sources.programs.config import Programs
-from transforms.stages import Adapt, Convert, CutFile, Merge, Push, ReadRecords
+from transforms.stages import (
+    Adapt,
+    Convert,
+    CutFile,
+    Merge,
+    Normalize,
+    Push,
+    ReadRecords,
+    Transform,
+    WriteChunks,
+)
+from transforms.steps import StepConfig, Steps
+from transforms.steps.metadata_step import MetadataRules
 
 pytestmark = pytest.mark.slow
 
@@ -222,4 +235,72 @@ def test_a_record_that_would_become_public_ends_the_pipeline() -> None:
 
     message = f"feed.xml: {HOST}/plan.txt: acl: 1 principal; --accept-loss acl goes on without it"
     with pytest.raises(Exception, match=re.escape(message)):
+        pipeline.run()
+
+
+def test_records_are_normalized_or_changed_by_steps_and_rejects_are_passed_on() -> None:
+    reject = Reject(code="malformed", reason="an & that is not escaped", stage="read")
+    steps = Steps(steps=(StepConfig(metadata=MetadataRules(set={"a": ("b",)})),))
+
+    with beam.Pipeline(runner=LocalRunner()) as pipeline:
+        results = pipeline | beam.Create([DOCUMENT, reject])
+        urls = results | Normalize() | beam.Map(lambda each: each.url)
+        assert_that(urls, equal_to([f"{HOST}/plan.txt", None]))
+        changed = (
+            results | Transform(steps) | beam.Map(lambda each: len(getattr(each, "metadata", ())))
+        )
+        assert_that(changed, equal_to([1, 0]), "changed")
+
+
+def write_settings(folder: Path, *, feedtype: str | None = None) -> Settings:
+    return Settings(
+        folder=str(folder),
+        target=Target(format="gsa-feed", datasource="pages", feedtype=feedtype),
+        reading=ReadOptions(),
+        writing=WriteOptions(),
+        max_chunk_bytes=1 << 20,
+    )
+
+
+def test_records_become_the_chunks_of_their_keys_and_the_same_again(tmp_path: Path) -> None:
+    pairs = [
+        (key, Record(url=f"{HOST}/{key}{number}", action=Action.DELETE))
+        for key in "ba"
+        for number in range(2)
+    ]
+
+    def check(lines: list[bytes]) -> None:
+        with (tmp_path / "manifests").open("ab") as stream:  # a worker has a copy of this function
+            stream.write(b"\n".join(lines) + b"\n")
+
+    for elements in (pairs, pairs[::-1]):
+        with beam.Pipeline(runner=LocalRunner()) as pipeline:
+            write = WriteChunks(write_settings(tmp_path / "run"))
+            assert_that(pipeline | beam.Create(elements) | write, check)
+    lines = (tmp_path / "manifests").read_bytes().splitlines()
+    assert lines[:2] == lines[2:]
+    first = [msgspec.json.decode(line, type=Chunk) for line in lines[:2]]
+    assert [(chunk.ordinal, chunk.records) for chunk in first] == [
+        (1, {"DELETE": 2}),
+        (2, {"DELETE": 2}),
+    ]
+    texts = [(tmp_path / "run" / chunk.path).read_text() for chunk in first]
+    assert [f"{HOST}/a0" in text for text in texts] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("record", "feedtype", "message"),
+    [
+        (DOCUMENT, "full", "a full feed; expected another feedtype"),
+        (Reject(code="x", reason="y", stage="read"), "incremental", "a Reject; expected records"),
+    ],
+)
+def test_full_feeds_and_rejects_are_not_written(
+    tmp_path: Path, record: Record | Reject, feedtype: str, message: str
+) -> None:
+    pipeline = beam.Pipeline(runner=LocalRunner())
+    write = WriteChunks(write_settings(tmp_path, feedtype=feedtype))
+    with_key = beam.Map(lambda each: ("a", each)).with_output_types(Any)
+    _ = pipeline | beam.Create([record]) | with_key | write
+    with pytest.raises(Exception, match=message):
         pipeline.run()
