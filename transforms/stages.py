@@ -30,7 +30,7 @@ from schemas.reject import Reject, record_error, reject_record
 from schemas.span import Span
 from transforms import convert as _convert
 from transforms.conversion_settings import Settings
-from transforms.formats import ReadOptions, ReadResult, WriteOptions, by_name
+from transforms.formats import AVRO, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.adapt_rules import rejected
 from transforms.formats.base import Outcome
 from transforms.rules.adapt import Adapter, Target, adapt_membership, adapter, check_loss
@@ -283,7 +283,7 @@ def _convert_key(
     key, datums = keyed
     path = _write_records(datums, Path(settings.folder))
     ordinal = int(hashlib.sha256(key.encode()).hexdigest(), 16) % _ORDINALS
-    span = Span(source=str(path), format="avro", source_ordinal=ordinal)
+    span = Span(source=str(path), format=AVRO.name, source_ordinal=ordinal)
     account = _convert.convert(span, settings)
     if account.stopped is not None:
         raise _errors.get(account.exit_code, FeedferryError)(account.stopped)
@@ -302,7 +302,7 @@ def _write_records(datums: Iterable[bytes], folder: Path) -> Path:
     path = folder / f"{hashlib.sha256(b''.join(digests)).hexdigest()}.avro"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        encoder = by_name("avro").make_encoder(WriteOptions())
+        encoder = AVRO.make_encoder(WriteOptions())
         with whole_file(path, by_several=True) as stream:
             stream.write(encoder.prolog())
             stream.writelines(encoder.frame([datum]) for datum in datums)

@@ -234,6 +234,7 @@ def test_the_report_holds_the_account_its_inputs_and_the_exit_code(finished: Pat
         "reject_codes": {"malformed": 1},
         "accepted_rejects": {},
         "filter_codes": {},
+        "changed": {},
         "defects": {},
         "losses": {},
         "notices": {},
