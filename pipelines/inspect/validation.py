@@ -55,8 +55,7 @@ def _of_file(span: Span, reading: ReadOptions, *, is_checked: bool) -> Iterator[
     size = span.signature.size if span.signature else None
     if size is not None and size >= REQUEST_BYTES_LIMIT:
         detail = f"{size:,} bytes; expected less than {REQUEST_BYTES_LIMIT:,}"
-        severity = BY_CODE["feed-too-large"].severity
-        yield Finding(code="feed-too-large", severity=severity, detail=detail, source=span.source)
+        yield BY_CODE["feed-too-large"].finding(detail, source=span.source)
     if is_checked:
         with open_span(span) as stream:
             yield from markup_findings(stream, format_, span=span, options=reading)

@@ -170,12 +170,4 @@ def _cycles(chains: sqlite3.Connection) -> Iterator[Finding]:
 
 
 def _finding(code: str, detail: str, at: _Mention, *, url: str | None = None) -> Finding:
-    return Finding(
-        code=code,
-        severity=BY_CODE[code].severity,
-        detail=detail,
-        source=at.source,
-        line=at.line,
-        offset=at.offset,
-        url=url,
-    )
+    return BY_CODE[code].finding(detail, source=at.source, line=at.line, offset=at.offset, url=url)

@@ -77,12 +77,6 @@ def _of_markup(markup: bytes, dtd: etree.DTD, at: RawElement, span: Span) -> Ite
 def _finding(
     code: str, detail: str, place: Place, span: Span, *, url: str | None = None
 ) -> Finding:
-    return Finding(
-        code=code,
-        severity=BY_CODE[code].severity,
-        detail=detail,
-        source=span.source,
-        line=place.line,
-        offset=place.offset,
-        url=url,
+    return BY_CODE[code].finding(
+        detail, source=span.source, line=place.line, offset=place.offset, url=url
     )

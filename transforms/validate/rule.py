@@ -44,6 +44,20 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     membership: CheckMembership | None = None
     header: CheckHeader | None = None
 
+    def finding(
+        self, detail: str, *, source: str, line: int = 0, offset: int = 0, url: str | None = None
+    ) -> "Finding":
+        """Return a finding of this rule at a place."""
+        return Finding(
+            code=self.code,
+            severity=self.severity,
+            detail=detail,
+            source=source,
+            line=line,
+            offset=offset,
+            url=url,
+        )
+
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A place that breaks a rule; `detail` is *finding; expected …*. Lines count from 1."""

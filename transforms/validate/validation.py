@@ -71,22 +71,12 @@ class Validation:
         line = 0 if isinstance(item, FeedHeader) else item.provenance.line
         for rule, check in self._of_headers:
             for detail in check(datasource, feedtype):
-                yield Finding(
-                    code=rule.code, severity=rule.severity, detail=detail, source=source, line=line
-                )
+                yield rule.finding(detail, source=source, line=line)
 
 
 def _finding(rule: Rule, detail: str, item: Record | Membership) -> Finding:
     at = item.provenance
-    return Finding(
-        code=rule.code,
-        severity=rule.severity,
-        detail=detail,
-        source=at.source,
-        line=at.line,
-        offset=at.offset,
-        url=item.url,
-    )
+    return rule.finding(detail, source=at.source, line=at.line, offset=at.offset, url=item.url)
 
 
 def _reject_finding(reject: Reject) -> Finding:
