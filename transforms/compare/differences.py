@@ -14,6 +14,7 @@ from schemas.acl import DEFAULT_NAMESPACE, Access, Acl, Inheritance, Principal
 from schemas.membership import Member
 from schemas.record import Crawl, Record
 from transforms.compare.history import Document
+from transforms.formats.acl_metadata import parent_of
 
 ACL = "acl"
 CONTENT = "content"
@@ -80,7 +81,7 @@ def fields_of(document: Document) -> dict[str, object]:
     if document.digest is not None:
         fields[CONTENT] = f"{document.size} bytes, {document.digest.hex()[:_DIGEST_DIGITS]}…"
     if document.membership is not None:
-        fields[MEMBERS] = sorted(map(_member, document.membership.members))
+        fields[MEMBERS] = sorted(map(_principal, document.membership.members))
     if document.record is not None:
         fields |= {
             name: value for name, value in _fields_of(document.record) if value not in (None, ())
@@ -105,7 +106,6 @@ def _fields_of(record: Record) -> Iterator[tuple[str, object]]:
 
 def _acl(acl: Acl) -> Mapping[str, object]:
     """Return an ACL in a form that does not depend on the order of its principals."""
-    parent = acl.inherit_from and "?".join(filter(None, (acl.inherit_from, acl.inherit_fragment)))
     inheritance = acl.inheritance
     found = {
         access.value.lower(): sorted(
@@ -114,7 +114,7 @@ def _acl(acl: Acl) -> Mapping[str, object]:
         for access in Access
     }
     stated = inheritance if inheritance is not Inheritance.LEAF_NODE else None
-    found["inherit"] = [parent or "", stated.value.lower() if stated else ""]
+    found["inherit"] = [parent_of(acl) or "", stated.value.lower() if stated else ""]
     return {name: value for name, value in found.items() if any(value)}
 
 
@@ -126,9 +126,6 @@ def _principal(principal: Principal | Member) -> str:
     if principal.unqualified:
         words.append("unqualified")
     return " ".join(words)
-
-
-_member = _principal
 
 
 def _rank(name: str) -> tuple[int, str]:

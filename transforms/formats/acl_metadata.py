@@ -62,6 +62,15 @@ def join_parent(url: str | None, fragment: str | None) -> str | None:
     return f"{url}?{_quoted().sub(lambda match: _escape(match[0]), fragment)}"
 
 
+def parent_of(acl: Acl) -> str | None:
+    """Return the URL that an ACL inherits from as an appliance knows it; None without a parent.
+
+    A fragment of a URL with a query, which `join_parent` cannot add, follows it as it is.
+    """
+    url, fragment = acl.inherit_from and acl.inherit_from.strip(), acl.inherit_fragment
+    return url and (join_parent(url, fragment) or f"{url}?{fragment}")
+
+
 @cache
 def _quoted() -> re.Pattern[str]:
     """Compile the pattern at its first use: that takes as long as the import of a codec."""

@@ -13,6 +13,7 @@ import msgspec
 from schemas.acl import DEFAULT_NAMESPACE, Acl, Inheritance
 from schemas.membership import Membership
 from schemas.record import Action, Record
+from transforms.formats.acl_metadata import parent_of
 from transforms.storage.spill import Spill
 from transforms.validate.record_checks import MAX_MEMBERS
 from transforms.validate.rule import Finding
@@ -98,8 +99,8 @@ class CrossChecks:
         place = at.source, at.line, at.offset, feed
         bare = None if acl is None else msgspec.structs.replace(acl, principals=())
         self._spill.add(0, _Mention(url.encode(), *place, not is_alone, bare))
-        if acl is not None and acl.inherit_from:
-            parent = "?".join(filter(None, (acl.inherit_from.strip(), acl.inherit_fragment)))
+        parent = None if acl is None else parent_of(acl)
+        if parent:
             self._spill.add(0, _Mention(parent.encode(), *place, child=url))
 
 
@@ -146,8 +147,8 @@ def _parents(key: bytes, mentions: list[_Mention], chains: sqlite3.Connection) -
     if acl is None or acl.inheritance in (None, Inheritance.LEAF_NODE):
         detail = f"{url!r} is a leaf node, and {first.child!r}{more} inherits from it"
         yield _finding("acl-leaf-parent", f"{detail}; expected another type", last, url=url)
-    if acl is not None and acl.inherit_from:
-        parent = "?".join(filter(None, (acl.inherit_from.strip(), acl.inherit_fragment)))
+    parent = None if acl is None else parent_of(acl)
+    if parent:
         place = msgspec.msgpack.encode(last)
         chains.execute("INSERT INTO edges VALUES (?, ?, ?)", (key, parent.encode(), place))
 

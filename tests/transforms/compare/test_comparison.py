@@ -88,6 +88,21 @@ def test_the_order_of_metadata_of_different_names_is_no_difference() -> None:
     assert differences([before], [after]) == []
 
 
+def test_a_parent_is_the_same_as_url_and_fragment_and_as_the_url_that_an_appliance_gets() -> None:
+    stated = Acl(inherit_from="http://adaptor.example.com/doc/", inherit_fragment="all folders")
+    sent = Acl(inherit_from="http://adaptor.example.com/doc/?all%20folders")
+    assert differences([document("a", acl=stated)], [document("a", acl=sent)]) == []
+
+
+def test_fragments_of_a_url_with_a_query_differ() -> None:
+    first, second = (
+        Acl(inherit_from="http://adaptor.example.com/doc?id=1", inherit_fragment=fragment)
+        for fragment in ("one", "two")
+    )
+    (found,) = differences([document("a", acl=first)], [document("a", acl=second)])
+    assert found.changes_acl
+
+
 def test_members_of_groups_are_compared() -> None:
     group = Member(name="staff", scope=Scope.GROUP)
     ann, bob = (Member(name=name, scope=Scope.USER) for name in ("ann", "bob"))

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from schemas.acl import Acl, Inheritance
 from schemas.codes import all_codes
+from schemas.record import Action, Record
 from schemas.span import Span
 from support.runs import ROOT
 from transforms.formats import ReadOptions, by_name, sniff
@@ -47,6 +49,17 @@ def test_a_rule_finds_its_bad_example_and_nothing_in_the_good_one(rule: Rule) ->
     assert [finding.code for finding in found] == [rule.code]
     assert [finding.severity for finding in found] == [rule.severity]
     assert findings(rule.good) == []
+
+
+def test_a_parent_by_a_fragment_is_the_url_that_an_appliance_gets() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        cross = CrossChecks(Path(folder))
+        parent = "http://adaptor.example.com/doc/"
+        folders = Acl(inheritance=Inheritance.CHILD_OVERRIDES, alone=True)
+        child = Acl(inherit_from=parent, inherit_fragment="all folders")
+        for url, acl in ((f"{parent}?all%20folders", folders), (f"{parent}a", child)):
+            cross.add(Record(url=url, action=Action.ADD, acl=acl))
+        assert [*cross.findings()] == []
 
 
 def test_all_rules_but_those_of_whole_files_have_examples() -> None:
