@@ -26,6 +26,10 @@ class Action(enum.Enum):
     UPDATE_INDEX = "UPDATE_INDEX"
 
 
+DELETIONS = (Action.DELETE, Action.DELETE_PATTERN)
+"""A tuple, as a set would call the hash function of the enum for each record."""
+
+
 class Arrival(enum.Enum):
     """The way of the content to the appliance: with the record, or by the crawler."""
 

@@ -33,7 +33,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Arrival, Crawl, Provenance, Record
 from schemas.reject import Filtered, Reject, record_error, reject_record
 from transforms.formats.base import ReadResult
-from transforms.formats.record_batch import RecordBatch
+from transforms.formats.record_batch import singly
 from transforms.rules.normalize import normalize
 
 MAX_PATTERNS = 1_000
@@ -201,11 +201,8 @@ class FeedHistory:
 
 def each(results: Iterable[ReadResult | Event]) -> Iterator[ReadResult | Event]:
     """Yield all results, records in place of batches; without notices and filtered records."""
-    for result in results:
-        if isinstance(result, RecordBatch):
-            yield from result
-        elif not isinstance(result, Notice | Filtered):
-            yield result
+    items: Iterator[ReadResult | Event] = singly(results)
+    return (item for item in items if not isinstance(item, Notice | Filtered))
 
 
 def _event(item: Record | Membership, number: int) -> Event:

@@ -236,6 +236,18 @@ class RecordBatch:
             yield RecordBatch(groups, [numbers.index(number) for number in order])
 
 
+Item = TypeVar("Item")
+
+
+def singly(results: Iterable[Item | RecordBatch]) -> Iterator[Item | Record]:
+    """Yield results in their order, the records of a batch in place of the batch."""
+    for result in results:
+        if isinstance(result, RecordBatch):
+            yield from result
+        else:
+            yield result
+
+
 def hole(kind: ColumnKind, number: int) -> object:
     """Return the value of a column in a model; no two are alike or occur in other texts."""
     text = f"~hole-{number:04}~"

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from schemas.notice import Notice
-from schemas.record import Action, Extra, Record
+from schemas.record import DELETIONS, Extra, Record
 from schemas.setting import in_flags
 from transforms.formats.gsa.rows import HINTS, METADATA, RECORD
 from transforms.formats.thunderstone.rows import item_rows
@@ -30,7 +30,6 @@ is_unserved = re.compile(
 Connectors serve the URLs of other schemes, such as googleconnector.
 """
 
-_DELETIONS = (Action.DELETE, Action.DELETE_PATTERN)
 _DOUBTFUL = {
     place: row
     for mark, rows in (("@", RECORD), ("@", METADATA), ("", item_rows("UTC")))
@@ -66,7 +65,7 @@ def is_absolute(url: str) -> bool:
 
 def doubtful_url(record: Record) -> str | None:
     """Return why no appliance can serve the URL; None for a deletion, which needs no document."""
-    if record.action in _DELETIONS or not is_unserved(record.url):
+    if record.action in DELETIONS or not is_unserved(record.url):
         return None
     return f"url={record.url!r}; expected a host name with a dot, not an IP address, and no blank"
 
@@ -103,7 +102,7 @@ def notices(record: Record, outcomes: Iterable[object] | None = None) -> Iterato
         yield _notice(record, f"{value.loss}-value", detail)
     if (doubt := doubtful_url(record)) is not None:
         yield _notice(record, "url-doubtful", f"{doubt}: ⟦urls strict⟧ rejects such URLs")
-    if record.acl is not None and record.acl.permits_nobody and record.action not in _DELETIONS:
+    if record.acl is not None and record.acl.permits_nobody and record.action not in DELETIONS:
         detail = f"{record.url!r}: an ACL that permits no user; no user finds what it protects"
         yield _notice(record, "acl-permits-nobody", detail)
     for extra in record.extras:

@@ -19,11 +19,11 @@ from schemas.acl import DEFAULT_NAMESPACE, Access, Acl, Inheritance, Scope
 from schemas.errors import ConfigError, RecordError
 from schemas.feed import FULL
 from schemas.membership import Member, Membership
-from schemas.record import Action, Record
+from schemas.record import DELETIONS, Action, Record
 from transforms.config.yaml_structs import Text
 from transforms.formats.acl_metadata import join_parent
 from transforms.formats.base import ReadResult
-from transforms.formats.record_batch import RecordBatch
+from transforms.formats.record_batch import singly
 from transforms.steps.effective_acl import ChainDecision, decide, flatten, inherit
 from transforms.steps.step import AppliedSteps, RecordStep, StepResult
 
@@ -41,7 +41,6 @@ CREATE TABLE memberships (
     name TEXT, namespace TEXT, members BLOB NOT NULL, PRIMARY KEY (name, namespace)
 )
 """
-_DELETIONS = frozenset({Action.DELETE, Action.DELETE_PATTERN})
 
 
 class AclRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,7 +75,7 @@ class AclStep(RecordStep):
         self._inherited = lru_cache(maxsize=_CACHED)(self._resolve_chain)
 
     def apply(self, record: Record) -> Record:
-        if record.acl is None or record.action in _DELETIONS:
+        if record.acl is None or record.action in DELETIONS:
             return record
         acl = self._effective(record.acl)
         return record if acl == record.acl else replace(record, acl=acl)
@@ -202,10 +201,9 @@ def _check_feed(record: Record, sources: dict[str | None, str]) -> None:
 
 
 def _applied(results: Iterable[ReadResult], steps: AppliedSteps) -> Iterator[StepResult]:
-    for result in results:
-        for item in result if isinstance(result, RecordBatch) else (result,):
-            if isinstance(item, Record | Membership):
-                yield from steps.apply(item)
+    for item in singly(results):
+        if isinstance(item, Record | Membership):
+            yield from steps.apply(item)
 
 
 def _store_acl(database: sqlite3.Connection, record: Record) -> None:

@@ -8,14 +8,13 @@ import msgspec
 import pybase64
 
 from schemas.content import CHECKED, decode
-from schemas.record import Action, Content, Encoding, Record
+from schemas.record import DELETIONS, Action, Content, Encoding, Record
 from transforms.config.yaml_structs import Size, Value
 from transforms.formats.dates import parse_date
 from transforms.steps.patterns import NamedPatterns, Patterns, any_pattern
 from transforms.steps.step import RecordStep
 
 _ACTIONS = {action.value.lower().replace("_", "-"): action for action in Action}
-_DELETIONS = frozenset({Action.DELETE, Action.DELETE_PATTERN})
 
 
 def _parse_actions(value: object) -> tuple[str, ...]:
@@ -70,7 +69,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def names_deletions(self) -> bool:
-        return any(_ACTIONS[name] in _DELETIONS for name in self.action or ())
+        return any(_ACTIONS[name] in DELETIONS for name in self.action or ())
 
     @property
     def is_of_model(self) -> bool:
@@ -150,7 +149,7 @@ class FilterStep(RecordStep):
         self._meets = conditions.compile()
         self._is_kept = is_kept
         self.is_of_model = conditions.is_of_model
-        self._passes = frozenset[Action]() if conditions.names_deletions else _DELETIONS
+        self._passes = () if conditions.names_deletions else DELETIONS
 
     def apply(self, record: Record) -> Record | None:
         if record.action in self._passes or self._meets(record) is self._is_kept:

@@ -73,8 +73,10 @@ class AppliedSteps:
             found = self.changed
         finally:
             self.changed = counted
-        is_one = len(results) == 1 and isinstance(results[0], Record)
-        return (results[0], found) if is_one and isinstance(results[0], Record) else None
+        match results:
+            case [Record() as made]:
+                return made, found
+        return None
 
     def _taken(self, name: str, step: TransformStep, item: StepResult) -> Sequence[StepResult]:
         """Return the results of a step for an item."""

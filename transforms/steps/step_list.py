@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -146,8 +146,8 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         digest = sha256(msgspec.json.encode(self.steps, order="sorted"))
         for path in tables:
-            with suppress(OSError):  # the step reports it
-                digest.update(sha256(path.read_bytes()).digest())
+            with suppress(OSError), path.open("rb") as stream:  # the step reports an error
+                digest.update(file_digest(stream, "sha256").digest())
         return digest.hexdigest()
 
 

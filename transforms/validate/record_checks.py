@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from schemas.acl import Access
 from schemas.feed import FEEDTYPES, FULL, is_web
 from schemas.membership import Membership
-from schemas.record import Action, Arrival, Record
+from schemas.record import DELETIONS, Action, Arrival, Record
 from transforms.formats.values import doubtful_url, is_absolute
 
 MAX_URL_CHARS = 2_000
@@ -15,7 +15,6 @@ MAX_MEMBERS = 3_000_000
 _DATASOURCE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,249}", re.ASCII)
 _MIMETYPE = re.compile(r"[!#$%&'*+.^_`|~\w-]+/[!#$%&'*+.^_`|~\w-]+(?:\s*;.*)?", re.ASCII | re.S)
 _LEGACY_ACL = "google:acl"
-_DELETIONS = (Action.DELETE, Action.DELETE_PATTERN)
 
 
 def _is_of_web(record: Record) -> bool:
@@ -23,7 +22,7 @@ def _is_of_web(record: Record) -> bool:
 
 
 def _is_document(record: Record) -> bool:
-    return record.action not in _DELETIONS and not (record.acl is not None and record.acl.alone)
+    return record.action not in DELETIONS and not (record.acl is not None and record.acl.alone)
 
 
 def datasource_name(datasource: str | None, _feedtype: str | None) -> Iterator[str]:

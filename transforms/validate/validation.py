@@ -8,7 +8,7 @@ from schemas.notice import Notice
 from schemas.record import Record
 from schemas.reject import Reject
 from transforms.formats import ReadResult
-from transforms.formats.record_batch import RecordBatch
+from transforms.formats.record_batch import singly
 from transforms.formats.values import notices as value_notices
 from transforms.rules.normalize import normalize
 from transforms.validate.cross_checks import CrossChecks
@@ -33,9 +33,9 @@ class Validation:
     def findings(self, results: Iterable[ReadResult], *, has_header: bool) -> Iterator[Finding]:
         """Yield the findings of results, in their order; their format may have a header."""
         self._has_header = has_header
-        for result in results:
-            for item in result if isinstance(result, RecordBatch) else (result,):
-                yield from self._of(item)
+        items: Iterator[ReadResult] = singly(results)
+        for item in items:
+            yield from self._of(item)
 
     def _of(self, item: ReadResult) -> Iterator[Finding]:
         if isinstance(item, Reject):
