@@ -44,8 +44,9 @@ from transforms.formats.holes import (
     TextHole,
     UrlHole,
 )
-from transforms.formats.xml_text import escape_attribute, escape_bytes, holds_bytes
+from transforms.formats.xml_text import IN_ATTRIBUTE, escape_attribute, escape_bytes, holds_bytes
 
+_NUL = "\0"
 _NOT_NEUTRAL = bytes(range(0x20)) + b"<>"
 _CHARS = {b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"amp": b"&"}  # `amp` is last
 _REFERENCE = re.compile(rb"&(lt|gt|quot|apos|amp);")
@@ -398,10 +399,15 @@ def unescaped_utf8(values: Column) -> list[bytes]:
 
 def escaped(texts: Sequence[str]) -> Sequence[str]:
     """Return texts as they are escaped in an attribute of XML."""
-    text = '"'.join(texts)
-    if text.count('"') == len(texts) - 1 and "<" not in text and ">" not in text:
-        return text.replace("&", "&amp;").split('"') if "&" in text else texts
-    return [*map(escape_attribute, texts)]
+    text = _NUL.join(texts)
+    found = [pair for pair in IN_ATTRIBUTE if pair[0] in text]  # ten times as fast as a replace
+    if not found:
+        return texts
+    if text.count(_NUL) >= len(texts):
+        return [*map(escape_attribute, texts)]
+    for char, reference in found:
+        text = text.replace(char, reference)
+    return text.split(_NUL)
 
 
 Key = TypeVar("Key", bound=Hashable)

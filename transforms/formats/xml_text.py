@@ -8,7 +8,10 @@ _NOT_RAW = bytes(range(0x20)) + b"<"
 _SPECIAL = bytes(range(0x20)) + b'&<>"'
 _IN_TEXT = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;"))
 _IN_TEXT_BYTES = tuple((char.encode(), reference.encode()) for char, reference in _IN_TEXT)
-_IN_ATTRIBUTE = str.maketrans({**dict(_IN_TEXT), '"': "&quot;", "\t": "&#9;", "\n": "&#10;"})
+IN_ATTRIBUTE = (*_IN_TEXT, ('"', "&quot;"), ("\t", "&#9;"), ("\n", "&#10;"))
+"""The references in double quotes, the one of `&` first."""
+
+_IN_ATTRIBUTE = str.maketrans(dict(IN_ATTRIBUTE))
 
 
 def holds(text: str) -> bool:

@@ -25,6 +25,7 @@ from transforms.formats.record_batch import (
     Shape,
     Values,
     are_neutral,
+    escaped,
     has_neutral_columns,
     is_document_text,
 )
@@ -37,8 +38,6 @@ _PARTS = 8
 
 _MAX_SHAPES = 256
 _MAX_PAUSE = 64
-_SEPARATOR = "\0"
-_ESCAPES = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"))
 _ESCAPED_KINDS = (ColumnKind.TEXT, ColumnKind.NAME, ColumnKind.URL)
 
 Constant = Any
@@ -267,7 +266,7 @@ class RowBatches:
         parts = zip(self._parts, key, values, strict=True)
         stated = chain.from_iterable(part.columns(*of_part) for part, *of_part in parts)
         columns = [
-            _escaped(column) if kind in _ESCAPED_KINDS else column
+            escaped(column) if kind in _ESCAPED_KINDS else column
             for kind, column in zip(shape.kinds, stated, strict=True)
         ]
         if not shape.has_model or not _are_neutral(shape.kinds, columns):
@@ -310,15 +309,3 @@ def _are_neutral(kinds: Sequence[ColumnKind], columns: Sequence[Column]) -> bool
         )
     except UnicodeEncodeError:  # lone surrogates
         return False
-
-
-def _escaped(values: Sequence[str]) -> Sequence[str]:
-    """Return texts as in an attribute of XML; raise NotAlikeError for a NUL."""
-    text = _SEPARATOR.join(values)
-    if not any(char in text for char, _ in _ESCAPES):
-        return values
-    if text.count(_SEPARATOR) >= len(values):
-        raise NotAlikeError
-    for char, reference in _ESCAPES:
-        text = text.replace(char, reference)
-    return text.split(_SEPARATOR)

@@ -1,0 +1,14 @@
+"""Columns of texts, escaped together."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.formats.record_batch import escaped, unescaped
+from transforms.formats.xml_text import escape_attribute
+
+
+@given(st.lists(st.text(alphabet="ab'é;#&<>\"\t\n\r\0")))
+def test_a_column_is_escaped_as_its_texts_and_reads_back(texts: list[str]) -> None:
+    column = escaped(texts)
+    assert [*column] == [*map(escape_attribute, texts)]
+    assert [*unescaped(column)] == texts
