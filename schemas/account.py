@@ -11,6 +11,7 @@ from schemas.feed import FullFeed, Hole
 from schemas.notice import Loss, Notice
 from schemas.receipt import ChunkState
 from schemas.reject import Reject, message_of
+from schemas.span import Span
 
 COUNTERS = (
     *("read", "expanded", "written", "rejected", "filtered"),
@@ -141,7 +142,8 @@ class Account(AccountTotals, kw_only=True):
     `files` are all files of the spans: chunks, rejects and lists. `stopped` is the reason why a
     span is not finished; `exit_code` is then the exit code of the run.
 
-    `full_feeds` are the full feeds read, `holes` the rejects that may be of them.
+    `full_feeds` are the full feeds read, `holes` the rejects that may be of them. `next` is the
+    span that begins where a span with a grid has ended.
     """
 
     full_feeds: list[FullFeed] = []
@@ -150,6 +152,7 @@ class Account(AccountTotals, kw_only=True):
     files: list[SpanFile] = []
     stopped: str | None = None
     exit_code: int = 0
+    next: Span | None = None
 
 
 def merge(accounts: Iterable[Account]) -> Account:

@@ -38,6 +38,14 @@ class ElementContext(msgspec.Struct, frozen=True, tag="element"):
     depth: int = 0
 
 
+class SpanEnd(msgspec.Struct, frozen=True):
+    """The place where a span ends because the next one begins there, and the context there."""
+
+    offset: int
+    line: int
+    position: ElementContext
+
+
 class ContainerHeader(msgspec.Struct, frozen=True, tag="container"):
     """The header of an Avro container, which has the schema of its blocks."""
 
@@ -151,6 +159,11 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     sources of a run, `ordinal` the spans of a source, both from 0. `offset` and `length` count
     decompressed bytes; without a `length`, the span ends with the file. `line` counts from 1.
 
+    With a `grid`, the span ends where its reader finds the next border: the first main record that
+    begins at or after the next multiple of `grid` and does not directly follow a fault. The last
+    span ends with the file. Borders depend on the bytes only. The `ordinal` of such a span is the
+    number of multiples of `grid` up to its begin, so that there may be gaps.
+
     `position` is everything else that a worker must know to begin at the span; each format and each
     source has its own type. A span of several small files has them as `members`, and no bytes of
     its own. `feed` is the feed that the file was posted as, `encoding` the encoding of XML that the
@@ -166,6 +179,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     ordinal: int = 0
     offset: int = 0
     length: int | None = None
+    grid: int = 0
     line: int = 1
     position: Position | None = None
     members: tuple["Span", ...] = ()
@@ -178,6 +192,16 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The name of the span's files; these names sort in the order of the input."""
         return f"{_sortable(self.source_ordinal)}-{_sortable(self.ordinal)}"
+
+    def next(self, end: SpanEnd) -> "Span":
+        """Return the span after one with a grid, which begins where that one has ended."""
+        return msgspec.structs.replace(
+            self,
+            ordinal=end.offset // self.grid,
+            offset=end.offset,
+            line=end.line,
+            position=end.position,
+        )
 
 
 def _sortable(ordinal: int) -> str:

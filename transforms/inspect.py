@@ -170,7 +170,7 @@ class _InputCounter:
                 self._defects[defect] += 1
         elif isinstance(result, FeedHeader):
             self._counter_of(result.datasource, result.feedtype)
-        else:
+        elif isinstance(result, Notice):
             _add_code(self._notices, result)
 
     def close(self) -> InputCounts:

@@ -32,7 +32,7 @@ from transforms import convert as _convert
 from transforms.conversion_settings import Settings
 from transforms.formats import AVRO, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.adapt_rules import rejected
-from transforms.formats.base import Outcome
+from transforms.formats.base import Outcome, Survey
 from transforms.rules.adapt import Adapter, Target, adapt_membership, adapter, check_loss
 from transforms.rules.normalize import normalize
 from transforms.sinks.push.outcome import PushProgress
@@ -67,17 +67,55 @@ class CutFile(beam.PTransform):
 
 
 @dataclass
-class Convert(beam.PTransform):
-    """Turn spans into their accounts; the chunk files exist when the account does.
+class GuessSpans(beam.PTransform):
+    """Turn whole files into spans without scanning them; a span of a grid may be a wrong guess.
 
-    A span may be converted more than once; later attempts use the files of the first.
+    Each part of a file is surveyed by some worker. The Reshuffles let parts and spans run in
+    parallel; surveys of less than 100 kB and spans cross a shuffle.
+    """
+
+    span_bytes: int
+    options: ReadOptions = ReadOptions()
+
+    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
+        begin = beam.FlatMap(_begin, self.span_bytes, self.options).with_output_types(bytes)
+        return (
+            pcoll
+            | "Begin" >> begin
+            | "Part" >> beam.FlatMap(_parts).with_output_types(bytes)
+            | "SpreadParts" >> beam.Reshuffle()
+            | "Survey" >> beam.Map(_survey).with_output_types(tuple[int, bytes])
+            | "Gather" >> beam.GroupByKey()
+            | "Guess" >> beam.FlatMap(_guess).with_output_types(bytes)
+            | "SpreadSpans" >> beam.Reshuffle()
+        )
+
+
+@dataclass
+class Convert(beam.PTransform):
+    """Turn whole files into the accounts of their spans; the chunk files exist when those do.
+
+    By default, the spans of a file are converted in turn: each says where the next one begins. With
+    `is_parallel`, they are converted at the same time, from where they seem to begin. Then the
+    accounts of wrong guesses are dropped, and what they were wrong about is converted again. The
+    accounts are the same. A span may be converted more than once; later attempts use the files of
+    the first.
     """
 
     settings: Settings
+    span_bytes: int
+    is_parallel: bool = False
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
-        convert = beam.Map(_convert_span, self.settings).with_output_types(bytes)
-        return pcoll | "ConvertSpan" >> convert
+        files = (self.span_bytes, self.settings.reading)
+        in_turn = beam.FlatMap(_convert_in_turn, self.settings).with_output_types(bytes)
+        if not self.is_parallel:
+            begin = beam.FlatMap(_begin, *files).with_output_types(bytes)
+            begun = pcoll | "Spread" >> beam.Reshuffle() | "Begin" >> begin
+            return begun | "Alone" >> beam.Map(_alone) | "ConvertInTurn" >> in_turn
+        convert = beam.Map(_convert_span, self.settings).with_output_types(tuple[int, bytes])
+        converted = pcoll | "Guess" >> GuessSpans(*files) | "ConvertSpan" >> convert
+        return converted | "Gather" >> beam.GroupByKey() | "Check" >> in_turn
 
 
 @dataclass
@@ -227,8 +265,66 @@ def _cut(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]
     yield from map(msgspec.json.encode, spans)
 
 
-def _convert_span(span: bytes, settings: Settings) -> bytes:
-    return msgspec.json.encode(_convert.convert(_spans.decode(span), settings))
+class _Surveyed(msgspec.Struct, frozen=True):
+    """A span of a grid as if it began at a multiple of it, and the survey there.
+
+    All that is certain without a survey is a span of its own.
+    """
+
+    span: Span
+    survey: Survey | None = None
+
+
+class _Converted(msgspec.Struct, frozen=True):
+    """A span, certain or guessed, and its account if it was converted."""
+
+    span: Span
+    account: Account | None = None
+
+
+def _begin(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]:
+    spans = _convert.begin(_spans.decode(whole), span_bytes=span_bytes, options=options)
+    yield from map(msgspec.json.encode, spans)
+
+
+def _parts(span: bytes) -> Iterator[bytes]:
+    yield from map(msgspec.json.encode, _convert.parts(_spans.decode(span)))
+
+
+def _survey(part: bytes) -> tuple[int, bytes]:
+    span = _spans.decode(part)
+    return span.source_ordinal, msgspec.json.encode(_Surveyed(span, _convert.survey(span)))
+
+
+def _guess(surveyed: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
+    """Yield the spans of one source: those that are certain, and guesses."""
+    parts = [msgspec.json.decode(part, type=_Surveyed) for part in surveyed[1]]
+    parts.sort(key=lambda part: part.span.ordinal)
+    surveys = [part.survey for part in parts if part.survey is not None]
+    spans = [part.span for part in parts if part.survey is None or not part.span.ordinal]
+    if surveys:
+        spans += _convert.guess(spans[0], surveys)
+    yield from map(msgspec.json.encode, spans)
+
+
+def _alone(span: bytes) -> tuple[int, list[bytes]]:
+    decoded = _spans.decode(span)
+    return decoded.source_ordinal, [msgspec.json.encode(_Converted(decoded))]
+
+
+def _convert_span(span: bytes, settings: Settings) -> tuple[int, bytes]:
+    decoded = _spans.decode(span)
+    converted = _Converted(decoded, _convert.convert(decoded, settings))
+    return decoded.source_ordinal, msgspec.json.encode(converted)
+
+
+def _convert_in_turn(converted: tuple[int, Iterable[bytes]], settings: Settings) -> Iterator[bytes]:
+    """Yield the accounts of all spans of one source, whatever was converted of them before."""
+    spans = [msgspec.json.decode(text, type=_Converted) for text in converted[1]]
+    attempted = {at.span: at.account for at in spans if at.account is not None}
+    for span in [at.span for at in spans if not (at.span.grid and at.span.ordinal)]:
+        for account in _convert.convert_on(span, settings, attempted):
+            yield msgspec.json.encode(account)
 
 
 def _read(span: bytes, options: ReadOptions, config: SourceConfig | None) -> Iterator[ReadResult]:

@@ -2,7 +2,7 @@
 
 ::
 
-    inputs ── CutFile ──► spans ── Convert ──► accounts ── Merge ──► account ──► published chunks
+    inputs ── Convert ──► accounts of spans ── Merge ──► account ──► published chunks
 
 Nothing is published before all chunks are written and the account balances. A conversion that is
 started again continues in the part in which it ended.
@@ -17,7 +17,8 @@ import apache_beam as beam
 import msgspec
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.convert.inputs import group_spans, list_spans
+from pipelines.convert.fork_server import uses_processes
+from pipelines.convert.inputs import group_spans, list_spans, size_of
 from pipelines.convert.progress import ConvertProgress
 from pipelines.convert.publish import publish
 from pipelines.convert.runners import pipeline_options, runner_of
@@ -49,7 +50,7 @@ from schemas.span import Span
 from transforms.conversion_settings import Settings
 from transforms.rules.known_rejects import load_known_rejects
 from transforms.sources import SourceConfig, source_of
-from transforms.stages import Convert, CutFile, Merge
+from transforms.stages import Convert, Merge
 from transforms.storage.atomic import write_by_several
 
 _log = logging.getLogger(__name__)
@@ -150,12 +151,12 @@ def _convert(
     snapshot = ConvertProgress(work, parts).snapshot
     with metered(observer, Phase.CONVERT, snapshot, folder=Path(options.output)) as meter:
         if grouped := group_spans(parts, span_bytes=options.span_bytes):
+            is_parallel = _is_parallel(grouped, options)
             pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
             total = (
                 pipeline
                 | "Files" >> beam.Create([msgspec.json.encode(span) for span in grouped])
-                | CutFile(options.span_bytes, settings.reading)
-                | Convert(settings)
+                | Convert(settings, options.span_bytes, is_parallel=is_parallel)
                 | Merge()
             )
             text = run_to_file(pipeline, total, work / "account.json")
@@ -167,6 +168,14 @@ def _convert(
         # The account shows it, too.
         _log.warning("%s; %s in all", notice.first.message, notice.count, extra={"is_shown": True})
     return account, meter.last or meter.finish()
+
+
+def _is_parallel(spans: Sequence[Span], options: ConvertOptions) -> bool:
+    """Whether several workers can share a file; the size of a remote file is not known yet."""
+    has_workers = uses_processes(options) or options.runner is not None
+    return has_workers and any(
+        "://" in span.path or size_of(span) > options.span_bytes for span in spans
+    )
 
 
 def run_to_file(pipeline: beam.Pipeline, account: beam.PCollection[bytes], path: Path) -> bytes:

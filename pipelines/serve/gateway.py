@@ -53,7 +53,7 @@ from schemas.reject import UNKNOWN_ENCODING, UNKNOWN_FORMAT, UNREADABLE
 from schemas.span import Span
 from schemas.units import counted
 from transforms.conversion_settings import Settings
-from transforms.convert import DELETIONS, convert, cut
+from transforms.convert import DELETIONS, begin, convert_on
 from transforms.formats import GSA_FEED, Format, by_door
 from transforms.net.retry import RetryPolicy
 from transforms.sinks.push.model import (
@@ -90,8 +90,9 @@ Convert = Callable[[list[Span], Settings, int], Account]
 
 def convert_spans(spans: list[Span], settings: Settings, span_bytes: int) -> Account:
     """Convert the spans of a delivery, in parts."""
-    cut_span = partial(cut, span_bytes=span_bytes, options=settings.reading)
-    return merge(convert(part, settings) for span in spans for part in cut_span(span))
+    begin_file = partial(begin, span_bytes=span_bytes, options=settings.reading)
+    begun = (part for span in spans for part in begin_file(span))
+    return merge(account for part in begun for account in convert_on(part, settings))
 
 
 class Gateway(SpoolConsumer):

@@ -21,7 +21,7 @@ from schemas.membership import Membership
 from schemas.notice import Notice
 from schemas.record import Authmethod, Crawl, Provenance, Record
 from schemas.reject import DEFECT, Filtered, Reject
-from schemas.span import Span
+from schemas.span import Span, SpanEnd
 from support.batches import SIZES, by_parser, conversion
 from transforms.formats import FORMATS, ReadOptions, ReadResult, StreamOptions, WriteOptions
 from transforms.formats.base import Encoder
@@ -212,10 +212,37 @@ def _check_spans(
         items += part.items
         if error := part.error:
             break
+    if kit.format.borders is not None:
+        in_turn = _read_in_turn(kit, data, Span(source=SOURCE, grid=size), options, spans)
+        if in_turn != (alone := Outcome(items, error)):
+            raise Violation("spans in turn are read otherwise", _difference(alone, in_turn))
     restored = Outcome(list(map(_without_span, items)), error)
     count = len(whole.items) if whole.error else None  # a span may end just before the error
     if restored.items[:count] != whole.items or bool(error) != bool(whole.error):
         raise Violation("spans differ", f"{size}: {_difference(whole, restored)}")
+
+
+def _read_in_turn(
+    kit: Kit, data: bytes, span: Span | None, options: ReadOptions, cut: list[Span]
+) -> Outcome:
+    """Return what is read of spans of a grid, which begin where the one before has ended."""
+    in_turn: list[Span] = []
+    items: list[ReadResult] = []
+    error = ""
+    while span is not None and not error:
+        in_turn.append(msgspec.structs.replace(span, grid=0))
+        begun, span = span, None
+        part = _outcome(kit, io.BytesIO(data[begun.offset :]), len(data), begun, options)
+        error = part.error
+        for item in part.items:
+            if isinstance(item, SpanEnd):
+                span = begun.next(item)
+            else:
+                items.append(item)
+    cut = [msgspec.structs.replace(part, length=None) for part in cut]
+    if in_turn != cut[: len(in_turn) if error else None]:
+        raise Violation("spans in turn differ", f"{in_turn!r}; {cut!r}")
+    return Outcome(items, error)
 
 
 def _are_notices(items: list[ReadResult]) -> bool:

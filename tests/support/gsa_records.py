@@ -23,7 +23,7 @@ from schemas.record import (
     Record,
 )
 from schemas.reject import Reject
-from schemas.span import Span
+from schemas.span import Span, SpanEnd
 from support.strategies import (
     acls,
     contents,
@@ -80,12 +80,38 @@ def read_feed(
 
 
 def read_feed_in_spans(markup: bytes, span_bytes: int) -> list[Record | Reject]:
-    """Return what is read of the spans of a feed, each alone."""
-    return [
+    """Return what is read of the spans of a feed, each alone.
+
+    Assert that it is also read of spans that begin where the one before has ended.
+    """
+    cut = list(GSA_FEED.split(io.BytesIO(markup), source="", span_bytes=span_bytes))
+    alone = [
         result
-        for span in GSA_FEED.split(io.BytesIO(markup), source="", span_bytes=span_bytes)
+        for span in cut
         for result in read_feed(io.BytesIO(markup[span.offset :][: span.length]), span=span)
     ]
+    spans, in_turn = read_feed_in_turn(markup, span_bytes)
+    assert [msgspec.structs.replace(span, length=None) for span in cut] == spans
+    assert in_turn == alone
+    return alone
+
+
+def read_feed_in_turn(
+    markup: bytes, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> tuple[list[Span], list[Record | Reject]]:
+    """Return the spans of a grid, without it, and what is read of them."""
+    spans: list[Span] = []
+    results: list[Record | Reject] = []
+    span: Span | None = Span(grid=span_bytes)
+    while span is not None:
+        spans.append(msgspec.structs.replace(span, grid=0))
+        begun, span = span, None
+        for item in GSA_FEED.read(io.BytesIO(markup[begun.offset :]), span=begun, options=options):
+            if isinstance(item, Record | Reject):
+                results.append(item)
+            elif isinstance(item, SpanEnd):
+                span = begun.next(item)
+    return spans, results
 
 
 def write_feed(records: Iterable[Record], options: WriteOptions | None = None) -> bytes:

@@ -120,7 +120,7 @@ def test_spans_are_converted_and_a_stopped_one_does_not_end_the_pipeline(tmp_pat
             for account in accounts
         ] == expected
 
-    run([good, bad], Convert(settings), check)
+    run([good, bad], Convert(settings, 1 << 20), check)
     [chunk] = tmp_path.glob("00000-00000/*/00000-00000-000.jsonl")
     assert chunk.read_bytes().count(b"\n") == 2
 

@@ -1,7 +1,7 @@
 """The interface of a format: `Format`, and the options of readers, adapters and writers."""
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from importlib import import_module
 from typing import IO, Any, NamedTuple, Protocol, TypeVar
@@ -17,7 +17,7 @@ from schemas.membership import RecordOrMembership
 from schemas.notice import Loss, Notice
 from schemas.record import Action, Crawl, Record
 from schemas.reject import Filtered, Reject
-from schemas.span import Span
+from schemas.span import Span, SpanEnd
 from transforms.formats.element_names import ElementNames
 from transforms.formats.record_batch import RecordBatch
 
@@ -28,8 +28,11 @@ BYTES_A_TAG = 100
 """A record may have one tag more for each of these bytes of the largest content."""
 
 
-ReadResult = RecordOrMembership | Reject | Filtered | Notice | FeedHeader | RecordBatch
-"""An item that a reader yields; most formats have records and rejects only."""
+ReadResult = RecordOrMembership | Reject | Filtered | Notice | FeedHeader | RecordBatch | SpanEnd
+"""An item that a reader yields; most formats have records and rejects only.
+
+A SpanEnd is the last item, and only of a span with a grid.
+"""
 
 Outcome = Record | Reject | Filtered
 Adapted = tuple[tuple[Outcome, ...], tuple[Loss, ...]]
@@ -176,6 +179,34 @@ def _keep_whole(
     yield Span(source=source)
 
 
+class Survey(msgspec.Struct, frozen=True, kw_only=True):
+    """What the bytes of a file from one multiple of its grid to the next show of its borders.
+
+    `begin` is the place of what looks like the first record there, None without one. `lines` is the
+    number of line ends from there to the begin of the next survey. `frames` are the pieces of
+    markup between that may change the context of records.
+    """
+
+    begin: int | None
+    lines: int = 0
+    frames: tuple[bytes, ...] = ()
+
+
+class Borders(Protocol):
+    """Guesses the borders of a grid, so that its spans can be read at the same time.
+
+    A guess may be wrong: only the reader of a span knows its end.
+    """
+
+    def survey(self, stream: IO[bytes], span: Span) -> Survey:
+        """Survey a stream that begins at the offset of the span, a multiple of its grid."""
+        ...
+
+    def guess(self, surveys: Sequence[Survey]) -> Iterator[SpanEnd]:
+        """Yield the guesses from all surveys of a file, in order."""
+        ...
+
+
 HINTS = Crawl.__struct_fields__
 FIELDS = frozenset((*Record.__struct_fields__, *HINTS)) - {"url", "action", "crawl", "extras"}
 """The names of fields that a format may hold: those of a record, and those of its hints."""
@@ -287,6 +318,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
     split: Splitter = _keep_whole
     """Without it, a file is one span."""
+
+    borders: Callable[[], Borders] | None = None
+    """With it, the reader ends a span with a grid at a border, and `split` yields such spans."""
 
     encoder: Callable[[WriteOptions], Encoder] | None = None
     """Without it, the format is only read."""

@@ -81,7 +81,7 @@ class ElementNames:
         outer = f"/?(?:{group}|{root}|{header})"
         frame = rf"(?P<frame>{outer}{AFTER_NAME})"
         sections = _openers(*SECTIONS.values())
-        self.has_header = header != _NEVER
+        self.has_header, self.has_groups = header != _NEVER, group != _NEVER
         self.between_records = _tokens(
             rf"(?P<record>{any_record}){AFTER_NAME}|{_openers(COMMENT, INSTRUCTION)}"
             rf"|(?P<doctype>!DOCTYPE)|(?P<root>{root}){AFTER_NAME}|(?P<end>/{root}{BLANKS}>)"

@@ -27,6 +27,7 @@ from transforms.sources.base import (
 from transforms.sources.database.database_source import ROWS
 from transforms.sources.feed_files import FEED_FILES
 from transforms.sources.files import (
+    begin_file,
     cut_file,
     is_compressed,
     list_remote_files,
@@ -50,6 +51,7 @@ __all__ = [
     "SourceOptions",
     "SourceRun",
     "SpanRequest",
+    "begin_file",
     "check_input_name",
     "cut_file",
     "find_source",

@@ -21,7 +21,7 @@ from schemas.reject import (
     reject_bytes,
     unreadable_file,
 )
-from schemas.span import Span, UnreadableFile
+from schemas.span import Span, SpanEnd, UnreadableFile
 from schemas.units import counted
 from transforms.formats import Format, by_name
 from transforms.formats.base import ReadOptions, ReadResult
@@ -120,13 +120,18 @@ def _up_to_fault(
 ) -> Generator[ReadResult, None, None]:
     """Yield results up to a fault of the stream, then a Reject of everything after it.
 
-    Of a format without record ends, the last record before the fault may be a part of a record.
+    A fault after the end of the span is left to the next span. Of a format without record ends, the
+    last record before the fault may be a part of a record.
     """
     has_record_ends = format_.has_record_ends
     results: Iterator[ReadResult] = iter(())
     try:
         results = read()
         for result in results:
+            if isinstance(result, SpanEnd):
+                stream.end_at(result.offset - span.offset)
+                yield result
+                return
             if stream.fault is None:
                 yield result
             elif has_record_ends and not (isinstance(result, Reject) and result.code == TORN_END):

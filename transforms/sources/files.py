@@ -34,7 +34,7 @@ from schemas.errors import (
 )
 from schemas.reject import TORN_COMPRESSION, UNREADABLE
 from schemas.span import FileSignature, Span
-from transforms.formats import FORMATS, find_format, look_of, sniff
+from transforms.formats import FORMATS, Format, find_format, look_of, sniff
 from transforms.formats.base import ReadOptions
 from transforms.sources.remote import connect, error_text, open_remote, translate_errors, version_of
 from transforms.storage.block_stream import BlockStream
@@ -146,6 +146,10 @@ class SpanStream(io.BufferedReader):
         """The number of bytes read from the file so far, including those in the buffer."""
         return self._span.bytes_read
 
+    def end_at(self, length: int) -> None:
+        """Count only the first `length` bytes as read: the others are those of the next span."""
+        self._span.bytes_read = length
+
     @property
     def stored_bytes_read(self) -> int:
         """The same before decompression."""
@@ -255,18 +259,12 @@ def cut_file(
     So have a group of small files, a part of a file, and a source that is no file of records. A
     file with a given encoding is not split either: splitters use the declared encoding.
     """
-    path = whole.path or whole.source
-    is_part = whole.offset or whole.length is not None or whole.members
-    format_ = find_format(whole.format)
-    if format_ is None or whole.encoding:
-        yield whole
-        return
-    is_local = "://" not in path
-    if is_part or is_compressed(path) or (is_local and os.stat(path).st_size <= span_bytes):
+    format_ = _split_format(whole, span_bytes)
+    if format_ is None:
         yield whole
         return
     with open_span(whole) as stream:
-        signature = whole.signature or stream.signature
+        whole = _signed(whole, stream)
         split = format_.split(stream, source=whole.source, span_bytes=span_bytes, options=options)
         for span in split:
             yield msgspec.structs.replace(
@@ -275,9 +273,42 @@ def cut_file(
                 source_ordinal=whole.source_ordinal,
                 format=whole.format,
                 feed=whole.feed,
-                signature=signature,
+                signature=whole.signature,
                 is_only=whole.is_only,
             )
+
+
+def begin_file(
+    whole: Span, *, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
+    """Yield the spans of a file without scanning it; if its format has a grid, only the first.
+
+    The end of each span of a grid is only known when it is read: it is the begin of the next.
+    """
+    format_ = _split_format(whole, span_bytes)
+    if format_ is None or format_.borders is None:
+        yield from cut_file(whole, span_bytes=span_bytes, options=options)
+        return
+    if whole.signature is None:
+        with open_span(whole) as stream:
+            whole = _signed(whole, stream)
+    yield msgspec.structs.replace(whole, grid=span_bytes)
+
+
+def _split_format(whole: Span, span_bytes: int) -> Format | None:
+    """Return the format of a file that may have several spans."""
+    path = whole.path or whole.source
+    if whole.offset or whole.length is not None or whole.members or whole.encoding:
+        return None
+    format_ = find_format(whole.format)
+    if format_ is None or is_compressed(path):
+        return None
+    is_small = "://" not in path and os.stat(path).st_size <= span_bytes
+    return None if is_small else format_
+
+
+def _signed(whole: Span, stream: SpanStream) -> Span:
+    return msgspec.structs.replace(whole, signature=whole.signature or stream.signature)
 
 
 def decompress(stream: IO[bytes], extension: str) -> IO[bytes] | io.RawIOBase:

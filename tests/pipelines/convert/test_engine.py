@@ -348,7 +348,10 @@ def restated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("fixture", "feedtypes"),
-    [("wide", ["full", "incremental", "incremental"]), ("restated", ["full", "incremental"])],
+    [
+        ("wide", ["full", "incremental", "incremental"]),
+        ("restated", ["full", "incremental", "incremental"]),
+    ],
 )
 def test_a_full_feed_in_several_spans_is_one_full_and_then_incrementals(
     fixture: str, feedtypes: list[str], request: pytest.FixtureRequest

@@ -19,7 +19,7 @@ from schemas.errors import FeedferryError
 from schemas.feed import FULL
 from schemas.record import Action, Record
 from support.damage import FAULTS, full_feed_contents
-from transforms.convert import convert, cut
+from transforms.convert import begin, convert_on
 from transforms.formats import GSA_FEED
 
 PROLOG = (
@@ -139,9 +139,9 @@ def published(feed: bytes, span_bytes: int) -> Published:
             parts = [
                 part
                 for span in spans
-                for part in cut(span, span_bytes=span_bytes, options=settings.reading)
+                for part in begin(span, span_bytes=span_bytes, options=settings.reading)
             ]
-            account = merge(convert(part, settings) for part in parts)
+            account = merge(made for part in parts for made in convert_on(part, settings))
             check_account(account)
             report = publish(account, settings, output=output, spans=spans, options=options)
         except FeedferryError as exc:

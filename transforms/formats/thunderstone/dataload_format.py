@@ -39,6 +39,7 @@ THUNDERSTONE = Format(
     element_names=ELEMENT_NAMES,
     read=deferred("thunderstone.dataload:read"),
     split=partial(deferred("xml.elements:cut_spans"), ELEMENT_NAMES),
+    borders=partial(deferred("xml.borders:ElementBorders"), ELEMENT_NAMES),
     encoder=deferred("thunderstone.dataload:ThunderstoneEncoder"),
     holds=HOLDS,
     options=(DataloadOptions,),

@@ -17,7 +17,7 @@ from schemas.membership import Membership
 from schemas.notice import Notice
 from schemas.record import Record
 from schemas.reject import Place, Reject, record_error, reject_bytes
-from schemas.span import ElementContext, Span
+from schemas.span import ElementContext, Span, SpanEnd
 from transforms.formats.base import ReadOptions
 from transforms.formats.element_names import CDATA, ElementNames
 from transforms.formats.record_batch import RecordBatch
@@ -78,11 +78,11 @@ def cut_spans(
     span_bytes: int,
     options: ReadOptions = ReadOptions(),
 ) -> Iterator[Span]:
-    """Yield spans that begin at a record, each but the last of at least `span_bytes`.
+    """Yield the spans of a grid, each but the last with its length.
 
     A stream that is not UTF-8 is one span: its offsets cannot be sought.
     """
-    span = Span(source=source)
+    span = Span(source=source, grid=span_bytes)
     scanner = RecordScanner(
         stream,
         names,
@@ -91,25 +91,16 @@ def cut_spans(
         bulk=partial(_pass_run, names),
         run_bytes=span_bytes,
     )
-    is_after_fault = False  # how a bad range ends may depend on the markup after it
-    for item in scanner:
-        if not scanner.is_utf8:
-            break
-        is_main = not isinstance(item, RawElement) or item.name == names.records[0]
-        if isinstance(item, Reject) or is_after_fault:
-            is_after_fault = isinstance(item, Reject) or not is_main
-            continue
-        offset, line = (item.offset, item.line) if isinstance(item, RawElement) else scanner.place
-        if offset - span.offset >= span_bytes:
-            yield msgspec.structs.replace(span, length=offset - span.offset)
-            span = Span(
-                source=source,
-                ordinal=span.ordinal + 1,
-                offset=offset,
-                line=line,
-                position=scanner.context,
-            )
-    yield span
+    while True:
+        for _ in scanner:
+            pass
+        end = scanner.border
+        length = None if end is None else end.offset - span.offset
+        yield msgspec.structs.replace(span, length=length, grid=0)
+        if end is None:
+            return
+        span = span.next(end)
+        scanner.pass_border()
 
 
 def _pass_run(
@@ -118,22 +109,21 @@ def _pass_run(
     """Pass elements without reading them; None if the last end tag is part of a bad range.
 
     Without sections other than CDATA, groups and roots in between, each end tag of a record
-    certainly ends one.
+    certainly ends one. The last is not passed: a border depends on whether it ends a bad range.
     """
     at = end = 0
     while True:
         barrier = names.ends_certainty.search(run, at)
         last = run.rfind(names.end_tag, at, barrier.start() if barrier else len(run))
-        end = last + len(names.end_tag) if last >= 0 else end
+        end = last if last >= 0 else end
         if not barrier or not run.startswith(CDATA.opener, barrier.start()):
             break
         close = CDATA_END.search(run, barrier.end())
         if not close or names.end_begin.search(run, barrier.end(), close.start()):
             break
         at = close.start() + len(CDATA.closer)
-    before = run.rfind(names.end_tag, 0, max(0, end - 1))
-    is_begun = run.find(b"<%b" % names.records[0].encode(), max(0, before), end) >= 0
-    return Run([], 0, end) if is_begun else None
+    passed = run.rfind(names.end_tag, 0, end)
+    return Run([], 0, passed + len(names.end_tag)) if passed >= 0 else None
 
 
 def parse_markup(markup: bytes) -> etree._Element:
@@ -159,11 +149,13 @@ class ElementReader(Generic[Built]):
         self._noted: ElementContext | None = None
         self._headers_with_records: set[bytes] = set()
 
-    def read(self) -> Iterator[Built | Record | RecordBatch | Reject | FeedHeader | Notice]:
+    def read(
+        self,
+    ) -> Iterator[Built | Record | RecordBatch | Reject | FeedHeader | Notice | SpanEnd]:
         """Yield the records or memberships of the stream, and a Reject for all else.
 
-        Then yield the headers of the documents without records, and a notice if the encoding of the
-        document is doubtful.
+        Then yield the headers of the documents without records, a notice if the encoding of the
+        document is doubtful, and the end of a span that ends at a border.
         """
         yield from self._read_elements()
         if self._grammar.header is not None:
@@ -188,6 +180,8 @@ class ElementReader(Generic[Built]):
                 span=self._span.ordinal,
                 offset=offset,
             )
+        if self._scanner.border is not None:
+            yield self._scanner.border
 
     def _read_elements(self) -> Iterator[Built | Record | RecordBatch | Reject | Notice]:
         for item in self._scanner:

@@ -21,9 +21,12 @@ section that also reads as records may have lost its end mark. It becomes one Re
 the record that it begins in. `ambiguous_sections` has the rule.
 
 **Memory.** One record and at most one block after it. The blocks of a large record are a quarter of
-what was read of it. If more than `max_unit_bytes` of a record are in the buffer without its end, it
-is rejected. A larger record that ends in the buffer is not. Of a rejected range, the first
-`KEPT_BYTES` are kept.
+what was read of it. A record of more than `max_unit_bytes` is rejected. Limits count from the begin
+of a record or section, so that no result depends on where a block ends. Of a rejected range, the
+first `KEPT_BYTES` are kept.
+
+**Borders.** A span with a grid ends at a border, see `Span`. The scanner stops before the main
+record that begins there, and `border` says where.
 
 **Speed.** Two fast paths avoid calls for each record: `_bulk_runs` hands runs of records to `bulk`,
 and `_simple_elements` yields records that contain at most one CDATA section. `_step` handles
@@ -32,6 +35,7 @@ everything else, one piece of markup at a time.
 
 import codecs
 import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
@@ -40,7 +44,7 @@ import msgspec
 from schemas.errors import FormatError, ProgressError, RecordError
 from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
-from schemas.span import ElementContext, Span
+from schemas.span import ElementContext, Span, SpanEnd
 from transforms.formats.byte_scans import count_lines
 from transforms.formats.element_names import (
     CDATA,
@@ -201,6 +205,9 @@ class RecordScanner:
         self._pos = 0
         self._ended = False
         self._next_bulk = 0
+        self._stop = self._next_line()
+        self._is_after_fault = False  # how a bad range ends may depend on the markup after it
+        self._main = names.records[0]
         # Where a search for an end mark need not be repeated, as counts of consumed bytes.
         self._no_closer_before = dict.fromkeys(SECTIONS, 0)
         self._last_closer = dict.fromkeys(SECTIONS, (0, -1))
@@ -217,6 +224,9 @@ class RecordScanner:
         self.prolog = b""
         """Byte order mark, XML declaration and DOCTYPE of the current document."""
 
+        self.border: SpanEnd | None = None
+        """The border before which the scanner has stopped."""
+
         self._begin(stream)
 
     def __iter__(self) -> Iterator[RawElement | Reject | Records]:
@@ -226,6 +236,9 @@ class RecordScanner:
             yield from self._simple_elements()
             if not self._skip_blanks():
                 break
+            if self._is_at_border():
+                self.border = SpanEnd(self._offset, self._line, self.context)
+                return
             before = self._consumed
             self.step_context = self.context
             token = self._names.between_records.match(self._data, self._pos)
@@ -233,6 +246,10 @@ class RecordScanner:
             if self._consumed == before:
                 raise self._no_progress()
             del token  # it holds the buffer
+            if isinstance(result, Reject):
+                self._is_after_fault = True
+            elif result is not None and result.name == self._main:
+                self._is_after_fault = False
             if isinstance(result, RawElement) and len(result.text) > _LARGE_BYTES:
                 passed = [result]
                 del result  # so that only the consumer holds a large element
@@ -240,6 +257,11 @@ class RecordScanner:
             elif result is not None:
                 yield result
         yield from self._end_of_stream()
+
+    def pass_border(self) -> None:
+        """Let the iteration go on after a border, up to the next one."""
+        self.border = None
+        self._stop = self._next_line()
 
     def original(self, utf8: bytes) -> bytes:
         """Return the stream's own bytes for a part of it that was read."""
@@ -263,6 +285,20 @@ class RecordScanner:
             return None
         return transcoded.codec, transcoded.doubt
 
+    # Borders
+
+    def _next_line(self) -> int:
+        """Return the first line of the grid after the present offset."""
+        grid = self._span.grid
+        return (self._offset // grid + 1) * grid if grid else sys.maxsize
+
+    def _is_at_border(self) -> bool:
+        """Whether the next span begins with the record at the present position, if there is one."""
+        if self._offset < self._stop or self._is_after_fault or not self._has_root:
+            return False
+        record = self._names.next_record.match(self._data, self._pos)
+        return record is not None and record["record"].decode() == self._main
+
     # The buffer
 
     def _begin(self, stream: IO[bytes]) -> None:
@@ -272,6 +308,8 @@ class RecordScanner:
                 head += block
         codec, mark = detect(head, source=self._span.source, encoding=self._span.encoding)
         self._transcoded = Transcoded(stream, codec, head[mark:]) if codec != "utf-8" else None
+        if self._transcoded:
+            self._stop = sys.maxsize  # the places of other encodings cannot be sought
         self._read = self._transcoded.read if self._transcoded else stream.read
         self._data = b"" if self._transcoded else head[mark:]
         self._offset += mark
@@ -302,12 +340,12 @@ class RecordScanner:
         self._consumed += length
         self._pos = end
 
-    def _is_full(self) -> bool:
-        return len(self._data) - self._pos > self._max_bytes
+    def _is_full(self, since: int = 0) -> bool:
+        return len(self._data) - self._pos - since > self._max_bytes
 
-    def _grow(self) -> BadRange | None:
-        """Read on inside a record; return why that is not possible."""
-        if self._is_full():
+    def _grow(self, since: int) -> BadRange | None:
+        """Read on inside a record that begins at `since`; return why that is not possible."""
+        if self._is_full(since):
             return self._record_too_large(1)
         if not self._read_on():
             reason = "the end of the stream inside a record; expected its end tag"
@@ -336,12 +374,14 @@ class RecordScanner:
     def _bulk_runs(self, bulk: Bulk) -> Iterator[Records]:
         """Yield what `bulk` makes of runs of elements; a run that it refuses is not tried again.
 
-        After runs of which a part was taken, shorter ones are tried.
+        After runs of which a part was taken, shorter ones are tried. No run crosses the line of the
+        grid after which the span ends.
         """
         while not self._transcoded and self._consumed >= self._next_bulk:
-            if not self._names.next_record.match(self._data, self._pos):
+            size = min(self._tried_bytes, self._stop - self._offset)
+            if size <= 0 or not self._names.next_record.match(self._data, self._pos):
                 return
-            run = self._data[self._pos : self._pos + self._tried_bytes]
+            run = self._data[self._pos : self._pos + size]
             taken = bulk(run, self._offset, self._line, self.context)
             if taken is None:
                 if len(self._data) - self._pos < _RUN_BYTES and self._read_on():
@@ -349,6 +389,7 @@ class RecordScanner:
                 self._refuse_run(len(run))
                 return
             self._refusals = 0
+            self._is_after_fault = False
             is_large = 0 < taken.number * _SMALL_BYTES < taken.length  # a cut counts no records
             self._tried_bytes = BLOCK_BYTES if is_large else self._run_bytes
             if taken.length < len(run) // 2:
@@ -367,10 +408,14 @@ class RecordScanner:
         if self._transcoded or not self._has_root:
             return
         data, pos, first = self._data, self._pos, self._pos
-        stop = pos + self._next_bulk - self._consumed if self._bulk else len(data)
+        line = first + self._stop - self._offset
+        is_bulk = self._bulk and pos < line
+        stop = pos + self._next_bulk - self._consumed if is_bulk else len(data)
         while pos < stop and (start := self._names.next_record.match(data, pos)) is not None:
             name = start["record"].decode()
             begin = start.start("record") - 1
+            if begin >= line and name == self._main and not self._is_after_fault:
+                break
             end = data.find(b">", begin, begin + _TAG_BYTES)
             if end < 0:
                 break
@@ -389,8 +434,12 @@ class RecordScanner:
                 if token is None or token.lastgroup != "end":
                     break
                 end = token.end()
+            if end - begin > self._max_bytes:
+                break
             self._line += count_lines(data, pos, begin)
             text, offset = data[begin:end], self._offset + begin - first
+            if name == self._main:
+                self._is_after_fault = False
             yield RawElement(name, text, offset, self._line, self.context)
             self._line += count_lines(data, begin, end)
             pos = end
@@ -506,13 +555,13 @@ class RecordScanner:
         frame, pos = self._names.frame, at
         run = last = at  # of the tags without text in between, and the last of these
         while True:
-            token = self._search(frame.around, pos)
+            token = self._search(frame.around, pos, at)
             kind = "" if isinstance(token, BadRange) else str(token.lastgroup)
             if isinstance(token, BadRange) or kind in ("end", "begin"):
                 break
             start, pos = token.start() - self._pos, token.end() - self._pos
             if kind in SECTIONS:
-                end = self._close(kind, start)
+                end = self._close(kind, start, at)
                 pos = pos if isinstance(end, BadRange) else end
             else:
                 run, last = run if self._is_gap(last, start) else start, start
@@ -554,19 +603,24 @@ class RecordScanner:
         while True:
             match = TAG.match(self._data, self._pos)
             end = match.end() if match else self._pos
-            if self._data[end : end + 1] == b">":
-                return end + 1 - self._pos
+            length = end + 1 - self._pos
+            if self._data[end : end + 1] == b">" and length <= self._max_bytes:
+                return length
             quote = _OPEN_QUOTE.match(self._data, end)
             is_partial = (quote.end() if quote else end) == len(self._data)
             if not is_partial or self._is_full() or not self._read_on():
                 return BadRange("malformed", "a tag that does not end; expected '>'", 1)
 
-    def _search(self, pattern: re.Pattern[bytes], at: int) -> re.Match[bytes] | BadRange:
+    def _search(
+        self, pattern: re.Pattern[bytes], at: int, since: int = 0
+    ) -> re.Match[bytes] | BadRange:
+        """Return the first match from `at` on, in a record that begins at `since`."""
         while not (token := pattern.search(self._data, self._pos + at)):
             at = max(at, len(self._data) - self._pos - _OVERLAP_BYTES)
-            if fault := self._grow():
+            if fault := self._grow(since):
                 return fault
-        return token
+        is_inside = token.end() - self._pos - since <= self._max_bytes
+        return token if is_inside else self._record_too_large(1)
 
     # Root, group, header and DOCTYPE
 
@@ -667,40 +721,48 @@ class RecordScanner:
         self._consume(end)
         return None
 
-    def _close(self, kind: str, at: int) -> int | BadRange:
-        """Return the end of the section that begins at `at`, or why it is torn."""
+    def _close(self, kind: str, at: int, since: int = 0) -> int | BadRange:
+        """Return the end of the section that begins at `at`, or why it is torn.
+
+        The limit of a CDATA section counts from `since`.
+        """
         opener, closer = SECTIONS[kind].opener, SECTIONS[kind].closer
         begin = at + len(opener)
-        close = self._find_closer(kind, begin)
+        close = self._find_closer(kind, begin, since)
         if close is not None and (
             kind != COMMENT.kind
             or self._data.find(opener, self._pos + begin, self._pos + close) < 0
         ):
             return close + len(closer)
-        if kind == CDATA.kind and self._is_full():
+        if kind == CDATA.kind and self._is_full(since):
             return self._record_too_large(at)
         reason = f"{opener.decode()!r} without its end; expected {closer.decode()!r}"
         return BadRange("malformed", reason, begin)
 
-    def _find_closer(self, kind: str, begin: int) -> int | None:
-        """Return the position of the end mark at or after `begin`.
+    def _find_closer(self, kind: str, begin: int, since: int = 0) -> int | None:
+        """Return the position of the end mark at or after `begin`, if it is not too far.
 
         Each byte is searched once for any number of openers. `_no_closer_before` is where the last
         search that reached the end of the buffer stopped. `_last_closer` is where the last search
         that found an end mark began, and where that end mark is.
         """
         closer = SECTIONS[kind].closer
+        limit = since + self._max_bytes
+        if kind != CDATA.kind:
+            limit = min(limit, begin + _COMMENT_BYTES)
         searched, last = self._last_closer[kind]
         if searched <= self._consumed + begin <= last:
-            return last - self._consumed
+            close = last - self._consumed
+            return close if close <= limit else None
         at = max(begin, self._no_closer_before[kind] - self._consumed)
         while (close := self._data.find(closer, self._pos + at)) < 0:
             at = max(begin, len(self._data) - self._pos - len(closer) + 1)
             self._no_closer_before[kind] = self._consumed + at
-            if (kind != CDATA.kind and at - begin > _COMMENT_BYTES) or self._grow():
+            if at > limit or not self._read_on():
                 return None
-        self._last_closer[kind] = self._consumed + begin, self._consumed + close - self._pos
-        return close - self._pos
+        close -= self._pos
+        self._last_closer[kind] = self._consumed + begin, self._consumed + close
+        return close if close <= limit else None
 
     def _reject_ambiguous(self, kind: str, length: int) -> Reject:
         section = SECTIONS[kind]
@@ -769,7 +831,7 @@ class RecordScanner:
                 return self._leave_damage(reject, context)
             is_open = kind == "opened" or (is_open and kind != "closed")
             if kind in SECTIONS:
-                close = self._close(kind, begin)
+                close = self._close(kind, begin, begin)
                 if isinstance(close, BadRange) and close.code == "record-too-large":
                     kept, at = self._drop_cdata(kept, at), 0
                 else:

@@ -332,8 +332,8 @@ def test_spans_read_as_the_whole_does(results: list[Membership], span_bytes: int
 def test_a_feed_is_cut_between_memberships() -> None:
     spans = GSA_GROUPS.split(io.BytesIO(FEED), source="g.xml", span_bytes=100)
     assert [(span.ordinal, span.offset, span.length, span.line) for span in spans] == [
-        (0, 0, 176, 1),
-        (1, 176, None, 4),
+        (0, 0, 113, 1),
+        (1, 113, None, 4),
     ]
 
 

@@ -2,6 +2,7 @@
 
 import io
 from functools import partial
+from typing import IO
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from support.damage import damaged, feeds, torn
 from support.gsa_records import read_feed
 from support.streams import read_both_ways, slow
 from transforms.formats.element_names import ElementNames
+from transforms.formats.gsa.gsa_formats import FEED_NAMES
 from transforms.formats.xml.scanner import UNKNOWN, RawElement, RecordScanner, find_url
 
 VOCABULARY = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")
@@ -40,8 +42,10 @@ def scan(
     return [item for item in scanner if not isinstance(item, list)]
 
 
-def scan_slowly(markup: bytes, block_bytes: int) -> list[RawElement | Reject]:
-    scanner = RecordScanner(slow(markup, block_bytes), VOCABULARY, INSIDE, max_unit_bytes=1 << 20)
+def scan_slowly(
+    markup: bytes, block_bytes: int, *, most: int = 1 << 20
+) -> list[RawElement | Reject]:
+    scanner = RecordScanner(slow(markup, block_bytes), VOCABULARY, INSIDE, max_unit_bytes=most)
     return [item for item in scanner if not isinstance(item, list)]
 
 
@@ -416,6 +420,31 @@ def test_a_doctype_is_passed_over(doctype: bytes) -> None:
 @given((feeds() | damaged() | torn()).map(lambda case: case.markup), BLOCKS)
 def test_a_feed_is_read_the_same_in_blocks_of_any_size(markup: bytes, block_bytes: int) -> None:
     assert read_slowly(markup, block_bytes) == read_at_once(markup)
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given((feeds() | damaged() | torn()).map(lambda case: case.markup), BLOCKS, st.integers(100, 3000))
+def test_a_limit_does_not_depend_on_where_blocks_end(
+    markup: bytes, block_bytes: int, most: int
+) -> None:
+    assert limited(slow(markup, block_bytes), most) == limited(io.BytesIO(markup), most)
+
+
+def limited(stream: IO[bytes], most: int) -> list[RawElement | Reject]:
+    scanner = RecordScanner(stream, FEED_NAMES, INSIDE, max_unit_bytes=most)
+    return [item for item in scanner if not isinstance(item, list)]
+
+
+@pytest.mark.parametrize("block_bytes", [1, 100, 10_000])
+@pytest.mark.parametrize(("length", "code"), [(83, ""), (84, "record-too-large")])
+@pytest.mark.parametrize("text", [b"<record>%b</record>", b"<record><![CDATA[%b]]></record>"])
+def test_a_record_of_the_limit_is_the_largest_wherever_blocks_end(
+    block_bytes: int, length: int, code: str, text: bytes
+) -> None:
+    record = text % (b"a" * (length + 17 - len(text % b"")))
+    scanned = scan_slowly(HEAD + record + B + TAIL, block_bytes, most=100)
+    assert texts(scanned) == [(code, record) if code else record, B]
 
 
 def read_at_once(markup: bytes) -> list[Record | Reject]:

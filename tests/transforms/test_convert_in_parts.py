@@ -1,0 +1,260 @@
+"""The spans of a large feed: converted in turn or from guesses, they are those of the whole."""
+
+import tempfile
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from schemas.account import Account, merge
+from schemas.record import Record
+from schemas.reject import Reject
+from schemas.span import Span
+from support.archives import gsa_feed, put
+from support.damage import EPILOG, PROLOG, damaged, feeds, torn
+from support.defects import break_at
+from transforms.conversion_settings import Settings
+from transforms.convert import PROGRESS, begin, convert, convert_on, guess, parts, survey
+from transforms.formats import AVRO, ReadOptions, WriteOptions
+from transforms.formats.base import Survey
+from transforms.rules.adapt import Target
+from transforms.sources.files import sign_path
+from transforms.storage.atomic import read_rejects
+
+HEAD = PROLOG + b"<group>\n"
+RECORD = b'<record url="http://e.com/%d" mimetype="text/plain"><content>text</content></record>\n'
+OTHER = b'</group>\n<group action="delete">\n'
+NEXT_FEED = b"</group></gsafeed>\n" + HEAD.replace(b"made", b"other")
+_CASES = (feeds() | damaged() | torn()).map(lambda case: case.markup)
+
+
+def settings_in(folder: Path, format_: str = "avro") -> Settings:
+    folder.mkdir(exist_ok=True)
+    return Settings(
+        folder=str(folder),
+        target=Target(format=format_),
+        reading=ReadOptions(),
+        writing=WriteOptions(),
+        max_chunk_bytes=1 << 20,
+        refused=frozenset(),
+        has_progress=True,
+    )
+
+
+def whole_of(path: Path) -> Span:
+    return Span(source="f.xml", path=str(path), format="gsa-feed", signature=sign_path(str(path)))
+
+
+def first_of(path: Path, span_bytes: int) -> Span:
+    (first,) = begin(whole_of(path), span_bytes=span_bytes, options=ReadOptions())
+    return first
+
+
+def guesses(first: Span) -> list[Span]:
+    """The first span of a file, and the others as they seem to be."""
+    surveys = [found for part in parts(first) if (found := survey(part)) is not None]
+    return [first, *guess(first, surveys)]
+
+
+def in_turn(first: Span, made: Settings) -> list[Account]:
+    return list(convert_on(first, made))
+
+
+def in_parallel(first: Span, made: Settings, guessed: Sequence[Span] = ()) -> list[Account]:
+    attempted = {span: convert(span, made) for span in guessed or guesses(first)}
+    return list(convert_on(first, made, attempted))
+
+
+def spans_of(first: Span, accounts: Sequence[Account]) -> list[Span]:
+    return [first, *(account.next for account in accounts if account.next is not None)]
+
+
+def placeless(accounts: Sequence[Account]) -> list[Account]:
+    """Accounts without the names of attempts and the times of files."""
+    return [
+        replace(
+            account,
+            chunks=[replace(chunk, path=Path(chunk.path).name) for chunk in account.chunks],
+            files=[replace(f, path=Path(f.path).name, modified_ns=0) for f in account.files],
+        )
+        for account in accounts
+    ]
+
+
+def results_of(account: Account, folder: Path) -> list[Record | Reject]:
+    """The records and rejects of an account, without the span that read them."""
+    results: list[Record | Reject] = []
+    for chunk in account.chunks:
+        with (folder / chunk.path).open("rb") as stream:
+            for item in AVRO.read(stream):
+                if isinstance(item, Record):
+                    results.append(replace(item, provenance=replace(item.provenance, span=0)))
+    for file in account.files:
+        if file.path.endswith(".rejects.avro"):
+            results += [replace(reject, span=0) for reject in read_rejects(folder / file.path)]
+    return results
+
+
+@st.composite
+def files(draw: st.DrawFn) -> bytes:
+    """Several feeds, damaged or not, each after the other or in one."""
+    first, *others = draw(st.lists(_CASES, min_size=1, max_size=4))
+    if draw(st.booleans()):
+        return b"".join((first, *others))
+    return first.replace(EPILOG, b"") + b"".join(
+        other.replace(PROLOG, b"").replace(EPILOG, b"") for other in others
+    )
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(files(), st.integers(200, 3000))
+def test_spans_in_turn_and_guessed_ones_are_those_of_the_whole(
+    markup: bytes, span_bytes: int
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folders = [Path(name, part) for part in ("whole", "turn", "parallel")]
+        path = Path(name, "f.xml")
+        path.write_bytes(markup)
+        first = first_of(path, span_bytes)
+        whole = convert(whole_of(path), settings_in(folders[0]))
+        turn = in_turn(first, settings_in(folders[1]))
+        parallel = in_parallel(first, settings_in(folders[2]))
+        assert placeless(parallel) == placeless(turn)
+        total = merge(turn)
+        assert results_of(total, folders[1]) == results_of(whole, folders[0])
+        counts = ("read", "written", "rejected", "reject_codes", "losses", "bytes_read")
+        assert [getattr(total, count) for count in counts] == [
+            getattr(whole, count) for count in counts
+        ]
+
+
+def many(count: int, between: bytes = b"", *, after: int = 0) -> bytes:
+    """A feed of records, with markup between two of them."""
+    records = [RECORD % number for number in range(count)]
+    return b"".join((HEAD, *records[:after], between, *records[after:], EPILOG))
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        many(100),
+        many(100, OTHER, after=50),
+        many(100, NEXT_FEED, after=50),
+        many(100, NEXT_FEED + RECORD % 1 + OTHER, after=33),
+        many(100, b"<record>" + b"large " * 2000 + b"</record>", after=10),
+        b"\xef\xbb\xbf" + many(20),
+    ],
+    ids=["one group", "two groups", "two feeds", "two feeds and a group", "large", "mark"],
+)
+@pytest.mark.parametrize("span_bytes", [300, 1000, 5000])
+def test_a_feed_without_traps_is_guessed_right(
+    tmp_path: Path, markup: bytes, span_bytes: int
+) -> None:
+    path = Path(put(tmp_path / "f.xml", markup))
+    first = first_of(path, span_bytes)
+    assert guesses(first) == spans_of(first, in_turn(first, settings_in(tmp_path)))
+
+
+@pytest.mark.parametrize("distance", [*range(-12, 2), -300])
+@pytest.mark.parametrize("between", [OTHER, NEXT_FEED])
+def test_tags_at_the_end_of_a_block_are_surveyed(
+    tmp_path: Path, between: bytes, distance: int
+) -> None:
+    block_bytes = 256 << 10
+    padding = b"<!--" + b" " * (block_bytes + distance - len(HEAD) - 7) + b"-->"
+    markup = HEAD + padding + between + RECORD % 1 + b" " * 200_000 + RECORD % 2 + EPILOG
+    path = Path(put(tmp_path / "f.xml", markup))
+    first = first_of(path, 300_000)
+    assert guesses(first) == spans_of(first, in_turn(first, settings_in(tmp_path)))
+
+
+QUOTED = (RECORD % 9) * 30
+TRAP = (
+    b'<record url="http://e.com/trap" mimetype="text/plain">'
+    b"<content><![CDATA[%b]]></content></record>\n" % QUOTED
+)
+
+
+@pytest.mark.parametrize("format_", ["avro", "gsa-feed"])
+def test_a_wrong_guess_is_dropped_and_its_span_converted_again(
+    tmp_path: Path, format_: str
+) -> None:
+    path = Path(put(tmp_path / "f.xml", many(30, TRAP, after=10)))
+    first, made = first_of(path, 700), settings_in(tmp_path / "parallel", format_)
+    right = in_turn(first, settings_in(tmp_path / "turn", format_))
+    wrong = [span for span in guesses(first) if span not in spans_of(first, right)]
+    accounts = in_parallel(first, made)
+
+    assert wrong
+    assert placeless(accounts) == placeless(right)
+    assert sum(merge(accounts).written.values()) == 31
+    names = {span.name for span in spans_of(first, right)}
+    assert {path.stem for path in (tmp_path / "parallel").glob(f"*{PROGRESS}")} == names
+
+
+def test_guesses_with_a_wrong_line_or_context_are_dropped(tmp_path: Path) -> None:
+    path = Path(put(tmp_path / "f.xml", many(30, OTHER, after=20)))
+    first = first_of(path, 700)
+    right = in_turn(first, settings_in(tmp_path / "turn"))
+    lines = [replace(span, line=span.line + bool(span.ordinal)) for span in guesses(first)]
+    contexts = [replace(span, position=None) if span.ordinal else span for span in guesses(first)]
+    late = [replace(span, offset=span.offset + bool(span.ordinal)) for span in guesses(first)]
+    for number, guessed in enumerate((lines, contexts, late, [first])):
+        made = settings_in(tmp_path / f"{number}")
+        assert placeless(in_parallel(first, made, guessed)) == placeless(right)
+
+
+def test_finished_spans_are_taken_over_whoever_converted_them(tmp_path: Path) -> None:
+    path = Path(put(tmp_path / "f.xml", many(40, TRAP, after=20)))
+    first, made = first_of(path, 700), settings_in(tmp_path / "work")
+    begun = list(islice(convert_on(first, made), 3))  # then the run is killed
+    parallel = in_parallel(first, made)
+    assert parallel[:3] == begun
+    assert in_turn(first, made) == parallel
+
+
+def test_a_stopped_span_ends_the_file_in_turn_and_in_parallel(tmp_path: Path) -> None:
+    markup = many(40, b"<record>a & b</record>\n" * 2, after=20)
+    path = Path(put(tmp_path / "f.xml", markup))
+    first, limit = first_of(path, 700), {"max_rejects": 1}
+    turn = in_turn(first, replace(settings_in(tmp_path / "turn"), **limit))
+    parallel = in_parallel(first, replace(settings_in(tmp_path / "parallel"), **limit))
+    assert placeless(parallel) == placeless(turn)
+    assert [account.stopped is None for account in turn][-2:] == [True, False]
+    assert len(turn) < len(guesses(first))
+
+
+def test_another_encoding_is_one_span(tmp_path: Path) -> None:
+    text = many(20).decode().replace("UTF-8", "UTF-16").encode("utf-16")
+    path = Path(put(tmp_path / "f.xml", text))
+    first = first_of(path, 500)
+    assert guesses(first) == [first]
+    (account,) = in_turn(first, settings_in(tmp_path))
+    assert sum(account.written.values()) == 20
+
+
+def test_a_file_of_one_span_has_no_grid(tmp_path: Path) -> None:
+    path = Path(put(tmp_path / "f.xml", gsa_feed()))
+    assert first_of(path, path.stat().st_size).grid == 0
+
+
+def test_a_file_that_cannot_be_surveyed_has_no_guesses(tmp_path: Path) -> None:
+    path = Path(put(tmp_path / "f.xml", many(20)))
+    first = first_of(path, 500)
+    path.unlink()
+    assert survey(first) == Survey(begin=None)
+    assert guesses(first) == [first]
+
+
+def test_a_defect_of_the_survey_costs_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(put(tmp_path / "f.xml", many(20)))
+    first = first_of(path, 500)
+    break_at(monkeypatch, "transforms.formats.xml.borders.count_lines", lambda *args: True)
+    assert guesses(first) == [first]
