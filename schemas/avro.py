@@ -20,6 +20,7 @@ import msgspec
 
 from schemas.errors import RecordError
 from schemas.membership import RecordOrMembership
+from schemas.moments import Moments
 from schemas.record import Record
 from schemas.reject import record_error
 
@@ -60,6 +61,13 @@ _MORE = tuple(bytes((byte,)) for byte in range(1 << 7, 1 << 8))
 _LOW = tuple(low + high for high in _MORE for low in _MORE)
 """Encodings of the lowest 14 bits of a longer number."""
 _LAST = (*_ENDS, *(low + high for high in _ENDS[1:] for low in _MORE))
+_MANY = 64
+"""Fewer numbers are encoded one by one."""
+
+_POSITIVE = 1 << 62
+_WIDTHS = [1 << 7 * width for width in range(1, 9)]
+"""The least numbers of two bytes, three bytes, and so on."""
+
 _LENGTHS = _LAST[::2]
 """Encodings of the longs from 0, for callers that avoid a function call."""
 _SHORT = len(_LENGTHS)
@@ -80,20 +88,42 @@ def read_long(data: bytes, at: int) -> tuple[int, int]:
     raise RecordError("bad-block", f"{data[: 2 * _LONG_BYTES]!r}; expected the size of a block")
 
 
-def longs(numbers: Sequence[int]) -> list[bytes]:
-    """Return the longs of many numbers: those of common sizes without a function call for each."""
-    least, most = min(numbers), max(numbers)
-    if least >= 0 and most < 1 << 27:
-        return [
-            _LENGTHS[n] if n < _SHORT else _LOW[n << 1 & 0x3FFF] + _LAST[n >> 13] for n in numbers
-        ]
-    if least >= 1 << 41 and most < 1 << 55:  # microseconds from 1970-01-26
-        zigzag = [n << 1 for n in numbers]
-        return [
-            _LOW[n & 0x3FFF] + _LOW[n >> 14 & 0x3FFF] + _LOW[n >> 28 & 0x3FFF] + _LAST[n >> 42]
-            for n in zigzag
-        ]
-    return [*map(long, numbers)]
+def longs(numbers: Sequence[int], *, scale: int = 1) -> list[bytes]:
+    """Return the longs of many numbers, each multiplied by `scale`.
+
+    Those from 0 to 62 bits are made by NumPy, all of one width at once.
+    """
+    if len(numbers) < _MANY or min(numbers) < 0 or max(numbers) >= _POSITIVE // scale:
+        return [long(number * scale) for number in numbers]
+    import numpy as np
+
+    zigzag = np.array(numbers, dtype=np.uint64) * np.uint64(2 * scale)
+    least = np.array(_WIDTHS, dtype=np.uint64)  # of another type, they would be rounded
+    widths = np.searchsorted(least, zigzag, side="right") + 1
+    narrow, wide = int(widths.min()), int(widths.max())
+    if narrow == wide:
+        return _of_width(zigzag, wide)
+    encoded = [_NULL] * len(numbers)
+    for width in range(narrow, wide + 1):
+        (places,) = np.nonzero(widths == width)
+        found = zip(places.tolist(), _of_width(zigzag[places], width), strict=True)
+        for place, data in found:
+            encoded[place] = data
+    return encoded
+
+
+def _of_width(zigzag: Any, width: int) -> list[bytes]:  # Any: an array of NumPy
+    """Return the encodings of numbers that have the same number of bytes."""
+    import numpy as np
+
+    groups = zigzag[:, None] >> np.arange(0, 7 * width, 7, dtype=np.uint64)
+    groups = (groups & np.uint64(0x7F)).astype(np.uint8)
+    groups[:, :-1] |= 0x80
+    if width == 1:
+        return [_ENDS[byte] for byte in groups.ravel().tolist()]
+    # The last of several bytes is not 0, so that NumPy strips nothing from them.
+    encoded: list[bytes] = groups.view(f"S{width}").ravel().tolist()
+    return encoded
 
 
 def texts(utf8: Sequence[bytes]) -> list[bytes]:
@@ -330,6 +360,8 @@ def timestamp(time: datetime) -> bytes:
 
 def timestamps(times: Sequence[datetime]) -> list[bytes]:
     """Return the moments of many records."""
+    if isinstance(times, Moments):
+        return longs(times.numbers, scale=times.microseconds)
     return longs([(time - _EPOCH) // _MICROSECOND for time in times])
 
 

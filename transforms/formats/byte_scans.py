@@ -32,6 +32,18 @@ def has_controls(text: bytes) -> bool:
     )
 
 
+def find_all(data: bytes, mark: bytes) -> list[int]:
+    """Return the places of a mark of at least a byte, which does not overlap itself."""
+    import numpy as np  # the same
+
+    codes = np.frombuffer(data, np.uint8)
+    places = np.flatnonzero(codes[: len(data) - len(mark) + 1] == mark[0])
+    for at, byte in enumerate(mark[1:], start=1):
+        places = places[codes[places + at] == byte]
+    found: list[int] = places.tolist()
+    return found
+
+
 # Any: arrays of numpy, whose types would load it.
 def _pieces(data: bytes, begin: int, end: int) -> Iterator[Any]:
     """Yield a range in pieces of 64 KiB, to keep temporary arrays small."""

@@ -54,11 +54,15 @@ _OTHER_REFERENCE = re.compile(rb"&(?!(?:lt|gt|quot|apos|amp);)")
 _REFERENCE_TO_QUOTES = re.compile(rb"&(?:quot|apos);")
 _BYTES_A_REFERENCE = 150
 """A text with fewer references for its size is searched once; in others, each kind is replaced."""
+_BLANK_AT_END = re.compile('\\A |" | "| \\Z')
 _OTHER_SPACE = re.compile(r"[^\S ]")
 _URLS = re.compile(
     r'(?:(?:https?://(?![0-9.]+[:/?#"])[^./?#\[\s"]+\.[^/?#:\s"]|(?!http)[a-z][a-z0-9+.-]*://[^\s"])'
     r'[^\s"]*")*'
 )
+_HOST = re.compile(r'https?://(?![0-9.]+[:/?#"])[^./?#\[\s"]+\.[^/?#:\s"][^/?#\s"]*/')
+"""The begin of a URL up to the slash after a host that an appliance can serve."""
+
 _DATES = re.compile(
     r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-3]\d"
     r" (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
@@ -234,7 +238,8 @@ class RecordBatch:
                 end = begins[number] + order.count(number)
                 groups.append(self.groups[number].part(begins[number], end))
                 begins[number] = end
-            yield RecordBatch(groups, [numbers.index(number) for number in order])
+            numbered = {number: at for at, number in enumerate(numbers)}
+            yield RecordBatch(groups, [*map(numbered.__getitem__, order)])
 
 
 Item = TypeVar("Item")
@@ -392,7 +397,8 @@ def unescaped(values: Column) -> Column:
 def unescaped_utf8(values: Column) -> list[bytes]:
     """Return texts without their references, as UTF-8."""
     text = '"'.join(values)
-    if text.count("&") == text.count("&amp;"):
+    count = text.count("&")
+    if not count or count == text.count("&amp;"):
         return text.replace("&amp;", "&").encode().split(b'"')
     return [*map(str.encode, unescaped(values))]
 
@@ -432,12 +438,10 @@ def are_neutral(values: Sequence[str]) -> bool:
     text = '"'.join(values)
     utf8 = text.encode()
     return not (
-        len(utf8.translate(None, _NOT_NEUTRAL)) != len(utf8)
-        or '""' in text
-        or '" ' in text
-        or ' "' in text
-        or text[:1] in ("", " ", '"')
-        or text[-1] in ' "'
+        not all(values)
+        or not values
+        or len(utf8.translate(None, _NOT_NEUTRAL)) != len(utf8)
+        or (" " in text and _BLANK_AT_END.search(text))
         or not _has_our_references(text)
         or (not text.isascii() and (b"\xef\xbf" in utf8 or _OTHER_SPACE.search(text)))
     )
@@ -572,7 +576,11 @@ _READ: dict[ColumnKind, Callable[[bytes], bool]] = {
 
 def are_urls(values: Sequence[str]) -> bool:
     """Whether neutral texts are URLs that an appliance can serve."""
-    return _URLS.fullmatch('"'.join(values) + '"') is not None
+    text = '"'.join(values)
+    host = _HOST.match(text)
+    if host is not None and text.count(f'"{host[0]}') == len(values) - 1:
+        return text.split(None, 1) == [text]  # all have a host that is one, and no blanks
+    return _URLS.fullmatch(text + '"') is not None
 
 
 def are_docids(values: Sequence[str]) -> bool:

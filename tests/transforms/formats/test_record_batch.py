@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.formats.record_batch import escaped, unescaped
+from transforms.formats.record_batch import are_neutral, are_urls, escaped, unescaped
 from transforms.formats.xml_text import escape_attribute
 
 
@@ -12,3 +12,24 @@ def test_a_column_is_escaped_as_its_texts_and_reads_back(texts: list[str]) -> No
     column = escaped(texts)
     assert [*column] == [*map(escape_attribute, texts)]
     assert [*unescaped(column)] == texts
+
+
+HOSTS = ("http://a.example.com/", "https://10.0.0.1/", "http://1.2.example/", "http://a/", "x://h/")
+
+
+@given(st.sampled_from(HOSTS), st.lists(st.text("ab/ \t\u00a0?#é.", max_size=5), min_size=1))
+def test_urls_of_one_host_are_urls_if_each_of_them_is(host: str, paths: list[str]) -> None:
+    urls = [host + path for path in paths]
+
+    assert are_urls(urls) == all(are_urls([url]) for url in urls)
+    assert are_urls(["http://b.example.com/", *urls]) == are_urls(urls)
+
+
+@given(st.lists(st.text("ab \t<&\u00a0\ufffe", max_size=3), min_size=1, max_size=5))
+def test_texts_are_neutral_if_each_of_them_is(texts: list[str]) -> None:
+    values = escaped(texts)
+
+    assert are_neutral(values) == all(are_neutral([value]) for value in values)
+    assert not are_neutral([*values, ""])
+    assert not are_neutral([*values, " a"])
+    assert not are_neutral(["a ", *values])

@@ -14,21 +14,23 @@ read command by command, and so is a stream with a delimiter of more than one by
 import io
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from functools import cache
-from itertools import accumulate, chain
+from itertools import chain
 from typing import IO
 
 import msgspec
 from msgspec.structs import replace
 
+from schemas.moments import SECOND, Moments
 from schemas.record import Provenance, Record
 from schemas.reject import record_error
 from schemas.span import Span, TokenState
 from transforms.formats.base import ReadOptions, ReadResult
+from transforms.formats.byte_scans import find_all
 from transforms.formats.command_stream.stream_documents import DocumentReader
 from transforms.formats.command_stream.syntax import LISTED_FLAGS, CommandReader, read_header
 from transforms.formats.record_batch import (
+    Column,
     ColumnKind,
     Columns,
     RecordBatch,
@@ -44,7 +46,7 @@ from transforms.formats.record_batch import (
 _FLAGS = (*LISTED_FLAGS, "delete")
 _MODIFIED = "last-modified="
 _ID = "id="
-_epochs = msgspec.json.Decoder(list[datetime], strict=False)
+_numbers = msgspec.json.Decoder(list[int])
 
 
 def read(
@@ -122,8 +124,8 @@ class BlockReader:
             if after or self._separator in "".join(docids):
                 return None
         mark = self._commands.delimiter + begin.encode()
-        lengths = map(len, block[len(begin) :].split(mark)[: len(docids) - 1])
-        offsets = [*accumulate(map(len(mark).__add__, lengths), initial=offset)]
+        ends = find_all(block, mark)[: len(docids) - 1]  # of all records but the last one
+        offsets = [offset, *map((offset + 1).__add__, ends)]
         return self._batches(docids, dates, flags, offsets)
 
     def _batches(
@@ -134,10 +136,14 @@ class BlockReader:
         urls = escaped(self._reader.urls_of(docids))
         kind = ColumnKind.URL if are_urls(urls) else ColumnKind.DOCID
         dated = f"{_MODIFIED}0{self._separator}"
-        keys = [dated + names if date else names for date, names in zip(dates, flags, strict=True)]
+        if flags.count(flags[0]) == len(flags) and all(dates):
+            keys = [dated + flags[0]] * len(flags)
+        else:
+            pairs = zip(dates, flags, strict=True)
+            keys = [dated + names if date else names for date, names in pairs]
         groups = []
         for commands, places, (ids, epochs, offsets_of) in grouped(keys, (urls, dates, offsets)):
-            times = [_epochs.decode(f"[{','.join(epochs)}]")] if commands.startswith(dated) else []
+            times = [_moments(epochs)] if commands.startswith(dated) else []
             shape = self._shape(commands, kind)
             groups.append((Columns(shape, (ids, *times, offsets_of), len(places)), places))
         batch = RecordBatch.of(groups)
@@ -177,6 +183,10 @@ class BlockReader:
 
         time = [] if record.modified is None else [ColumnKind.TIME]
         return Shape(make, [kind, *time, ColumnKind.NUMBER])
+
+
+def _moments(epochs: Column) -> Moments:
+    return Moments(_numbers.decode(f"[{','.join(epochs)}]"), microseconds=SECOND)
 
 
 def _between_ids(separator: str) -> re.Pattern[str]:

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from schemas.errors import ConfigError, RecordError
 from transforms.formats import Docids
-from transforms.formats.command_stream.doc_ids import check_docids, id_maker, url_maker, urls_maker
+from transforms.formats.command_stream.doc_ids import (
+    _are_plain,
+    _path,
+    check_docids,
+    id_maker,
+    url_maker,
+    urls_maker,
+)
 
 PLAIN = Docids()
 DEPLOYED = Docids(base_url="http://host:5678/doc/")
@@ -43,6 +50,16 @@ def refusal(docids: Docids, url: str) -> tuple[str, str]:
 def test_many_ids_have_the_urls_of_each(docids: Docids, ids: list[str]) -> None:
     url_of = url_maker(docids)
     assert urls_maker(docids)(ids) == [url_of(docid) for docid in ids]
+
+
+@given(st.lists(st.text('/.ab_index% é"\n', max_size=9), min_size=1), st.sampled_from(["", "/"]))
+def test_plain_ids_are_their_own_paths(ids: list[str], root: str) -> None:
+    rooted = [root + docid for docid in ids]
+
+    if _are_plain(rooted, root):
+        assert [_path(docid) for docid in ids] == ids
+    assert _are_plain(rooted, root) == all(_are_plain([docid], root) for docid in rooted)
+    assert _are_plain([f"{root}a/{number}.txt" for number in range(9)], root)
 
 
 def test_without_a_rule_an_id_is_its_url() -> None:
