@@ -61,7 +61,7 @@ from transforms.formats.xml.ambiguous_sections import CROSSES, URL, AmbiguityRul
 from transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect
 
 HEADER_DAMAGED = "header-damaged"
-BLOCK_BYTES = 256 << 10
+BLOCK_BYTES = 512 << 10
 KEPT_BYTES = 1 << 20
 """How much is kept of a range that could not be delimited."""
 
@@ -99,7 +99,7 @@ _RUN_BYTES = 128 << 10
 """Most bytes that are passed to `bulk` at once."""
 
 _SMALL_BYTES = 4 << 10
-"""Runs of larger records have up to a block."""
+"""Runs of larger records have up to two blocks: all of the buffer, without a copy."""
 
 _LEAST_RUN_BYTES = 16 << 10
 _MAX_REFUSALS = 8
@@ -374,12 +374,16 @@ class RecordScanner:
     def _bulk_runs(self, bulk: Bulk) -> Iterator[Records]:
         """Yield what `bulk` makes of runs of elements; a run that it refuses is not tried again.
 
-        After runs of which a part was taken, shorter ones are tried. No run crosses the line of the
-        grid after which the span ends.
+        The buffer is filled before each run. After runs of which a part was taken, shorter ones are
+        tried. No run crosses the line of the grid after which the span ends.
         """
         while not self._transcoded and self._consumed >= self._next_bulk:
             size = min(self._tried_bytes, self._stop - self._offset)
-            if size <= 0 or not self._names.next_record.match(self._data, self._pos):
+            if size <= 0:
+                return
+            if len(self._data) - self._pos < size:
+                self._read_on()
+            if not self._names.next_record.match(self._data, self._pos):
                 return
             run = self._data[self._pos : self._pos + size]
             taken = bulk(run, self._offset, self._line, self.context)
@@ -391,7 +395,7 @@ class RecordScanner:
             self._refusals = 0
             self._is_after_fault = False
             is_large = 0 < taken.number * _SMALL_BYTES < taken.length  # a cut counts no records
-            self._tried_bytes = BLOCK_BYTES if is_large else self._run_bytes
+            self._tried_bytes = 2 * BLOCK_BYTES if is_large else self._run_bytes
             if taken.length < len(run) // 2:
                 self._tried_bytes = max(_LEAST_RUN_BYTES, 2 * taken.length)
             self._consume(taken.length)

@@ -17,7 +17,14 @@ from support.gsa_records import read_feed
 from support.streams import read_both_ways, slow
 from transforms.formats.element_names import ElementNames
 from transforms.formats.gsa.gsa_formats import FEED_NAMES
-from transforms.formats.xml.scanner import UNKNOWN, RawElement, RecordScanner, find_url
+from transforms.formats.xml.scanner import (
+    BLOCK_BYTES,
+    UNKNOWN,
+    RawElement,
+    RecordScanner,
+    Run,
+    find_url,
+)
 
 VOCABULARY = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")
 HEAD = b"<feed>\n<header>h</header>\n<group a='1'>\n"
@@ -487,6 +494,25 @@ def test_original_gives_the_bytes_of_another_encoding() -> None:
     (item,) = scanner
     assert isinstance(item, RawElement)
     assert scanner.original(item.text) == "<record>ü</record>".encode("utf-16-le")
+
+
+# Runs
+
+
+def test_a_run_of_large_records_is_longer_than_a_block() -> None:
+    runs: list[int] = []
+
+    def take(run: bytes, _offset: int, _line: int, _context: ElementContext) -> Run | None:
+        number, length = run.count(b"</record>"), run.rfind(b"</record>") + len(b"</record>")
+        runs.append(number)
+        return Run([], number, length) if number else None
+
+    record = b'<record url="a">' + b"x" * 40_000 + b"</record>"
+    stream = io.BytesIO(HEAD + 100 * record + TAIL)
+    scanner = RecordScanner(stream, VOCABULARY, Span(), max_unit_bytes=1 << 20, bulk=take)
+    assert not any(isinstance(item, RawElement | Reject) for item in scanner)
+    assert sum(runs) == 100
+    assert len(runs) < 100 * len(record) // BLOCK_BYTES + 2
 
 
 # URLs
