@@ -59,7 +59,8 @@ def _locked(path: Path, *, where: str, by: str) -> IO[bytes]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_at(file, path):
-                file.truncate(0)
+                if file.seek(0, os.SEEK_END):  # ext4 writes a truncated file at its close
+                    file.truncate(0)
                 file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
                 file.flush()
                 return file
