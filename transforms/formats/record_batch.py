@@ -102,6 +102,8 @@ class ColumnKind(enum.Enum):
     INTEGER = "integer"
     NUMBER = "number"
 
+    __hash__ = object.__hash__  # kinds are keys everywhere; that of Enum is written in Python
+
 
 Column = Sequence[Any]
 """Texts, contents or numbers."""
