@@ -209,8 +209,13 @@ def open_file(path: str, *, follows_links: bool = True, buffering: int = -1) -> 
     """
     if "://" in path:
         return open_remote(path)
-    flags = os.O_NONBLOCK if follows_links else os.O_NONBLOCK | os.O_NOFOLLOW
+    flags = local_flags(follows_links)
     return open(path, "rb", buffering, opener=lambda name, mode: os.open(name, mode | flags))
+
+
+def local_flags(follows_links: bool) -> int:
+    """Return the flags that open a local file without waiting for the other end of a pipe."""
+    return os.O_NONBLOCK if follows_links else os.O_NONBLOCK | os.O_NOFOLLOW
 
 
 def sign_path(path: str) -> FileSignature | None:

@@ -8,11 +8,11 @@ state.
 import errno
 import os
 import stat
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from io import BytesIO
 from itertools import chain
-from typing import IO
+from typing import IO, NamedTuple
 from urllib.parse import quote
 
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ from schemas.span import Span
 from transforms.content_types.detection import FileType, detect
 from transforms.content_types.mimetype_table import is_archive_type
 from transforms.formats.base import ReadOptions, ReadResult
+from transforms.sources.files import local_flags
 from transforms.sources.files import open_file as open_path
 from transforms.sources.listing import (
     EntryKind,
@@ -91,10 +92,12 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
     other way round, come deletions of its former records. `see` is called for each document before
     its record.
     """
+    open_raw = None if open_file else partial(os.open, flags=local_flags(tree.follows_links))
     open_file = open_file or partial(open_path, follows_links=tree.follows_links, buffering=0)
     records = TreeRecords(span, tree, see, open_file)
     run = FileRun(records.plain, max_records=options.batch_records if records.are_plain else 0)
-    reader = _TreeReader(records, tree, open_file, options.max_content_bytes, run)
+    opener = _Opener(open_file, open_raw)
+    reader = _TreeReader(records, tree, opener, options.max_content_bytes, run)
     for offset, listed in read_listing(stream):
         records.offset = span.offset + offset
         if run.is_full:
@@ -109,15 +112,22 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
     yield from run.take()
 
 
+class _Opener(NamedTuple):
+    """Opens files as streams, and local ones also by number, which takes half the time."""
+
+    stream: OpenFile
+    number: Callable[[str], int] | None
+
+
 class _TreeReader:
     """Makes the results of each kind of line; plain files are added to `run` instead."""
 
     def __init__(
-        self, records: TreeRecords, tree: Tree, open_file: OpenFile, max_bytes: int, run: FileRun
+        self, records: TreeRecords, tree: Tree, opener: _Opener, max_bytes: int, run: FileRun
     ) -> None:
         self._records = records
         self._tree = tree
-        self._open_file = open_file
+        self._opener = opener
         self._max_bytes = max_bytes
         self._line_of = line_maker(tree)
         self._run = run
@@ -145,7 +155,7 @@ class _TreeReader:
 
     def _content(self, listed: ListingEntry) -> Iterable[ReadResult]:
         try:
-            listed, content = _read_content(listed, self._open_file, self._max_bytes)
+            listed, content = _read_content(listed, self._opener, self._max_bytes)
         except SkippedFileError as exc:
             return [self._records.filtered(listed, exc.code)]
         except TooLargeError as exc:
@@ -228,22 +238,23 @@ class _TreeReader:
 
     def _open(self, listed: ListingEntry) -> IO[bytes]:
         try:
-            return self._open_file(listed.path)
+            return self._opener.stream(listed.path)
         except OSError as exc:
             raise _error_of(listed.key, exc) from exc
 
     def _members(
         self, opened: "_OpenedArchive", stream: IO[bytes], mimetype: str | None
     ) -> Iterator[ReadResult]:
-        key = opened.listed.key
-        before = _present_entry(opened.listed, stream)
-        opened.listed = before or opened.listed
+        key, number = opened.listed.key, _number_of(stream)
+        if number is not None:
+            opened.listed = _present_entry(opened.listed, number)
+        before = opened.listed
         name = key.rpartition("/")[2]
         limits = ArchiveLimits(max_content_bytes=self._max_bytes)
         for member in open_archive(name, stream, mimetype=mimetype, limits=limits):
             opened.is_empty = False
             yield from self._member(opened, member)
-        if before is not None and _present_entry(before, stream) is not before:
+        if number is not None and _present_entry(before, number) is not before:
             raise _changed_error(key)
 
     def _member(self, opened: "_OpenedArchive", member: ArchiveMember) -> list[ReadResult]:
@@ -309,33 +320,51 @@ class _OpenedArchive:
 
 
 def _read_content(
-    listed: ListingEntry, open_file: OpenFile, max_bytes: int
+    listed: ListingEntry, opener: _Opener, max_bytes: int
 ) -> tuple[ListingEntry, bytes]:
     """Return the bytes of a file, and its line as it is now.
 
     The stream of a remote file finds out whether the file changes. Raise SkippedFileError,
     TooLargeError or RecordError if the file cannot be a document.
     """
+    path = listed.path
     try:
-        with open_file(listed.path) as stream:
-            opened = _present_entry(listed, stream)
-            now = opened or listed
-            if now.size > max_bytes:
-                raise TooLargeError(now, max_bytes)
-            if opened is None:
-                data = _read_bytes(stream, max_bytes + 1, _BLOCK_BYTES)
-            else:
-                data = _read_bytes(stream, now.size, now.size)  # one call, without a copy
-                if len(data) != now.size or _present_entry(now, stream) is not now:
-                    raise _changed_error(listed.key)
+        if opener.number is not None and "://" not in path:
+            number = opener.number(path)
+            try:
+                return _read_local(listed, number, partial(os.read, number), max_bytes)
+            finally:
+                os.close(number)
+        with opener.stream(path) as stream:
+            opened = _number_of(stream)
+            if opened is not None:
+                return _read_local(listed, opened, stream.read, max_bytes)
+            if listed.size > max_bytes:
+                raise TooLargeError(listed, max_bytes)
+            data = _read_bytes(stream.read, max_bytes + 1, _BLOCK_BYTES)
     except OSError as exc:
         raise _error_of(listed.key, exc) from exc
     if not data:
         raise SkippedFileError("empty")
-    if now.size != len(data):
-        now = replace(now, size=len(data))
-        if now.size > max_bytes:
-            raise TooLargeError(now, max_bytes)
+    now = replace(listed, size=len(data))
+    if now.size > max_bytes:
+        raise TooLargeError(now, max_bytes)
+    return now, data
+
+
+def _read_local(
+    listed: ListingEntry, number: int, read: Callable[[int], bytes], max_bytes: int
+) -> tuple[ListingEntry, bytes]:
+    """Return the line and the bytes of an open file, which must not change meanwhile."""
+    now = _present_entry(listed, number)
+    size = now.size
+    if size > max_bytes:
+        raise TooLargeError(now, max_bytes)
+    data = read(size)  # one call, without a copy
+    if data and len(data) < size:  # of more than 2 GiB
+        data += _read_bytes(read, size - len(data), size)
+    if len(data) != size or _present_entry(now, number) is not now:
+        raise _changed_error(listed.key)
     return now, data
 
 
@@ -347,31 +376,37 @@ def _error_of(key: str, exc: OSError) -> Exception:
     return SkippedFileError(code) if code else unreadable(key, exc)
 
 
-def _present_entry(listed: ListingEntry, stream: IO[bytes]) -> ListingEntry | None:
-    """Return a line with the present size and time of its open local file; None for other streams.
-
-    It is `listed` itself if these are the same. Raise SkippedFileError for a file that is empty, or
-    no regular file.
-    """
+def _number_of(stream: IO[bytes]) -> int | None:
+    """Return the number of an open local file; None for other streams."""
     try:
-        number = stream.fileno()
+        return stream.fileno()
     except (AttributeError, OSError):  # io.UnsupportedOperation is one
         return None
+
+
+def _present_entry(listed: ListingEntry, number: int) -> ListingEntry:
+    """Return a line with the present size and time of its open local file.
+
+    It is `listed` itself if these are the same. Raise SkippedFileError for a file that is empty, or
+    no regular file; IsADirectoryError for a folder.
+    """
     status = os.fstat(number)
-    if not stat.S_ISREG(status.st_mode):
-        raise SkippedFileError("no-file")
-    if not status.st_size:
-        raise SkippedFileError("empty")
     size, modified_ns = status.st_size, status.st_mtime_ns
+    if not stat.S_ISREG(status.st_mode):
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        raise SkippedFileError("no-file")
+    if not size:
+        raise SkippedFileError("empty")
     if size == listed.size and modified_ns == listed.modified_ns:
         return listed
     return replace(listed, size=size, modified_ns=modified_ns)
 
 
-def _read_bytes(stream: IO[bytes], max_bytes: int, block_bytes: int) -> bytes:
+def _read_bytes(read: Callable[[int], bytes], max_bytes: int, block_bytes: int) -> bytes:
     """Return at most `max_bytes` of a stream."""
     blocks = []
-    while max_bytes > 0 and (block := stream.read(min(max_bytes, block_bytes))):
+    while max_bytes > 0 and (block := read(min(max_bytes, block_bytes))):
         blocks.append(block)
         max_bytes -= len(block)
     return blocks[0] if len(blocks) == 1 else b"".join(blocks)
