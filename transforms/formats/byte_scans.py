@@ -8,8 +8,8 @@ from typing import Any
 
 _FEW_BYTES = 4 << 10
 _PIECE_BYTES = 64 << 10
-_CONTROLS = bytes({*range(0x20)} - {0x09, 0x0A})
-_TAB, _LINE_END, _BLANK = 0x09, 0x0A, 0x20
+_CONTROLS = bytes(range(0x20))
+_LINE_END, _BLANK = 0x0A, 0x20
 
 
 def count_lines(data: bytes, begin: int, end: int) -> int:
@@ -22,14 +22,24 @@ def count_lines(data: bytes, begin: int, end: int) -> int:
     return sum(int(np.count_nonzero(codes == _LINE_END)) for codes in pieces)
 
 
-def has_controls(text: bytes) -> bool:
-    """Whether there are control characters but tabs and line ends, as XML has none of them."""
+def has_controls(text: bytes, *, allowed: bytes = b"\n\t") -> bool:
+    """Whether there are control characters but some, of which the most frequent one is first.
+
+    XML has none but tabs and line ends.
+    """
     if len(text) < _FEW_BYTES:
-        return len(text.translate(None, _CONTROLS)) != len(text)
-    return any(
-        (codes < _TAB).any() or (codes - _LINE_END - 1 < _BLANK - _LINE_END - 1).any()
-        for codes in _pieces(text, 0, len(text))
-    )
+        return len(text.translate(None, _CONTROLS.translate(None, allowed))) != len(text)
+    import numpy as np  # the same
+
+    for codes in _pieces(text, 0, len(text)):
+        count = np.count_nonzero(codes < _BLANK)
+        for code in allowed if count else b"":
+            count -= np.count_nonzero(codes == code)
+            if not count:
+                break
+        if count:
+            return True
+    return False
 
 
 def find_all(data: bytes, mark: bytes) -> list[int]:

@@ -2,8 +2,9 @@
 
 import re
 
+from transforms.formats.byte_scans import has_controls
+
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_CONTROLS = bytes(set(range(0x20)) - {0x09, 0x0A, 0x0D})
 _NOT_RAW = bytes(range(0x20)) + b"<"
 _SPECIAL = bytes(range(0x20)) + b'&<>"'
 _IN_TEXT = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;"))
@@ -33,7 +34,7 @@ def escape_attribute(text: str) -> str:
 
 def holds_bytes(text: bytes) -> bool:
     """Whether XML 1.0 can hold `text`, which must be valid UTF-8."""
-    if len(text.translate(None, _CONTROLS)) != len(text):
+    if has_controls(text, allowed=b"\n\r\t"):
         return False
     return text.isascii() or (b"\xef\xbf\xbe" not in text and b"\xef\xbf\xbf" not in text)
 
