@@ -61,6 +61,7 @@ Codecs of bytes fail by themselves.
 _WIDE = ("utf-16", "utf-32")
 
 
+@lru_cache(maxsize=1 << 10)
 def is_text(mimetype: str) -> bool:
     """Whether documents of that type are text, and so have a charset."""
     return (

@@ -135,10 +135,10 @@ def _type_of(content: bytes, named: str | None) -> str:
     else:
         proof = _PROOF.match(content)
         shown = None if proof is None else _PROOFS[(proof.lastindex or 0) - 1][1]
+    if shown is None and named is not None and is_text(named):
+        return named
     head = content[:_HEAD_BYTES]
     if shown is None and _is_clean_text(head):
-        if named is not None and is_text(named):
-            return named
         shown = _text_type(head)
         if shown is None:
             return named if named in _TEXT_SHAPED else _PLAIN

@@ -1,6 +1,6 @@
 """Batches of plain files: small texts that differ in nothing but URL, content, time and place."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from schemas.record import Record
@@ -57,7 +57,6 @@ class FileRun:
             or listed.sidecars
             or listed.members
             or listed.sent_document
-            or not is_document_text(content)
         ):
             return False
         self._rows.append((file_type, listed.url, content, modified, offset))
@@ -78,10 +77,24 @@ class FileRun:
         batch = RecordBatch(groups, order)
         is_batch = len(order) >= _MIN_RECORDS * len(groups) and are_neutral(urls) and are_urls(urls)
         self._rows, self._bytes = [], 0
-        return [batch] if is_batch else batch
+        return _texts_in_batches(batch, others[0]) if is_batch else batch
 
     def _shape(self, file_type: FileType) -> Shape:
         if file_type not in self._shapes:
             make = self._make
             self._shapes[file_type] = Shape(lambda values: make(file_type, *values), _KINDS)
         return self._shapes[file_type]
+
+
+def _texts_in_batches(
+    batch: RecordBatch, contents: Sequence[bytes]
+) -> Iterable[Record | RecordBatch]:
+    """Yield a batch without the records that XML cannot hold, which come one by one."""
+    if is_document_text(b"\n".join(contents)):
+        yield batch
+        return
+    alone = {place for place, text in enumerate(contents) if not is_document_text(text)}
+    place = 0
+    for part in batch.parts(len(contents), alone):
+        yield from part if place in alone else (part,)
+        place += len(part.order)

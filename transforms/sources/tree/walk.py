@@ -163,6 +163,11 @@ def _with_sidecars(items: Iterable[_Item]) -> Iterator[ListingEntry]:
     known: set[str] = set()
     for key, group in groupby(items, key=_KEY):
         placed = [*group]
+        if len(placed) == 1 and key not in known:
+            _, describes, entry = placed[0]
+            if not describes:
+                yield entry
+            continue
         sidecars = [entry for _, describes, entry in placed if describes]
         for entry in (entry for _, describes, entry in placed if not describes):
             if key in known:

@@ -192,3 +192,12 @@ def test_most_plain_files_are_written_by_plans(
     with caplog.at_level("DEBUG", "transforms.convert"):
         converted(folder, Tree(root=str(folder), base_url=BASE), target, 10)
     assert "20 of 30 records by a plan" in caplog.text
+
+
+def test_a_text_that_xml_cannot_hold_is_a_record_between_batches(folder: Path) -> None:
+    texts = {f"{number}.txt": (b"\x01" if number == 3 else b"a", 0, 0o644) for number in range(8)}
+    write(folder, texts)
+    first, single, last = results(folder, 1000)
+    assert len(first.order) == 3
+    assert single.url == f"{BASE}3.txt"
+    assert len(last.order) == 4
