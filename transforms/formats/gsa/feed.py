@@ -19,7 +19,7 @@ elements of a record, the order of a record's children, fractions of seconds; on
 that `transforms.rules.adapt` reports.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, ClassVar
 
 import pybase64
@@ -43,6 +43,7 @@ from transforms.formats.record_batch import (
     Cells,
     ColumnKind,
     as_stated,
+    escaped,
 )
 from transforms.formats.xml.elements import ElementReader, Grammar
 from transforms.formats.xml.serializer import (
@@ -53,7 +54,7 @@ from transforms.formats.xml.serializer import (
     not_xml,
     similar_attributes,
 )
-from transforms.formats.xml_text import escape_bytes, escape_text, holds_bytes, is_plain
+from transforms.formats.xml_text import escape_bytes, escape_text, holds, holds_bytes, is_plain
 
 _WRITTEN = (Action.ADD, Action.UPDATE, Action.DELETE)
 _NO_ENCODING = Encoding.NONE  # a look-up in the enum costs ten times as much
@@ -155,21 +156,25 @@ def _metadata(record: Record, metas: tuple[Meta, ...], extras: ExtraMarkup, *, i
     children = extras.children("record/metadata")
     if not (metas or attrs or children):
         return ""
-    lines = "" if extras else _plain_metas(metas)
+    lines = "" if extras else _text_metas(metas)
     if not lines:
         each = (_meta(meta, extras, number, is_5_0=is_5_0) for number, meta in enumerate(metas))
         lines = "".join(each)
     return f"<metadata{attrs}>\n{lines}{children}</metadata>\n"
 
 
-def _plain_metas(metas: tuple[Meta, ...]) -> str:
-    """Return metadata that are written as they are, "" unless all are."""
+def _text_metas(metas: tuple[Meta, ...]) -> str:
+    """Return metadata that are all written as text, escaped at once, "" unless all are."""
     for meta in metas:
         if meta.data is not None:
             return ""
-    if not is_plain("".join([text for meta in metas for text in (meta.name, meta.value)])):
-        return ""
-    return "".join([f'<meta name="{meta.name}" content="{meta.value}"/>\n' for meta in metas])
+    texts: Sequence[str] = [text for meta in metas for text in (meta.name, meta.value)]
+    if not is_plain(joined := "".join(texts)):
+        if not holds(joined):
+            return ""
+        texts = escaped(texts)
+    pairs = zip(texts[::2], texts[1::2], strict=True)
+    return "".join([f'<meta name="{name}" content="{value}"/>\n' for name, value in pairs])
 
 
 def _meta(meta: Meta, extras: ExtraMarkup, number: int, *, is_5_0: bool) -> str:
