@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from schemas.record import Action, Meta, Provenance, Record
 from support.batches import SIZES, conversion
 from support.strategies import moments, provenances, records
-from transforms.formats import Docids, ReadOptions, StreamOptions, by_name
+from transforms.formats import Docids, Encoder, ReadOptions, StreamOptions, by_name
 from transforms.formats.batch_plan import BatchPlan
 from transforms.formats.canonical.avro import AvroEncoder
+from transforms.formats.canonical.jsonl import JsonlEncoder
 from transforms.formats.record_batch import Columns, RecordBatch
 from transforms.rules.adapt import Target
 
@@ -119,7 +120,7 @@ _STATED_URLS = st.sampled_from(_URLS * 40 + tuple(map(unbroken, _HOSTILE)))
 def alike(draw: st.DrawFn) -> list[Record]:
     """Records of a few models, with neutral and hostile values in the fields that differ."""
     models = draw(st.lists(records(provenance=provenances()), min_size=1, max_size=3))
-    return [draw(_similar(draw(st.sampled_from(models)))) for _ in range(draw(st.integers(2, 12)))]
+    return [draw(_similar(draw(st.sampled_from(models)))) for _ in range(draw(st.integers(2, 24)))]
 
 
 @st.composite
@@ -136,6 +137,7 @@ def _similar(draw: st.DrawFn, model: Record) -> Record:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("source", [AvroEncoder(), JsonlEncoder()])
 @pytest.mark.parametrize("name", ["avro, renamed", "gsa-feed", "jsonl", "thunderstone"])
 @settings(max_examples=40)
 @given(
@@ -144,20 +146,24 @@ def _similar(draw: st.DrawFn, model: Record) -> Record:
     damage=st.none() | st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)),
     size=st.sampled_from(SIZES),
 )
-def test_batches_of_an_archive_give_the_result_of_single_records(
-    name: str, archived: list[Record], block: int, damage: tuple[int, int] | None, size: int
+def test_batches_of_an_archive_give_the_result_of_single_records(  # noqa: PLR0913, PLR0917 - of a property
+    source: Encoder,
+    name: str,
+    archived: list[Record],
+    block: int,
+    damage: tuple[int, int] | None,
+    size: int,
 ) -> None:
-    encoder = AvroEncoder()
-    datums = [encoder.encode(record) for record in archived]
-    frames = [encoder.frame(datums[at : at + block]) for at in range(0, len(datums), block)]
+    datums = [source.encode(record) for record in archived]
+    frames = [source.frame(datums[at : at + block]) for at in range(0, len(datums), block)]
     body = bytearray(b"".join(frames))
     if damage:
         body[damage[0] % len(body)] = damage[1]
     single, batched = (
         conversion(
-            encoder.prolog() + body,
+            source.prolog() + body,
             target_of(name),
-            format_="avro",
+            format_=source.extension,
             batch_records=batch_records,
             max_chunk_bytes=1 << 22,
         )
@@ -166,7 +172,8 @@ def test_batches_of_an_archive_give_the_result_of_single_records(
     assert batched == single
 
 
-def test_records_of_an_archive_that_are_alike_are_read_in_batches() -> None:
+@pytest.mark.parametrize("encoder", [AvroEncoder(), JsonlEncoder()])
+def test_records_of_an_archive_that_are_alike_are_read_in_batches(encoder: Encoder) -> None:
     model = Record(
         url="http://www.example.com/",
         action=Action.ADD,
@@ -183,10 +190,9 @@ def test_records_of_an_archive_that_are_alike_are_read_in_batches() -> None:
         )
         for number in range(40)
     ]
-    encoder = AvroEncoder()
     data = encoder.prolog() + encoder.frame([encoder.encode(record) for record in archived])
     options = ReadOptions(batch_records=30)
-    batches = list(by_name("avro").read(io.BytesIO(data), options=options))
+    batches = list(by_name(encoder.extension).read(io.BytesIO(data), options=options))
     assert [len(batch.order) for batch in batches if isinstance(batch, RecordBatch)] == [30, 10]
     singles = [record for batch in batches if isinstance(batch, RecordBatch) for record in batch]
     assert singles == archived

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
 from schemas.avro import read_long
-from schemas.record import Encoding, Meta, Record
+from schemas.record import Record
 from transforms.formats.base import Encoder, ReadOptions
 from transforms.formats.batch_plan import learn
+from transforms.formats.canonical.record_runs import MAX_MISSES, neutral_columns, shape_of
 from transforms.formats.record_batch import (
     TEXT_KINDS,
     Column,
@@ -23,32 +22,15 @@ from transforms.formats.record_batch import (
     RecordBatch,
     Shape,
     Values,
-    are_neutral,
-    escaped,
     grouped,
-    has_neutral_columns,
 )
 
 _MAX_TEMPLATES = 16
-_MAX_MISSES = 8
 _MAX_BYTES = 1 << 20
 _MIN_RECORDS = 4
 """Fewer records in a block cost more as a batch than one by one."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FREE = {
-    **dict.fromkeys(("title", "description", "keywords"), ColumnKind.TEXT),
-    **dict.fromkeys(("modified", "visited", "next_check"), ColumnKind.TIME),
-    "size": ColumnKind.NUMBER,
-}
-"""The fields that differ from record to record, besides URL, metadata, content and place."""
-
-_CONTENTS = {
-    Encoding.NONE: ColumnKind.CDATA,
-    Encoding.BASE64: ColumnKind.BASE64,
-    Encoding.ZLIB_BASE64: ColumnKind.ZLIB,
-}
-
 _NUMBERS = (ColumnKind.NUMBER, ColumnKind.TIME)
 
 ReadRecord = Callable[[io.BytesIO], Record]
@@ -94,7 +76,7 @@ class DatumRuns:
         """Return the records of a block, None if they must be read one by one."""
         size = self._options.batch_records
         is_tried = size and count >= _MIN_RECORDS and len(datums) <= _MAX_BYTES
-        if not is_tried or self._misses == _MAX_MISSES:
+        if not is_tried or self._misses == MAX_MISSES:
             return None
         batch = self._batch(datums, count)
         self._misses = self._misses + 1 if batch is None else 0
@@ -126,7 +108,7 @@ class DatumRuns:
                 return (number, *found)
         if len(self._templates) == _MAX_TEMPLATES:
             return None
-        shape = _shape_of(self._read_record(io.BytesIO(datums[at:])))
+        shape = shape_of(self._read_record(io.BytesIO(datums[at:])))
         learned = _template(shape, self._encoder)
         values = learned and learned.match(datums, at)
         if learned is None or values is None:
@@ -137,17 +119,13 @@ class DatumRuns:
     def _columns(self, shape: Shape, rows: Column) -> Columns | None:
         """Return the columns of records; None unless their values are neutral."""
         columns = [*map(_column, shape.kinds, zip(*rows, strict=True))]
-        kinds = zip(shape.kinds, columns, strict=True)
-        texts = [text for kind, column in kinds if kind in TEXT_KINDS for text in column]
-        is_neutral = are_neutral(texts) and has_neutral_columns(
-            shape.kinds, columns, max_content_bytes=self._options.max_content_bytes
-        )
-        return Columns(shape, columns, len(rows)) if is_neutral else None
+        most = self._options.max_content_bytes
+        return neutral_columns(shape, columns, max_content_bytes=most)
 
 
 def _column(kind: ColumnKind, values: Sequence[Any]) -> Column:
     if kind in TEXT_KINDS:
-        return escaped([*map(bytes.decode, values)])
+        return [*map(bytes.decode, values)]
     if kind is ColumnKind.TIME:
         return [_EPOCH + timedelta(microseconds=value) for value in values]
     return values
@@ -162,29 +140,3 @@ def _template(shape: Shape, encoder: Encoder) -> _Template | None:
     columns = [cell.column for cell in plan.cells]
     kinds = [shape.kinds[column] for column in columns]
     return _Template(shape, [*zip(before, kinds, columns, strict=True)], end)
-
-
-def _shape_of(record: Record) -> Shape:
-    """Return the shape of the records that differ from one in the values that usually differ."""
-    names = [name for name in _FREE if getattr(record, name) not in (None, "")]
-    metas = [meta.data is None and meta.value != "" for meta in record.metadata]
-    content, place = record.content, record.provenance
-
-    def make(values: Values) -> Record:
-        rest = iter(values)
-        return replace(
-            record,
-            url=next(rest),
-            **{name: next(rest) for name in names},
-            metadata=tuple(
-                Meta(meta.name, next(rest)) if is_free else meta
-                for meta, is_free in zip(record.metadata, metas, strict=True)
-            ),
-            content=content and replace(content, data=next(rest)),
-            provenance=replace(place, line=next(rest), offset=next(rest)),
-        )
-
-    kinds = [ColumnKind.URL if "://" in record.url else ColumnKind.DOCID]
-    kinds += [_FREE[name] for name in names] + [ColumnKind.TEXT] * sum(metas)
-    kinds += [_CONTENTS[content.encoding]] if content else []
-    return Shape(make, [*kinds, ColumnKind.NUMBER, ColumnKind.NUMBER])

@@ -27,6 +27,7 @@ from schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.canonical import admit
+from transforms.formats.canonical.record_runs import RecordRuns
 from transforms.formats.dates import parse_date
 from transforms.formats.holes import InspectedError
 from transforms.formats.record_batch import (
@@ -36,6 +37,7 @@ from transforms.formats.record_batch import (
     Column,
     ColumnKind,
     EncodeColumn,
+    RecordBatch,
     as_stated,
     plain,
     stated,
@@ -44,6 +46,7 @@ from transforms.formats.record_batch import (
 from transforms.formats.streams import PIECE_BYTES, Line, read_lines, skip_line
 
 _TIMES = ("modified", "visited", "next_check")
+_RUN_BYTES = 256 << 10
 _NO_PROVENANCE = Provenance()
 _GROUP = b'"group"'
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -57,8 +60,14 @@ class _GroupKey(msgspec.Struct):
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[RecordOrMembership | Reject]:
-    """Yield the record or membership of each line; a bad line costs only itself."""
+) -> Iterator[RecordOrMembership | RecordBatch | Reject]:
+    """Yield the record or membership of each line; a bad line costs only itself.
+
+    Records that follow one another and are alike are in batches.
+    """
+    runs = RecordRuns(options)
+    run: list[Record] = []
+    length = 0
     for line in read_lines(stream, span, max_bytes=_max_line_bytes(options)):
         if line.text.isspace():
             continue
@@ -69,7 +78,17 @@ def read(
             place = Place(line.offset, line.length, line.number)
             data = line.text[:KEPT_BYTES]
             result = reject_bytes(record_error(exc), span=span, place=place, data=data)
-        yield result
+        if isinstance(result, Record):
+            run.append(result)
+            length += line.length
+            if len(run) < runs.max_records and length < _RUN_BYTES:
+                continue
+            yield from runs.take(run)
+        else:
+            yield from runs.take(run)
+            yield result
+        run, length = [], 0
+    yield from runs.take(run)
 
 
 def cut(

@@ -30,6 +30,7 @@ from support.strategies import memberships, provenances, records
 from support.streams import read_both_ways
 from transforms.formats.base import ReadOptions, ReadResult, write_all
 from transforms.formats.canonical import jsonl
+from transforms.formats.record_batch import singly
 
 MEBIBYTE = 1 << 20
 URL = "http://www.example.com/"
@@ -44,7 +45,8 @@ def record(**fields: Any) -> Record:
 
 
 def read(lines: bytes, **options: Any) -> list[Record | Membership | Reject]:
-    return read_both_ways(partial(jsonl.read, options=ReadOptions(**options)), lines)
+    own = ReadOptions(**options)
+    return read_both_ways(lambda stream: singly(jsonl.read(stream, options=own)), lines)
 
 
 def read_one(line: bytes, **options: Any) -> Record | Membership | Reject:
@@ -68,7 +70,10 @@ def read_spans(lines: bytes, spans: list[Span]) -> list[Record | Membership | Re
         (lines[span.offset : None if span.length is None else span.offset + span.length], span)
         for span in spans
     ]
-    return [item for part, span in parts for item in jsonl.read(io.BytesIO(part), span=span)]
+    results: list[Record | Membership | Reject] = []
+    for part, span in parts:
+        results += singly(jsonl.read(io.BytesIO(part), span=span))
+    return results
 
 
 def placeless(results: list[Record | Membership | Reject]) -> list[Record | Membership | Reject]:
