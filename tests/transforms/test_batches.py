@@ -100,6 +100,7 @@ _HOSTILE_DATES = (
     ),
 )
 _TYPES = ("text/html", "text/plain", "TEXT/HTML; charset=UTF-8", "", "application/pdf")
+_PACKED = "in base64"
 _NAMES = ("author", "Title", "category", "google:aclusers", "a&amp;b", "", "description", "DT: x")
 _OTHERS = ('lock="true"', 'pagerank="90"', 'pagerank="999"', 'action="delete"', 'action="oops"')
 _MORE = ('foo="1"', 'authmethod="httpbasic"', 'authmethod="magic"', "feedrank='3'", 'lock=""')
@@ -177,6 +178,14 @@ def contents(draw: st.DrawFn) -> str:
     return f"{tag}{text}</content>"
 
 
+def meta(name: str, content: str) -> str:
+    """Return metadata, in base64 if their name says so."""
+    if name != _PACKED:
+        return f'<meta name="{name}" content="{content}"/>\n'
+    packed = [b64encode(text.encode("utf-8", "surrogatepass")).decode() for text in (name, content)]
+    return '<meta encoding="base64binary" name="{}" content="{}"/>\n'.format(*packed)
+
+
 @st.composite
 def shapes(draw: st.DrawFn) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The attributes and children of a record besides its url, and the names of its metadata."""
@@ -185,7 +194,7 @@ def shapes(draw: st.DrawFn) -> tuple[tuple[str, ...], tuple[str, ...]]:
     attributes = tuple(
         draw(st.sampled_from(_OTHERS + _MORE)) if name == "other" else name for name in chosen
     )
-    return attributes, tuple(draw(st.lists(st.sampled_from(_NAMES), max_size=3)))
+    return attributes, tuple(draw(st.lists(st.sampled_from((*_NAMES, _PACKED)), max_size=3)))
 
 
 @st.composite
@@ -204,10 +213,7 @@ def similar_records(draw: st.DrawFn) -> str:
             markup.append(f" {values}")
         markup.append(">")
         if names:
-            metas = (
-                f'<meta name="{name}" content="{draw(texts(_NEUTRAL, _HOSTILE))}"/>\n'
-                for name in names
-            )
+            metas = [meta(name, draw(texts(_NEUTRAL, _HOSTILE))) for name in names]
             markup += ["\n<metadata>\n", *metas, "</metadata>\n"]
         if "acl" in attributes:
             markup.append(same_acl if draw(st.integers(0, 5)) else draw(acls()))

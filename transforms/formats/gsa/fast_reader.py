@@ -11,10 +11,12 @@ character and no reference but the five of XML. Any other element goes to the pa
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import pybase64
 from lxml import etree
 from msgspec.structs import replace
 
 from schemas.acl import Acl
+from schemas.content import clean_base64
 from schemas.errors import RecordError
 from schemas.record import Encoding, Meta, Record
 from schemas.span import ElementContext
@@ -22,7 +24,7 @@ from transforms.formats.acl_metadata import BLANKS
 from transforms.formats.base import ReadOptions
 from transforms.formats.gsa.acl import Extras, read_acl
 from transforms.formats.gsa.rows import CONTENT, ENCODING, METADATA
-from transforms.formats.record_batch import ColumnKind, Values, unescaped
+from transforms.formats.record_batch import ColumnKind, Values, escaped, unescaped
 from transforms.formats.xml.element_runs import (
     ElementRuns,
     MarkupPieces,
@@ -52,6 +54,9 @@ FREE_ATTRIBUTES = {
 }
 """The attributes of a record that differ from record to record, and the kinds of their columns."""
 
+_NOT_TEXT = "\1"
+"""Is in place of base64 that is no text; it is a value that no attribute has."""
+
 _CONTENT_KINDS = {Encoding.BASE64: ColumnKind.BASE64, Encoding.ZLIB_BASE64: ColumnKind.ZLIB}
 
 Pairs = Sequence[tuple[str, str]]
@@ -75,13 +80,20 @@ BuildRecord = Callable[[RecordParts, int, int], Record]
 """Builds a record of its parts, its line and its offset, in the current context."""
 
 
+class _MetaPlaces(NamedTuple):
+    """The indexes of the attributes of a metadata element."""
+
+    name: int
+    content: int
+    encoding: int | None = None
+
+
 class RecordTemplate(MarkupTemplate):
     """The meaning of the values of elements with the same markup, by their index.
 
-    The values of the record's attributes come first, in the order of `names`. The metadata are
-    pairs of name and content, one after another. `free` are the indexes of values that differ from
-    record to record. `constant` are those of all others, which records of one shape share: choices,
-    numbers, types, and the names of metadata.
+    The values of the record's attributes come first, in the order of `names`. `free` are the
+    indexes of values that differ from record to record. `constant` are those of all others, which
+    records of one shape share: choices, numbers, types, and the names of metadata.
     """
 
     def __init__(self, record: etree._Element) -> None:
@@ -90,13 +102,17 @@ class RecordTemplate(MarkupTemplate):
         self.of_metadata = _numbers_in(children.get("metadata"))
         self.of_content = _numbers_in(children.get("content"))
         metas = [*children.get("metadata", ())]
-        self.of_metas = [int(meta.values()[0]) for meta in metas]
+        self.of_metas = [
+            _MetaPlaces(**{str(name): int(at) for name, at in meta.items()}) for meta in metas
+        ]
         self.has_acl, self.contents = "acl" in children, int("content" in children)
         is_free = [name in FREE_ATTRIBUTES for name in self.names]
         self.free = [at for at, free in enumerate(is_free) if free]
-        self.free += [at + 1 for at in self.of_metas]
+        self.free += [meta.content for meta in self.of_metas]
         self.constant = [at for at, free in enumerate(is_free) if not free]
-        self.constant += [*self.of_metas, *(at for _, at in self.of_metadata + self.of_content)]
+        self.constant += [meta.name for meta in self.of_metas]
+        self.constant += [meta.encoding for meta in self.of_metas if meta.encoding is not None]
+        self.constant += [at for _, at in self.of_metadata + self.of_content]
 
 
 class FeedRuns(ElementRuns[RecordTemplate]):
@@ -153,7 +169,13 @@ class _RecordShape(RunShape):
         self._build = build
         stated = dict(zip(template.constant, unescaped(key.constants), strict=True))
         self._attributes = {names[at]: text for at, text in stated.items() if at < count}
-        self._meta_names = [stated[at] for at in template.of_metas]
+        self._meta_names = [stated[meta.name] for meta in template.of_metas]
+        self._in_base64 = [
+            at for at, meta in enumerate(template.of_metas) if meta.encoding is not None
+        ]
+        for at in self._in_base64:
+            [self._meta_names[at]] = _decoded([self._meta_names[at]])
+        encodings = [stated[at] for *_, at in template.of_metas if at is not None]
         self._of_metadata = [(name, stated[at]) for name, at in template.of_metadata]
         self._of_content = [(name, stated[at]) for name, at in template.of_content]
         self._acl = _read_acl(key.part) if key.part else None
@@ -163,12 +185,24 @@ class _RecordShape(RunShape):
             encoding = dict(self._of_content).get("encoding", "")
             of_text = ColumnKind.CDATA if key.are_cdata[0] else ColumnKind.CONTENT
             kinds.append(_CONTENT_KINDS.get(ENCODING.decode(encoding), of_text))
-        self._is_readable = are_texts(key.constants) and template.has_acl is (self._acl is not None)
+        self._is_readable = (
+            are_texts(key.constants)
+            and template.has_acl is (self._acl is not None)
+            and _NOT_TEXT not in self._meta_names
+            and all(ENCODING.decode(encoding) is Encoding.BASE64 for encoding in encodings)
+        )
         super().__init__(self._make, kinds)
 
     @property
     def is_readable(self) -> bool:
         return self._is_readable
+
+    def escaped(self, columns: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+        columns = [*columns]
+        for at in self._in_base64:
+            number = len(self._names) + at
+            columns[number] = escaped(_decoded(columns[number]))
+        return columns
 
     def _make(self, values: Values) -> Record:
         """Return the record of attributes, metadata, principals, content, line and offset."""
@@ -247,13 +281,29 @@ def _learn(markup: str) -> RecordTemplate | None:
         and children.keys() <= _CHILDREN.keys()
         and len(elements) == 1 + len(children) + len(metas)
         and all(child.keys() in _CHILDREN[tag] for tag, child in children.items())
-        and all(meta.tag == "meta" and meta.keys() == ["name", "content"] for meta in metas)
+        and all(meta.tag == "meta" and _is_known_meta(meta) for meta in metas)
         and not any(map(_has_text, elements))
     )
     values = [value for element in elements for value in element.values()]
     if not is_known or values != [str(number) for number in range(len(pieces) - 1)]:
         return None  # among others: single quotes, or double quotes in a text
     return RecordTemplate(record)
+
+
+def _is_known_meta(meta: etree._Element) -> bool:
+    names = meta.keys()
+    return names == ["name", "content"] or sorted(names) == ["content", "encoding", "name"]
+
+
+def _decoded(column: Sequence[str]) -> list[str]:
+    """Return the texts of base64; `_NOT_TEXT` in place of what needs the parser."""
+    texts = []
+    for value in column:
+        try:
+            texts.append(pybase64.b64decode(clean_base64(value.encode())).decode())
+        except (RecordError, UnicodeDecodeError):
+            texts.append(_NOT_TEXT)
+    return texts
 
 
 def _numbers_in(element: etree._Element | None) -> tuple[tuple[str, int], ...]:

@@ -59,7 +59,8 @@ _AWKWARD = (
     *("'", "]]>", "&amp;lt;", "&amp", "<content>", "<acl></acl>", "<!--", "0", "1", "\xa0"),
 )
 _KNOWN = ("a", "true", "base64binary", "base64compressed", "http://e.com/?a&amp;b", "90", "delete")
-_values = st.sampled_from(_KNOWN) | st.sampled_from(_AWKWARD)
+_IN_BASE64 = ("YQ==", "YQ", "Y Q", "IGE=", "PGI+JiI=", "YQo=", "AQ==", "AA==", "gA==", "7b6A")
+_values = st.sampled_from(_KNOWN) | st.sampled_from(_IN_BASE64) | st.sampled_from(_AWKWARD)
 _NAMES = ("action", "mimetype", "last-modified", "lock", "pagerank", "foo", "xml:lang", "xml:id")
 _MORE_NAMES = ("x:y", "xml:space", "URL", "é")
 _attributes = st.builds(
@@ -83,6 +84,8 @@ _CHILDREN = (
     '<metadata><meta content="@" name="@"/></metadata>',
     "<metadata><meta name='a' content=\"@\"/></metadata>",
     '<metadata><meta name="a" content="@" encoding="@"/></metadata>',
+    '<metadata><meta encoding="base64binary" name="YQ==" content="@"/></metadata>',
+    '<metadata><meta name="@" encoding="base64binary" content="YQ=="/></metadata>',
     '<metadata><meta name="a" content="@">@</meta>@</metadata>',
     '<metadata foo="@">@<meta name="a" content="@"/></metadata>',
     "<metadata overwrite-acls='@'/>",
@@ -175,6 +178,15 @@ def test_an_awkward_value_reads_as_by_the_parser(value: str) -> None:
         assert by_either(markup) == by_parser(markup)
 
 
+@pytest.mark.parametrize("value", _IN_BASE64 + _AWKWARD)
+def test_awkward_metadata_in_base64_reads_as_by_the_parser(value: str) -> None:
+    record = f'<record {URL}><metadata><meta encoding="base64binary" {{}}/></metadata></record>'
+    usual = record.format('name="YQ==" content="Yg=="')
+    for pair in (f'name="YQ==" content="{value}"', f'content="Yg==" name="{value}"'):
+        markup = feed(usual, record.format(pair), usual, record.format(pair))
+        assert by_either(markup) == by_parser(markup)
+
+
 @pytest.mark.parametrize("child", _CHILDREN)
 def test_a_child_of_any_kind_reads_as_by_the_parser(child: str) -> None:
     record = f"<record {URL}>{child}</record>".replace("@", "a")
@@ -186,6 +198,7 @@ def test_a_child_of_any_kind_reads_as_by_the_parser(child: str) -> None:
 
 
 METADATA = '<metadata>\n<meta name="a" content="b"/>\n<meta name="c" content="d"/>\n</metadata>'
+IN_BASE64 = '<meta encoding="base64binary" name="w7w=" content="PGI+JiI="/>'
 ACL = '<acl inherit-from="a"><principal scope="user" access="deny">b</principal></acl>'
 
 
@@ -202,6 +215,7 @@ ACL = '<acl inherit-from="a"><principal scope="user" access="deny">b</principal>
         f'<record {URL}><content encoding="base64binary"><![CDATA[YQ==]]></content></record>',
         f'<record {URL}><content encoding="base64compressed">eJxLBAAAYgBi</content></record>',
         f'<record {URL}><metadata overwrite-acls="false"/></record>',
+        f'<record {URL}><metadata>{IN_BASE64}<meta name="a" content="b"/></metadata></record>',
         '<record url="http://e.com/?a=1&amp;b=2" displayurl="&lt;&gt;&apos;&quot;"/>',
         f"<record {URL}>{METADATA}</record>\r\n<record {URL}>{METADATA}</record>",
     ],
@@ -217,6 +231,8 @@ def test_a_usual_record_is_read_without_a_parser(record: str) -> None:
         f'<record {URL} mimetype="&#97;"/>',
         f'<record {URL} mimetype="a\tb"/>',
         f'<record {URL}><metadata><meta content="a" name="b"/></metadata></record>',
+        f"<record {URL}><metadata>{IN_BASE64.replace('PGI+JiI=', 'gA==')}</metadata></record>",
+        f"<record {URL}><metadata>{IN_BASE64.replace('w7w=', '*')}</metadata></record>",
         f"<record {URL}><note/></record>",
         f"<record {URL}><content>a<b/></content></record>",
         f'<record {URL}><!-- "a" --></record>',
