@@ -243,8 +243,8 @@ class ElementRuns(ABC, Generic[TemplateT]):
         elements = []
         at = begin = 0
         heads, contents, are_cdata = list[bytes](), list[bytes](), list[bool]()
+        opened = self._content.search(run)
         while True:
-            opened = self._content.search(run, at)
             end = run.find(self._end_tag, at, opened.start() if opened else len(run))
             if end >= 0:
                 head = b"".join((*heads, run[at:end])).decode()
@@ -267,6 +267,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
                 return elements  # the section may run into another record
             contents.append(run[first:close])
             are_cdata.append(is_cdata)
+            opened = self._content.search(run, at)
 
     def _uniform(self, text: str) -> list[_Group] | None:
         """Return the one group of a run, None if markup or constants differ."""
