@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, groupby, islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from schemas.errors import FatalError, SourceError
 from transforms.sources.listing import EntryKind, ListingEntry, is_folder, left_out, rejected
 from transforms.sources.remote import again, error_text, translate_errors
 from transforms.sources.tree.folders import LISTABLE, ListFolder, folder_lister
-from transforms.sources.tree.patterns import SIDECAR, described_by, judge
+from transforms.sources.tree.patterns import SIDECAR, SIDECARS, described_by, judge
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import folder_url_of, is_unicode, url_of
 
@@ -114,7 +114,7 @@ class _OpenFolder:
     def __init__(self, folder: ListingEntry, list_folder: ListFolder, run_length: int) -> None:
         self.key = folder.key
         self._database: sqlite3.Connection | None = None
-        self.entries = _with_sidecars(again(partial(self._sort, folder, list_folder, run_length)))
+        self.entries = again(partial(self._sort, folder, list_folder, run_length))
 
     def close(self) -> None:
         if self._database is not None:
@@ -122,14 +122,16 @@ class _OpenFolder:
 
     def _sort(
         self, folder: ListingEntry, list_folder: ListFolder, run_length: int
-    ) -> Iterator[_Item]:
+    ) -> Iterator[ListingEntry]:
         try:
             with translate_errors(folder.path):
-                items = _items(list_folder(folder))
-                first = list(islice(items, run_length + 1))
-                if len(first) <= run_length:
-                    return iter(sorted(first, key=_PLACE))
-                return self._sort_on_disk(chain(first, items))
+                entries = iter(list_folder(folder))
+                first = list(islice(entries, run_length + 1))
+                if len(first) > run_length:
+                    return _with_sidecars(self._sort_on_disk(_items(chain(first, entries))))
+                if any(entry.key.endswith(SIDECARS) for entry in first):
+                    return _with_sidecars(sorted(_items(first), key=_PLACE))
+                return iter(sorted(first, key=attrgetter("key")))
         except BaseException:
             self.close()
             raise
@@ -163,11 +165,6 @@ def _with_sidecars(items: Iterable[_Item]) -> Iterator[ListingEntry]:
     known: set[str] = set()
     for key, group in groupby(items, key=_KEY):
         placed = [*group]
-        if len(placed) == 1 and key not in known:
-            _, describes, entry = placed[0]
-            if not describes:
-                yield entry
-            continue
         sidecars = [entry for _, describes, entry in placed if describes]
         for entry in (entry for _, describes, entry in placed if not describes):
             if key in known:
