@@ -27,6 +27,7 @@ from transforms.formats.canonical.avro import AvroEncoder
 from transforms.formats.gsa.gsa_formats import FeedOptions
 from transforms.formats.holes import InspectedError, TextHole, UrlHole
 from transforms.formats.record_batch import (
+    CONTENT_KINDS,
     Column,
     ColumnKind,
     Columns,
@@ -639,9 +640,7 @@ def test_a_hole_in_any_field_of_a_feed_comes_out_once_or_refuses(
         assert data.count(str.encode(mark)) == (0 if is_lost else 1)
 
 
-@pytest.mark.parametrize(
-    "kind", [ColumnKind.CONTENT, ColumnKind.CDATA, ColumnKind.BASE64, ColumnKind.ZLIB]
-)
+@pytest.mark.parametrize("kind", CONTENT_KINDS)
 def test_a_hole_in_a_content_comes_out_once(kind: ColumnKind) -> None:
     encodings = {ColumnKind.BASE64: Encoding.BASE64, ColumnKind.ZLIB: Encoding.ZLIB_BASE64}
     data = hole(kind, 7)

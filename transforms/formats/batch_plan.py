@@ -23,9 +23,8 @@ from transforms.formats.record_batch import (
     RecordBatch,
     Shape,
     Values,
-    hole,
+    mark,
     plain_row,
-    stated,
     unescaped,
     variants,
 )
@@ -181,13 +180,13 @@ def _plan(
     found: list[tuple[int, int, Cell]] = []
     for number, kind in enumerate(shape.kinds):
         for encode in cells.get(kind, ()):
-            [cell] = encode([stated(hole(kind, number))])
+            [cell] = encode([mark(kind, number)])
             is_binary = isinstance(cell, bytes)
-            mark = cell if is_binary else cell.encode()
-            if data.count(mark) > 1:
+            text = cell if is_binary else cell.encode()
+            if data.count(text) > 1:
                 return None
-            if (begin := data.find(mark)) >= 0:
-                found.append((begin, begin + len(mark), Cell(number, encode, is_binary)))
+            if (begin := data.find(text)) >= 0:
+                found.append((begin, begin + len(text), Cell(number, encode, is_binary)))
     found.sort(key=lambda place: place[0])
     if not found:
         return None

@@ -44,7 +44,7 @@ from transforms.formats.holes import (
     TextHole,
     UrlHole,
 )
-from transforms.formats.xml_text import IN_ATTRIBUTE, escape_attribute, escape_bytes, holds_bytes
+from transforms.formats.xml_text import IN_ATTRIBUTE, IN_TEXT, escape_bytes, holds_bytes
 
 _NUL = "\0"
 _NOT_NEUTRAL = bytes(range(0x20)) + b"<>"
@@ -87,6 +87,7 @@ class ColumnKind(enum.Enum):
     are texts that are no URLs. Dates are in the form of RFC 1123, times are aware moments, and
     integers are in decimal digits. Contents are bytes as they came: text that is escaped as in an
     element, text of a CDATA section or a file, and base64 of a document or of its zlib stream.
+    Documents are texts of a database, not escaped.
     """
 
     TEXT = "text"
@@ -96,6 +97,7 @@ class ColumnKind(enum.Enum):
     DATE = "date"
     CONTENT = "content"
     CDATA = "cdata"
+    DOCUMENT = "document"
     BASE64 = "base64"
     ZLIB = "zlib"
     TIME = "time"
@@ -217,7 +219,7 @@ class RecordBatch:
     def content_bytes(self) -> int:
         """The size of the contents of all records."""
         columns = (
-            plain(kind, group.column(at))
+            _utf8_column(kind, group.column(at))
             for group in self.groups
             for at, kind in enumerate(group.shape.kinds)
             if kind in CONTENT_KINDS
@@ -280,6 +282,12 @@ def stated(value: Any) -> Any:  # a value of any column
     return str.__str__(value) if isinstance(value, str) else value
 
 
+def mark(kind: ColumnKind, number: int) -> Any:  # the same
+    """Return the value of a hole as it is in a column."""
+    value = stated(hole(kind, number))
+    return value.decode() if kind is ColumnKind.DOCUMENT else value
+
+
 def variants(kinds: Sequence[ColumnKind]) -> Iterator[Values]:
     """Yield rows of real values, escaped: short ones, and long ones with references."""
     short, _ = _VARIANTS
@@ -288,12 +296,12 @@ def variants(kinds: Sequence[ColumnKind]) -> Iterator[Values]:
 
 
 TEXT_KINDS = (ColumnKind.TEXT, ColumnKind.NAME, ColumnKind.URL, ColumnKind.DOCID)
-CONTENT_KINDS = (ColumnKind.CONTENT, ColumnKind.CDATA, ColumnKind.BASE64, ColumnKind.ZLIB)
+_TEXT_CONTENT_KINDS = (ColumnKind.CONTENT, ColumnKind.CDATA, ColumnKind.DOCUMENT)
+CONTENT_KINDS = (*_TEXT_CONTENT_KINDS, ColumnKind.BASE64, ColumnKind.ZLIB)
 _ENCODED_KINDS = {ColumnKind.BASE64: Encoding.BASE64, ColumnKind.ZLIB: Encoding.ZLIB_BASE64}
 _PLAIN_KINDS = {ColumnKind.NUMBER, ColumnKind.TIME, ColumnKind.CDATA, *_ENCODED_KINDS}
 _ENCODE: dict[ColumnKind, Callable[[bytes], bytes]] = {
-    ColumnKind.CONTENT: lambda data: data,
-    ColumnKind.CDATA: lambda data: data,
+    **dict.fromkeys(_TEXT_CONTENT_KINDS, lambda data: data),
     ColumnKind.BASE64: pybase64.b64encode,
     ColumnKind.ZLIB: lambda data: pybase64.b64encode(isal_zlib.compress(data)),
 }
@@ -306,6 +314,7 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
         ColumnKind.DOCID: "d",
         ColumnKind.DATE: "Thu, 01 Jan 1970 00:00:00 GMT",
         **{kind: _ENCODE[kind](b"c") for kind in CONTENT_KINDS},
+        ColumnKind.DOCUMENT: "c",
         ColumnKind.TIME: datetime(1970, 1, 1, tzinfo=UTC),
         ColumnKind.INTEGER: "0",
         ColumnKind.NUMBER: 0,
@@ -320,6 +329,7 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
             "&lt;p>Z\u00fcrich &amp;amp; \u6771\u4eac &gt; \"' &quot;\n\t&lt;/p>" * 9
         ).encode(),
         ColumnKind.CDATA: ("<p>Z\u00fcrich &amp; \u6771\u4eac & \"'\n\t</p>" * 9).encode(),
+        ColumnKind.DOCUMENT: "<p>Z\u00fcrich &amp; \u6771\u4eac & \"'\r\n\t</p>" * 9,
         **{kind: _ENCODE[kind](_BINARY) for kind in _ENCODED_KINDS},
         ColumnKind.TIME: datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=UTC),
         ColumnKind.INTEGER: str(1 << 40),
@@ -348,6 +358,10 @@ def _escaped(values: Column) -> Column:
     return [*map(escape_bytes, values)]
 
 
+def _escaped_documents(values: Column) -> Column:
+    return escaped(values, IN_TEXT)
+
+
 def _in_base64(kind: ColumnKind) -> EncodeColumn:
     """Return the function that encodes documents of any kind in base64."""
     encoding = _ENCODED_KINDS.get(kind, Encoding.NONE)
@@ -357,6 +371,7 @@ def _in_base64(kind: ColumnKind) -> EncodeColumn:
 CONTENT_CELLS: Cells = {
     ColumnKind.CONTENT: (_escaped_again, _in_base64(ColumnKind.CONTENT)),
     ColumnKind.CDATA: (_escaped, _in_base64(ColumnKind.CDATA)),
+    ColumnKind.DOCUMENT: (_escaped_documents, _in_base64(ColumnKind.DOCUMENT)),
     ColumnKind.BASE64: (as_stated,),
     ColumnKind.ZLIB: (as_stated, _in_base64(ColumnKind.ZLIB)),
 }
@@ -369,7 +384,14 @@ def plain(kind: ColumnKind, values: Column) -> Column:
         return values
     if kind is ColumnKind.CONTENT:
         return [_plain_text(value) for value in values]
+    if kind is ColumnKind.DOCUMENT:
+        return [*map(str.encode, values)]
     return unescaped(values)
+
+
+def _utf8_column(kind: ColumnKind, values: Column) -> Column:
+    """Return contents as documents, or several as one."""
+    return ["".join(values).encode()] if kind is ColumnKind.DOCUMENT else plain(kind, values)
 
 
 def plain_row(kinds: Sequence[ColumnKind], row: Values) -> Values:
@@ -405,14 +427,17 @@ def unescaped_utf8(values: Column) -> list[bytes]:
     return [*map(str.encode, unescaped(values))]
 
 
-def escaped(texts: Sequence[str]) -> Sequence[str]:
-    """Return texts as they are escaped in an attribute of XML."""
+def escaped(
+    texts: Sequence[str], references: Sequence[tuple[str, str]] = IN_ATTRIBUTE
+) -> Sequence[str]:
+    """Return texts as they are escaped in XML, with references for an attribute or for text."""
     text = _NUL.join(texts)
-    found = [pair for pair in IN_ATTRIBUTE if pair[0] in text]  # ten times as fast as a replace
+    found = [pair for pair in references if pair[0] in text]  # ten times as fast as a replace
     if not found:
         return texts
     if text.count(_NUL) >= len(texts):
-        return [*map(escape_attribute, texts)]
+        table = str.maketrans(dict(references))
+        return [part.translate(table) for part in texts]
     for char, reference in found:
         text = text.replace(char, reference)
     return text.split(_NUL)

@@ -7,9 +7,9 @@ from transforms.formats.byte_scans import has_controls
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NOT_RAW = bytes(range(0x20)) + b"<"
 _SPECIAL = bytes(range(0x20)) + b'&<>"'
-_IN_TEXT = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;"))
-_IN_TEXT_BYTES = tuple((char.encode(), reference.encode()) for char, reference in _IN_TEXT)
-IN_ATTRIBUTE = (*_IN_TEXT, ('"', "&quot;"), ("\t", "&#9;"), ("\n", "&#10;"))
+IN_TEXT = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;"))
+_IN_TEXT_BYTES = tuple((char.encode(), reference.encode()) for char, reference in IN_TEXT)
+IN_ATTRIBUTE = (*IN_TEXT, ('"', "&quot;"), ("\t", "&#9;"), ("\n", "&#10;"))
 """The references in double quotes, the one of `&` first."""
 
 _IN_ATTRIBUTE = str.maketrans(dict(IN_ATTRIBUTE))
@@ -22,7 +22,7 @@ def holds(text: str) -> bool:
 
 def escape_text(text: str) -> str:
     """Return `text` as character data that reads back unchanged."""
-    for char, reference in _IN_TEXT:
+    for char, reference in IN_TEXT:
         text = text.replace(char, reference)
     return text
 

@@ -40,9 +40,11 @@ from transforms.formats.canonical.datum_runs import DatumRuns
 from transforms.formats.canonical.lookahead import LookaheadReader
 from transforms.formats.dates import parse_date
 from transforms.formats.record_batch import (
+    CONTENT_KINDS,
     Cells,
     Column,
     ColumnKind,
+    EncodeColumn,
     RecordBatch,
     plain,
     unescaped_utf8,
@@ -117,8 +119,8 @@ def _texts(values: Column) -> list[bytes]:
     return avro.texts(unescaped_utf8(values))
 
 
-def _contents(values: Column) -> list[bytes]:
-    return avro.texts(plain(ColumnKind.CONTENT, values))
+def _contents(kind: ColumnKind) -> EncodeColumn:
+    return lambda values: avro.texts(plain(kind, values))
 
 
 def _dates(values: Column) -> list[bytes]:
@@ -144,8 +146,7 @@ class AvroEncoder:
         ColumnKind.URL: (_texts,),
         ColumnKind.DOCID: (_texts,),
         ColumnKind.DATE: (_dates,),
-        ColumnKind.CONTENT: (_contents,),
-        **dict.fromkeys((ColumnKind.CDATA, ColumnKind.BASE64, ColumnKind.ZLIB), (avro.texts,)),
+        **{kind: (_contents(kind),) for kind in CONTENT_KINDS},
         ColumnKind.TIME: (avro.timestamps,),
         ColumnKind.INTEGER: (lambda values: avro.longs([*map(int, values)]),),
         ColumnKind.NUMBER: (avro.longs,),

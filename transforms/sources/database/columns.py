@@ -7,6 +7,7 @@ can begin another part of the URL. `{{` and `}}` are literal braces.
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from string import Formatter
 from typing import Annotated, Any, Generic, TypeVar
@@ -132,6 +133,23 @@ class TextGetter(Generic[_T]):
             return values
         convert: Callable[[Any], str | _T] = str if types == {int} else self._convert
         return [*map(convert, values)]
+
+
+class TimeGetter:
+    """Returns a column as times, which `convert` makes of values."""
+
+    def __init__(self, at: int, convert: Callable[[Any], datetime | None]) -> None:
+        self._at = at
+        self._convert = convert
+
+    def __call__(self, row: Row) -> datetime | None:
+        return self._convert(row[self._at])
+
+    def column(self, page: Page) -> Sequence[datetime | None]:
+        values = page.columns[self._at]
+        if {*map(type, values)} == {datetime} and {value.tzinfo for value in values} == {UTC}:
+            return values
+        return [*map(self._convert, values)]
 
 
 def column_text(name: str, value: object) -> str | None:

@@ -54,9 +54,19 @@ MAX_REDIRECTS = 5
 TypedContent = tuple[Content | None, str | None, str | None]
 """A content, its mimetype and its charset."""
 
+
+class TypedContents(NamedTuple):
+    """The contents of a page in columns; `documents` are contents, or texts as they came."""
+
+    documents: Sequence[Content | str | None]
+    mimetypes: Sequence[str | None]
+    charsets: Sequence[str | None]
+
+
 _HTML = "text/html"
 _PLAIN = "text/plain"
 _HEAD = 256
+_MAX_UTF8 = 4
 _FRAGMENT = re.compile(
     r"<(?:!--|/?(?:a|b|body|br|center|div|em|font|form|h[1-6]|head|hr|i|img|li|link|meta|ol|p|pre"
     r"|script|section|article|span|strong|style|table|tbody|td|th|title|tr|u|ul)[\s/>])",
@@ -132,14 +142,21 @@ class _ColumnContent:
     def __call__(self, row: Row) -> TypedContent:
         return self._document(row[self._at], self._stated(row))
 
-    def column(self, page: Page) -> Sequence[TypedContent]:
-        return [*map(self._document, page.columns[self._at], column_of(self._stated, page))]
+    def columns(self, page: Page) -> TypedContents:
+        """Return the columns of a page; texts are not copied if all of them are small enough."""
+        values, stated = page.columns[self._at], column_of(self._stated, page)
+        types = {*map(type, values)}
+        if types != {str} or _MAX_UTF8 * max(map(len, values)) > self._max_bytes:
+            return TypedContents(*zip(*map(self._document, values, stated), strict=True))
+        if not all(stated):
+            stated = [*map(_stated_or_text_type, stated, values)]
+        return TypedContents(values, stated, [UTF_8] * len(values))
 
     def _document(self, value: object, mimetype: str | None) -> TypedContent:
         if type(value) is str:
             data = value.encode("utf-8", "surrogatepass")
             _check_size(len(data), self._max_bytes)
-            return Content(data), mimetype or _text_type(value, data), UTF_8
+            return Content(data), _stated_or_text_type(mimetype, value), UTF_8
         if value is None:
             raise _null(self._name, "NULL")
         if not isinstance(value, bytes):
@@ -180,12 +197,14 @@ def _typed(document: RowDocument, mimetype: str | None, charset: str | None) -> 
     return Content(data), mimetype, detected.charset
 
 
-def _text_type(text: str, data: bytes) -> str:
+def _stated_or_text_type(stated: str | None, text: str) -> str:
     """Return the type of a text. Most are plain by their first letter: no detection is needed."""
+    if stated:
+        return stated
     start = _start(text[:_HEAD])
     if not start.startswith(("<", "{\\rtf")):
         return _PLAIN
-    mimetype = detect("", data).mimetype
+    mimetype = detect("", text.encode("utf-8", "surrogatepass")).mimetype
     return _HTML if mimetype == _PLAIN and _FRAGMENT.match(start) else mimetype
 
 

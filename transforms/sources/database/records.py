@@ -22,12 +22,13 @@ from transforms.sources.database.columns import (
     LoadRows,
     Row,
     TextGetter,
+    TimeGetter,
     url_getter,
 )
 from transforms.sources.database.content import TypedContent, content_getter
 from transforms.sources.database.mapping import TIMESTAMP, MetadataColumn, RowMapping
 from transforms.sources.database.row_acl import acl_getter
-from transforms.sources.database.values import text_of, time_getter, values_of
+from transforms.sources.database.values import text_of, time_converter, values_of
 
 TEXT_FIELDS = ("title", "description", "keywords")
 
@@ -74,7 +75,7 @@ class RecordMaker:
         self.metadata = metadata_getter(mapping, index, load_rows, without=hidden | places)
         if mapping.modified is not None:
             at = index.at("modified", mapping.modified)
-            self.fields["modified"] = time_getter(at, name=mapping.modified, zone=options.zone)
+            self.fields["modified"] = TimeGetter(at, time_converter(mapping.modified, options.zone))
         if mapping.acl is not None:
             self.fields["acl"] = acl_getter(mapping.acl, index, load_rows)
         if mapping.display_url is not None:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, compress, repeat
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ from schemas.acl import Acl
 from schemas.record import Content, Crawl, Meta, Record
 from schemas.reject import Reject
 from transforms.formats.record_batch import (
+    CONTENT_KINDS,
     Column,
     ColumnKind,
     Columns,
@@ -30,7 +31,7 @@ from transforms.formats.record_batch import (
     is_document_text,
 )
 from transforms.sources.database.columns import Page, Row, column_of
-from transforms.sources.database.content import TypedContent
+from transforms.sources.database.content import TypedContent, TypedContents
 from transforms.sources.database.records import TEXT_FIELDS, RecordMaker
 
 _PARTS = 8
@@ -52,7 +53,15 @@ class _ValuePart(ABC):
     """A value of all records, as its getter returns it."""
 
     def __init__(self, get: Callable[[Row], Any]) -> None:
-        self.get = get
+        self._get = get
+
+    def values(self, page: Page) -> Column:
+        """Return the values of the rows of a page."""
+        return column_of(self._get, page)
+
+    def select(self, values: Column, places: Sequence[int]) -> Column:
+        """Return the values at some places."""
+        return [values[place] for place in places]
 
     @abstractmethod
     def constants(self, values: Column) -> Sequence[Constant]:
@@ -105,23 +114,38 @@ class _Crawl(_Scalar):
 
 
 class _Content(_ValuePart):
-    """A text with its mimetype and its charset; the constant is a value without the text."""
+    """A document with its mimetype and its charset; the constant has its type in its place."""
+
+    _KINDS: ClassVar = {str: (ColumnKind.DOCUMENT,), Content: (ColumnKind.CDATA,)}
+
+    def values(self, page: Page) -> TypedContents:
+        columns: Callable[[Page], TypedContents] | None = getattr(self._get, "columns", None)
+        if columns is not None:
+            return columns(page)
+        return TypedContents(*zip(*map(self._get, page.rows), strict=True))
+
+    def select(self, values: Column, places: Sequence[int]) -> TypedContents:
+        return TypedContents(*([column[place] for place in places] for column in values))
 
     def constants(self, values: Column) -> Sequence[Constant]:
-        contents, *types = zip(*values, strict=True)
-        if None not in contents and all(len(_same(of_part)) == 1 for of_part in types):
-            return ((False, *(of_part[0] for of_part in types)),)
-        return _same([(content is None, *of_part) for content, *of_part in values])
+        documents, *types = values
+        columns = [_same([*map(type, documents)]), *map(_same, types)]
+        if all(len(column) == 1 for column in columns):
+            return (tuple(column[0] for column in columns),)
+        return [*zip(map(type, documents), *types, strict=True)]
 
     def kinds(self, constant: Constant) -> Sequence[ColumnKind]:
-        return () if constant[0] else (ColumnKind.CDATA,)
+        return self._KINDS.get(constant[0], ())
 
     def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
-        return () if constant[0] else ([content.data for content, _, _ in values],)
+        documents = values[0]
+        if constant[0] is Content:
+            return ([content.data for content in documents],)
+        return (documents,) if constant[0] is str else ()
 
     def join(self, constant: Constant, cells: Iterator[Any]) -> TypedContent:
-        is_none, mimetype, charset = constant
-        return None if is_none else Content(next(cells)), mimetype, charset
+        of_document, mimetype, charset = constant
+        return Content(next(cells)) if of_document in self._KINDS else None, mimetype, charset
 
 
 class _Metas(_ValuePart):
@@ -235,7 +259,7 @@ class RowBatches:
         try:
             if is_deletion is not None and any(map(is_deletion, page.rows)):
                 raise NotAlikeError
-            values = [column_of(part.get, page) for part in self._parts]
+            values = [part.values(page) for part in self._parts]
         except Exception as exc:  # single rows find out which of them is concerned
             raise NotAlikeError from exc
         constants = [
@@ -254,7 +278,8 @@ class RowBatches:
             raise NotAlikeError
         order, groups = [0] * count, []
         for number, (key, of_group) in enumerate(places.items()):
-            of_key = [[of_part[place] for place in of_group] for of_part in values]
+            of_parts = zip(self._parts, values, strict=True)
+            of_key = [part.select(of_part, of_group) for part, of_part in of_parts]
             groups.append(self._columns(key, of_key))
             for place in of_group:
                 order[place] = number
@@ -271,7 +296,7 @@ class RowBatches:
         ]
         if not shape.has_model or not _are_neutral(shape.kinds, columns):
             raise NotAlikeError
-        return Columns(shape, columns, len(values[0]))
+        return Columns(shape, columns, len(values[0]))  # of URLs
 
     def _shape(self, key: tuple[Constant, ...]) -> Shape:
         shape = self._shapes.get(key)
@@ -293,6 +318,10 @@ class RowBatches:
         return self._maker.record(url, content, metas, dict(zip(fields, others, strict=False)))
 
 
+def _joined(kind: ColumnKind, contents: Column) -> bytes:
+    return " ".join(contents).encode() if kind is ColumnKind.DOCUMENT else b" ".join(contents)
+
+
 def _are_neutral(kinds: Sequence[ColumnKind], columns: Sequence[Column]) -> bool:
     pairs = [*zip(kinds, columns, strict=True)]
     is_text = [kind in _ESCAPED_KINDS for kind in kinds]
@@ -302,9 +331,9 @@ def _are_neutral(kinds: Sequence[ColumnKind], columns: Sequence[Column]) -> bool
             are_neutral([*chain.from_iterable(texts)])
             and has_neutral_columns([*compress(kinds, is_text)], texts, max_content_bytes=0)
             and all(
-                all(contents) and is_document_text(b" ".join(contents))
+                all(contents) and is_document_text(_joined(kind, contents))
                 for kind, contents in pairs
-                if kind is ColumnKind.CDATA
+                if kind in CONTENT_KINDS
             )
         )
     except UnicodeEncodeError:  # lone surrogates

@@ -4,7 +4,7 @@ Nothing is truncated or replaced. Binary data that is not UTF-8 has no text and 
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any
@@ -55,8 +55,8 @@ def row_json(row: Mapping[str, object]) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def time_getter(at: int, *, name: str, zone: str) -> Callable[[Sequence[Any]], datetime | None]:
-    """Return the function that returns a column as an aware time in UTC, None for NULL.
+def time_converter(name: str, zone: str) -> Callable[[Any], datetime | None]:
+    """Return the function that converts a value to an aware time in UTC; None is NULL.
 
     Times and dates without a zone are in `zone`. Texts are parsed as in feeds. Numbers count from
     1970: seconds, or milliseconds, microseconds or nanoseconds if the number is too large for
@@ -64,8 +64,7 @@ def time_getter(at: int, *, name: str, zone: str) -> Callable[[Sequence[Any]], d
     """
     local = UTC if zone == "UTC" else ZoneInfo(zone)
 
-    def get(row: Sequence[Any]) -> datetime | None:
-        value = row[at]
+    def convert(value: Any) -> datetime | None:
         if value is None:
             return None
         try:
@@ -76,7 +75,7 @@ def time_getter(at: int, *, name: str, zone: str) -> Callable[[Sequence[Any]], d
                 f"{name}={_describe(value)!r}; expected a date, a time or seconds since 1970",
             ) from None
 
-    return get
+    return convert
 
 
 def _time_of(value: object, local: tzinfo, zone: str) -> datetime | None:

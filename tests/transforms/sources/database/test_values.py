@@ -20,7 +20,7 @@ from transforms.sources.database.read import read_rows
 from transforms.sources.database.values import (
     row_json,
     text_of,
-    time_getter,
+    time_converter,
     values_of,
 )
 
@@ -119,7 +119,7 @@ def test_a_value_without_a_text_is_rejected(value: object, reason: str) -> None:
 
 
 def time_of(value: object, zone: str = "UTC") -> datetime | None:
-    return time_getter(0, name="updated_at", zone=zone)((value,))
+    return time_converter("updated_at", zone)(value)
 
 
 def utc(*parts: int) -> datetime:
