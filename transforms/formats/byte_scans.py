@@ -32,8 +32,10 @@ def has_controls(text: bytes, *, allowed: bytes = b"\n\t") -> bool:
     import numpy as np  # the same
 
     for codes in _pieces(text, 0, len(text)):
+        if codes.min() >= _BLANK:  # this takes a fraction of the others
+            continue
         count = np.count_nonzero(codes < _BLANK)
-        for code in allowed if count else b"":
+        for code in allowed:
             count -= np.count_nonzero(codes == code)
             if not count:
                 break

@@ -5,6 +5,7 @@ have wrong ones. **Drops:** the time zone of the date.
 """
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import cache, lru_cache
 from zoneinfo import ZoneInfo
@@ -54,6 +55,9 @@ _FORMS = (
 _ISO_DATE = re.compile(
     r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{6})?(Z|[+-]\d\d:[0-5]\d)?", re.ASCII
 )
+_UTC_DATES = re.compile(
+    r'(?:\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{6})?(?:Z|\+00:00)")*', re.ASCII
+)
 _EPOCH_SECONDS = re.compile(r"[+-]?\d{9,12}", re.ASCII)
 
 
@@ -71,6 +75,19 @@ def parse_date(text: str, *, zone: str = "UTC") -> datetime | None:
         if moment is not None:
             return moment
     return _parse_any(text.strip(), zone)
+
+
+def parse_utc_dates(texts: Sequence[str]) -> list[datetime] | None:
+    """Return what `parse_date` returns for dates in the form of databases in UTC, None for others.
+
+    A column costs a third of the time of its dates one by one.
+    """
+    if _UTC_DATES.fullmatch('"'.join(texts) + '"') is None:
+        return None
+    try:
+        return [*map(datetime.fromisoformat, texts)]
+    except ValueError:
+        return None
 
 
 def rfc1123(moment: datetime) -> str:

@@ -21,6 +21,7 @@ from schemas.reject import KEPT_BYTES, Place, Reject, reject_bytes
 from schemas.span import Span
 from schemas.spelling import did_you_mean
 from transforms.config.yaml_structs import Value, parse_text
+from transforms.formats.dates import parse_utc_dates
 from transforms.sources.database.values import row_json, text_of
 
 Row = Sequence[Any]  # Any: the value types of a driver
@@ -147,9 +148,11 @@ class TimeGetter:
 
     def column(self, page: Page) -> Sequence[datetime | None]:
         values = page.columns[self._at]
-        if {*map(type, values)} == {datetime} and {value.tzinfo for value in values} == {UTC}:
+        types = {*map(type, values)}
+        if types == {datetime} and {value.tzinfo for value in values} == {UTC}:
             return values
-        return [*map(self._convert, values)]
+        times = parse_utc_dates(values) if types == {str} else None
+        return [*map(self._convert, values)] if times is None else times
 
 
 def column_text(name: str, value: object) -> str | None:

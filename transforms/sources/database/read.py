@@ -152,6 +152,9 @@ class _RowRecords:
     def in_batches(self) -> Iterator[RecordBatch | Record | Reject]:
         with closing(self._loaded_pages()) as pages:
             for page in pages:
+                if IncompleteRow not in {*map(type, page)}:
+                    yield from self._batches.outcomes([*map(_row_of, page)])
+                    continue
                 for kind, rows in groupby(page, type):
                     if kind is not IncompleteRow:
                         yield from self._batches.outcomes([*map(_row_of, rows)])

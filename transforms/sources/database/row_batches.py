@@ -165,6 +165,8 @@ class _Metas(_ValuePart):
         return (ColumnKind.TEXT,) * count
 
     def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
+        if constant == 1 and {*map(type, values)} == {str}:
+            return (values,)
         rows = ((value,) if isinstance(value, str) else map(_text_of, value) for value in values)
         return [*zip(*rows, strict=True)]
 
