@@ -4,11 +4,12 @@ This is the data plane. Everything between the source and the chunk files is a c
 so that one record is in memory at a time. The result is an account of a few hundred bytes.
 """
 
+import gc
 import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -111,6 +112,7 @@ PROGRESS = ".progress"
 _UNLISTED_CODES = frozenset({UNCHANGED, UP_TO_DATE})  # there may be millions of these
 DELETIONS = (Action.DELETE.value, Action.DELETE_PATTERN.value)
 _NO_PROVENANCE = Provenance(source="\0")  # no record has it
+_COLLECTED_OBJECTS = 20_000
 _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
@@ -218,6 +220,17 @@ def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> A
     return account
 
 
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Search for cyclic garbage less often: a search reads all new rows, and finds none."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(_COLLECTED_OBJECTS, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
 class SpanConversion:
     """The conversion of one span: its counters, its files, and the feed of the current record."""
 
@@ -268,7 +281,7 @@ class SpanConversion:
     def run(self) -> Account:
         whole = False
         try:
-            with closing(read_span(self._request)) as results:
+            with _few_collections(), closing(read_span(self._request)) as results:
                 for record in self._adapt(self._without_batches(results)):
                     self._write(record)
             self._chunks.close(whole=True)
