@@ -1,5 +1,6 @@
 """The conversion of one span: account, chunks, rejects, and what is left when it stops."""
 
+import gc
 import hashlib
 import io
 import json
@@ -172,6 +173,12 @@ def test_a_known_reject_is_counted_apart_also_in_an_attempt_that_did_not_know_it
         assert (account.accepted_rejects, account.new_rejects) == ({"malformed": 1}, 0)
         assert account.rejected == {"unreadable": 1}
         assert [reject.is_accepted for reject in account.reject_samples["malformed"]] == [True]
+
+
+def test_garbage_is_collected_as_before_after_a_conversion(work: Path) -> None:
+    before = gc.get_threshold()
+    convert(span_of(work, b"no feed"), settings(work))
+    assert gc.get_threshold() == before
 
 
 def test_records_are_written_in_their_order(work: Path) -> None:

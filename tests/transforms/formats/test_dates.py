@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.formats.dates import local_date, parse_date, rfc1123
+from transforms.formats.dates import local_date, parse_date, parse_utc_dates, rfc1123
 
 NOON = datetime(2007, 11, 6, 12, 45, 26, tzinfo=UTC)
 MOMENTS = st.datetimes(timezones=st.just(UTC)).map(lambda m: m.replace(microsecond=0))
@@ -208,3 +208,23 @@ def test_dates_of_databases_have_a_zone_or_that_of_the_reader(
     text: str, moment: datetime | None
 ) -> None:
     assert parse_date(text, zone="Europe/Berlin") == moment
+
+
+@given(st.lists(MOMENTS, min_size=1), st.sampled_from(["Z", "+00:00"]), st.sampled_from(" T"))
+def test_a_column_of_dates_in_utc_is_parsed_as_its_dates(
+    moments: list[datetime], zone: str, between: str
+) -> None:
+    texts = [moment.isoformat(between)[:-6] + zone for moment in moments]
+    assert parse_utc_dates(texts) == moments == [*map(parse_date, texts)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "2026-01-31", "2026-01-31 08:30:00", "2026-01-31 08:30:00+01:00"),
+        *("2026-02-30 08:30:00Z", "2026-01-31 24:00:00Z", '2026-01-31 08:30:00Z"'),
+        *("0000-00-00 00:00:00Z", '2026-01-31 08:30:00Z"2026-01-31 08:30:00Z'),
+    ],
+)
+def test_a_column_with_another_date_is_not_parsed(text: str) -> None:
+    assert parse_utc_dates(["2026-01-31 08:30:00Z", text]) is None

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.formats.record_batch import are_neutral, are_urls, escaped, unescaped
-from transforms.formats.xml_text import escape_attribute
+from transforms.formats.xml_text import IN_TEXT, escape_attribute, escape_text, holds, holds_bytes
 
 
 @given(st.lists(st.text(alphabet="ab'é;#&<>\"\t\n\r\0")))
@@ -12,6 +12,15 @@ def test_a_column_is_escaped_as_its_texts_and_reads_back(texts: list[str]) -> No
     column = escaped(texts)
     assert [*column] == [*map(escape_attribute, texts)]
     assert [*unescaped(column)] == texts
+    assert [*escaped(texts, IN_TEXT)] == [*map(escape_text, texts)]
+
+
+@given(st.integers(0, 0x20), st.integers(0, 1), st.sampled_from(["\r\n", "", "\ufffe"]))
+def test_a_long_text_with_any_control_character_is_checked_as_a_short_one(
+    code: int, count: int, end: str
+) -> None:
+    text = chr(code) * count + end
+    assert holds_bytes(("x" * 70_000 + text).encode()) is holds(text)
 
 
 HOSTS = ("http://a.example.com/", "https://10.0.0.1/", "http://1.2.example/", "http://a/", "x://h/")

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import pymysql  # type: ignore[import-untyped]  # it has no types
 import sqlalchemy as sa
-from psycopg.types.string import TextLoader
 from pymysql.constants import (  # type: ignore[import-untyped]  # it has no types
     FIELD_TYPE,
     FLAG,
@@ -108,6 +107,9 @@ class PostgreSql(Dialect):
 
     def start(self, connection: Any, _record: object) -> None:
         """Read some types as the database writes them: of JSON, Python would lose digits."""
+        # A driver that SQLite does not need; it takes 8 MB.
+        from psycopg.types.string import TextLoader  # noqa: PLC0415
+
         for name in self._TEXTS:
             connection.adapters.register_loader(name, TextLoader)
         with connection.cursor() as cursor:

@@ -16,7 +16,7 @@ from schemas.span import Span
 from support.batches import SIZES, conversion
 from support.database_runs import AnyServer, new_mapping
 from transforms.formats import ContentOptions, ReadOptions
-from transforms.formats.record_batch import RecordBatch
+from transforms.formats.record_batch import ColumnKind, RecordBatch
 from transforms.rules.adapt import Target
 from transforms.sources.database.columns import ColumnReference
 from transforms.sources.database.mapping import (
@@ -35,7 +35,10 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
     "title": ("a", "a & b", '<b>"x"</b>', "it's", "\u6771\u4eac", 3, None),
     "body": ("text", "<p>a & b</p>", "a\n\tb ", '"', "\u6771\u4eac" * 99, "x" * 700, "a\r\nb"),
     "tags": ("a;b", "a", "", None, "a & b; c"),
-    "at": ("2026-01-31 08:30:00", "2026-01-31T08:30:00.123456Z", "2026-01-31", None),
+    "at": (
+        *("2026-01-31 08:30:00", "2026-01-31T08:30:00.123456Z", "2026-01-31", None),
+        *("2026-01-31 08:30:00+00:00", "2026-01-31 08:30:00+01:00"),
+    ),
     "link": ("http://www.example.com/a?b=1&c=2", "https://www.example.com/\u00fc"),
     "users": ("anna, ben", "anna", r"CORP\anna", None),
     "op": ("I", "U", None),
@@ -196,6 +199,43 @@ def test_a_row_that_is_not_neutral_leaves_the_others_in_batches(tmp_path: Path) 
     batched = outcomes(mapping, batch_records=1024)
     assert sum(isinstance(item, Record) for item in batched) < 10
     assert records_of(batched) == outcomes(mapping, batch_records=0)
+
+
+def test_texts_of_documents_are_columns_as_the_driver_gives_them(tmp_path: Path) -> None:
+    neutral = tuple(values[0] for values in NEUTRAL.values())
+    texts = ["\u6771\u4eac <b>a & b</b>\r\n" * number for number in range(1, 9)]
+    rows = [(*neutral[:2], text, *neutral[3:]) for text in texts]
+    mapping = mapping_of([*rows], str(tmp_path), "texts")
+    _, batch = outcomes(mapping, batch_records=100)
+    assert isinstance(batch, RecordBatch)
+    columns = batch.groups[0]
+    assert [*columns.column(columns.shape.kinds.index(ColumnKind.DOCUMENT))] == texts[1:]
+    assert batch.content_bytes == sum(len(text.encode()) for text in texts[1:])
+
+
+@pytest.mark.parametrize("max_bytes", [1, 3, 4, 5, 6, 16, 100])
+def test_a_text_over_the_size_limit_is_rejected_wherever_it_is(
+    tmp_path: Path, max_bytes: int
+) -> None:
+    neutral = tuple(values[0] for values in NEUTRAL.values())
+    texts = ["a", "abcd", "\u6771\u4eac", "a", "\u00fc\u00fc", "\U0001f600", "abcdef"]
+    mapping = mapping_of(
+        [(*neutral[:2], text, *neutral[3:]) for text in texts], str(tmp_path), "texts"
+    )
+    batched, singles = (
+        [
+            *read_rows(
+                Span(source="f"),
+                mapping=mapping,
+                options=ReadOptions(batch_records=size, max_content_bytes=max_bytes),
+            )
+        ]
+        for size in (100, 0)
+    )
+    assert records_of(batched) == singles
+    assert sum(isinstance(item, Record) for item in singles) == sum(
+        len(text.encode()) <= max_bytes for text in texts
+    )
 
 
 def test_the_types_of_each_database_are_read_in_batches(server: AnyServer) -> None:
