@@ -13,6 +13,8 @@ from transforms.steps import Steps
 UP_TO_DATE = "up-to-date"
 """The code of a document that a program did not give, because it has not changed."""
 
+BATCH_RECORDS = 1024
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a run, for each of its spans.
@@ -43,7 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     accept_holes: bool = False
     verify: bool = True
     accepted_rejects: str | None = None
-    batch_records: int = 1024
+    batch_records: int = BATCH_RECORDS
     steps: Steps = Steps()
 
 

@@ -4,6 +4,8 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from pipelines.convert.inputs import list_spans
 from pipelines.convert.source_runs import read_options
 from pipelines.folders.manifest import MANIFEST, read_manifest
@@ -13,6 +15,7 @@ from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Reject, record_error, reject_record
 from transforms.compare.history import each
+from transforms.conversion_settings import BATCH_RECORDS
 from transforms.formats import ReadResult
 from transforms.rules.adapt import Adapter, Target, adapt_membership, adapter
 from transforms.rules.normalize import normalize
@@ -37,12 +40,12 @@ class CompareInput:
         self.names = tuple(names)
         paths = tuple(path for name in self.names for path in _paths(name))
         options = parse({**words, "inputs": paths})
-        self._reading = read_options(options)
+        self._reading = replace(read_options(options), batch_records=0 if target else BATCH_RECORDS)
         self._spans = list_spans(options, stdin_copy=folder / "stdin")
         self._target = target
 
     def results(self) -> Generator[ReadResult, None, None]:
-        """Yield the results of the input, in order."""
+        """Yield the results of the input, in order; records that are alike may be in batches."""
         for span in self._spans:
             with closing(read_span(SpanRequest(span=span, options=self._reading))) as results:
                 yield from results if self._target is None else _adapted(results, self._target)

@@ -11,7 +11,7 @@ import msgspec
 from schemas.errors import BusyError, ConfigError, TargetError
 from schemas.indexed_document import DocumentOrigin, IndexedDocument
 from schemas.record import Action, Crawl, Field, Provenance, Record
-from transforms.compare.history import Event
+from transforms.compare.events import Event
 
 HELD_FIELDS = frozenset(
     (
@@ -48,7 +48,7 @@ def listed_documents(
     if root.scheme not in ("http", "https") or not root.netloc:
         raise ConfigError(f"⟦against⟧: {address!r}; {_EXPECTED}")
     listing = f"{root.scheme}://{root.netloc}/documents"
-    after, number, waited = None, 0, 0.0
+    after, waited = None, 0.0
     with httpx2.Client(timeout=_TIMEOUT_SECONDS, trust_env=False) as client:
         while True:
             stated = {"datasource": held_in, "after": after}
@@ -60,9 +60,7 @@ def listed_documents(
                 sleep(1.0)
                 waited += 1.0
                 continue
-            for document in page.documents:
-                yield document_event(document, number)
-                number += 1
+            yield from map(document_event, page.documents)
             after = page.next
             if after is None:
                 return
@@ -81,7 +79,7 @@ def _page(client: httpx2.Client, url: str) -> _Page:
         raise TargetError(f"{url}: {exc}; {_EXPECTED}") from exc
 
 
-def document_event(document: IndexedDocument, number: int) -> Event:
+def document_event(document: IndexedDocument) -> Event:
     """Return the event that makes a document of a listing."""
     fields = document.fields
     hints = {name: fields[name] for name in Crawl.__struct_fields__ if name in fields}
@@ -107,7 +105,7 @@ def document_event(document: IndexedDocument, number: int) -> Event:
         keywords=_text(fields.get("keywords")),
     )
     digest = None if document.sha256 is None else bytes.fromhex(document.sha256)
-    return Event(number, record, document.bytes, digest)
+    return Event(record, document.bytes, digest)
 
 
 def _text(value: object) -> str | None:

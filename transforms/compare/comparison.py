@@ -14,7 +14,8 @@ import msgspec
 
 from schemas.record import Arrival
 from transforms.compare.differences import ACL, CONTENT, FieldChange, Ignored, changes
-from transforms.compare.history import Document, Event, FeedHistory
+from transforms.compare.events import Event, is_deletion, state_of
+from transforms.compare.history import Document, FeedHistory
 from transforms.formats import ReadResult
 from transforms.storage.spill import Spill
 
@@ -148,7 +149,7 @@ class Comparer:
         is_updated: bool = False,
         is_one_sided: bool = False,
     ) -> None:
-        self._spill = Spill(folder, Event)
+        self._spill = Spill(folder)
         self._histories = (FeedHistory(), FeedHistory())
         self._ignored, self._only = Ignored(ignored), only
         self._is_updated, self._is_one_sided = is_updated, is_one_sided
@@ -173,6 +174,11 @@ class Comparer:
         same = acl_changes = unmentioned = 0
         encode = msgspec.msgpack.Encoder().encode
         for key, events in self._spill.keys(len(self._histories)):
+            if self._are_same(*events):
+                is_there = not is_deletion(events[0][0])
+                documents = [count + is_there for count in documents]
+                same += is_there
+                continue
             before, after = (
                 history.document(own) for history, own in zip(self._histories, events, strict=True)
             )
@@ -237,8 +243,16 @@ class Comparer:
         return self._histories[_AFTER].has_full_feed(datasource, memberships=memberships)
 
     def _add(self, side: int, results: Iterable[ReadResult | Event]) -> None:
-        for event in self._histories[side].events(results):
-            self._spill.add(side, event)
+        self._spill.add(side, self._histories[side].stored(results))
+
+    def _are_same(self, before: list[bytes], after: list[bytes]) -> bool:
+        """Whether both have one event of a URL, with equal states, after which nothing removes."""
+        return (
+            len(before) == len(after) == 1
+            and state_of(before[0]) == state_of(after[0])
+            and self._histories[_BEFORE].is_last(before[0])
+            and self._histories[_AFTER].is_last(after[0])
+        )
 
     def _difference(
         self, key: bytes, before: Document | None, after: Document | None

@@ -1,7 +1,7 @@
 """The documents that an appliance would hold after a history of feeds.
 
-A record becomes an `Event`, with the size and the digest of its content. The events
-of one URL, in the order of the input, are folded into its `Document`.
+A record becomes an `Event`, with the size and the digest of its content. The events of one URL, in
+the order of the input, are folded into its `Document`.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Choosing the Feed Type", "Full Feeds and
 Incremental Feeds", "Removing Feed Content From the Index"; Thunderstone dataload API. As the guide
@@ -19,52 +19,32 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from hashlib import sha256
 
 import msgspec
 from msgspec.structs import replace
 
-from schemas.acl import DEFAULT_NAMESPACE
-from schemas.content import CHECKED, decode
-from schemas.errors import FormatError, RecordError
-from schemas.feed import FULL, REPLACE, FeedHeader, is_web
+from schemas.errors import FormatError
+from schemas.feed import FULL, REPLACE, FeedHeader
 from schemas.membership import Membership
 from schemas.notice import Notice
 from schemas.record import Action, Arrival, Crawl, Provenance, Record
 from schemas.reject import Filtered, Reject, record_error, reject_record
+from transforms.compare.events import (
+    Event,
+    decoded,
+    encoded,
+    encoded_batch,
+    event_of,
+    number_of,
+)
 from transforms.formats.base import ReadResult
-from transforms.formats.record_batch import singly
-from transforms.rules.normalize import normalize
+from transforms.formats.record_batch import RecordBatch, singly
 
 MAX_PATTERNS = 1_000
 """The most deletions by pattern of a history: each is compared with every URL."""
 
 _SAMPLES = 3
 _FULL_GROUPS = (FULL, REPLACE)
-
-
-class Event(msgspec.Struct, frozen=True, array_like=True):
-    """One record of a history without its content, or one membership.
-
-    `number` counts the results of the input, from 0. `size` and `digest` (SHA-256) are those of the
-    decoded content, or of a body text; None without either.
-    """
-
-    number: int
-    record: Record | None = None
-    size: int | None = None
-    digest: bytes | None = None
-    membership: Membership | None = None
-
-    @property
-    def key(self) -> bytes:
-        """The URL in UTF-8, or a text that is no URL for a group."""
-        if self.record is not None:
-            return self.record.url.encode()
-        group = self.membership.group if self.membership else None
-        if group is None:
-            raise AssertionError("an event without a record")
-        return f"group {group.namespace or DEFAULT_NAMESPACE} {group.name}".encode()
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,59 +87,81 @@ class FeedHistory:
         self.rejects = Counter[str]()
         self.samples: list[str] = []
         self._number = -1
+        self._removed_at = -1
         self._begun: dict[tuple[bool, str | None], str] = {}
         self._full_feeds: dict[tuple[bool, str | None], list[int]] = {}
         self._patterns: list[tuple[int, re.Pattern[str]]] = []
 
-    def events(self, results: Iterable[ReadResult | Event]) -> Iterator[Event]:
-        """Yield the events of an input; count its rejects.
+    def stored(self, results: Iterable[ReadResult | Event]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the keys and the stored forms of the events of an input; count its rejects.
 
         Raise FormatError for too many deletions by pattern.
         """
-        for number, item in enumerate(each(results)):
-            self._number = number
-            if isinstance(item, Event):
-                yield item
-            elif isinstance(item, Reject):
-                self._count_reject(item)
-            elif isinstance(item, FeedHeader):
-                if item.feedtype in _FULL_GROUPS:
-                    self._begin_full((item.memberships, item.datasource))
-            elif isinstance(item, Record | Membership):
-                self.records[item.action.value] += 1
-                self._enter(item)
-                try:
-                    event = _event(item, number)
-                    _encoded_key(event)
-                except Exception as exc:
-                    self._count_reject(reject_record(item, record_error(exc), stage="read"))
-                else:
-                    if isinstance(item, Record) and item.action is Action.DELETE_PATTERN:
-                        self._add_pattern(item)
-                    elif event.membership is not None or item.action is not Action.UPDATE_INDEX:
-                        yield event
+        for item in results:
+            if isinstance(item, RecordBatch):
+                yield from self._of_batch(item)
+            elif not isinstance(item, Notice | Filtered):
+                yield from self._of_item(item)
 
-    def document(self, events: Iterable[Event]) -> Document | None:
-        """Return the document of the events of one URL, in their order; None without events."""
+    def _of_batch(self, batch: RecordBatch) -> Iterator[tuple[bytes, bytes]]:
+        rows = encoded_batch(batch, self._number + 1)
+        if rows is None:
+            for record in batch:
+                yield from self._of_item(record)
+            return
+        model = batch.groups[0].shape.model
+        self._number += 1
+        self._enter(model.provenance, is_group=False)
+        self._number += len(batch.order) - 1
+        for group in batch.groups:
+            self.records[group.shape.model.action.value] += group.count
+        yield from rows
+
+    def _of_item(self, item: ReadResult | Event) -> Iterator[tuple[bytes, bytes]]:
+        self._number += 1
+        if isinstance(item, Event):
+            yield encoded(item, self._number)
+        elif isinstance(item, Reject):
+            self._count_reject(item)
+        elif isinstance(item, FeedHeader):
+            if item.feedtype in _FULL_GROUPS:
+                self._begin_full((item.memberships, item.datasource))
+        elif isinstance(item, Record | Membership):
+            self.records[item.action.value] += 1
+            self._enter(item.provenance, is_group=isinstance(item, Membership))
+            try:
+                row = encoded(event_of(item), self._number)
+            except Exception as exc:
+                self._count_reject(reject_record(item, record_error(exc), stage="read"))
+            else:
+                if isinstance(item, Record) and item.action is Action.DELETE_PATTERN:
+                    self._add_pattern(item)
+                elif item.action is not Action.UPDATE_INDEX or isinstance(item, Membership):
+                    yield row
+
+    def is_last(self, stored: bytes) -> bool:
+        """Whether no full feed or pattern after an event removes documents."""
+        return number_of(stored) >= self._removed_at
+
+    def document(self, rows: Iterable[bytes]) -> Document | None:
+        """Return the document of the stored events of a URL, in their order; None without events."""
         document: Document | None = None
         last = 0
-        for event in events:
+        for number, event in map(decoded, rows):
             if document is not None:
-                document = self._kept(document, last, event.number)
-            last = event.number
+                document = self._kept(document, last, number)
+            last = number
             if event.membership is not None:
                 document = _with_group(document, event.membership)
             elif event.record is not None:
-                document = _with_record(document, event, event.record)
+                document = _with_record(document, event, event.record, number)
         return None if document is None else self._kept(document, last, self._number + 1)
 
     def has_full_feed(self, datasource: str | None, *, memberships: bool) -> bool:
         return (memberships, datasource) in self._full_feeds
 
-    def _enter(self, item: Record | Membership) -> None:
+    def _enter(self, at: Provenance, *, is_group: bool) -> None:
         """Notice the first record of a full feed; its parts in other files have the same source."""
-        at = item.provenance
-        is_group = isinstance(item, Membership)
         if at.feedtype == FULL or (is_group and at.feedtype == REPLACE):
             if self._begun.get((is_group, at.datasource)) != at.source:
                 self._begin_full((is_group, at.datasource))
@@ -169,6 +171,7 @@ class FeedHistory:
 
     def _begin_full(self, feed: tuple[bool, str | None]) -> None:
         self._full_feeds.setdefault(feed, []).append(self._number)
+        self._removed_at = self._number
 
     def _add_pattern(self, record: Record) -> None:
         if len(self._patterns) >= MAX_PATTERNS:
@@ -178,6 +181,7 @@ class FeedHistory:
             )
         parts = ({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in record.url.strip())
         self._patterns.append((self._number, re.compile("".join(parts), re.S)))
+        self._removed_at = self._number
 
     def _kept(self, document: Document, since: int, until: int) -> Document:
         """Return a document, as deleted if a full feed or a pattern removes it."""
@@ -205,42 +209,6 @@ def each(results: Iterable[ReadResult | Event]) -> Iterator[ReadResult | Event]:
     return (item for item in items if not isinstance(item, Notice | Filtered))
 
 
-def _event(item: Record | Membership, number: int) -> Event:
-    """Return the event of a record; raise RecordError for a content that cannot be decoded."""
-    at = Provenance(datasource=item.provenance.datasource, feedtype=item.provenance.feedtype)
-    if isinstance(item, Membership):
-        return Event(number, membership=replace(item, provenance=at))
-    record = normalize(item)
-    if is_web(at.datasource, at.feedtype):
-        record = replace(record, content=None, body=None, mimetype=None)
-    elif at.feedtype == FULL and record.metadata and not _has_content(record):
-        raise RecordError("update-in-full-feed", "metadata without content in a full feed")
-    size, digest = _content_of(record)
-    bare = replace(record, content=None, body=None, size=None, provenance=at)
-    return Event(number, bare, size, digest)
-
-
-def _encoded_key(event: Event) -> bytes:
-    try:
-        return event.key
-    except UnicodeEncodeError as exc:
-        raise RecordError("not-unicode", "a lone surrogate; expected Unicode text") from exc
-
-
-def _has_content(record: Record) -> bool:
-    return record.content is not None or record.body is not None
-
-
-def _content_of(record: Record) -> tuple[int | None, bytes | None]:
-    if record.content is not None:
-        data = decode(record.content, max_bytes=CHECKED)
-    elif record.body is not None:
-        data = record.body.encode()
-    else:
-        return None, None
-    return len(data), sha256(data).digest()
-
-
 def _with_group(document: Document | None, membership: Membership) -> Document:
     """Return a group with the members of another membership; a feed appends members."""
     if document is not None and document.membership is not None and not document.is_deleted:
@@ -249,30 +217,36 @@ def _with_group(document: Document | None, membership: Membership) -> Document:
     return Document(membership=membership)
 
 
-def _with_record(document: Document | None, event: Event, record: Record) -> Document | None:
+def _with_record(
+    document: Document | None, event: Event, record: Record, number: int
+) -> Document | None:
     held = None if document is None or document.is_deleted else document
     is_alone = record.acl is not None and record.acl.alone
     if record.action is Action.DELETE:
         return _without(document, record, is_alone=is_alone)
     if held is None or held.record is None:
-        return _made(event, record)
+        return _made(event, record, number)
     if is_alone and not held.is_acl:
         return replace(held, record=replace(held.record, acl=record.acl))
     is_crawled = record.arrival is Arrival.CRAWLED
     if is_crawled and held.record.arrival is Arrival.PUSHED:
         return replace(held, record=merged(held.record, replace(record, mimetype=None)))
     if record.action is Action.UPDATE and not is_crawled:
-        content = _made(event, record) if event.digest is not None else held
+        content = _made(event, record, number) if event.digest is not None else held
         return replace(content, record=merged(held.record, record, is_owner=True))
     acl = held.record.acl
     if record.acl is None and acl is not None and acl.alone:
         record = replace(record, acl=acl)
-    return _made(event, record)
+    return _made(event, record, number)
 
 
-def _made(event: Event, record: Record) -> Document:
-    number = None if event.digest is None else event.number
-    return Document(record=record, size=event.size, digest=event.digest, number=number)
+def _made(event: Event, record: Record, number: int) -> Document:
+    return Document(
+        record=record,
+        size=event.size,
+        digest=event.digest,
+        number=None if event.digest is None else number,
+    )
 
 
 def _without(document: Document | None, record: Record, *, is_alone: bool) -> Document | None:

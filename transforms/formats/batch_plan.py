@@ -8,12 +8,11 @@ plan is only used if it also predicts the bytes and the losses of records with r
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from schemas.notice import Loss
 from schemas.record import Record
 from schemas.reject import record_error
-from transforms.formats.base import Encoder
 from transforms.formats.holes import InspectedError
 from transforms.formats.record_batch import (
     Cells,
@@ -34,10 +33,14 @@ Convert = Callable[[Record], tuple[Record, tuple[Loss, ...]] | None]
 
 
 @runtime_checkable
-class ColumnEncoder(Encoder, Protocol):
+class ColumnEncoder(Protocol):
     """An encoder that also writes columns; `encode` of a record has the same bytes."""
 
     cells: Cells
+
+    def encode(self, record: Any) -> bytes:  # as that of an encoder
+        """Return the bytes of one record."""
+        ...
 
 
 _COMPARED_RECORDS = 256
@@ -138,12 +141,7 @@ def _joined(columns: list[Column]) -> list[bytes]:
 def encode_batch(batch: RecordBatch, plans: Sequence[BatchPlan]) -> EncodedBatch:
     """Return the bytes of a batch; `plans` are those of the shapes of its groups."""
     whole = plans[0].encode(batch.groups[0]) if len(plans) == 1 else None
-    if whole is not None:
-        parts = [whole]
-    else:
-        each = [plan.encode_each(group) for plan, group in zip(plans, batch.groups, strict=True)]
-        rows = [*map(iter, each)]
-        parts = each[0] if len(each) == 1 else [next(rows[number]) for number in batch.order]
+    parts = encode_rows(batch, plans) if whole is None else [whole]
     actions = Counter[str]()
     for plan, group in zip(plans, batch.groups, strict=True):
         actions[plan.action] += group.count
@@ -152,7 +150,14 @@ def encode_batch(batch: RecordBatch, plans: Sequence[BatchPlan]) -> EncodedBatch
     return EncodedBatch(parts, sum(map(len, parts)), actions, first, last)
 
 
-def learn(shape: Shape, convert: Convert, encoder: Encoder) -> BatchPlan | None:
+def encode_rows(batch: RecordBatch, plans: Sequence[BatchPlan]) -> list[bytes]:
+    """Return the bytes of each record of a batch, in its order."""
+    each = [plan.encode_each(group) for plan, group in zip(plans, batch.groups, strict=True)]
+    rows = [*map(iter, each)]
+    return each[0] if len(each) == 1 else [next(rows[number]) for number in batch.order]
+
+
+def learn(shape: Shape, convert: Convert, encoder: object) -> BatchPlan | None:
     """Return the plan of a shape; None if its records must be converted one by one."""
     if not isinstance(encoder, ColumnEncoder):
         return None
@@ -160,7 +165,7 @@ def learn(shape: Shape, convert: Convert, encoder: Encoder) -> BatchPlan | None:
         converted = convert(shape.model)
         if converted is None or converted[0].url is not shape.model.url:
             return None
-        plan = _plan(shape, *converted, encoder, encoder.cells)
+        plan = _plan(shape, *converted, encoder)
         if plan is not None and all(
             _predicts(plan, shape, row, convert, encoder) for row in variants(shape.kinds)
         ):
@@ -173,13 +178,13 @@ def learn(shape: Shape, convert: Convert, encoder: Encoder) -> BatchPlan | None:
 
 
 def _plan(
-    shape: Shape, adapted: Record, losses: tuple[Loss, ...], encoder: Encoder, cells: Cells
+    shape: Shape, adapted: Record, losses: tuple[Loss, ...], encoder: ColumnEncoder
 ) -> BatchPlan | None:
     """Return the plan with the holes where they come out, None if one does more than once."""
     data = encoder.encode(adapted)
     found: list[tuple[int, int, Cell]] = []
     for number, kind in enumerate(shape.kinds):
-        for encode in cells.get(kind, ()):
+        for encode in encoder.cells.get(kind, ()):
             [cell] = encode([mark(kind, number)])
             is_binary = isinstance(cell, bytes)
             text = cell if is_binary else cell.encode()
@@ -199,7 +204,7 @@ def _plan(
 
 
 def _predicts(
-    plan: BatchPlan, shape: Shape, row: Values, convert: Convert, encoder: Encoder
+    plan: BatchPlan, shape: Shape, row: Values, convert: Convert, encoder: ColumnEncoder
 ) -> bool:
     """Whether the plan has the bytes and the losses of a record with real values."""
     converted = convert(shape.make(plain_row(shape.kinds, row)))

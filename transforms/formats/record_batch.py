@@ -263,7 +263,7 @@ def hole(kind: ColumnKind, number: int) -> object:
     text = f"~hole-{number:04}~"
     if kind in CONTENT_KINDS:
         data = _ENCODE[kind](text.encode())
-        return EncodedHole(data) if kind in _ENCODED_KINDS else ContentHole(data)
+        return EncodedHole(data) if kind in ENCODINGS else ContentHole(data)
     holes = {
         ColumnKind.URL: UrlHole(f"http://hole-{number:04}.example.com/~"),
         ColumnKind.DOCID: DocidHole(text),
@@ -298,8 +298,10 @@ def variants(kinds: Sequence[ColumnKind]) -> Iterator[Values]:
 TEXT_KINDS = (ColumnKind.TEXT, ColumnKind.NAME, ColumnKind.URL, ColumnKind.DOCID)
 _TEXT_CONTENT_KINDS = (ColumnKind.CONTENT, ColumnKind.CDATA, ColumnKind.DOCUMENT)
 CONTENT_KINDS = (*_TEXT_CONTENT_KINDS, ColumnKind.BASE64, ColumnKind.ZLIB)
-_ENCODED_KINDS = {ColumnKind.BASE64: Encoding.BASE64, ColumnKind.ZLIB: Encoding.ZLIB_BASE64}
-_PLAIN_KINDS = {ColumnKind.NUMBER, ColumnKind.TIME, ColumnKind.CDATA, *_ENCODED_KINDS}
+ENCODINGS = {ColumnKind.BASE64: Encoding.BASE64, ColumnKind.ZLIB: Encoding.ZLIB_BASE64}
+"""The encodings of the kinds of contents that are encoded."""
+
+_PLAIN_KINDS = {ColumnKind.NUMBER, ColumnKind.TIME, ColumnKind.CDATA, *ENCODINGS}
 _ENCODE: dict[ColumnKind, Callable[[bytes], bytes]] = {
     **dict.fromkeys(_TEXT_CONTENT_KINDS, lambda data: data),
     ColumnKind.BASE64: pybase64.b64encode,
@@ -330,7 +332,7 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
         ).encode(),
         ColumnKind.CDATA: ("<p>Z\u00fcrich &amp; \u6771\u4eac & \"'\n\t</p>" * 9).encode(),
         ColumnKind.DOCUMENT: "<p>Z\u00fcrich &amp; \u6771\u4eac & \"'\r\n\t</p>" * 9,
-        **{kind: _ENCODE[kind](_BINARY) for kind in _ENCODED_KINDS},
+        **{kind: _ENCODE[kind](_BINARY) for kind in ENCODINGS},
         ColumnKind.TIME: datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=UTC),
         ColumnKind.INTEGER: str(1 << 40),
         ColumnKind.NUMBER: 1 << 40,
@@ -364,7 +366,7 @@ def _escaped_documents(values: Column) -> Column:
 
 def _in_base64(kind: ColumnKind) -> EncodeColumn:
     """Return the function that encodes documents of any kind in base64."""
-    encoding = _ENCODED_KINDS.get(kind, Encoding.NONE)
+    encoding = ENCODINGS.get(kind, Encoding.NONE)
     return lambda values: [to_base64(Content(data, encoding)) for data in plain(kind, values)]
 
 
@@ -548,14 +550,12 @@ def are_read(kinds: Sequence[ColumnKind], columns: Sequence[Column]) -> bool:
 
 def _are_clean(kind: ColumnKind, values: Sequence[bytes], max_bytes: int) -> bool:
     """Whether contents are read, and base64 is that of whole documents, as it is written."""
-    encoding = _ENCODED_KINDS.get(kind, Encoding.NONE)
+    encoding = ENCODINGS.get(kind, Encoding.NONE)
     try:
         for value in values:
             check(Content(value, encoding), max_bytes=max_bytes)
             if not value or (
-                clean_base64(value) is not value
-                if kind in _ENCODED_KINDS
-                else not _READ[kind](value)
+                clean_base64(value) is not value if kind in ENCODINGS else not _READ[kind](value)
             ):
                 return False
     except RecordError:

@@ -1,75 +1,70 @@
-"""Structs on disk, divided by their keys, so that those of one key are in memory together.
+"""Rows on disk, divided by their keys, so that those of one key are in memory together.
 
 Memory hardly depends on their number: each part is written in blocks, and read whole. A part has
-about 20,000 of 10 million structs.
+about 20,000 of 10 million rows.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 _PARTS = 512
 _BLOCK_BYTES = 64 << 20
 _LENGTH_BYTES = 4
+_ROW_BYTES = 120
+"""The memory of a row beyond its bytes."""
+
+_Row = tuple[int, bytes, bytes]
 
 
-class Keyed(Protocol):
-    """A struct with a key."""
+class Spill:
+    """Bytes by input and key; `folder` must exist, and is its own."""
 
-    @property
-    def key(self) -> bytes: ...
-
-
-Item = TypeVar("Item", bound=Keyed)
-
-
-class Spill(Generic[Item]):
-    """Structs of one type, by input and key; `folder` must exist, and is its own."""
-
-    def __init__(self, folder: Path, kind: type[Item]) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._kind = kind
-        self._encode = msgspec.msgpack.Encoder().encode
-        self._blocks = [bytearray() for _ in range(_PARTS)]
+        self._blocks: list[list[_Row]] = [[] for _ in range(_PARTS)]
         self._bytes = 0
 
-    def add(self, side: int, item: Item) -> None:
-        """Add a struct of the input number `side`, from 0 to 255."""
-        data = self._encode(item)
-        block = self._blocks[zlib.crc32(item.key) % _PARTS]
-        block += len(data).to_bytes(_LENGTH_BYTES, "big")
-        block.append(side)
-        block += data
-        self._bytes += len(data)
-        if self._bytes > _BLOCK_BYTES:
-            self._write()
+    def add(self, side: int, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Add keys with their bytes, of the input number `side`."""
+        blocks, crc32 = self._blocks, zlib.crc32
+        size = self._bytes
+        for key, data in rows:
+            blocks[crc32(key) % _PARTS].append((side, key, data))
+            size += len(key) + len(data) + _ROW_BYTES
+            if size > _BLOCK_BYTES:
+                self._write()
+                size = 0
+        self._bytes = size
 
-    def keys(self, sides: int) -> Iterator[tuple[bytes, tuple[list[Item], ...]]]:
-        """Yield each key with its structs of each input, in their order; call it once."""
+    def keys(self, sides: int) -> Iterator[tuple[bytes, tuple[list[bytes], ...]]]:
+        """Yield each key with its bytes of each input, in their order; call it once."""
         self._write()
-        decode = msgspec.msgpack.Decoder(self._kind).decode
+        decode = msgspec.msgpack.Decoder(list[_Row]).decode
         for part in range(_PARTS):
             path = self._path(part)
             if not path.exists():
                 continue
-            by_key: dict[bytes, tuple[list[Item], ...]] = {}
-            for side, data in _parts(path.read_bytes()):
-                item = decode(data)
-                items = by_key.get(item.key)
-                if items is None:
-                    items = by_key[item.key] = tuple([] for _ in range(sides))
-                items[side].append(item)
+            by_key: dict[bytes, tuple[list[bytes], ...]] = {}
+            for block in _blocks(path.read_bytes()):
+                for side, key, data in decode(block):
+                    own = by_key.get(key)
+                    if own is None:
+                        own = by_key[key] = tuple([[] for _ in range(sides)])
+                    own[side].append(data)
             path.unlink()
             yield from by_key.items()
 
     def _write(self) -> None:
+        encode = msgspec.msgpack.encode
         for part, block in enumerate(self._blocks):
             if block:
+                data = encode(block)
                 with self._path(part).open("ab") as stream:
-                    stream.write(block)
+                    stream.write(len(data).to_bytes(_LENGTH_BYTES, "big"))
+                    stream.write(data)
                 block.clear()
         self._bytes = 0
 
@@ -77,10 +72,9 @@ class Spill(Generic[Item]):
         return self._folder / f"{part:03}.spill"
 
 
-def _parts(data: bytes) -> Iterator[tuple[int, memoryview]]:
+def _blocks(data: bytes) -> Iterator[memoryview]:
     view, at = memoryview(data), 0
     while at < len(view):
-        size = int.from_bytes(view[at : at + _LENGTH_BYTES], "big")
-        begin = at + _LENGTH_BYTES + 1
-        yield view[begin - 1], view[begin : begin + size]
-        at = begin + size
+        begin = at + _LENGTH_BYTES
+        at = begin + int.from_bytes(view[at:begin], "big")
+        yield view[begin:at]

@@ -54,11 +54,19 @@ class _Mention(msgspec.Struct, frozen=True, array_like=True):
     child: str | None = None
 
 
+_pack = msgspec.msgpack.Encoder().encode
+_mention = msgspec.msgpack.Decoder(_Mention).decode
+
+
+def _row(mention: _Mention) -> tuple[bytes, bytes]:
+    return mention.key, _pack(mention)
+
+
 class CrossChecks:
     """Collects records and memberships in a folder of its own; then yields findings."""
 
     def __init__(self, folder: Path) -> None:
-        self._spill = Spill(folder, _Mention)
+        self._spill = Spill(folder)
         self._database = folder / "chains.db"
         self._members = 0
         self._first_group: _Mention | None = None
@@ -74,7 +82,7 @@ class CrossChecks:
                 mention = _Mention(key, at.source, at.line, at.offset, feed, is_document=True)
                 self._members += len(item.members)
                 self._first_group = self._first_group or mention
-                self._spill.add(0, mention)
+                self._spill.add(0, (_row(mention),))
             elif item.action in (Action.ADD, Action.UPDATE):
                 self._add_record(item, feed)
         except UnicodeEncodeError:
@@ -84,7 +92,8 @@ class CrossChecks:
         """Yield the findings about all records; call it once."""
         with closing(sqlite3.connect(self._database)) as chains:
             chains.executescript(_EDGES)
-            for key, (mentions,) in self._spill.keys(1):
+            for key, (rows,) in self._spill.keys(1):
+                mentions = [*map(_mention, rows)]
                 yield from _repeated(key, mentions)
                 yield from _parents(key, mentions, chains)
             yield from _cycles(chains)
@@ -98,10 +107,11 @@ class CrossChecks:
         is_alone = acl is not None and acl.alone
         place = at.source, at.line, at.offset, feed
         bare = None if acl is None else msgspec.structs.replace(acl, principals=())
-        self._spill.add(0, _Mention(url.encode(), *place, not is_alone, bare))
+        rows = [_row(_Mention(url.encode(), *place, not is_alone, bare))]
         parent = None if acl is None else parent_of(acl)
         if parent:
-            self._spill.add(0, _Mention(parent.encode(), *place, child=url))
+            rows.append(_row(_Mention(parent.encode(), *place, child=url)))
+        self._spill.add(0, rows)
 
 
 def _repeated(key: bytes, mentions: list[_Mention]) -> Iterator[Finding]:
@@ -149,7 +159,7 @@ def _parents(key: bytes, mentions: list[_Mention], chains: sqlite3.Connection) -
         yield _finding("acl-leaf-parent", f"{detail}; expected another type", last, url=url)
     parent = None if acl is None else parent_of(acl)
     if parent:
-        place = msgspec.msgpack.encode(last)
+        place = _pack(last)
         chains.execute("INSERT INTO edges VALUES (?, ?, ?)", (key, parent.encode(), place))
 
 
@@ -164,7 +174,7 @@ def _cycles(chains: sqlite3.Connection) -> Iterator[Finding]:
     for _ in range(count.bit_length()):
         chains.executescript(_JUMP)
     for (place,) in chains.execute(_ON_CYCLE):
-        mention = msgspec.msgpack.decode(place, type=_Mention)
+        mention = _mention(place)
         url = mention.key.decode()
         detail = f"the acl of {url!r} inherits from itself; expected a chain that ends"
         yield _finding("acl-cycle", detail, mention, url=url)

@@ -11,7 +11,7 @@ from pipelines.compare.target_documents import HELD_FIELDS, document_event
 from support.feed_histories import PostedFeed, feeds, results
 from support.rehearsal import Rehearsal, gsa_feed
 from transforms.compare.differences import fields_of
-from transforms.compare.history import Document, Event, FeedHistory
+from transforms.compare.history import Document, FeedHistory
 
 
 def held(history: list[PostedFeed]) -> dict[str, dict[str, object]]:
@@ -24,19 +24,17 @@ def held(history: list[PostedFeed]) -> dict[str, dict[str, object]]:
         listed = FeedHistory()
         documents = rehearsal.index.documents()
         rehearsal.index.close()
-        events = listed.events(
-            document_event(document, number) for number, document in enumerate(documents)
-        )
-        return {event.key.decode(): shown(listed.document([event])) for event in events}
+        rows = listed.stored(map(document_event, documents))
+        return {key.decode(): shown(listed.document([row])) for key, row in rows}
 
 
 def folded(history: list[PostedFeed]) -> dict[str, dict[str, object]]:
     """The fields of the documents that a history makes, by URL."""
     folding = FeedHistory()
-    by_url: dict[str, list[Event]] = {}
-    for event in folding.events(results(history)):
-        by_url.setdefault(event.key.decode(), []).append(event)
-    documents = {url: folding.document(events) for url, events in by_url.items()}
+    by_url: dict[str, list[bytes]] = {}
+    for key, row in folding.stored(results(history)):
+        by_url.setdefault(key.decode(), []).append(row)
+    documents = {url: folding.document(rows) for url, rows in by_url.items()}
     return {
         url: shown(document)
         for url, document in documents.items()
