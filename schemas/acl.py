@@ -10,6 +10,17 @@ import msgspec
 DEFAULT_NAMESPACE = "Default"
 """The namespace of a principal that states none, as the appliance has it."""
 
+_BLANKS = " \t\r\n"
+
+
+def identity(namespace: str | None, name: str) -> tuple[str, str]:
+    """Return the namespace and the name of a principal as an appliance compares them.
+
+    >>> identity(None, " staff ")
+    ('Default', 'staff')
+    """
+    return namespace or DEFAULT_NAMESPACE, name.strip(_BLANKS)
+
 
 class Scope(enum.Enum):
     """The kind of a principal."""

@@ -5,15 +5,12 @@
 """
 
 import enum
-import re
 from datetime import datetime
 
 import msgspec
 
 from schemas.acl import Acl
-
-# No part of a path before the first or after the last wildcard: one, several or all hosts.
-_WIDE_PATTERN = re.compile(r"(?:[^/]*//)?[^/]*(?:/[*?]*)*")
+from schemas.url_pattern import is_wide
 
 
 class Action(enum.Enum):
@@ -172,16 +169,3 @@ class Record(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown
     @property
     def is_wide_deletion(self) -> bool:
         return self.action is Action.DELETE_PATTERN and is_wide(self.url)
-
-
-def is_wide(pattern: str) -> bool:
-    """Return whether a pattern of deletions is blank or matches a whole host.
-
-    `*` matches any text, `?` any character. The Thunderstone dataload API has only the example
-    `/dir/*`. The page of the appliance that lists URLs has both wildcards and refuses a deletion
-    for a blank or `*` pattern.
-    """
-    pattern = pattern.strip()
-    if not pattern:
-        return True
-    return ("*" in pattern or "?" in pattern) and _WIDE_PATTERN.fullmatch(pattern) is not None

@@ -18,9 +18,9 @@ from schemas.errors import (
     TooManyRejectsError,
 )
 from schemas.feed import Feed, check_datasource, is_web
-from schemas.record import is_wide
 from schemas.span import Span
 from schemas.spelling import did_you_mean
+from schemas.url_pattern import is_wide
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from schemas.acl import DEFAULT_NAMESPACE, Access, Acl, Inheritance, Principal
+from schemas.acl import Access, Acl, Inheritance, Principal, identity
 from schemas.membership import Member
 from schemas.record import Crawl, Record
 from transforms.compare.history import Document
@@ -119,8 +119,8 @@ def _acl(acl: Acl) -> Mapping[str, object]:
 
 
 def _principal(principal: Principal | Member) -> str:
-    namespace = principal.namespace or DEFAULT_NAMESPACE
-    words = [principal.scope.value.lower(), f"{namespace}:{principal.name}"]
+    name = ":".join(identity(principal.namespace, principal.name))
+    words = [principal.scope.value.lower(), name]
     if principal.case_sensitive is False:
         words.append("case-insensitive")
     if principal.unqualified:

@@ -15,7 +15,7 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from schemas.acl import DEFAULT_NAMESPACE
+from schemas.acl import identity
 from schemas.content import CHECKED, decode
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
@@ -65,17 +65,17 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
             return self.record.url.encode()
         if self.membership is None:
             raise AssertionError("an event without a record")
-        return group_key(self.membership)
+        return _group_key(self.membership)
 
 
 _pack = msgspec.msgpack.Encoder(enc_hook=stated).encode  # of the holes of a model
 _unpack = msgspec.msgpack.Decoder(Event).decode
 
 
-def group_key(membership: Membership) -> bytes:
+def _group_key(membership: Membership) -> bytes:
     """Return a key that is no URL, the same for all memberships of a group."""
-    group = membership.group
-    return f"group {group.namespace or DEFAULT_NAMESPACE} {group.name.strip()}".encode()
+    namespace, name = identity(membership.group.namespace, membership.group.name)
+    return f"group {namespace} {name}".encode()
 
 
 def event_of(item: RecordOrMembership) -> Event:
@@ -98,11 +98,11 @@ def _has_content(record: Record) -> bool:
 
 def _content_of(record: Record) -> tuple[int | None, bytes | None]:
     if record.content is not None:
-        return _identity(record.content)
-    return (None, None) if record.body is None else _identity(Content(record.body.encode()))
+        return _size_and_digest(record.content)
+    return (None, None) if record.body is None else _size_and_digest(Content(record.body.encode()))
 
 
-def _identity(content: Content) -> tuple[int, bytes]:
+def _size_and_digest(content: Content) -> tuple[int, bytes]:
     data = decode(content, max_bytes=CHECKED)
     return len(data), sha256(data).digest()
 
@@ -171,7 +171,7 @@ def _date(text: str) -> bytes:
 
 def _contents(kind: ColumnKind, values: Column) -> list[bytes]:
     encoding = ENCODINGS.get(kind, Encoding.NONE)
-    contents = (_identity(Content(value, encoding)) for value in plain(kind, values))
+    contents = (_size_and_digest(Content(value, encoding)) for value in plain(kind, values))
     return [_pack(size) + _pack(digest) for size, digest in contents]
 
 

@@ -29,6 +29,7 @@ from schemas.membership import Membership
 from schemas.notice import Notice
 from schemas.record import Action, Arrival, Crawl, Provenance, Record
 from schemas.reject import Filtered, Reject, record_error, reject_record
+from schemas.url_pattern import compile_pattern
 from transforms.compare.events import (
     Event,
     decoded,
@@ -144,7 +145,7 @@ class FeedHistory:
         return number_of(stored) >= self._removed_at
 
     def document(self, rows: Iterable[bytes]) -> Document | None:
-        """Return the document of the stored events of a URL, in their order; None without events."""
+        """Return the document of the stored events of a URL, in order; None without events."""
         document: Document | None = None
         last = 0
         for number, event in map(decoded, rows):
@@ -179,8 +180,7 @@ class FeedHistory:
                 f"{record.provenance.source}: more than {MAX_PATTERNS} deletions by pattern;"
                 " expected fewer: convert the history with ⟦known_urls⟧ first, which expands them"
             )
-        parts = ({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in record.url.strip())
-        self._patterns.append((self._number, re.compile("".join(parts), re.S)))
+        self._patterns.append((self._number, compile_pattern(record.url)))
         self._removed_at = self._number
 
     def _kept(self, document: Document, since: int, until: int) -> Document:

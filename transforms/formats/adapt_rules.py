@@ -5,12 +5,11 @@ adapter of a format that declares what it holds; `encode_contents` encodes conte
 chose.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from enum import Enum
-from functools import lru_cache, partial
+from functools import partial
 from operator import attrgetter
 
 from msgspec import Struct
@@ -34,6 +33,7 @@ from schemas.record import (
     Record,
 )
 from schemas.reject import Filtered, reject_record
+from schemas.url_pattern import compile_pattern
 from transforms.formats.acl_metadata import is_acl_name
 from transforms.formats.base import (
     FIELDS,
@@ -517,18 +517,12 @@ def _has_whole_part(record: Record, held: AbstractSet[str]) -> bool:
 
 def _expand_pattern(record: Record, target: Target, adapt: Adapter) -> tuple[Outcome, ...]:
     """Return a deletion for each known URL that the pattern covers."""
-    pattern = _compile(record.url)
+    pattern = compile_pattern(record.url)
     urls = [url for url in target.known_urls if pattern.fullmatch(url)]
     if not urls:
         return filtered(record, "no-known-url")
     deletion = Record(url="", action=Action.DELETE, provenance=record.provenance)
     return tuple(outcome for url in urls for outcome in adapt(replace(deletion, url=url))[0])
-
-
-@lru_cache(maxsize=16)
-def _compile(pattern: str) -> re.Pattern[str]:
-    """Only `*` is a wildcard: `?` and `[` occur in URLs."""
-    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
 def _decode_content(draft: Draft, target: Target) -> None:

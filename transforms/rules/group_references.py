@@ -10,10 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from schemas.acl import DEFAULT_NAMESPACE, Principal, Scope
+from schemas.acl import Principal, Scope, identity
 from schemas.membership import Member, Membership
-
-_BLANKS = " \t\r\n"
 
 
 class GroupCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,8 +76,7 @@ class GroupReferences:
 
     def _name_of(self, principal: Principal | Member) -> _GroupName:
         """Return the name as the appliance sees it: it trims names."""
-        namespace = principal.namespace or DEFAULT_NAMESPACE
-        group = _GroupName(namespace, principal.name.strip(_BLANKS))
+        group = _GroupName(*identity(principal.namespace, principal.name))
         if principal.case_sensitive is False:
             self._case_insensitive.setdefault(_folded(group), group)
         return group

@@ -15,11 +15,12 @@ from typing import Literal
 import msgspec
 from msgspec.structs import asdict, replace
 
-from schemas.acl import DEFAULT_NAMESPACE, Access, Acl, Inheritance, Scope
+from schemas.acl import Access, Acl, Inheritance, Scope, identity
 from schemas.errors import ConfigError, RecordError
 from schemas.feed import FULL
 from schemas.membership import Member, Membership
 from schemas.record import DELETIONS, Action, Record
+from schemas.url_pattern import sqlite_glob
 from transforms.config.yaml_structs import Text
 from transforms.formats.acl_metadata import join_parent
 from transforms.formats.base import ReadResult
@@ -38,7 +39,7 @@ PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 CREATE TABLE acls (url TEXT PRIMARY KEY, acl BLOB NOT NULL, alone INTEGER) WITHOUT ROWID;
 CREATE TABLE memberships (
-    name TEXT, namespace TEXT, members BLOB NOT NULL, PRIMARY KEY (name, namespace)
+    namespace TEXT, name TEXT, members BLOB NOT NULL, PRIMARY KEY (namespace, name)
 )
 """
 
@@ -159,8 +160,8 @@ class AclStep(RecordStep):
         return tuple(users)
 
     def _members_of(self, group: Member) -> tuple[Member, ...] | None:
-        query = "SELECT members FROM memberships WHERE name = ? AND namespace = ?"
-        row = self._stored.execute(query, _group_key(group)).fetchone()
+        query = "SELECT members FROM memberships WHERE namespace = ? AND name = ?"
+        row = self._stored.execute(query, identity(group.namespace, group.name)).fetchone()
         return None if row is None else msgspec.msgpack.decode(row[0], type=tuple[Member, ...])
 
 
@@ -183,7 +184,7 @@ def store_acls(
         for item in _applied(groups, steps):
             if isinstance(item, Membership):
                 members = msgspec.msgpack.encode(item.members)
-                row = (*_group_key(item.group), members)
+                row = (*identity(item.group.namespace, item.group.name), members)
                 database.execute("INSERT OR REPLACE INTO memberships VALUES (?, ?, ?)", row)
     os.replace(part, path)
 
@@ -216,17 +217,12 @@ def _store_acl(database: sqlite3.Connection, record: Record) -> None:
     if record.action is Action.DELETE:
         database.execute("DELETE FROM acls WHERE url = ?", (url,))
     elif record.action is Action.DELETE_PATTERN:
-        pattern = url.replace("[", "[[]")  # `*` and `?` mean the same to SQLite
-        database.execute("DELETE FROM acls WHERE url GLOB ?", (pattern,))
+        database.execute("DELETE FROM acls WHERE url GLOB ?", (sqlite_glob(url),))
     elif record.acl is not None:
         row = (url, msgspec.msgpack.encode(record.acl), record.acl.alone)
         database.execute("INSERT OR REPLACE INTO acls VALUES (?, ?, ?)", row)
     elif record.action is Action.ADD:
         database.execute("DELETE FROM acls WHERE url = ? AND NOT alone", (url,))
-
-
-def _group_key(group: Member) -> tuple[str, str]:
-    return group.name.strip(), group.namespace or DEFAULT_NAMESPACE
 
 
 def _parent_of(acl: Acl) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.acl import DEFAULT_NAMESPACE, Acl, Inheritance
+from schemas.acl import Acl, Inheritance, identity
 from schemas.membership import Membership
 from schemas.record import Action, Record
 from transforms.formats.acl_metadata import parent_of
@@ -78,7 +78,7 @@ class CrossChecks:
         try:
             if isinstance(item, Membership):
                 group = item.group
-                key = f"group {group.namespace or DEFAULT_NAMESPACE} {group.name.strip()}".encode()
+                key = " ".join(("group", *identity(group.namespace, group.name))).encode()
                 mention = _Mention(key, at.source, at.line, at.offset, feed, is_document=True)
                 self._members += len(item.members)
                 self._first_group = self._first_group or mention

@@ -30,19 +30,19 @@ sends it, is incremental. A group is identified by source, namespace and name. M
 stored.
 """
 
-import re
 from collections.abc import Callable
 from hashlib import sha256
 
 import msgspec
 
-from schemas.acl import DEFAULT_NAMESPACE
+from schemas.acl import identity
 from schemas.content import CHECKED, decode
 from schemas.delivery import Delivery, Door
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
 from schemas.membership import Membership
-from schemas.record import Action, Arrival, Crawl, Record, is_wide
+from schemas.record import Action, Arrival, Crawl, Record
+from schemas.url_pattern import is_wide, prefix_of, sqlite_glob
 
 EMPTY_METADATA = "Element record content does not follow the DTD, Misplaced metadata"
 """The appliance's text for a record with an empty metadata value."""
@@ -207,9 +207,8 @@ def forget_groups(delivery: Delivery) -> Change:
 
 def add_group(delivery: Delivery, membership: Membership) -> Change:
     """Return the change that adds a group."""
-    group = membership.group
-    namespace = DEFAULT_NAMESPACE if group.namespace is None else group.namespace
-    return _ADD_GROUP, (delivery.datasource, group.name, namespace)
+    namespace, name = identity(membership.group.namespace, membership.group.name)
+    return _ADD_GROUP, (delivery.datasource, name, namespace)
 
 
 def check_pattern(pattern: str) -> None:
@@ -229,8 +228,8 @@ def check_pattern(pattern: str) -> None:
 
 def matching_values(pattern: str, profile: str) -> tuple[str, ...]:
     """Return the values of the MATCHING condition; the range of URLs makes it use the index."""
-    prefix = re.split(r"[*?]", pattern, maxsplit=1)[0]
-    return profile, prefix, prefix + _LAST_CHARACTER, pattern.replace("[", "[[]")
+    prefix = prefix_of(pattern)
+    return profile, prefix, prefix + _LAST_CHARACTER, sqlite_glob(pattern)
 
 
 class _DataRules:

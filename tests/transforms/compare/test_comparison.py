@@ -114,6 +114,27 @@ def test_members_of_groups_are_compared() -> None:
     ]
 
 
+def test_groups_and_members_are_compared_without_blanks_around_their_names() -> None:
+    stated, padded = (
+        Membership(
+            group=Member(name=f"{blank}staff{blank}", scope=Scope.GROUP, namespace=namespace),
+            members=(Member(name=f"ann{blank}", scope=Scope.USER),),
+        )
+        for blank, namespace in (("", "Default"), (" ", None))
+    )
+    assert differences([stated], [padded]) == []
+
+
+def test_a_question_mark_in_a_deletion_by_pattern_is_a_wildcard() -> None:
+    pattern = document("d?r/*", action=Action.DELETE_PATTERN, content=None)
+    found = differences(
+        [document("dir/1"), document("other")], [document("dir/1"), document("other"), pattern]
+    )
+    assert [(row.url, row.change) for row in found] == [
+        ("http://www.example.com/dir/1", Change.REMOVED)
+    ]
+
+
 def test_rejects_of_an_input_are_a_finding() -> None:
     surrogate = document("a\udcff")
     with comparing([surrogate], []) as comparer:
