@@ -21,6 +21,8 @@ from schemas.record import Action, Content, Crawl, Encoding, Extra, Meta, Record
 from schemas.span import Span
 from support.batches import SIZES, Conversion, by_parser, conversion
 from support.dataload_items import dataloads, document
+from transforms.compare.events import encoded_batch
+from transforms.compare.history import FeedHistory
 from transforms.formats import ContentOptions, ReadOptions, WriteOptions, batch_plan, by_name
 from transforms.formats.batch_plan import BatchPlan
 from transforms.formats.canonical.avro import AvroEncoder
@@ -309,12 +311,59 @@ def test_items_in_batches_give_the_result_of_single_items(
     assert batched == single
 
 
+FORMS = (
+    "<content>{}</content>",
+    "<content><![CDATA[{}]]></content>",
+    '<content encoding="base64binary">{}</content>',
+)
 SIMILAR = "\n".join(
     f'<record url="http://www.example.com/{number}" mimetype="text/html"'
     f' last-modified="Tue, 06 Nov 2007 12:45:{number:02} GMT">'
     f'<metadata><meta name="a" content="{number} &amp; {number}"/></metadata></record>'
     for number in range(20)
 )
+
+
+def stored(data: bytes, format_: str, *, batch_records: int) -> tuple[object, ...]:
+    """What a comparison stores of a stream, and what it counts."""
+    options, history = ReadOptions(batch_records=batch_records), FeedHistory()
+    results = by_name(format_).read(io.BytesIO(data), span=Span(source="f"), options=options)
+    rows = [*history.stored(results)]
+    return rows, history.records, history.rejects, history.has_full_feed("d", memberships=False)
+
+
+@settings(max_examples=300)
+@given(
+    records=similar_records(),
+    feedtype=st.sampled_from(("metadata-and-url", "full", "incremental")),
+    size=st.sampled_from(SIZES),
+)
+def test_batches_of_any_size_are_compared_as_single_records(
+    records: str, feedtype: str, size: int
+) -> None:
+    data = feed_of(records, feedtype=feedtype)
+    single = stored(data, "gsa-feed", batch_records=0)
+    assert stored(data, "gsa-feed", batch_records=size) == single
+
+
+@settings(max_examples=100)
+@given(data=dataloads(), size=st.sampled_from(SIZES))
+def test_items_in_batches_are_compared_as_single_items(data: bytes, size: int) -> None:
+    with by_parser():
+        single = stored(data, "thunderstone", batch_records=0)
+    assert stored(data, "thunderstone", batch_records=size) == single
+
+
+@pytest.mark.parametrize("content", ["", *(form.format("QQ==") for form in FORMS)])
+def test_records_that_are_alike_are_stored_by_a_plan(content: str) -> None:
+    records = SIMILAR.replace("</record>", f"{content}</record>")
+    options = ReadOptions(batch_records=4)
+    for feedtype in ("full", "incremental") if content else ("metadata-and-url", "incremental"):
+        data = feed_of(records, feedtype=feedtype)
+        results = by_name("gsa-feed").read(io.BytesIO(data), options=options)
+        batches = [result for result in results if isinstance(result, RecordBatch)]
+        assert batches
+        assert all(encoded_batch(batch, 0) is not None for batch in batches)
 
 
 @pytest.mark.parametrize("name", TARGETS)
