@@ -80,7 +80,7 @@ def _group_key(membership: Membership) -> bytes:
 
 def event_of(item: RecordOrMembership) -> Event:
     """Return the event of a record; raise RecordError if it has none."""
-    at = Provenance(datasource=item.provenance.datasource, feedtype=item.provenance.feedtype)
+    at = _feed_of(item.provenance.datasource, item.provenance.feedtype)
     if isinstance(item, Membership):
         return Event(membership=replace(item, provenance=at))
     record = normalize(item)
@@ -90,6 +90,11 @@ def event_of(item: RecordOrMembership) -> Event:
         raise RecordError("update-in-full-feed", "metadata without content in a full feed")
     size, digest = _content_of(record)
     return Event(replace(record, content=None, body=None, size=None, provenance=at), size, digest)
+
+
+@lru_cache(maxsize=64)
+def _feed_of(datasource: str | None, feedtype: str | None) -> Provenance:
+    return Provenance(datasource=datasource, feedtype=feedtype)
 
 
 def _has_content(record: Record) -> bool:

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from schemas.errors import FormatError
 from schemas.feed import FULL, REPLACE, FeedHeader
-from schemas.membership import Membership
+from schemas.membership import Membership, RecordOrMembership
 from schemas.notice import Notice
 from schemas.record import Action, Arrival, Crawl, Provenance, Record
 from schemas.reject import Filtered, Reject, record_error, reject_record
@@ -45,6 +45,7 @@ MAX_PATTERNS = 1_000
 """The most deletions by pattern of a history: each is compared with every URL."""
 
 _SAMPLES = 3
+_OF_SEVERAL_URLS = (Action.DELETE_PATTERN, Action.UPDATE_INDEX)
 _FULL_GROUPS = (FULL, REPLACE)
 
 
@@ -99,46 +100,52 @@ class FeedHistory:
         Raise FormatError for too many deletions by pattern.
         """
         for item in results:
-            if isinstance(item, RecordBatch):
-                yield from self._of_batch(item)
-            elif not isinstance(item, Notice | Filtered):
-                yield from self._of_item(item)
+            rows = self._of_batch(item) if isinstance(item, RecordBatch) else None
+            if rows is not None:
+                yield from rows
+            elif isinstance(item, RecordBatch):
+                yield from filter(None, map(self._of_item, item))
+            elif (row := self._of_item(item)) is not None:
+                yield row
 
-    def _of_batch(self, batch: RecordBatch) -> Iterator[tuple[bytes, bytes]]:
+    def _of_batch(self, batch: RecordBatch) -> Iterator[tuple[bytes, bytes]] | None:
+        """Return the rows of a batch, None if its records go one by one."""
         rows = encoded_batch(batch, self._number + 1)
         if rows is None:
-            for record in batch:
-                yield from self._of_item(record)
-            return
-        model = batch.groups[0].shape.model
+            return None
         self._number += 1
-        self._enter(model.provenance, is_group=False)
+        self._enter(batch.groups[0].shape.model.provenance, is_group=False)
         self._number += len(batch.order) - 1
         for group in batch.groups:
             self.records[group.shape.model.action.value] += group.count
-        yield from rows
+        return rows
 
-    def _of_item(self, item: ReadResult | Event) -> Iterator[tuple[bytes, bytes]]:
+    def _of_item(self, item: ReadResult | Event) -> tuple[bytes, bytes] | None:
+        """Return the row of a single result; count it, or notice what it says about others."""
+        if isinstance(item, Notice | Filtered):
+            return None
         self._number += 1
+        if isinstance(item, Record | Membership):
+            return self._of_record(item)
         if isinstance(item, Event):
-            yield encoded(item, self._number)
-        elif isinstance(item, Reject):
+            return encoded(item, self._number)
+        if isinstance(item, Reject):
             self._count_reject(item)
-        elif isinstance(item, FeedHeader):
-            if item.feedtype in _FULL_GROUPS:
-                self._begin_full((item.memberships, item.datasource))
-        elif isinstance(item, Record | Membership):
-            self.records[item.action.value] += 1
-            self._enter(item.provenance, is_group=isinstance(item, Membership))
-            try:
-                row = encoded(event_of(item), self._number)
-            except Exception as exc:
-                self._count_reject(reject_record(item, record_error(exc), stage="read"))
-            else:
-                if isinstance(item, Record) and item.action is Action.DELETE_PATTERN:
-                    self._add_pattern(item)
-                elif item.action is not Action.UPDATE_INDEX or isinstance(item, Membership):
-                    yield row
+        elif isinstance(item, FeedHeader) and item.feedtype in _FULL_GROUPS:
+            self._begin_full((item.memberships, item.datasource))
+        return None
+
+    def _of_record(self, item: RecordOrMembership) -> tuple[bytes, bytes] | None:
+        self.records[item.action._value_] += 1  # twice as fast as `value`
+        self._enter(item.provenance, is_group=isinstance(item, Membership))
+        try:
+            row = encoded(event_of(item), self._number)
+        except Exception as exc:
+            self._count_reject(reject_record(item, record_error(exc), stage="read"))
+            return None
+        if item.action is Action.DELETE_PATTERN and isinstance(item, Record):
+            self._add_pattern(item)
+        return row if item.action not in _OF_SEVERAL_URLS else None
 
     def is_last(self, stored: bytes) -> bool:
         """Whether no full feed or pattern after an event removes documents."""
