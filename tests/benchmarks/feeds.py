@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+from benchmarks import verbs
+
 HEAD = (
     '<?xml version="1.0" encoding="UTF-8"?>\n'
     '<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
@@ -48,6 +50,12 @@ def small(path: Path, records: int) -> int:
 def shapes(path: Path, records: int) -> int:
     """Write a metadata-and-url feed of records with three to seven metadata pairs in turn."""
     return _write(path, "metadata-and-url", map(_shaped, range(records)), size_bytes=None)
+
+
+def protected(path: Path, records: int) -> int:
+    """Write a feed of short texts with ACLs that inherit, and the files of steps next to it."""
+    verbs.write_steps(path.parent)
+    return _write(path, "incremental", map(verbs.protected, range(records)), size_bytes=None)
 
 
 def _shaped(number: int) -> bytes:

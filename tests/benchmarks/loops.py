@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
@@ -72,6 +73,14 @@ def read_listing(path: str) -> None:
 
     with open(path, "rb", buffering=0) as stream:
         deque(by_name("lister-stream").read(stream), maxlen=0)
+
+
+def read_feed(path: str, *, times: int = 1) -> None:
+    """Read all records of a feed one at a time, as programs do with `feedferry.read`."""
+    from feedferry import read
+
+    for _ in range(times):
+        deque(read(path), maxlen=0)
 
 
 def read_rows(path: str) -> None:
@@ -175,6 +184,8 @@ LOOPS: dict[str, Callable[[str], None]] = {
     "lxml loop": parse_with_lxml,
     "split loop": split_lines,
     "read": read_listing,
+    "read once": read_feed,
+    "read twice": partial(read_feed, times=2),
     "walk": list_tree,
     "driver loop": read_rows,
 }

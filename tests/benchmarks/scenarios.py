@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks import feeds, receiver, sources
+from benchmarks import feeds, receiver, sources, verbs
 from benchmarks.loops import LOOPS, SCRIPTS
 from benchmarks.measure import Measured, RunError, measure
 
@@ -171,6 +171,29 @@ SCENARIOS = (
         (Aim(f"{_TREE} --jobs 1", "ratio", 1.0),),
         record_bytes=sources.FILE_BYTES,
     ),
+    Scenario(
+        "compare",
+        feeds.small,
+        400_000,
+        ("read twice", "diff", "verify"),
+        (Aim("diff", "ratio", 0.5), Aim("diff", "max_mb", 1000, is_most=True)),
+        record_bytes=417,
+    ),
+    Scenario(
+        "check",
+        feeds.small,
+        400_000,
+        ("read once", "validate --no-dtd", "validate", "compact"),
+        (Aim("validate", "max_mb", 500, is_most=True),),
+        record_bytes=417,
+    ),
+    Scenario(
+        "steps",
+        feeds.protected,
+        100_000,
+        ("no step", "read once", *(f"step {name}" for name in verbs.STEPS)),
+        record_bytes=750,
+    ),
     Scenario("walk", sources.many, 1_000_000, ("walk",), (), record_bytes=1),
     Scenario(
         "push",
@@ -198,7 +221,7 @@ SCENARIOS = (
 def label_of(command: str) -> str:
     """Return a command without its options but --jobs."""
     first, _, options = command.partition(" --")
-    return f"{first} --jobs {options[-1]}" if options else first
+    return f"{first} --jobs {options[-1]}" if "--jobs" in command else command
 
 
 def missing_tools(scenario: Scenario) -> dict[str, str]:
@@ -299,6 +322,8 @@ def words_of(command: str, feed: Path, output: Path) -> Iterator[str]:
         yield from ("sh", "-c", _PIPES[command], "sh", str(feed), str(feed.parent / "encoded"))
     elif command in LOOPS or command in SCRIPTS:
         yield from (sys.executable, str(_HERE / "loops.py"), command, str(feed), written)
+    elif command in verbs.VERBS:
+        yield from (sys.executable, "-c", _FEEDFERRY, *verbs.words_of_verb(command, feed, output))
     else:
         target, *flags = command.split()
         yield from (sys.executable, "-c", _FEEDFERRY, "convert", str(feed))
