@@ -29,11 +29,20 @@ from transforms.conversion_settings import Settings
 from transforms.formats import ReadOptions, WriteOptions
 from transforms.formats.base import Target
 from transforms.formats.canonical.jsonl import line
-from transforms.stages import Adapt, Normalize, Push, ReadRecords, Transform, WriteChunks
+from transforms.stages import (
+    Adapt,
+    CompareRecords,
+    Normalize,
+    Push,
+    ReadRecords,
+    Transform,
+    WriteChunks,
+)
 from transforms.steps import Steps
 
 __all__ = [
     "Adapt",
+    "CompareRecords",
     "MetadataRow",
     "Normalize",
     "Push",

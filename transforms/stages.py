@@ -8,7 +8,7 @@ what that does.
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -29,12 +29,17 @@ from schemas.record import Record
 from schemas.reject import Reject, record_error, reject_record
 from schemas.span import Span
 from transforms import convert as _convert
+from transforms.compare.comparison import Difference, difference_of
+from transforms.compare.differences import Ignored
+from transforms.compare.events import encoded, event_of
+from transforms.compare.history import FeedHistory
 from transforms.conversion_settings import Settings
 from transforms.formats import AVRO, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.adapt_rules import rejected
 from transforms.formats.base import Outcome, Survey
 from transforms.rules.adapt import Adapter, Target, adapt_membership, adapter, check_loss
 from transforms.rules.normalize import normalize
+from transforms.sinks.push.model import ERASING_FEEDTYPES
 from transforms.sinks.push.outcome import PushProgress
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.gate import StopSignal
@@ -49,6 +54,8 @@ _accounts = msgspec.json.Decoder(Account)
 _errors = {error.exit_code: error for error in (ConfigError, StoppedError, FatalError, BusyError)}
 _ORDINALS = 10**12
 _Item = TypeVar("_Item", bound=ReadResult)
+_Key = tuple[str, bool]
+"""A key of the user, and whether it is that of groups."""
 
 
 @dataclass
@@ -194,27 +201,53 @@ class WriteChunks(beam.PTransform):
     The records of a key become a file in `settings.folder`, which is converted as one span: losses,
     rejects, limits and names are those of every conversion, and a span that is stopped fails the
     pipeline with its error. Paths in the lines are relative to the folder, which all workers share.
+    Groups become a file of their own, after the records of their key.
 
     All contents cross a shuffle. The local runner keeps them in memory, at 4 to 9 bytes for each
     byte; clusters store them, and transfer them once. They are stored again in the folder. Beam
     keeps no order within a key, so a key must not have two records of one URL whose order matters.
     Lines are in the order of the keys as text, numbered from 1 by one worker. If a key is retried,
-    the files of its first attempt are used. Full feeds are refused: what they delete depends on
-    the order of all chunks.
+    the files of its first attempt are used. Full feeds are refused: they delete what they leave
+    out, and records that were set aside before are not known here.
     """
 
     settings: Settings
 
-    def expand(self, pcoll: beam.PCollection[tuple[object, Record]]) -> beam.PCollection[bytes]:
+    def expand(
+        self, pcoll: beam.PCollection[tuple[object, RecordOrMembership]]
+    ) -> beam.PCollection[bytes]:
         convert = beam.FlatMap(_convert_key, self.settings)
         return (
             pcoll
-            | "Encode" >> beam.MapTuple(_encode).with_output_types(tuple[str, bytes])
+            | "Encode" >> beam.MapTuple(_encode).with_output_types(tuple[_Key, bytes])
             | "GroupRecords" >> beam.GroupByKey()
-            | "ConvertKey" >> convert.with_output_types(tuple[str, tuple[str, bytes]])
+            | "ConvertKey" >> convert.with_output_types(tuple[str, tuple[_Key, bytes]])
             | "Gather" >> beam.GroupByKey()
             | "Number" >> beam.FlatMap(_number).with_output_types(bytes)
         )
+
+
+@dataclass
+class CompareRecords(beam.PTransform):
+    """Turn the records and groups of two collections, (before, after), into their differences.
+
+    They are those of `diff`. Beam keeps no order, so each side has at most one record of a URL, as
+    the output of `compact` has; the pipeline fails with FatalError at another one. `ignored` are
+    names of fields and patterns, such as `metadata:x-*`. Fields cross a shuffle, and of a content
+    its size and SHA-256. A retry has the same results.
+    """
+
+    ignored: frozenset[str] = frozenset()
+
+    def expand(
+        self, pcolls: tuple[beam.PCollection[ReadResult], beam.PCollection[ReadResult]]
+    ) -> beam.PCollection[Difference]:
+        stored = [
+            pcoll | name >> beam.Map(_store).with_output_types(tuple[bytes, bytes])
+            for name, pcoll in zip(("StoreBefore", "StoreAfter"), pcolls, strict=True)
+        ]
+        differ = beam.FlatMap(_differ, self.ignored).with_output_types(Difference)
+        return stored | "GroupByUrl" >> beam.CoGroupByKey() | "Differ" >> differ
 
 
 @dataclass
@@ -243,6 +276,25 @@ class Push(beam.PTransform):
             | "Gather" >> beam.GroupByKey()
             | "PushChunks" >> push.with_output_types(bytes)
         )
+
+
+def _store(item: RecordOrMembership) -> tuple[bytes, bytes]:
+    _require_item(item, "CompareRecords")
+    return encoded(event_of(item), 0)
+
+
+def _differ(
+    keyed: tuple[bytes, Sequence[Iterable[bytes]]], ignored: frozenset[str]
+) -> Iterator[Difference]:
+    key, sides = keyed
+    rows = [[*side] for side in sides]
+    if max(map(len, rows)) > 1:
+        found = f"CompareRecords: {key.decode()}: several records in one input"
+        raise FatalError(f"{found}; expected one: feedferry compact makes it of a history")
+    before, after = (FeedHistory().document(side) for side in rows)
+    difference = difference_of(key, before, after, ignored=Ignored(ignored))
+    if difference is not None:
+        yield difference
 
 
 def _with_key(element: bytes, key: str) -> tuple[str, bytes]:
@@ -364,48 +416,55 @@ def _with_data(item: _Item, origin: RecordOrMembership) -> _Item:
     return replace(item, data=carried_bytes(origin)) if isinstance(item, Reject) else item
 
 
-def _encode(key: object, record: Record) -> tuple[str, bytes]:
-    if not isinstance(record, Record):
+def _require_item(item: RecordOrMembership, stage: str) -> RecordOrMembership:
+    if not isinstance(item, Record | Membership):
         raise ConfigError(
-            f"WriteChunks: a {type(record).__name__}; expected records: give rejects, groups and"
+            f"{stage}: a {type(item).__name__}; expected records and groups: give rejects and"
             " losses an output of their own"
         )
-    return str(key), encode(record)
+    return item
+
+
+def _encode(key: object, item: RecordOrMembership) -> tuple[_Key, bytes]:
+    _require_item(item, "WriteChunks")
+    return (str(key), isinstance(item, Membership)), encode(item)
 
 
 def _convert_key(
-    keyed: tuple[str, Iterable[bytes]], settings: Settings
-) -> Iterator[tuple[str, tuple[str, bytes]]]:
+    keyed: tuple[_Key, Iterable[bytes]], settings: Settings
+) -> Iterator[tuple[str, tuple[_Key, bytes]]]:
     key, datums = keyed
-    path = _write_records(datums, Path(settings.folder))
-    ordinal = int(hashlib.sha256(key.encode()).hexdigest(), 16) % _ORDINALS
+    name, memberships = key
+    path = _write_records(datums, Path(settings.folder), memberships=memberships)
+    text = f"{name} groups" if memberships else name
+    ordinal = int(hashlib.sha256(text.encode()).hexdigest(), 16) % _ORDINALS
     span = Span(source=str(path), format=AVRO.name, source_ordinal=ordinal)
     account = _convert.convert(span, settings)
     if account.stopped is not None:
         raise _errors.get(account.exit_code, FeedferryError)(account.stopped)
     for chunk in account.chunks:
-        if chunk.requested_feedtype == FULL:
+        if chunk.requested_feedtype == FULL or chunk.feedtype in ERASING_FEEDTYPES:
             raise ConfigError(
-                f"WriteChunks: key {key!r}: a full feed; expected another feedtype: state that of"
+                f"WriteChunks: key {name!r}: a full feed; expected another feedtype: state that of"
                 " the target, as in Target(feedtype='incremental')"
             )
         yield "", (key, msgspec.json.encode(replace(chunk, format=settings.target.format)))
 
 
-def _write_records(datums: Iterable[bytes], folder: Path) -> Path:
+def _write_records(datums: Iterable[bytes], folder: Path, *, memberships: bool) -> Path:
     """Write the records of a key, in a file whose name is that of its contents in any order."""
     digests = sorted(hashlib.sha256(datum).digest() for datum in datums)
     path = folder / f"{hashlib.sha256(b''.join(digests)).hexdigest()}.avro"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        encoder = AVRO.make_encoder(WriteOptions())
+        encoder = AVRO.make_encoder(WriteOptions(memberships=memberships))
         with whole_file(path, by_several=True) as stream:
             stream.write(encoder.prolog())
             stream.writelines(encoder.frame([datum]) for datum in datums)
     return path
 
 
-def _number(gathered: tuple[str, Iterable[tuple[str, bytes]]]) -> Iterator[bytes]:
+def _number(gathered: tuple[str, Iterable[tuple[_Key, bytes]]]) -> Iterator[bytes]:
     chunks = ((key, _chunks.decode(line)) for key, line in gathered[1])
     ordered = sorted(chunks, key=lambda chunk: (chunk[0], place_of(chunk[1])))
     for ordinal, (_, chunk) in enumerate(ordered, start=1):

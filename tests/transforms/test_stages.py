@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import apache_beam as beam
 import msgspec
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
+from msgspec.structs import replace
 
 from pipelines.convert.runners import LocalRunner
 from schemas.account import Account, Chunk, LossCount
@@ -16,14 +18,15 @@ from schemas.acl import Access, Acl, Principal, Scope
 from schemas.feed import Hole
 from schemas.membership import Member, Membership
 from schemas.notice import Loss
-from schemas.record import Action, Arrival, Provenance, Record
+from schemas.record import Action, Arrival, Content, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from support.archives import BROKEN, HOST, documents, gsa_feed, jsonl, put
 from support.fake_appliance import GSA, SUCCESS, Sent, chunk_of, replace_client
 from support.listings import stream
+from transforms.compare.comparison import Comparer, Difference
 from transforms.conversion_settings import Settings
-from transforms.formats import ReadOptions, WriteOptions
+from transforms.formats import ReadOptions, ReadResult, WriteOptions
 from transforms.rules.adapt import Target
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.settings import PushSettings
@@ -31,6 +34,7 @@ from transforms.sources.files import sign_path
 from transforms.sources.programs.config import Programs
 from transforms.stages import (
     Adapt,
+    CompareRecords,
     Convert,
     CutFile,
     Merge,
@@ -286,6 +290,77 @@ def test_records_become_the_chunks_of_their_keys_and_the_same_again(tmp_path: Pa
     ]
     texts = [(tmp_path / "run" / chunk.path).read_text() for chunk in first]
     assert [f"{HOST}/a0" in text for text in texts] == [True, False]
+
+
+def membership(name: str, *members: str) -> Membership:
+    return Membership(
+        group=Member(name=name, scope=Scope.GROUP),
+        members=tuple(Member(name=member, scope=Scope.USER) for member in members),
+    )
+
+
+@pytest.mark.parametrize(
+    ("format_", "expected"),
+    [
+        ("gsa-groups", [{"MEMBERSHIP": 2}]),
+        ("avro", [{"ADD": 1}, {"MEMBERSHIP": 2}]),
+        ("gsa-feed", [{"ADD": 1}]),
+    ],
+)
+def test_groups_become_chunks_of_their_own_where_the_target_has_groups(
+    tmp_path: Path, format_: str, expected: list[dict[str, int]]
+) -> None:
+    items = [DOCUMENT, membership("staff", "ann"), membership("board", "bob")]
+    settings = replace(write_settings(tmp_path / "run"), target=Target(format=format_))
+    if format_ == "gsa-feed":
+        settings = replace(settings, target=write_settings(tmp_path).target)
+
+    def check(lines: list[bytes]) -> None:
+        chunks = [msgspec.json.decode(line, type=Chunk) for line in lines]
+        assert [chunk.records for chunk in chunks] == expected
+        assert [chunk.ordinal for chunk in chunks] == [*range(1, len(expected) + 1)]
+
+    with beam.Pipeline(runner=LocalRunner()) as pipeline:
+        pairs = pipeline | beam.Create([("all", item) for item in items])
+        assert_that(pairs | WriteChunks(settings), check)
+    filtered = list((tmp_path / "run").rglob("*.filtered.jsonl"))
+    assert bool(filtered) is (format_ != "avro")
+
+
+def test_collections_of_records_are_compared_as_by_diff(tmp_path: Path) -> None:
+    def page(name: str, text: bytes = b"plan", **fields: Any) -> Record:
+        url = f"{HOST}/{name}"
+        return Record(url=url, action=Action.ADD, content=Content(text), **fields)
+
+    before = [page("gone"), page("same"), page("text"), page("title", title="old")]
+    after = [page("new"), page("same"), page("text", b"new"), page("title", title="new")]
+    groups = [membership("staff", "ann")], [membership(" staff ", "ann", "bob")]
+    sides: tuple[list[ReadResult], ...] = ([*before, *groups[0]], [*after, *groups[1]])
+    with closing(Comparer(tmp_path)) as comparer:
+        comparer.add_before(sides[0])
+        comparer.add_after(sides[1])
+        comparer.compare()
+        expected = sorted((row.url, row.change, row.fields) for row in comparer.differences())
+    assert len(expected) == 5
+
+    def check(found: list[Difference]) -> None:
+        assert sorted((row.url, row.change, row.fields) for row in found) == expected
+
+    with beam.Pipeline(runner=LocalRunner()) as pipeline:
+        first, second = (
+            pipeline | name >> beam.Create(items)
+            for name, items in zip(("First", "Second"), sides, strict=True)
+        )
+        assert_that((first, second) | CompareRecords(), check)
+
+
+def test_a_url_with_two_records_is_not_compared() -> None:
+    pipeline = beam.Pipeline(runner=LocalRunner())
+    first = pipeline | "First" >> beam.Create([DOCUMENT, DOCUMENT])
+    second = pipeline | "Second" >> beam.Create([DOCUMENT])
+    _ = (first, second) | CompareRecords()
+    with pytest.raises(Exception, match="several records in one input; expected one"):
+        pipeline.run()
 
 
 @pytest.mark.parametrize(

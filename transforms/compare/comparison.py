@@ -184,7 +184,7 @@ class Comparer:
             )
             for side, document in enumerate((before, after)):
                 documents[side] += document is not None and not document.is_deleted
-            difference = self._difference(key, before, after)
+            difference = difference_of(key, before, after, ignored=self._ignored, only=self._only)
             if difference is None:
                 same += before is not None and not before.is_deleted
                 continue
@@ -254,19 +254,25 @@ class Comparer:
             and self._histories[_AFTER].is_last(after[0])
         )
 
-    def _difference(
-        self, key: bytes, before: Document | None, after: Document | None
-    ) -> Difference | None:
-        """Return what differs of one URL; a deleted document is one that is not there."""
-        old = None if before is None or before.is_deleted else before
-        new = None if after is None or after.is_deleted else after
-        url = key.decode()
-        if old is None or new is None:
-            if old is new:
-                return None
-            change = Change.ADDED if old is None else Change.REMOVED
-            return Difference(url=url, change=change, before=old, after=after)
-        fields = changes(old, new, ignored=self._ignored, only=self._only)
-        if not fields:
+
+def difference_of(
+    key: bytes,
+    before: Document | None,
+    after: Document | None,
+    *,
+    ignored: Ignored,
+    only: frozenset[str] | None = None,
+) -> Difference | None:
+    """Return what differs of one URL; a deleted document is one that is not there."""
+    old = None if before is None or before.is_deleted else before
+    new = None if after is None or after.is_deleted else after
+    url = key.decode()
+    if old is None or new is None:
+        if old is new:
             return None
-        return Difference(url=url, change=Change.CHANGED, fields=fields, before=old, after=new)
+        change = Change.ADDED if old is None else Change.REMOVED
+        return Difference(url=url, change=change, before=old, after=after)
+    fields = changes(old, new, ignored=ignored, only=only)
+    if not fields:
+        return None
+    return Difference(url=url, change=Change.CHANGED, fields=fields, before=old, after=new)
