@@ -19,6 +19,9 @@ from transforms.validate.record_checks import MAX_MEMBERS
 from transforms.validate.rule import Finding
 from transforms.validate.rules import BY_CODE
 
+_MAX_PARENTS = 50_000
+"""The most parents whose children are counted in memory."""
+
 _EDGES = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
@@ -41,7 +44,8 @@ _ON_CYCLE = (
 class _Mention(msgspec.Struct, frozen=True, array_like=True):
     """A place that names a URL or a group: as that of a document or of an ACL, or as a parent.
 
-    `feed` is the feed of the place. `child` is the URL whose ACL names the parent.
+    `feed` is the feed of the place. `child` is the URL whose ACL names the parent, the first of
+    `children`.
     """
 
     key: bytes
@@ -52,6 +56,7 @@ class _Mention(msgspec.Struct, frozen=True, array_like=True):
     is_document: bool = False
     acl: Acl | None = None
     child: str | None = None
+    children: int = 1
 
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -70,6 +75,7 @@ class CrossChecks:
         self._database = folder / "chains.db"
         self._members = 0
         self._first_group: _Mention | None = None
+        self._parents: dict[bytes, _Mention] = {}
 
     def add(self, item: Record | Membership) -> None:
         """Add a record or membership; a URL that is no Unicode text is left out."""
@@ -90,6 +96,7 @@ class CrossChecks:
 
     def findings(self) -> Iterator[Finding]:
         """Yield the findings about all records; call it once."""
+        self._spill_parents()
         with closing(sqlite3.connect(self._database)) as chains:
             chains.executescript(_EDGES)
             for key, (rows,) in self._spill.keys(1):
@@ -107,11 +114,23 @@ class CrossChecks:
         is_alone = acl is not None and acl.alone
         place = at.source, at.line, at.offset, feed
         bare = None if acl is None else msgspec.structs.replace(acl, principals=())
-        rows = [_row(_Mention(url.encode(), *place, not is_alone, bare))]
+        self._spill.add(0, (_row(_Mention(url.encode(), *place, not is_alone, bare)),))
         parent = None if acl is None else parent_of(acl)
         if parent:
-            rows.append(_row(_Mention(parent.encode(), *place, child=url)))
-        self._spill.add(0, rows)
+            self._add_parent(_Mention(parent.encode(), *place, child=url))
+
+    def _add_parent(self, mention: _Mention) -> None:
+        """Add a parent; many children of one parent are one mention."""
+        known = self._parents.get(mention.key)
+        if known is not None:
+            mention = msgspec.structs.replace(known, children=known.children + 1)
+        self._parents[mention.key] = mention
+        if len(self._parents) > _MAX_PARENTS:
+            self._spill_parents()
+
+    def _spill_parents(self) -> None:
+        self._spill.add(0, map(_row, self._parents.values()))
+        self._parents.clear()
 
 
 def _repeated(key: bytes, mentions: list[_Mention]) -> Iterator[Finding]:
@@ -146,7 +165,8 @@ def _parents(key: bytes, mentions: list[_Mention], chains: sqlite3.Connection) -
     if not children:
         return
     url, first = key.decode(), children[0]
-    more = f", and {len(children) - 1:,} more" if len(children) > 1 else ""
+    others = sum(mention.children for mention in children) - 1
+    more = f", and {others:,} more" if others else ""
     held = [mention for mention in mentions if mention.acl is not None]
     if not held:
         detail = f"{first.child!r}{more}: inherits from {url!r}; expected a URL with an acl"

@@ -12,6 +12,7 @@ from schemas.record import Action, Record
 from schemas.span import Span
 from support.runs import ROOT
 from transforms.formats import ReadOptions, by_name, sniff
+from transforms.validate import cross_checks
 from transforms.validate.cross_checks import CrossChecks
 from transforms.validate.markup_checks import markup_findings
 from transforms.validate.rule import Finding, Rule
@@ -60,6 +61,24 @@ def test_a_parent_by_a_fragment_is_the_url_that_an_appliance_gets() -> None:
         for url, acl in ((f"{parent}?all%20folders", folders), (f"{parent}a", child)):
             cross.add(Record(url=url, action=Action.ADD, acl=acl))
         assert [*cross.findings()] == []
+
+
+@pytest.mark.parametrize("most", [1, 2, 50_000])
+def test_children_of_a_parent_are_counted_in_one_finding(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_checks, "_MAX_PARENTS", most)
+    with tempfile.TemporaryDirectory() as folder:
+        cross = CrossChecks(Path(folder))
+        for number in range(9):
+            acl = Acl(inherit_from=f"http://www.example.com/{number % 3}/")
+            cross.add(Record(url=f"{acl.inherit_from}{number}", action=Action.ADD, acl=acl))
+        details = sorted(finding.detail for finding in cross.findings())
+    assert details == [
+        f"'http://www.example.com/{number}/{number}', and 2 more: inherits from"
+        f" 'http://www.example.com/{number}/'; expected a URL with an acl"
+        for number in range(3)
+    ]
 
 
 def test_all_rules_but_those_of_whole_files_have_examples() -> None:
