@@ -45,6 +45,9 @@ def markup_findings(
             context = item.context
             frame = _frame(names, context)
             yield from _of_markup(frame, dtd, item, span) if frame else ()
+            if names.has_header and not context.group:
+                place = Place(item.offset, len(item.text), item.line)
+                yield _finding("dtd", f"a record outside {names.group}; expected one", place, span)
         yield from _of_markup(item.text, dtd, item, span)
 
 

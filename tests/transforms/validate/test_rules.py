@@ -1,6 +1,7 @@
 """Each rule finds its bad example, once, and nothing in its good one."""
 
 import io
+import re
 import tempfile
 from pathlib import Path
 
@@ -16,12 +17,18 @@ from transforms.validate import cross_checks
 from transforms.validate.cross_checks import CrossChecks
 from transforms.validate.markup_checks import markup_findings
 from transforms.validate.rule import Finding, Rule
-from transforms.validate.rules import RULES
+from transforms.validate.rules import BY_CODE, RULES
 from transforms.validate.validation import Validation
 
 PAGE = ROOT / "docs" / "validate.md"
-BEGIN = "<!-- rules: this table is written by pytest --accept -->"
-END = "<!-- end of rules -->"
+BEGIN = ": this table is written by pytest --accept"
+END = ": end"
+STATEMENTS = [
+    tuple(line.split("\t"))
+    for line in Path(__file__).with_name("statements.tsv").read_text("utf-8").splitlines()
+]
+"""The statements of the specifications, in short, and what is said about each."""
+
 OF_FILES = frozenset({"feed-too-large", "too-many-members"})
 """Rules whose bad examples are too large for a table."""
 
@@ -63,6 +70,12 @@ def test_a_parent_by_a_fragment_is_the_url_that_an_appliance_gets() -> None:
         assert [*cross.findings()] == []
 
 
+@pytest.mark.parametrize(("old", "new"), [("<group>\n", ""), ("<record", "</group>\n<record")])
+def test_a_record_outside_a_group_is_a_finding(old: str, new: str) -> None:
+    [rule] = [rule for rule in RULES if rule.code == "url-host"]
+    assert [finding.code for finding in findings(rule.good.replace(old, new, 1))] == ["dtd"]
+
+
 @pytest.mark.parametrize("most", [1, 2, 50_000])
 def test_children_of_a_parent_are_counted_in_one_finding(
     most: int, monkeypatch: pytest.MonkeyPatch
@@ -91,11 +104,21 @@ def test_codes_of_rules_are_unique_and_differ_from_those_of_rejects_and_notices(
     assert not {*codes} & {name for kind, name in all_codes() if kind in ("reject", "notice")}
 
 
-def test_the_page_has_all_rules(accept: bool) -> None:
+def test_each_statement_of_the_specifications_has_a_finding_or_a_reason() -> None:
+    known = {*BY_CODE} | {name for kind, name in all_codes() if kind in ("reject", "notice")}
+    verbs = {"convert", "diff", "serve", "=peeker"}
+    found = set[str]()
+    for _, answer in STATEMENTS:
+        codes, _, reason = answer.partition("none")
+        assert codes or reason.startswith(": ")
+        found.update(re.findall(r"`(.*?)`", answer))
+    assert found - verbs <= known
+    assert {*BY_CODE} <= found
+
+
+def test_the_page_has_all_rules_and_statements(accept: bool) -> None:
     text = PAGE.read_text("utf-8")
-    before, rest = text.split(BEGIN)
-    after = rest.partition(END)[2]
-    rows = [
+    rules = [
         "| code | severity | meaning | cause | cure | section |",
         "|---|---|---|---|---|---|",
         *(
@@ -104,7 +127,18 @@ def test_the_page_has_all_rules(accept: bool) -> None:
             for rule in RULES
         ),
     ]
-    expected = before + BEGIN + "\n\n" + "\n".join(rows) + "\n\n" + END + after
+    statements = [
+        "| statement | findings, or why there are none |",
+        "|---|---|",
+        *(f"| {statement} | {answer} |" for statement, answer in STATEMENTS),
+    ]
+    expected = text
+    for name, rows in (("rules", rules), ("statements", statements)):
+        begin, end = (f"<!-- {name}{rest} -->" for rest in (BEGIN, END))
+        before, rest = expected.split(begin)
+        after = rest.partition(end)[2]
+        table = "\n".join(rows)
+        expected = f"{before}{begin}\n\n{table}\n\n{end}{after}"
     if accept:
         PAGE.write_text(expected, "utf-8")
         text = expected
