@@ -36,7 +36,7 @@ from transforms.compare.history import FeedHistory
 from transforms.conversion_settings import Settings
 from transforms.formats import AVRO, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.adapt_rules import rejected
-from transforms.formats.base import Outcome, Survey
+from transforms.formats.base import Outcome, Survey, frames
 from transforms.rules.adapt import Adapter, Target, adapt_membership, adapter, check_loss
 from transforms.rules.normalize import normalize
 from transforms.sinks.push.model import ERASING_FEEDTYPES
@@ -460,7 +460,7 @@ def _write_records(datums: Iterable[bytes], folder: Path, *, memberships: bool) 
         encoder = AVRO.make_encoder(WriteOptions(memberships=memberships))
         with whole_file(path, by_several=True) as stream:
             stream.write(encoder.prolog())
-            stream.writelines(encoder.frame([datum]) for datum in datums)
+            stream.writelines(frames(encoder, datums))
     return path
 
 

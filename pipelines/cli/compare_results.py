@@ -8,7 +8,6 @@ import click
 from pipelines.cli.terminal_results import observer_of
 from pipelines.compare.diff import ComparedInputs, diff, folded
 from pipelines.compare.verify import verify
-from pipelines.job.emitted_feed import emit
 from pipelines.options.compare_options import CompareOptions
 from pipelines.options.display_options import DisplayOptions, ReportFormat
 from pipelines.options.flags import decode
@@ -45,6 +44,8 @@ def print_compacted(words: Mapping[str, object]) -> int:
     """Fold a history and convert it; return the exit code."""
     if words.get("output") is None:
         raise ConfigError("⟦output⟧: not given; expected the folder of the run")
+    from pipelines.job.emitted_feed import emit  # loads Beam
+
     observer = observer_of(decode(DisplayOptions, words))
     with folded(_inputs(words), words) as history:
         result = emit(history, str(words["output"]), words, observer, is_whole=True)
@@ -81,5 +82,7 @@ def _print(
         page = Path(options.page)
         write_differences(page, compared.counts, compared.differences(), labels, names)
     if options.emit is not None:
+        from pipelines.job.emitted_feed import emit  # loads Beam
+
         emit(compared, options.emit, words, observer_of(display))
     return compared.exit_code

@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 
 from pipelines.report.page_text import MAX_ROWS
-from pipelines.report.pages import write_page
 from pipelines.terminal.summary import LABEL_CHARS, Summary
 from schemas.printable import printable
 from transforms.compare.comparison import Change, Comparison, Difference
@@ -80,6 +79,8 @@ def write_differences(
     names: tuple[str, str],
 ) -> None:
     """Write a page with the counts and the first differences."""
+    from pipelines.report.pages import write_page  # loads Jinja
+
     rows = [(labels[row.change], row) for row in islice(differences, MAX_ROWS)]
     write_page(
         path,

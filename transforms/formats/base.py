@@ -27,6 +27,8 @@ MIN_TAGS = 10_000
 BYTES_A_TAG = 100
 """A record may have one tag more for each of these bytes of the largest content."""
 
+_FRAME_BYTES = 64 << 10
+
 
 ReadResult = RecordOrMembership | Reject | Filtered | Notice | FeedHeader | RecordBatch | SpanEnd
 """An item that a reader yields; most formats have records and rejects only.
@@ -428,6 +430,19 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 def write_all(encoder: Encoder, records: Iterable[RecordOrMembership], stream: IO[bytes]) -> None:
     """Write all records as one chunk; the stream stays open."""
     stream.write(encoder.prolog())
-    for record in records:
-        stream.write(encoder.frame([encoder.encode(record)]))
+    stream.writelines(frames(encoder, map(encoder.encode, records)))
     stream.write(encoder.epilog())
+
+
+def frames(encoder: Encoder, encoded: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield encoded records in frames of about 64 kB; a larger record has its own."""
+    pending: list[bytes] = []
+    size = 0
+    for data in encoded:
+        pending.append(data)
+        size += len(data)
+        if size >= _FRAME_BYTES:
+            yield encoder.frame(pending)
+            pending, size = [], 0
+    if pending:
+        yield encoder.frame(pending)

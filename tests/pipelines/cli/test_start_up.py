@@ -38,11 +38,16 @@ pytestmark = pytest.mark.slow
     [
         (["formats"], {*NEVER, "lxml", "transforms.formats.gsa.feed"}),
         (["inspect", "feed.xml"], {*NEVER, *OTHER_FORMATS, *OTHER_SOURCES}),
+        (["diff", "feed.xml", "feed.xml"], {*NEVER, *OTHER_SOURCES} - {"httpx2"}),
+        (
+            ["validate", "feed.xml", "--rule", "dtd"],
+            {*NEVER, *OTHER_FORMATS, *OTHER_SOURCES},
+        ),
         (["plan", "feed.xml", "--to", "jsonl"], {*NEVER, *OTHER_FORMATS, *OTHER_SOURCES}),
         (["plan", "job.yaml"], {*NEVER, *OTHER_FORMATS, *OTHER_SOURCES}),
         (PUSH, {*NEVER, "transforms.sources", "transforms.formats.gsa.feed"}),
     ],
-    ids=["formats", "inspect", "plan", "plan of a job", "push --dry-run"],
+    ids=["formats", "inspect", "diff", "validate", "plan", "plan of a job", "push --dry-run"],
 )
 def test_a_command_loads_only_what_it_uses(args: list[str], absent: set[str], here: Path) -> None:
     feed = gsa_feed(document(1))

@@ -17,7 +17,8 @@ from schemas.record import Action, Content, Encoding, Meta, Record
 from schemas.span import Span
 from support.feed_histories import PostedFeed, feeds, results
 from transforms.compare.comparison import Change, Comparer, Difference
-from transforms.formats import AVRO, ReadResult
+from transforms.formats import AVRO, ReadOptions, ReadResult
+from transforms.formats.record_batch import RecordBatch
 
 
 @contextmanager
@@ -141,6 +142,19 @@ def test_rejects_of_an_input_are_a_finding() -> None:
         counts = comparer.compare()
     assert counts.before.rejects == {"not-unicode": 1}
     assert counts.has_findings
+
+
+def test_the_archive_of_a_feed_is_read_in_batches(tmp_path: Path) -> None:
+    documents = [document(f"{number}", title=f"{number}") for number in range(100)]
+    with comparing((), documents) as comparer:
+        comparer.compare()
+        [path] = write_archives(
+            comparer, documents, tmp_path, feedtype=incremental, is_updated=False
+        )
+    options = ReadOptions(batch_records=1024)
+    with path.open("rb") as stream:
+        results = [*AVRO.read(stream, span=Span(source=path.name), options=options)]
+    assert sum(len(batch.order) for batch in results if isinstance(batch, RecordBatch)) > 50
 
 
 @pytest.mark.slow
