@@ -1,25 +1,25 @@
 """Print differences, and write the feeds that remove them."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import click
 
 from pipelines.cli.terminal_results import observer_of
 from pipelines.compare.diff import ComparedInputs, diff, folded
 from pipelines.compare.verify import verify
-from pipelines.options.compare_options import CompareOptions
-from pipelines.options.display_options import DisplayOptions, ReportFormat
+from pipelines.observer.observer import Observer
+from pipelines.options.compare_options import CompareOptions, DifferencesFormat
+from pipelines.options.display_options import DisplayOptions
 from pipelines.options.flags import decode
 from pipelines.report.differences import (
     DIFF,
     VERIFY,
     Labels,
+    differences_page,
     json_lines,
     summary_json,
     summary_of,
     text_lines,
-    write_differences,
 )
 from pipelines.terminal.print_summary import print_summary
 from schemas.errors import ConfigError
@@ -70,19 +70,22 @@ def _print(
     names: tuple[str, str],
 ) -> int:
     options, display = decode(CompareOptions, words), decode(DisplayOptions, words)
-    is_json = display.report_format is ReportFormat.JSON
-    for line in (json_lines if is_json else text_lines)(compared.differences(), labels):
-        click.echo(line)
-    if is_json:
-        click.echo(summary_json(compared.counts, labels))
+    form, counts = options.differences_format, compared.counts
+    if form is DifferencesFormat.HTML:
+        page = differences_page(counts, compared.differences(), labels, names)
+        click.echo(page, nl=False)
+    elif form is DifferencesFormat.JSON:
+        for line in json_lines(compared.differences(), labels):
+            click.echo(line)
+        click.echo(summary_json(counts, labels))
     else:
-        summary = summary_of(compared.counts, labels, names)
-        print_summary(summary, is_quiet=display.is_quiet)
-    if options.page is not None:
-        page = Path(options.page)
-        write_differences(page, compared.counts, compared.differences(), labels, names)
+        for line in text_lines(compared.differences(), labels):
+            click.echo(line)
+        print_summary(summary_of(counts, labels, names), is_quiet=display.is_quiet)
     if options.emit is not None:
         from pipelines.job.emitted_feed import emit  # loads Beam
 
-        emit(compared, options.emit, words, observer_of(display))
+        # After JSON or a page, the account of the feed is only in its folder.
+        observer = observer_of(display) if form is DifferencesFormat.TEXT else Observer()
+        emit(compared, options.emit, words, observer)
     return compared.exit_code

@@ -33,7 +33,7 @@ def _flags_of(verb: str) -> list[click.Parameter]:
         *arguments,
         *own.get(verb, ()),
         *click_options(ConvertOptions, only=names),
-        *click_options(DisplayOptions),
+        *click_options(DisplayOptions, omit=() if is_compact else ("report_format",)),
     ]
 
 
@@ -72,17 +72,21 @@ def verify(**words: object) -> int:
     target, with the same content, fields and ACL, and no document that INPUT deletes. Other
     documents of the target are counted. With --emit, a feed is written that corrects the target.
 
+    With --against urls, the servers of the documents are asked, by HEAD. A document whose server
+    gives no clear answer is unknown.
+
     \b
     Examples:
       feedferry verify out --against http://rehearsal.example.com:19900
       feedferry verify out --against spool/
       feedferry verify out --against http://rehearsal.example.com:19900 \\
           --emit missing --to gsa-feed
+      feedferry verify out --against urls --sample 1000 --contents
 
     \b
     Exit codes:
       0   all documents are at the target
-      1   documents are missing or differ, or records could not be read
+      1   documents are missing, differ or are unknown, or records could not be read
       2   an option or input cannot be used
       4   the input or the target cannot be read
       75  the target has not indexed all feeds yet

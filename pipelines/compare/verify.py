@@ -1,7 +1,7 @@
 """Verify a migration at its target: every document of an input is there, with the same fields.
 
-The target is a rehearsal appliance, which lists its documents, or another input, such as a spool or
-an archive.
+The target is a rehearsal appliance, which lists its documents, another input, such as a spool or an
+archive, or the servers of the documents, which are asked for each URL.
 """
 
 import tempfile
@@ -12,9 +12,17 @@ from pathlib import Path
 from pipelines.compare.diff import ComparedInputs, takes_updates, target_of
 from pipelines.compare.inputs import CompareInput
 from pipelines.compare.target_documents import HELD_FIELDS, listed_documents
-from pipelines.options.compare_options import VerifyOptions
+from pipelines.compare.url_checks import UrlChecker
+from pipelines.options.compare_options import URLS, VerifyOptions
 from pipelines.options.flags import decode
+from schemas.membership import Membership
+from schemas.record import Record
 from transforms.compare.comparison import Comparer
+from transforms.compare.differences import CONTENT
+from transforms.compare.events import Event
+from transforms.compare.history import each
+from transforms.compare.sample import ALL, Sample
+from transforms.formats import ReadResult
 
 _ADDRESSES = ("http://", "https://")
 
@@ -31,19 +39,56 @@ def verify(names: Iterable[str], words: Mapping[str, object]) -> Iterator[Compar
     with tempfile.TemporaryDirectory(prefix="feedferry-verify-") as name:
         folder = Path(name)
         expected = CompareInput(names, words, folder=folder, target=target_of(words))
-        is_listed = options.against.startswith(_ADDRESSES)
         comparer = Comparer(
             folder,
             ignored=options.ignore,
-            only=HELD_FIELDS if is_listed else None,
+            only=_stated_fields(options),
             is_updated=takes_updates(words),
             is_one_sided=True,
         )
+        comparer.sample = _sample_of(options)
         with closing(comparer):
-            if is_listed:
-                comparer.add_before(listed_documents(options.against, held_in=options.held_in))
+            if options.against == URLS:
+                comparer.add_after(only_documents(expected.results()))
+                comparer.add_before(_asked_documents(comparer, options))
             else:
-                found = CompareInput((options.against,), words, folder=folder)
-                comparer.add_before(found.results())
-            comparer.add_after(expected.results())
+                comparer.add_before(_held_documents(options, words, folder))
+                comparer.add_after(expected.results())
             yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=expected)
+
+
+def _stated_fields(options: VerifyOptions) -> frozenset[str] | None:
+    """Return the fields that the target can state, None for all."""
+    if options.against == URLS:
+        return frozenset({CONTENT} if options.contents else ())
+    return HELD_FIELDS if options.against.startswith(_ADDRESSES) else None
+
+
+def _sample_of(options: VerifyOptions) -> Sample:
+    size = options.sample
+    if size is None:
+        return ALL
+    if size.percent is not None:
+        return Sample.share(float(size.percent) / 100)
+    return Sample(count=size.count)
+
+
+def _held_documents(
+    options: VerifyOptions, words: Mapping[str, object], folder: Path
+) -> Iterator[ReadResult | Event]:
+    if options.against.startswith(_ADDRESSES):
+        return listed_documents(options.against, held_in=options.held_in)
+    return CompareInput((options.against,), words, folder=folder).results()
+
+
+def _asked_documents(comparer: Comparer, options: VerifyOptions) -> Iterator[Event]:
+    checker = UrlChecker(requests=options.requests, reads_contents=options.contents)
+    return checker.events(comparer.documents())
+
+
+def only_documents(results: Iterable[ReadResult]) -> Iterator[ReadResult]:
+    """Yield the results without groups, and without ACLs that are alone: they are at no URL."""
+    for item in each(results):
+        is_alone = isinstance(item, Record) and item.acl is not None and item.acl.alone
+        if not is_alone and not isinstance(item, Membership | Event):
+            yield item

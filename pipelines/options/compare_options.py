@@ -1,10 +1,19 @@
 """Options of `feedferry diff`, `verify` and `compact`, each declared with its flag."""
 
+import enum
+
 import msgspec
 
 from pipelines.options.flags import Flag, declare
 from pipelines.options.section import Section
-from pipelines.options.value_parsers import OUTPUT_FILE, OUTPUT_FOLDER, ValueType
+from pipelines.options.value_parsers import (
+    OUTPUT_FOLDER,
+    SAMPLE,
+    SampleSize,
+    ValueType,
+    parse_count,
+)
+from schemas.errors import ConfigError
 
 _CHECK = Section.CHECK
 
@@ -13,7 +22,30 @@ def _parse_fields(text: str) -> frozenset[str]:
     return frozenset(filter(None, (name.strip() for name in text.split(","))))
 
 
+class DifferencesFormat(enum.Enum):
+    """How differences are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    HTML = "html"
+
+
+URLS = "urls"
+"""The target that is the servers of the documents."""
+
+_MAX_REQUESTS = 64
+
+
+def _parse_requests(text: str) -> int:
+    count = parse_count(text, unit="requests", minimum=1)
+    if count > _MAX_REQUESTS:
+        raise ConfigError(f"{text!r}; expected at most {_MAX_REQUESTS}")
+    return count
+
+
 _IGNORED = ValueType("FIELD,...", _parse_fields, lambda names: ",".join(sorted(names)))
+
+_REQUESTS = ValueType("N", _parse_requests)
 
 
 class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +53,7 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     ignore: frozenset[str] = frozenset()
     emit: str | None = None
-    page: str | None = None
+    differences_format: DifferencesFormat = DifferencesFormat.TEXT
 
 
 declare(
@@ -32,7 +64,11 @@ declare(
         _IGNORED,
     ),
     emit=Flag("Write a feed of the differences, in the format --to.", OUTPUT_FOLDER),
-    page=Flag("Write the differences as a page.", OUTPUT_FILE, names=("--html",)),
+    differences_format=Flag(
+        "Text, a line of JSON for each difference, or a page.",
+        names=("--format",),
+        affects_output=False,
+    ),
 )
 
 
@@ -41,15 +77,26 @@ class VerifyOptions(CompareOptions, frozen=True, kw_only=True):
 
     against: str
     held_in: str | None = None
+    sample: SampleSize | None = None
+    contents: bool = False
+    requests: int = 8
 
 
 declare(
     VerifyOptions,
     _CHECK,
     against=Flag(
-        "Address of a rehearsal appliance, a spool, or another input.",
-        metavar="URL|INPUT",
+        "Address of a rehearsal appliance, a spool, or another input; urls asks the servers of the"
+        " documents.",
+        metavar="URL|INPUT|urls",
         names=("--against",),
     ),
     held_in=Flag("Datasource or profile of the appliance.", metavar="NAME", default="all"),
+    sample=Flag(
+        "Compare this many documents, chosen by their URLs, the same each time.",
+        SAMPLE,
+        default="all",
+    ),
+    contents=Flag("With --against urls, read the documents and compare their SHA-256."),
+    requests=Flag("With --against urls, the most requests at a time.", _REQUESTS),
 )

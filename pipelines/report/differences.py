@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from pathlib import Path
 
 import msgspec
 
@@ -12,15 +11,16 @@ from schemas.printable import printable
 from transforms.compare.comparison import Change, Comparison, Difference
 
 VERSION = 1
-DIFF = {change: change.value for change in Change}
-VERIFY = {
+Labels = Mapping[Change, str]
+DIFF: Labels = {change: change.value for change in Change if change is not Change.UNKNOWN}
+VERIFY: Labels = {
     Change.ADDED: "missing",
     Change.REMOVED: "not deleted",
     Change.CHANGED: "different",
+    Change.UNKNOWN: "unknown",
 }
 """The names of differences, by the verb."""
 
-Labels = Mapping[Change, str]
 _LABEL_CHARS = 13
 _MAX_CHARS = 300
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -71,19 +71,17 @@ def summary_of(counts: Comparison, labels: Labels, names: tuple[str, str]) -> Su
     return Summary(columns=columns, rows=rows, lines=tuple(lines), label_chars=LABEL_CHARS)
 
 
-def write_differences(
-    path: Path,
+def differences_page(
     counts: Comparison,
     differences: Iterable[Difference],
     labels: Labels,
     names: tuple[str, str],
-) -> None:
-    """Write a page with the counts and the first differences."""
-    from pipelines.report.pages import write_page  # loads Jinja
+) -> bytes:
+    """Return a page with the counts and the first differences."""
+    from pipelines.report.pages import render  # loads Jinja
 
     rows = [(labels[row.change], row) for row in islice(differences, MAX_ROWS)]
-    write_page(
-        path,
+    return render(
         "differences.html",
         title="Differences" if labels is DIFF else "Verification",
         before=names[0],
@@ -96,7 +94,7 @@ def write_differences(
             for name, side in zip(names, (counts.before, counts.after), strict=True)
         ],
         rows=rows,
-        total=counts.added + counts.removed + counts.changed,
+        total=counts.added + counts.removed + counts.changed + counts.unknown,
     )
 
 
@@ -106,7 +104,8 @@ def _figures(counts: Comparison, labels: Labels) -> list[tuple[str, int]]:
         *((label, getattr(counts, change.value)) for change, label in labels.items()),
         ("with another ACL", counts.acl_changes),
     ]
-    return [*figures, *([("not in the input", counts.unmentioned)] if counts.unmentioned else [])]
+    others = (("not in the input", counts.unmentioned), ("not in the sample", counts.not_sampled))
+    return [*figures, *((label, count) for label, count in others if count)]
 
 
 def _short(text: str) -> str:

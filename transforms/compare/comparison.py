@@ -13,9 +13,10 @@ from pathlib import Path
 import msgspec
 
 from schemas.record import Arrival
-from transforms.compare.differences import ACL, CONTENT, FieldChange, Ignored, changes
+from transforms.compare.differences import ACL, CONTENT, STATUS, FieldChange, Ignored, changes
 from transforms.compare.events import Event, is_deletion, state_of
 from transforms.compare.history import Document, FeedHistory
+from transforms.compare.sample import ALL
 from transforms.formats import ReadResult
 from transforms.storage.spill import Spill
 
@@ -36,6 +37,8 @@ class Change(enum.Enum):
     ADDED = "added"
     REMOVED = "removed"
     CHANGED = "changed"
+    UNKNOWN = "unknown"
+    """The target did not say whether it has the document."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +68,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
         With `is_updated`, a feed can change a document without its content.
         """
-        if self.after is None or self.after.is_deleted:
+        is_unknown = self.change is Change.UNKNOWN
+        if self.after is None or self.after.is_deleted or is_unknown:
             return None
         return None if is_updated and self.is_update else self.after.number
 
@@ -73,7 +77,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     def needs_deletion(self) -> bool:
         """Whether a deletion must come first: the document is gone, or would keep old fields."""
         old, new = self.before, self.after
-        if old is None or old.record is None:
+        if old is None or old.record is None or self.change is Change.UNKNOWN:
             return False
         if new is None or new.record is None or self.change is Change.REMOVED:
             return True
@@ -113,7 +117,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     `acl_changes` are counted among the changed documents as well. `unmentioned` documents are in
     the first input, and the second does not say anything about them; they are only counted where
-    the comparison is one-sided.
+    the comparison is one-sided. Of `unknown` documents, the target did not say whether it has them.
+    Documents that are `not_sampled` are in the second input, and were not compared.
     """
 
     before: InputSummary
@@ -124,12 +129,15 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     changed: int
     acl_changes: int
     unmentioned: int = 0
+    unknown: int = 0
+    not_sampled: int = 0
 
     @property
     def has_findings(self) -> bool:
         """Whether anything differs, or could not be read."""
         is_unread = self.before.rejects or self.after.rejects
-        return bool(self.added or self.removed or self.changed or is_unread)
+        differs = self.added or self.removed or self.changed or self.unknown
+        return bool(differs or is_unread)
 
 
 class Comparer:
@@ -137,7 +145,7 @@ class Comparer:
 
     `only` are the fields that both inputs can state. With `is_updated`, a feed can change a
     document without its content. Where it `is_one_sided`, documents that only the first input
-    mentions do not differ.
+    mentions do not differ. Only the documents of the second input in the `sample` are compared.
     """
 
     def __init__(
@@ -153,6 +161,8 @@ class Comparer:
         self._histories = (FeedHistory(), FeedHistory())
         self._ignored, self._only = Ignored(ignored), only
         self._is_updated, self._is_one_sided = is_updated, is_one_sided
+        self.sample = ALL
+        self._not_sampled = 0
         self._database = sqlite3.connect(folder / "differences.db")
         self._database.executescript(_SCHEMA)
 
@@ -167,13 +177,32 @@ class Comparer:
         """Read the second input."""
         self._add(_AFTER, results)
 
+    def documents(self) -> Iterator[Document]:
+        """Yield the documents of the second input, also deleted ones, before the first is added."""
+        for _, events in self._sampled(keep=True):
+            document = self._histories[_AFTER].document(events[_AFTER])
+            if document is not None:
+                yield document
+
+    def _sampled(self, *, keep: bool = False) -> Iterator[tuple[bytes, tuple[list[bytes], ...]]]:
+        """Yield the keys of the sample with their events."""
+        sides, self._not_sampled = len(self._histories), 0
+        if self.sample.needs_keys:
+            after = (key for key, events in self._spill.keys(sides, keep=True) if events[_AFTER])
+            self.sample = self.sample.of(after)
+        for key, events in self._spill.keys(sides, keep=keep):
+            if key in self.sample:
+                yield key, events
+            else:
+                self._not_sampled += bool(events[_AFTER])
+
     def compare(self) -> Comparison:
         """Compare both inputs, which have been read."""
         counts = dict.fromkeys(Change, 0)
         documents = [0, 0]
         same = acl_changes = unmentioned = 0
         encode = msgspec.msgpack.Encoder().encode
-        for key, events in self._spill.keys(len(self._histories)):
+        for key, events in self._sampled():
             if self._are_same(*events):
                 is_there = not is_deletion(events[0][0])
                 documents = [count + is_there for count in documents]
@@ -214,6 +243,8 @@ class Comparer:
             changed=counts[Change.CHANGED],
             acl_changes=acl_changes,
             unmentioned=unmentioned,
+            unknown=counts[Change.UNKNOWN],
+            not_sampled=self._not_sampled,
         )
 
     def differences(self) -> Iterator[Difference]:
@@ -225,8 +256,9 @@ class Comparer:
         return self._rows("WHERE number IS NOT NULL ORDER BY number")
 
     def without_contents(self) -> Iterator[Difference]:
-        """Yield all other differences, by URL."""
-        return self._rows("WHERE number IS NULL ORDER BY key")
+        """Yield all other differences of known documents, by URL."""
+        known = 1 + [*Change].index(Change.UNKNOWN)
+        return self._rows(f"WHERE number IS NULL AND rank < {known} ORDER BY key")
 
     def to_delete(self) -> Iterator[Difference]:
         """Yield the differences that need a deletion first, by URL."""
@@ -267,6 +299,9 @@ def difference_of(
     old = None if before is None or before.is_deleted else before
     new = None if after is None or after.is_deleted else after
     url = key.decode()
+    if old is not None and old.fault is not None:
+        found = FieldChange(field=STATUS, before=old.fault, after=None)
+        return Difference(url=url, change=Change.UNKNOWN, fields=(found,), before=old, after=after)
     if old is None or new is None:
         if old is new:
             return None

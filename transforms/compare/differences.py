@@ -20,6 +20,8 @@ ACL = "acl"
 CONTENT = "content"
 MEMBERS = "members"
 DATASOURCE = "datasource"
+STATUS = "status"
+"""What a target answered in place of a document."""
 
 _GROUPED = ("url", "action", "provenance", "acl", "crawl", "metadata", "fields", "content", "body")
 _PLAIN = tuple(name for name in Record.__struct_fields__ if name not in (*_GROUPED, "size"))

@@ -50,13 +50,14 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
     """One record of a history without its content, or one membership.
 
     `size` and `digest` (SHA-256) are those of the decoded content, or of a body text; None without
-    either.
+    either. With a `fault`, it is not known whether the target has the document, and why.
     """
 
     record: Record | None = None
     size: int | None = None
     digest: bytes | None = None
     membership: Membership | None = None
+    fault: str | None = None
 
     @property
     def key(self) -> bytes:

@@ -53,7 +53,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """A document, an ACL alone, or a group, as an appliance would hold it.
 
     `record` has all fields but the content. `number` is that of the record with the content, None
-    without one. Where `is_deleted`, the last event was a deletion.
+    without one. Where `is_deleted`, the last event was a deletion. With a `fault`, it is not known
+    whether there is a document.
     """
 
     record: Record | None = None
@@ -62,6 +63,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     digest: bytes | None = None
     number: int | None = None
     is_deleted: bool = False
+    fault: str | None = None
 
     @property
     def datasource(self) -> str | None:
@@ -253,6 +255,7 @@ def _made(event: Event, record: Record, number: int) -> Document:
         size=event.size,
         digest=event.digest,
         number=None if event.digest is None else number,
+        fault=event.fault,
     )
 
 

@@ -39,8 +39,13 @@ class Spill:
                 size = 0
         self._bytes = size
 
-    def keys(self, sides: int) -> Iterator[tuple[bytes, tuple[list[bytes], ...]]]:
-        """Yield each key with its bytes of each input, in their order; call it once."""
+    def keys(
+        self, sides: int, *, keep: bool = False
+    ) -> Iterator[tuple[bytes, tuple[list[bytes], ...]]]:
+        """Yield each key with its bytes of each input, in their order.
+
+        What is yielded is removed, unless `keep` says that it is needed again.
+        """
         self._write()
         decode = msgspec.msgpack.Decoder(list[_Row]).decode
         for part in range(_PARTS):
@@ -54,7 +59,8 @@ class Spill:
                     if own is None:
                         own = by_key[key] = tuple([[] for _ in range(sides)])
                     own[side].append(data)
-            path.unlink()
+            if not keep:
+                path.unlink()
             yield from by_key.items()
 
     def _write(self) -> None:

@@ -1,0 +1,185 @@
+"""Whether documents are at their URLs, asked by HTTP, as events of a comparison.
+
+A document is asked for by HEAD, or by GET if the server does not answer HEAD, or if its content is
+to be compared. Redirects are followed on the same host only: another host answers for itself. 404
+and 410 say that a document is not there. What says neither, such as 403 or a time-out, is a fault
+of the event.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from hashlib import sha256
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+import msgspec
+
+from schemas.errors import TargetError
+from schemas.record import Action, Provenance, Record
+from transforms.compare.events import Event
+from transforms.compare.history import Document
+from transforms.net.response_deadline import ResponseDeadline
+from transforms.net.retry import RetryPolicy, retry
+
+_SCHEMES = ("http", "https")
+_TIMEOUT_SECONDS = 30.0
+_RESPONSE_SECONDS = 600.0
+_MAX_REDIRECTS = 5
+_AHEAD = 4
+"""Requests that wait for each one that runs."""
+
+_GONE = (404, 410)
+_NO_HEAD = (405, 501)
+_TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
+_HEADERS = {"User-Agent": "feedferry"}
+_POLICY = RetryPolicy(first_seconds=0.5, max_seconds=5.0, max_attempts=3)
+
+
+class _UrlAnswer(msgspec.Struct, frozen=True):
+    """What a server said of a URL; a `fault` is neither that it is there, nor that it is not."""
+
+    is_there: bool = False
+    size: int | None = None
+    digest: bytes | None = None
+    fault: str | None = None
+
+
+class _TemporaryError(Exception):
+    """A request that may succeed when it is repeated."""
+
+
+class UrlChecker:
+    """Asks for documents, at most `requests` at a time; contents are compared if `reads_contents`.
+
+    `asked` and `unanswered` count the documents so far.
+    """
+
+    def __init__(
+        self, *, requests: int, reads_contents: bool, policy: RetryPolicy = _POLICY
+    ) -> None:
+        self._requests = requests
+        self._reads_contents = reads_contents
+        self._policy = policy
+        self.asked = self.unanswered = 0
+
+    def events(self, documents: Iterable[Document]) -> Iterator[Event]:
+        """Yield an event for each document that is there, or of which that is not known.
+
+        They are in the order of the documents. Raises TargetError if there is no answer for any.
+        """
+        first_fault = ""
+        limits = httpx2.Limits(max_connections=self._requests)
+        with (
+            httpx2.Client(timeout=_TIMEOUT_SECONDS, limits=limits, headers=_HEADERS) as client,
+            ThreadPoolExecutor(self._requests) as pool,
+        ):
+            for document, answer in self._answers(documents, client, pool):
+                self.asked += 1
+                if answer.fault is not None:
+                    self.unanswered += 1
+                    first_fault = first_fault or f"{_url(document)}: {answer.fault}"
+                if answer.is_there or answer.fault is not None:
+                    yield _event(document, answer)
+        if self.asked and self.unanswered == self.asked:
+            raise TargetError(f"{first_fault}; expected an answer to at least one request")
+
+    def _answers(
+        self, documents: Iterable[Document], client: httpx2.Client, pool: ThreadPoolExecutor
+    ) -> Iterator[tuple[Document, _UrlAnswer]]:
+        """Yield documents and answers, while a few more requests wait."""
+        running: deque[tuple[Document, Future[_UrlAnswer]]] = deque()
+        try:
+            for document in documents:
+                running.append((document, pool.submit(self._ask, client, document)))
+                if len(running) > self._requests * _AHEAD:
+                    asked, answer = running.popleft()
+                    yield asked, answer.result()
+            while running:
+                asked, answer = running.popleft()
+                yield asked, answer.result()
+        finally:
+            for _, answer in running:
+                answer.cancel()
+
+    def _ask(self, client: httpx2.Client, document: Document) -> _UrlAnswer:
+        url = _url(document)
+        if urlsplit(url).scheme.lower() not in _SCHEMES:
+            return _UrlAnswer(fault="not asked for; expected a URL of http or https")
+        reads = self._reads_contents and document.digest is not None and not document.is_deleted
+
+        def ask() -> _UrlAnswer:
+            return _ask_once(client, url, reads=reads)
+
+        try:
+            return retry(ask, self._policy, is_temporary=_is_temporary)
+        except (_TemporaryError, httpx2.HTTPError, httpx2.InvalidURL, ValueError) as exc:
+            return _UrlAnswer(fault=str(exc) or type(exc).__name__)
+
+
+def _is_temporary(exc: Exception) -> bool:
+    return isinstance(exc, _TemporaryError | httpx2.TransportError)
+
+
+def _ask_once(client: httpx2.Client, url: str, *, reads: bool) -> _UrlAnswer:
+    method, at = "GET" if reads else "HEAD", url
+    for _ in range(_MAX_REDIRECTS + 1):
+        answer = _request(client, method, at, reads=reads)
+        if isinstance(answer, _UrlAnswer):
+            return answer
+        if not answer:
+            method = "GET"
+        elif _is_elsewhere(at, answer):
+            return _UrlAnswer(fault=f"redirected to {answer}; expected the same host")
+        else:
+            at = answer
+    return _UrlAnswer(fault=f"more than {_MAX_REDIRECTS} redirects")
+
+
+def _request(client: httpx2.Client, method: str, url: str, *, reads: bool) -> _UrlAnswer | str:
+    """Return the answer, the URL of a redirect, or "" if the method is not allowed."""
+    with (
+        ResponseDeadline(_RESPONSE_SECONDS) as deadline,
+        client.stream(method, url, extensions={"trace": deadline.trace}) as response,
+    ):
+        status, location = response.status_code, response.headers.get("Location")
+        if status in _GONE:
+            return _UrlAnswer()
+        if response.is_redirect and location:
+            return urljoin(url, location)
+        if method == "HEAD" and status in _NO_HEAD:
+            return ""
+        if status in _TEMPORARY:
+            raise _TemporaryError(f"status {status}")
+        if not response.is_success:
+            return _UrlAnswer(fault=f"status {status}")
+        return _contents(response.iter_bytes()) if reads else _UrlAnswer(is_there=True)
+
+
+def _contents(blocks: Iterable[bytes]) -> _UrlAnswer:
+    size, digest = 0, sha256()
+    for block in blocks:
+        size += len(block)
+        digest.update(block)
+    return _UrlAnswer(is_there=True, size=size, digest=digest.digest())
+
+
+def _is_elsewhere(url: str, to: str) -> bool:
+    """Whether a redirect leaves the host; from http to https it stays there."""
+    before, after = urlsplit(url), urlsplit(to)
+    is_upgrade = (before.scheme, after.scheme) == ("http", "https")
+    is_same_port = is_upgrade or (before.scheme, before.port) == (after.scheme, after.port)
+    return before.hostname != after.hostname or not is_same_port
+
+
+def _url(document: Document) -> str:
+    if document.record is None:
+        raise AssertionError("a group among documents")
+    return document.record.url
+
+
+def _event(document: Document, answer: _UrlAnswer) -> Event:
+    """Return the event of a document at its URL, in the datasource that is expected."""
+    at = Provenance(datasource=document.datasource)
+    record = Record(url=_url(document), action=Action.ADD, provenance=at)
+    return Event(record, answer.size, answer.digest, fault=answer.fault)
