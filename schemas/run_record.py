@@ -14,11 +14,12 @@ RUN_RECORD = "run.json"
 
 
 class Phase(enum.Enum):
-    """What a run does, in this order: `PUSH` also verifies. A run that is `DONE` is not resumed."""
+    """What a run does, in this order: `PUSH` also settles. A run that is `DONE` is not resumed."""
 
     CONVERT = "convert"
     PUSH = "push"
     REMEMBER = "remember"
+    VERIFY = "verify"
     DONE = "done"
 
 

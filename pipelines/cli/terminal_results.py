@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Sequence
 
 import click
+import msgspec
 
 from pipelines.job.settlement import Settlement
 from pipelines.observer.observer import LogObserver, Observer, Observers, Step
@@ -17,9 +18,11 @@ from pipelines.report.conversion_report import (
     next_commands,
     summary_of,
 )
+from pipelines.report.verification import Verification
 from pipelines.terminal.display import TerminalObserver, print_defects
 from pipelines.terminal.print_summary import print_summary
 from pipelines.terminal.summary import Summary
+from schemas.printable import printable
 from schemas.setting import in_flags
 from schemas.units import format_clock
 from transforms.sinks.push.outcome import HAS_REJECTS
@@ -42,6 +45,8 @@ class ResultObserver(TerminalObserver):
                 self._print_push(result)
             case Settlement():
                 self._print_settlement(result)
+            case Verification():
+                self._print_verification(result)
 
     def _print_conversion(self, result: ConversionResult) -> None:
         report, progress = result.report, result.progress
@@ -77,6 +82,13 @@ class ResultObserver(TerminalObserver):
             click.echo(json.dumps({"version": 1, "settled": {"chunks": result.chunks, **values}}))
         for path in changed:
             click.echo(f"feedferry: {result.root / path}: changed since it was pushed", err=True)
+
+    def _print_verification(self, result: Verification) -> None:
+        if self._is_text:
+            click.echo(f"verified  {result.text}; against {printable(result.against)}")
+        else:
+            values = {"against": result.against, **msgspec.to_builtins(result.counts)}
+            click.echo(json.dumps({"version": 1, "verified": values}, sort_keys=True))
 
     def _print_summary(
         self, summary: Summary, *, time: str = "", next_commands: Sequence[str] = ()

@@ -6,7 +6,7 @@ archive, or the servers of the documents, which are asked for each URL.
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from pipelines.compare.diff import ComparedInputs, takes_updates, target_of
@@ -27,15 +27,23 @@ from transforms.formats import ReadResult
 _ADDRESSES = ("http://", "https://")
 
 
+def verify(
+    names: Iterable[str], words: Mapping[str, object]
+) -> AbstractContextManager[ComparedInputs]:
+    """Compare a target with an input, by the words of a command; see `verify_documents`."""
+    return verify_documents(names, words, decode(VerifyOptions, words))
+
+
 @contextmanager
-def verify(names: Iterable[str], words: Mapping[str, object]) -> Iterator[ComparedInputs]:
+def verify_documents(
+    names: Iterable[str], words: Mapping[str, object], options: VerifyOptions
+) -> Iterator[ComparedInputs]:
     """Compare a target with an input, which is as `--to` would hold it if that is given.
 
     The differences lead from the target to the input: an added document is missing at the target,
     and a removed document was deleted by the input and is still there. Documents of the target that
     the input does not mention are only counted.
     """
-    options = decode(VerifyOptions, words)
     with tempfile.TemporaryDirectory(prefix="feedferry-verify-") as name:
         folder = Path(name)
         expected = CompareInput(names, words, folder=folder, target=target_of(words))

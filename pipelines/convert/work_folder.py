@@ -33,7 +33,7 @@ _FINISHED = (
 )
 """The files of a finished run in its output folder."""
 
-_LOGS = (TIMELINE, "report.html")
+_LOGS = (TIMELINE, "report.html", "verification.json", "differences.jsonl")
 """Files that each attempt of a run writes, also one that ends before its conversion."""
 
 _REMOVED = ".over"

@@ -2,8 +2,8 @@
 
 ::
 
-    list inputs ──► convert ──► push, settle ──► update the state
-                    CONVERT     PUSH             REMEMBER            DONE
+    list inputs ──► convert ──► push, settle ──► update the state ──► compare with the target
+                    CONVERT     PUSH             REMEMBER             VERIFY               DONE
 
 The record of the run has its phase, which only changes when everything before it is on the disk.
 So a run that ended anywhere, by kill -9 too, is resumed in its phase. Spans that were converted,
@@ -35,6 +35,7 @@ from pipelines.job.push_phase import push_output, push_settings
 from pipelines.job.retention import remove_runs, runs_to_remove
 from pipelines.job.run_result import JobResult, RunResult
 from pipelines.job.settlement import settle
+from pipelines.job.verify_phase import verify_run
 from pipelines.observer.endings import Ending, begun, ending_of
 from pipelines.observer.logs import log_to
 from pipelines.observer.observer import Observer, Step, followed
@@ -165,10 +166,10 @@ class JobRun:
 
     def _execute(self) -> RunResult:
         """Do what is left of the run."""
-        conversion = None
+        job, conversion = self._job, None
         result = RunResult(folder=self.folder, exit_code=0)
         if self._conversion is not None and self.record.phase is Phase.CONVERT:
-            is_pushed = self._job.name is not None or self._job.push is not None
+            is_pushed = job.name is not None or job.push is not None
             with deadline_raised(self._options.deadline):
                 conversion = convert_inputs(self._conversion, self._observer, is_pushed=is_pushed)
             self._save(phase=Phase.PUSH)
@@ -179,6 +180,9 @@ class JobRun:
                 self._save(phase=Phase.REMEMBER)
         if self.record.phase is Phase.REMEMBER:
             self._remember()
+            self._save(phase=Phase.DONE if job.verify is None else Phase.VERIFY)
+        if self.record.phase is Phase.VERIFY:
+            result = self._verify(result)
             self._save(phase=Phase.DONE)
         self._end(Ending(result.message or "", result.exit_code))
         return result
@@ -238,6 +242,14 @@ class JobRun:
             step.result = settlement = settle(self.folder, settings, verify=options.verify)
         exit_code = settlement.exit_code or result.exit_code
         return replace(result, settlement=settlement, exit_code=exit_code)
+
+    def _verify(self, result: RunResult) -> RunResult:
+        """Compare the run with the target; a job whose file lost the key has nothing to compare."""
+        if self._job.verify is None:
+            return result
+        with followed(self._observer, Step.VERIFY) as step:
+            step.result = found = verify_run(self.folder, self._job.verify)
+        return replace(result, verification=found, exit_code=found.exit_code or result.exit_code)
 
     def _remember(self) -> None:
         state, work = self._job.convert.state, find_work(self.folder)

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from pipelines.job.key_wording import KeyWording
+from pipelines.options.compare_options import VerifyOptions
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.display_options import LogOptions
 from schemas.errors import errors_worded
@@ -31,7 +32,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     A job of flags, as `convert -o` has, has no name and no `path`; its only run is in `home`, which
     is `convert.output`. For other jobs, `home` is the folder of their runs, `RUNS/JOB`, and
     `convert.output` is that of the next run only after the run has chosen it. `push` is `None` if
-    the target has no URL.
+    the target has no URL, `verify` without a comparison after the push.
     `has_state` says whether the runs of the job share a state in `home`. `replay` is that of a run
     which does not read the source. `deadline` is in seconds
     since the epoch. `origins` tells for each key where its value came from: `flag --NAME`,
@@ -45,6 +46,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     convert: ConvertOptions
     log: LogOptions = LogOptions()
     push: PushSettings | None = None
+    verify: VerifyOptions | None = None
     has_state: bool = False
     replay: Replay | None = None
     keep: Retention = Retention()

@@ -17,6 +17,7 @@ import msgspec
 from pipelines.job.job import Job, Retention
 from pipelines.job.job_keys import (
     FEEDS,
+    NO_FLAGS,
     SECTIONS,
     TRANSFORM,
     VARIABLE,
@@ -25,6 +26,8 @@ from pipelines.job.job_keys import (
     job_type,
 )
 from pipelines.job.key_wording import KeyWording
+from pipelines.job.verify_phase import verify_options
+from pipelines.options.compare_options import TARGET, VerifyOptions
 from pipelines.options.convert_checks import check_together, parse_each
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.display_options import LogOptions
@@ -81,7 +84,7 @@ def load_job(
     """
     settings, errors = _read_settings(path, environment)
     for key in job_keys().values():
-        word = None if key.options is PushOptions else words.get(key.declared.field)
+        word = None if key.options in NO_FLAGS else words.get(key.declared.field)
         if word is not None and word != ():
             shown = word if isinstance(word, bool | tuple) else str(word)
             settings[key.path] = KeyValue(word=word, shown=shown, origin=f"flag {key.flag_name}")
@@ -281,6 +284,7 @@ def _make_job(
     push = None
     if "target.url" not in wrong:
         push = attempt(lambda: _push_of(settings, words))
+    verify = attempt(lambda: _verify_of(settings, push))
     if errors or convert is None:
         raise ConfigError("\n".join(errors))
     return Job(
@@ -290,6 +294,7 @@ def _make_job(
         convert=convert,
         log=decode(LogOptions, _words(settings, LogOptions)),
         push=push,
+        verify=verify,
         has_state=has_state,
         keep=Retention(runs=own.keep_runs, seconds=own.keep_seconds),
         metrics_file=Path(own.metrics_file).absolute() if own.metrics_file else None,
@@ -297,6 +302,14 @@ def _make_job(
         origins=origins,
         settings={key: setting.shown for key, setting in settings.items()},
     )
+
+
+def _verify_of(settings: Mapping[str, KeyValue], push: PushSettings | None) -> VerifyOptions | None:
+    """Return how a run is compared with its target, None without any key of it."""
+    words = _words(settings, VerifyOptions)
+    if not words:
+        return None
+    return verify_options(decode(VerifyOptions, {"against": TARGET, **words}), push)
 
 
 def _is_about(key: str, error: str) -> bool:

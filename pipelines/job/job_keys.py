@@ -13,6 +13,7 @@ from typing import Annotated, Any, Union
 
 import msgspec
 
+from pipelines.options.compare_options import VerifyOptions
 from pipelines.options.convert_checks import fits_section
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.display_options import LogOptions
@@ -31,7 +32,10 @@ FEEDS = "feeds"
 VARIABLE = "FEEDFERRY_"
 """What the names of environment variables begin with."""
 
-OPTIONS = (ConvertOptions, ApplianceOptions, PushOptions, JobOptions, LogOptions)
+OPTIONS = (ConvertOptions, ApplianceOptions, PushOptions, VerifyOptions, JobOptions, LogOptions)
+NO_FLAGS = (PushOptions, VerifyOptions)
+"""Options whose flags `run` does not have."""
+
 TYPES = ("source", "target")
 """The sections that are unions by `type`."""
 
@@ -42,6 +46,7 @@ SECTIONS = {
     "transform": "Steps that change records on the way.",
     "chunk": "The size of the chunks.",
     "push": "How chunks are sent to the appliance.",
+    "verify": "How the run is compared with its target after the push: `target`, or keys.",
     "rejects": "When a run stops because of rejected records.",
     "loss": "Fields that the target cannot hold.",
     "safety": "When a run stops because it would delete too much.",
@@ -83,13 +88,14 @@ class JobKey:
         if self.declared.is_argument:
             return ""
         names = PUSH_TO.names if self.path == "target.url" else self.declared.names
-        return f"push {names[-1]}" if self.options is PushOptions else names[-1]
+        verb = {PushOptions: "push ", VerifyOptions: "verify "}.get(self.options, "")
+        return f"{verb}{names[-1]}"
 
     @property
     def is_required(self) -> bool:
         """Whether the file, a variable or a flag has to state it, for types that have it."""
-        is_required = self.declared.is_required and self.path != "target.url"
-        return is_required or self.path == "source.mapping"
+        has_default = self.path in ("target.url", "verify.against")
+        return (self.declared.is_required and not has_default) or self.path == "source.mapping"
 
     @property
     def is_list(self) -> bool:
@@ -175,10 +181,9 @@ def job_type(parse: Parse) -> type[msgspec.Struct]:
         elif "" in keys:
             fields.append(_field(name, keys[""], parse))
         elif keys:
-            short = (
-                {"from_scalar": staticmethod(partial(_keep_of, parse))} if name == "keep" else {}
-            )
-            fields.append((name, _struct(name, keys, parse, namespace=short) | None, None))
+            short = _SHORT_FORMS.get(name)
+            scalar = {"from_scalar": staticmethod(partial(short, parse))} if short else {}
+            fields.append((name, _struct(name, keys, parse, namespace=scalar) | None, None))
     return msgspec.defstruct("Job", fields, kw_only=True)
 
 
@@ -232,6 +237,17 @@ def _keep_of(parse: Parse, value: object) -> object:
         return parse(job_keys()["keep.age"], value)
     except ValueError:
         raise ValueError(f"{value!r}; expected an age or a number, as 30d or 14 runs") from None
+
+
+def _verify_of(parse: Parse, value: object) -> object:
+    """Parse the target alone, the short form of `verify`."""
+    return parse(job_keys()["verify.against"], value)
+
+
+_SHORT_FORMS: Mapping[str, Callable[[Parse, object], object]] = {
+    "keep": _keep_of,
+    "verify": _verify_of,
+}
 
 
 def _parse_version(value: object) -> int:

@@ -17,11 +17,16 @@ from pipelines.job.job_keys import (
     job_keys,
     job_type,
 )
+from pipelines.options.compare_options import VerifyOptions
 from pipelines.options.push_options import ApplianceOptions
 from transforms.config.yaml_structs import Value, former_tags, quote_text
 from transforms.steps import StepConfig
 
 _COMMENT_COLUMN = 48
+_SHORT_FORMS = {
+    "keep": "14 runs, or a duration such as 30d",
+    "verify": "target, or another input to compare with",
+}
 Schema = dict[str, object]
 
 
@@ -45,9 +50,9 @@ def render(job: Job, *, has_origins: bool = True) -> str:
         lines += [f"{'  ' * at}{parents[at]}:" for at in range(shared, len(parents))]
         above = parents
         indent, value = "  " * len(parents), _value_text(key, shown)
-        has_effect = job.push is not None or key.options is not ApplianceOptions
+        used = {ApplianceOptions: job.push, VerifyOptions: job.verify}.get(key.options, job)
         text = f"{indent}{name}: {value}"
-        if not value or (path not in shown and not has_effect):
+        if not value or (path not in shown and used is None):
             text = f"{indent}# {name}: {value or key.declared.default_text or 'none'}"
         origin = f"# {job.origins[path]}" if has_origins else ""
         lines.append(f"{text:<{_COMMENT_COLUMN}}  {origin}".rstrip())
@@ -125,8 +130,8 @@ def _schema(name: str, type_: Any) -> Schema:  # Any: a type or a union
         key = _key_of(type_)
         return {"const": VERSION} if key is None else _key_schema(key)
     choices = [_object_schema(struct) for struct in arguments]
-    if name == "keep":
-        choices.append({"type": "string", "description": "14 runs, or a duration such as 30d"})
+    if name in _SHORT_FORMS:
+        choices.append({"type": "string", "description": _SHORT_FORMS[name]})
     if name not in TYPES:
         choices.append({"type": "null"})
     return {**described, "oneOf": choices}

@@ -113,6 +113,8 @@ def _lines(run: RunData, row: RunRow) -> Iterator[str]:
         if push.report is not None:
             counts = ", ".join(f"{count:,} {name}" for name, count in push.report.records.items())
             yield f"pushed    {push.report.target}: {counts}"
+    if run.verification is not None:
+        yield f"verified  {run.verification.text}; against {run.verification.against}"
     yield from (f"problem   {problem}" for problem in run.problems)
 
 

@@ -7,6 +7,7 @@ import msgspec
 from pipelines.job.settlement import Settlement
 from pipelines.push.record import PushResult
 from pipelines.report.conversion_report import ConversionResult
+from pipelines.report.verification import Verification
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +22,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     conversion: ConversionResult | None = None
     push: PushResult | None = None
     settlement: Settlement | None = None
+    verification: Verification | None = None
 
 
 class JobResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,6 +36,7 @@ class Step(enum.Enum):
     PLAN = "planning"
     PUSH = "push"
     SETTLE = "settling"
+    VERIFY = "verifying"
 
 
 class Observer:

@@ -33,6 +33,9 @@ class DifferencesFormat(enum.Enum):
 URLS = "urls"
 """The target that is the servers of the documents."""
 
+TARGET = "target"
+"""In a job file, the appliance that the job pushes to."""
+
 _MAX_REQUESTS = 64
 
 
@@ -43,9 +46,16 @@ def _parse_requests(text: str) -> int:
     return count
 
 
-_IGNORED = ValueType("FIELD,...", _parse_fields, lambda names: ",".join(sorted(names)))
+_IGNORED = ValueType(
+    "FIELD,...",
+    _parse_fields,
+    lambda names: ",".join(sorted(names)),
+    schema={"type": "array", "items": {"type": "string"}},
+)
 
-_REQUESTS = ValueType("N", _parse_requests)
+_REQUESTS = ValueType("N", _parse_requests, schema={"type": "integer"})
+_AGAINST = ValueType(f"URL|INPUT|{URLS}|{TARGET}", str, is_path=True)
+_IGNORE_HELP = "Fields that are not compared, such as modified or metadata:X; * matches any text."
 
 
 class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,10 +69,7 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
 declare(
     CompareOptions,
     _CHECK,
-    ignore=Flag(
-        "Fields that are not compared, such as modified or metadata:X; * matches any text.",
-        _IGNORED,
-    ),
+    ignore=Flag(_IGNORE_HELP, _IGNORED),
     emit=Flag("Write a feed of the differences, in the format --to.", OUTPUT_FOLDER),
     differences_format=Flag(
         "Text, a line of JSON for each difference, or a page.",
@@ -88,15 +95,27 @@ declare(
     against=Flag(
         "Address of a rehearsal appliance, a spool, or another input; urls asks the servers of the"
         " documents.",
-        metavar="URL|INPUT|urls",
-        names=("--against",),
+        _AGAINST,
+        metavar=f"URL|INPUT|{URLS}",
+        key="verify.against",
     ),
-    held_in=Flag("Datasource or profile of the appliance.", metavar="NAME", default="all"),
+    ignore=Flag(_IGNORE_HELP, _IGNORED, key="verify.ignore"),
+    held_in=Flag(
+        "Datasource or profile of the appliance.",
+        metavar="NAME",
+        default="all",
+        key="verify.held_in",
+    ),
     sample=Flag(
         "Compare this many documents, chosen by their URLs, the same each time.",
         SAMPLE,
         default="all",
+        key="verify.sample",
     ),
-    contents=Flag("With --against urls, read the documents and compare their SHA-256."),
-    requests=Flag("With --against urls, the most requests at a time.", _REQUESTS),
+    contents=Flag(
+        "With --against urls, read the documents and compare their SHA-256.", key="verify.contents"
+    ),
+    requests=Flag(
+        "With --against urls, the most requests at a time.", _REQUESTS, key="verify.requests"
+    ),
 )

@@ -32,12 +32,15 @@ _OUTCOMES = {
 _RUNNING = Outcome("busy", "…", "Running, or ended without notice")
 _ABANDONED = Outcome("busy", "…", "Abandoned: a later run replaced it")
 _PUSH_STOPPED = Outcome("bad", "✕", "The push stopped")
+_DIFFERENT = Outcome("partly", "!", "Done, but the target differs")
 _TONES = ("good", "partly", "busy", "bad")
 
 
 def outcome_of(run: RunData) -> Outcome:
     """Return the worst of what the record of the run, its report and its pushes state."""
     outcomes = [_recorded_outcome(run)]
+    if run.verification is not None and run.verification.counts.has_findings:
+        outcomes.insert(0, _DIFFERENT)  # the same exit code says that there are rejects
     for push in run.pushes:
         if push.report is not None and push.report.stopped is not None:
             outcomes.append(_PUSH_STOPPED._replace(reason=push.report.stopped))

@@ -14,6 +14,7 @@ from pipelines.folders.locks import WORK
 from pipelines.report.conversion_report import Report
 from pipelines.report.page_text import MAX_ROWS
 from pipelines.report.push_report import PushReport
+from pipelines.report.verification import VERIFICATION, Verification
 from schemas.account import AccountTotals, Chunk
 from schemas.errors import FatalError, FeedferryError
 from schemas.receipt import ChunkState
@@ -67,6 +68,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     report: Report | None
     account: AccountTotals | None
     pushes: tuple[PushData, ...]
+    verification: Verification | None = None
     points: tuple[TimelinePoint, ...] = ()
     sizes: dict[int, int] = {}
     rejects: tuple[NumberedReject, ...] = ()
@@ -95,6 +97,7 @@ def read_run_data(folder: Path, *, has_chunks: bool = True) -> RunData:
             )
             for path in sorted(folder.glob("push/*/"))
         ),
+        verification=_decode(folder / VERIFICATION, Verification, problems),
         points=tuple(_lines(folder / TIMELINE, TimelinePoint, problems)) if has_points else (),
         sizes={
             chunk.ordinal: chunk.bytes

@@ -9,6 +9,7 @@ from pipelines.report.outcome import begin_of, outcome_of, seconds_of
 from pipelines.report.page_text import MAX_ROWS, span_text
 from pipelines.report.progress_charts import draw_progress
 from pipelines.report.run_data import PushData, RunData, read_run_data
+from pipelines.report.verification import DIFFERENCES, VERIFICATION
 from schemas.account import AccountTotals
 from schemas.notice import REFUSED
 
@@ -21,6 +22,8 @@ _MAX_CONFIG_BYTES = 64 << 10
 _FILES = {
     "report.json": "the account, for programs",
     "run.json": "the state of the run",
+    VERIFICATION: "the comparison with the target, for programs",
+    DIFFERENCES: "a line for each document that differs at the target",
     "manifest.jsonl": "a line for each chunk",
     "chunks": "the chunks",
     "rejects": "the rejects with their original bytes, as Avro",

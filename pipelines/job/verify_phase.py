@@ -1,0 +1,37 @@
+"""The last phase of a job with `verify`: the documents of the run are compared with the target."""
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from pipelines.compare.verify import verify_documents
+from pipelines.options.compare_options import TARGET, VerifyOptions
+from pipelines.report.verification import VERIFICATION, Verification, write_verification
+from schemas.errors import ConfigError, FatalError
+from transforms.sinks.push.settings import Keep, PushSettings
+from transforms.storage.atomic import read_json
+
+
+def verify_options(options: VerifyOptions, push: PushSettings | None) -> VerifyOptions:
+    """Return the options with the address of the appliance in place of `target`.
+
+    Raise ConfigError for a job that pushes nothing, or removes the chunks that are to be compared.
+    """
+    if push is None:
+        raise ConfigError("⟦against⟧: the job pushes nothing; expected ⟦url⟧ of the target")
+    if push.keep is not Keep.ALL:
+        raise ConfigError("⟦keep⟧ refused and ⟦against⟧: both given; the chunks are compared")
+    return replace(options, against=push.appliance.url) if options.against == TARGET else options
+
+
+def verify_run(folder: Path, options: VerifyOptions) -> Verification:
+    """Compare the chunks of a run with a target, and write what differs into its folder.
+
+    Raises TargetError or BusyError if the target cannot be asked yet; nothing is written then.
+    """
+    with verify_documents((str(folder),), {}, options) as compared:
+        write_verification(folder, options.against, compared.comparer, compared.counts)
+    found = read_json(folder / VERIFICATION, Verification, expected="what was just written")
+    if found is None:
+        raise FatalError(f"{folder / VERIFICATION}: removed meanwhile; start again")
+    return found
