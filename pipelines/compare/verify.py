@@ -20,9 +20,9 @@ from schemas.record import Record
 from transforms.compare.comparison import Comparer
 from transforms.compare.differences import CONTENT
 from transforms.compare.events import Event
-from transforms.compare.history import each
 from transforms.compare.sample import ALL, Sample
 from transforms.formats import ReadResult
+from transforms.formats.record_batch import singly
 
 _ADDRESSES = ("http://", "https://")
 
@@ -56,12 +56,11 @@ def verify_documents(
         )
         comparer.sample = _sample_of(options)
         with closing(comparer):
+            comparer.add_after(_comparable(expected.results(), options))
             if options.against == URLS:
-                comparer.add_after(only_documents(expected.results()))
                 comparer.add_before(_asked_documents(comparer, options))
             else:
                 comparer.add_before(_held_documents(options, words, folder))
-                comparer.add_after(expected.results())
             yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=expected)
 
 
@@ -94,9 +93,19 @@ def _asked_documents(comparer: Comparer, options: VerifyOptions) -> Iterator[Eve
     return checker.events(comparer.documents())
 
 
-def only_documents(results: Iterable[ReadResult]) -> Iterator[ReadResult]:
-    """Yield the results without groups, and without ACLs that are alone: they are at no URL."""
-    for item in each(results):
-        is_alone = isinstance(item, Record) and item.acl is not None and item.acl.alone
-        if not is_alone and not isinstance(item, Membership | Event):
-            yield item
+def _comparable(results: Iterable[ReadResult], options: VerifyOptions) -> Iterable[ReadResult]:
+    """Return the results that a target can be asked about.
+
+    No appliance lists groups, and no server knows them. An ACL alone is at no URL.
+    """
+    if options.against == URLS:
+        return filter(_has_url, singly(_without_groups(results)))
+    return _without_groups(results) if options.against.startswith(_ADDRESSES) else results
+
+
+def _without_groups(results: Iterable[ReadResult]) -> Iterator[ReadResult]:
+    return (item for item in results if not isinstance(item, Membership))
+
+
+def _has_url(item: ReadResult) -> bool:
+    return not (isinstance(item, Record) and item.acl is not None and item.acl.alone)
