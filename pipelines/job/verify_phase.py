@@ -4,7 +4,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pipelines.compare.verify import verify_documents
 from pipelines.options.compare_options import TARGET, VerifyOptions
 from pipelines.report.verification import VERIFICATION, Verification, write_verification
 from schemas.errors import ConfigError, FatalError
@@ -29,6 +28,8 @@ def verify_run(folder: Path, options: VerifyOptions) -> Verification:
 
     Raises TargetError or BusyError if the target cannot be asked yet; nothing is written then.
     """
+    from pipelines.compare.verify import verify_documents  # loads the HTTP client
+
     with verify_documents((str(folder),), {}, options) as compared:
         write_verification(folder, options.against, compared.comparer, compared.counts)
     found = read_json(folder / VERIFICATION, Verification, expected="what was just written")
