@@ -4,7 +4,6 @@ Any format, any order. Events are on disk (`Spill`), so memory hardly depends on
 """
 
 import enum
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from operator import attrgetter
@@ -18,11 +17,10 @@ from transforms.compare.events import Event, is_deletion, state_of
 from transforms.compare.history import Document, FeedHistory
 from transforms.compare.sample import ALL
 from transforms.formats import ReadResult
+from transforms.storage.scratch import scratch_database
 from transforms.storage.spill import Spill
 
 _SCHEMA = """
-PRAGMA journal_mode = OFF;
-PRAGMA synchronous = OFF;
 CREATE TABLE differences
     (rank INTEGER NOT NULL, key BLOB NOT NULL, number INTEGER, data BLOB NOT NULL)
 """
@@ -163,8 +161,7 @@ class Comparer:
         self._is_updated, self._is_one_sided = is_updated, is_one_sided
         self.sample = ALL
         self._not_sampled = 0
-        self._database = sqlite3.connect(folder / "differences.db")
-        self._database.executescript(_SCHEMA)
+        self._database = scratch_database(_SCHEMA, folder / "differences.db")
 
     def close(self) -> None:
         self._database.close()

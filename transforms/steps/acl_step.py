@@ -27,6 +27,7 @@ from transforms.formats.base import ReadResult
 from transforms.formats.record_batch import singly
 from transforms.steps.effective_acl import ChainDecision, decide, flatten, inherit
 from transforms.steps.step import AppliedSteps, RecordStep, StepResult
+from transforms.storage.scratch import read_scratch, scratch_database
 
 ACLS = ".acls"
 """Suffix of the file with the ACLs, in the folder of the run."""
@@ -35,8 +36,6 @@ MAX_CHAIN = 100
 MAX_PRINCIPALS = 100_000
 _CACHED = 4096
 _SCHEMA = """
-PRAGMA journal_mode = OFF;
-PRAGMA synchronous = OFF;
 CREATE TABLE acls (url TEXT PRIMARY KEY, acl BLOB NOT NULL, alone INTEGER) WITHOUT ROWID;
 CREATE TABLE memberships (
     namespace TEXT, name TEXT, members BLOB NOT NULL, PRIMARY KEY (namespace, name)
@@ -70,7 +69,7 @@ class AclStep(RecordStep):
     def __init__(self, rules: AclRules, *, stored: Path | None) -> None:
         self._rules = rules
         if stored is not None:
-            self._stored = sqlite3.connect(f"{stored.absolute().as_uri()}?mode=ro", uri=True)
+            self._stored = read_scratch(stored)
         self._acl = lru_cache(maxsize=_CACHED)(self._find_acl)
         self._users = lru_cache(maxsize=_CACHED)(self._find_users)
         self._inherited = lru_cache(maxsize=_CACHED)(self._resolve_chain)
@@ -174,8 +173,7 @@ def store_acls(
     """Store the last ACL of each URL, and the groups, after the steps before this one."""
     part = path.with_name(f"{path.name}.part")
     part.unlink(missing_ok=True)
-    with closing(sqlite3.connect(part)) as database, database:
-        database.executescript(_SCHEMA)
+    with closing(scratch_database(_SCHEMA, part)) as database, database:
         sources: dict[str | None, str] = {}
         for item in _applied(records, steps):
             if isinstance(item, Record):

@@ -5,17 +5,15 @@ the folder of temporary files, and asks that.
 """
 
 import csv
-import sqlite3
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 from schemas.errors import ConfigError
+from transforms.storage.scratch import scratch_database
 
 _CACHED = 65_536
 _SCHEMA = """
-PRAGMA journal_mode = OFF;
-PRAGMA synchronous = OFF;
 CREATE TABLE pairs (old TEXT PRIMARY KEY, new TEXT NOT NULL, line INTEGER NOT NULL) WITHOUT ROWID
 """
 
@@ -26,8 +24,7 @@ class Table:
     def __init__(self, path: Path, *, is_case_sensitive: bool = True) -> None:
         self._path = path
         self._is_case_sensitive = is_case_sensitive
-        self._database = sqlite3.connect("")  # a temporary file, which SQLite removes
-        self._database.executescript(_SCHEMA)
+        self._database = scratch_database(_SCHEMA)
         for line, old, new in self._pairs():
             self._add(line, self._key(old), new)
         self.find = lru_cache(maxsize=_CACHED)(self._find)

@@ -14,6 +14,7 @@ from schemas.acl import Acl, Inheritance, identity
 from schemas.membership import Membership
 from schemas.record import Action, Record
 from transforms.formats.acl_metadata import parent_of
+from transforms.storage.scratch import scratch_database
 from transforms.storage.spill import Spill
 from transforms.validate.record_checks import MAX_MEMBERS
 from transforms.validate.rule import Finding
@@ -23,8 +24,6 @@ _MAX_PARENTS = 50_000
 """The most parents whose children are counted in memory."""
 
 _EDGES = """
-PRAGMA journal_mode = OFF;
-PRAGMA synchronous = OFF;
 CREATE TABLE edges (child BLOB PRIMARY KEY, parent BLOB NOT NULL, place BLOB NOT NULL)
     WITHOUT ROWID;
 CREATE TABLE jumps (child BLOB PRIMARY KEY, parent BLOB NOT NULL) WITHOUT ROWID
@@ -97,8 +96,7 @@ class CrossChecks:
     def findings(self) -> Iterator[Finding]:
         """Yield the findings about all records; call it once."""
         self._spill_parents()
-        with closing(sqlite3.connect(self._database)) as chains:
-            chains.executescript(_EDGES)
+        with closing(scratch_database(_EDGES, self._database)) as chains:
             for key, (rows,) in self._spill.keys(1):
                 mentions = [*map(_mention, rows)]
                 yield from _repeated(key, mentions)
