@@ -99,26 +99,52 @@ def declares_charset(content: bytes, *, mimetype: str) -> bool:
     return (mark_of(content) or _declared(content, mimetype)) is not None
 
 
+def has_one_charset(mimetype: str) -> bool:
+    """Whether documents of that type are texts in one charset; the parts of mails have others."""
+    return is_text(mimetype) and mimetype not in _MAILS
+
+
+def to_utf8(content: bytes, charset: str, *, mimetype: str) -> bytes:
+    """Return a text in UTF-8, with UTF-8 in its declaration; raise ValueError for other bytes.
+
+    A byte order mark is left out.
+    """
+    if not is_charset(charset):
+        raise ValueError(f"{charset!r}; expected the name of a charset")
+    text = content.decode(charset).removeprefix("\ufeff").encode()
+    declaration = _declaration(text, mimetype)
+    if declaration is None:
+        return text
+    begin, end = declaration.span(1)
+    return text[:begin] + UTF_8.encode() + text[end:]
+
+
 def _declared(content: bytes, mimetype: str) -> str | None:
     """Return the declared charset, if Python knows it and the declaration can be true."""
+    match = _declaration(content, mimetype)
+    name = match[1].decode("ascii").lower() if match else ""
+    return name if is_charset(name) and not _is_wide(name) else None
+
+
+def _declaration(content: bytes, mimetype: str) -> re.Match[bytes] | None:
     if mimetype in _MAILS:
         header = _BLANK_LINE.split(content[:_HEADER_BYTES], 1)[0]
-        match = _MAIL.search(header)
-    else:
-        head = content[:_HEAD_BYTES]
-        match = _XML.match(head.lstrip())
-        if not match and "html" in mimetype:
-            match = _META.search(head)
-    name = match[1].decode("ascii").lower() if match else ""
-    return name if _is_charset(name) else None
+        return _MAIL.search(header)
+    head = content[:_HEAD_BYTES]
+    match = _XML.match(head, len(head) - len(head.lstrip()))
+    return _META.search(head) if not match and "html" in mimetype else match
 
 
 @lru_cache(maxsize=256)
-def _is_charset(name: str) -> bool:
-    """Whether a declaration can be true: a UTF-16 text cannot declare it in ASCII."""
+def is_charset(name: str) -> bool:
+    """Whether Python knows a charset of documents by that name."""
     try:
         codec = codecs.lookup(name).name
-        b"a".decode(name)
+        return isinstance("a".encode(name), bytes) and codec not in NO_CHARSETS
     except (LookupError, ValueError):
         return False
-    return codec not in NO_CHARSETS and not codec.startswith(_WIDE)
+
+
+def _is_wide(name: str) -> bool:
+    """Whether a declaration must be wrong: a UTF-16 text cannot declare it in ASCII."""
+    return codecs.lookup(name).name.startswith(_WIDE)

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.acl import Access, Acl, Principal, Scope
+from schemas.content import compress, decode, to_base64
 from schemas.errors import ConfigError
 from schemas.membership import Member, Membership
-from schemas.record import Action, Anchor, Content, Crawl, Field, Meta, Provenance, Record
+from schemas.record import Action, Anchor, Content, Crawl, Encoding, Field, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from support.strategies import records
 from transforms.rules.normalize import normalize
@@ -158,6 +159,60 @@ def test_contents_are_left_out(tmp_path: Path) -> None:
     assert [one(applied, record).content for record in contents] == [Content(b"abc"), None, None]
 
 
+LATIN = "<meta charset={}><p>Grüße".format
+
+
+@pytest.mark.parametrize("encoding", Encoding)
+@pytest.mark.parametrize("charset", ["iso-8859-1", "utf-8"])
+def test_texts_become_utf_8_with_their_declarations(
+    charset: str, encoding: Encoding, tmp_path: Path
+) -> None:
+    applied = steps(tmp_path, "content: {utf8: declared}")
+    data = LATIN(charset).encode(charset) * 40
+    given_content = encode_as(data, encoding)
+    record = one(applied, page(content=given_content, size=len(data)))
+    assert record.content is not None
+    text = decode(record.content, max_bytes=100_000).decode()
+    assert text == LATIN("utf-8") + LATIN(charset) * 39
+    assert (record.content.encoding, record.size) == (encoding, len(text.encode()))
+
+
+def encode_as(data: bytes, encoding: Encoding) -> Content:
+    if encoding is Encoding.ZLIB_BASE64:
+        return compress(Content(data))
+    return Content(data if encoding is Encoding.NONE else to_base64(Content(data)), encoding)
+
+
+def test_the_charset_of_a_text_is_its_own_that_of_its_record_or_the_named(tmp_path: Path) -> None:
+    applied = steps(tmp_path, "content: {utf8: windows-1252}")
+    records_ = [
+        page(content=Content("Grüße".encode("utf-16"))),
+        page(content=Content("Grüße".encode("iso-8859-5", "replace")), charset="iso-8859-5"),
+        page(content=Content("€".encode("windows-1252"))),
+        page(content=Content("€".encode())),
+        page(content=Content(b"\x80"), mimetype="image/png"),
+        page(content=Content(b"\x80"), mimetype="message/rfc822"),
+    ]
+    contents = [one(applied, record).content for record in records_]
+    assert [content.data for content in contents if content] == [
+        *map(str.encode, ("Grüße", "Gr??e", "€", "€")),
+        *[b"\x80"] * 2,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "charset", "code"),
+    [(b"\x80", None, "charset-unknown"), (b"\x80", "us-ascii", "charset-wrong")],
+)
+def test_a_text_that_cannot_be_re_encoded_is_rejected(
+    data: bytes, charset: str | None, code: str, tmp_path: Path
+) -> None:
+    applied = steps(tmp_path, "content: {utf8: declared}")
+    (rejected,) = applied.apply(page(content=Content(data), charset=charset))
+    assert isinstance(rejected, Reject)
+    assert rejected.code == code
+
+
 def test_a_function_of_the_user_is_called_and_its_errors_are_rejects(tmp_path: Path) -> None:
     (tmp_path / "my_rules.py").write_text(
         "def twice(record):\n    if record.url.endswith('x'):\n        raise ValueError('no x')\n"
@@ -177,6 +232,7 @@ def test_a_function_of_the_user_is_called_and_its_errors_are_rejects(tmp_path: P
         ("urls: {rewrite: 3}", "expected a list of pairs"),
         ("urls: {rewrite: [['re:(', 'a']]}", "expected a regular expression"),
         ("drop: {}", "no condition"),
+        ("content: {utf8: no-such}", "a charset such as"),
         ("{keep: {url: a}, drop: {url: b}}", "one step in each entry"),
         ("principals: {unmapped: deny, case: lower}", "unmapped without"),
         ("python: no_such_module:f", "no_such_module"),
