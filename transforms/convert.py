@@ -91,6 +91,7 @@ from transforms.sources import (
     source_of,
 )
 from transforms.sources.state_changes import SEEN, StateChangeFile
+from transforms.steps.run_lists import RunLists
 from transforms.storage.atomic import (
     AtomicFile,
     RejectFile,
@@ -277,19 +278,23 @@ class SpanConversion:
         self._plans, self._batches, self._planned = 0, 0, 0
         self._steps = settings.steps.make(Path(settings.folder))
         self._has_steps = bool(settings.steps.steps)
+        self._lists = self._run_lists() if self._has_steps else None
 
     def run(self) -> Account:
         whole = False
         try:
             with _few_collections(), closing(read_span(self._request)) as results:
-                for record in self._adapt(self._without_batches(results)):
+                for record in self._adapt(self._steps.ahead(self._without_batches(results))):
                     self._write(record)
             self._chunks.close(whole=True)
             self._write_progress()
             whole = True
         finally:
+            self._steps.close()
             for file in (self._chunks, self._rejects, self._uncrawled, self._filtered):
                 file.close(whole=whole)
+            if self._lists is not None:
+                self._lists.close(whole=whole)
         self._changes.write()
         total = self._counts["read"].total()
         _log.debug(
@@ -298,6 +303,14 @@ class SpanConversion:
             *(self._batches, self._plans, total - self._planned),
         )
         return self._close()
+
+    def _run_lists(self) -> RunLists:
+        return RunLists(
+            self._attempt.list_folder,
+            self._span.name,
+            self._steps,
+            has_origins=self._settings.steps.rewrites_urls,
+        )
 
     def _without_batches(self, results: Iterable[ReadResult]) -> Iterator[SingleResult]:
         """Write the batches that have a plan; yield the records of the others, and all else."""
@@ -333,6 +346,8 @@ class SpanConversion:
                 yield from self._adapt_one(result, result)
                 continue
             items = self._steps.apply(result)
+            if self._lists is not None:
+                self._lists.add(result, items)
             self._counts["expanded"][action] += len(items) - 1
             for item in items:
                 if isinstance(item, Record):
@@ -668,6 +683,7 @@ class SpanConversion:
         lists = (self._rejects, self._uncrawled, self._filtered, self._changes)
         files = [WrittenFile(chunk.path, chunk.bytes, chunk.sha256) for chunk in chunks]
         files += [file.written for file in lists if file.written is not None]
+        files += [] if self._lists is None else self._lists.written
         placed = [replace(chunk, path=self._attempt.path_of(chunk.path)) for chunk in chunks]
         return placed, [self._attempt.file(file) for file in files]
 

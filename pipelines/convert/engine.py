@@ -35,6 +35,7 @@ from pipelines.convert.source_runs import (
 )
 from pipelines.convert.state_update import store_generation, store_update
 from pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
+from pipelines.convert.step_lists import list_results
 from pipelines.convert.work_folder import STDIN_COPY, open_work_folder, seal
 from pipelines.folders.locks import WORK
 from pipelines.observer.observer import Observer, Step, followed, metered
@@ -163,6 +164,7 @@ def _convert(
             account = msgspec.json.decode(text, type=Account)
     check_account(account)
     check_limits(account, options)
+    list_results(account, settings)
     check_steps(account, settings.steps)
     for notice in account.notices.values():
         # The account shows it, too.

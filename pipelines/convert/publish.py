@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from pipelines.convert.step_lists import STEP_LISTS
 from pipelines.options.convert_options import ConvertOptions, given_options
 from pipelines.report.conversion_report import Report, as_json
 from schemas.account import Account, Chunk
@@ -33,7 +34,7 @@ _log = logging.getLogger(__name__)
 _COPY_BYTES = 1 << 20
 _SYNC_THREADS = 8
 _REPORT = "report.json"
-_PUBLISHED = ("chunks", "rejects", "manifest.jsonl", "urls.txt", "filtered.jsonl")
+_PUBLISHED = ("chunks", "rejects", "manifest.jsonl", "urls.txt", "filtered.jsonl", *STEP_LISTS)
 _APPENDED = (
     "incremental: adds to the groups of the full feed in the first chunk; push it after that chunk"
 )
@@ -67,6 +68,7 @@ def publish(
     _publish_rejects(account, work, output)
     _join(_parts(account, work, ".urls.txt"), output / "urls.txt")
     _join(_parts(account, work, ".filtered.jsonl"), output / "filtered.jsonl")
+    _publish_lists(work, output)
     if chunks_folder.exists():  # an interrupted run has published it
         os.replace(chunks_folder, previous)
     os.replace(staged, chunks_folder)
@@ -205,6 +207,13 @@ def _publish_rejects(account: Account, work: Path, output: Path) -> None:
         published = output / "rejects" / path.name.replace(".rejects", "")
         published.unlink(missing_ok=True)
         link_or_copy(path, published)
+
+
+def _publish_lists(work: Path, output: Path) -> None:
+    for name in STEP_LISTS:
+        (output / name).unlink(missing_ok=True)
+        if (work / name).exists():
+            link_or_copy(work / name, output / name)
 
 
 def _join(parts: list[Path], path: Path) -> None:

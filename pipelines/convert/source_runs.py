@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from pipelines.convert.step_lists import URLS_MERGED
 from pipelines.folders.locks import state_lock
 from pipelines.options.convert_checks import docids, refuse_flags
 from pipelines.options.convert_options import ConvertOptions
@@ -204,12 +205,21 @@ def check_limits(account: Account, options: ConvertOptions) -> None:
 
 
 def check_steps(account: Account, steps: Steps) -> None:
-    """Add a notice for each step without an effect; raise StoppedError if steps filter all."""
+    """Add a notice for each step without an effect; raise StoppedError if steps filter all.
+
+    It is raised, too, where documents become one URL, if a step refuses that.
+    """
     for name in steps.names:
         effects = (account.changed, account.filter_codes)
         if account.read and not account.reject_codes and not any(name in by for by in effects):
             detail = f"step {name!r} changes and filters no record; expected at least one"
             add_notice(account.notices, Notice(code="step-unused", detail=detail))
+    merged = account.notices.get(URLS_MERGED)
+    if merged is not None and steps.refuses_merged_urls:
+        raise StoppedError(
+            f"{merged.first.detail}; expected a URL for each, as urls: {{merged: refuse}} demands:"
+            " correct the rules of the step"
+        )
     filtered = sum(account.filter_codes.get(name, 0) for name in steps.names)
     if filtered and filtered == sum(account.read.values()):
         raise StoppedError(

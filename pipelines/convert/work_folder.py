@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from pipelines.convert.step_lists import STEP_LISTS
 from pipelines.folders.locks import LOCK, WORK, locked_pushes
 from pipelines.options.convert_options import ConvertOptions
 from schemas.account import SpanFile
@@ -29,7 +30,7 @@ _SEALED = ("generation", "*.listing", "*.listed-at", "*.plan.json", "*.gone", "*
 
 _FINISHED = (
     *("chunks", "rejects", "manifest.jsonl", "report.json", "urls.txt"),
-    *("filtered.jsonl", "push"),
+    *("filtered.jsonl", "push", *STEP_LISTS),
 )
 """The files of a finished run in its output folder."""
 

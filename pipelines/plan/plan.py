@@ -26,6 +26,7 @@ from pipelines.convert.source_runs import (
     split_sources,
 )
 from pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
+from pipelines.convert.step_lists import list_results
 from pipelines.convert.work_folder import STDIN_COPY
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.value_parsers import SampleSize
@@ -88,6 +89,7 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
         account, converted = _convert(parts, lenient, sample)
         seconds = time.monotonic() - listed
         check_account(account)
+        list_results(account, settings)
         stops = tuple(_stops(account, settings, options))
         settle_full_feeds(account, replace(lenient, allow_empty_full=True, accept_holes=True))
         chunks = [published for _, published in number_chunks(account, settings)]

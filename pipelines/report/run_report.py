@@ -29,6 +29,8 @@ _FILES = {
     "rejects": "the rejects with their original bytes, as Avro",
     "filtered.jsonl": "the records that the target does not need",
     "urls.txt": "URLs for the crawler of the appliance",
+    "merged-urls.csv": "URLs that several documents became by steps, with those",
+    "unmapped-principals.csv": "principals that a step did not map",
     _CONFIG: "the settings of the job",
     "timeline.jsonl": "the progress over time",
     "run.log": "the log",

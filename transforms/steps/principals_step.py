@@ -12,6 +12,7 @@ from schemas.membership import Member, Membership
 from schemas.record import Record
 from transforms.config.yaml_structs import Text
 from transforms.steps.patterns import Pairs, Rewriter, Rules
+from transforms.steps.step import Unmapped
 from transforms.steps.tables import Table
 
 _Named = TypeVar("_Named", Principal, Member)
@@ -54,6 +55,7 @@ class PrincipalsStep:
         self._rewriter = Rewriter(rules.rewrite)
         self._table = None if rules.table is None else Table(base / rules.table)
         self._has_names = rules.table is not None or bool(rules.rewrite)
+        self.unmapped = Unmapped()
 
     def apply(self, record: Record) -> Record:
         if record.acl is None:
@@ -91,6 +93,7 @@ class PrincipalsStep:
             return principal
         name = self._name(principal.name) if self._has_names else principal.name
         if name is None:
+            self.unmapped[principal.scope, principal.name] += 1
             if rules.unmapped == "reject":
                 reason = f"principal {principal.name!r} is not mapped; expected it in the table"
                 raise RecordError("principal-unmapped", reason)

@@ -1,9 +1,10 @@
 """The interface of a step, and the application of several in order."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
 
+from schemas.acl import Scope
 from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Filtered, Reject, record_error, reject_record
@@ -14,6 +15,11 @@ STAGE = "transform"
 
 StepResult = Record | Membership | Filtered | Reject
 """The result of a step: a record, changed or not, or a record that is set aside."""
+
+Unmapped = Counter[tuple[Scope, str]]
+"""The places of principals that a step does not map, by scope and name."""
+
+_Result = TypeVar("_Result")
 
 
 class TransformStep(Protocol):
@@ -27,8 +33,10 @@ class TransformStep(Protocol):
         """
         ...
 
-    def apply(self, record: Record) -> Record | Sequence[Record] | None:
+    def apply(self, record: Record) -> Record | Filtered | Sequence[Record] | None:
         """Return the record, changed or as it is; several; or None to filter it.
+
+        A Filtered filters it by a code of its own.
 
         Raise RecordError for a record that is to be rejected.
         """
@@ -39,21 +47,98 @@ class TransformStep(Protocol):
         ...
 
 
-class AppliedSteps:
-    """Steps with their names, in order; `changed` counts the records that each has changed."""
+class WaitingStep(TransformStep, Protocol):
+    """A step that waits for servers: it begins with records before they are applied."""
 
-    def __init__(self, steps: Sequence[tuple[str, TransformStep]]) -> None:
+    @property
+    def is_full(self) -> bool:
+        """Whether no further record should be begun before the first is applied."""
+        ...
+
+    def begin(self, record: Record) -> None:
+        """Begin with a record, which `apply` gets next, in the order of all that were begun."""
+        ...
+
+    def close(self) -> None:
+        """Give up the records that were begun and not applied."""
+        ...
+
+
+class AppliedSteps:
+    """Steps with their names, in order; `changed` counts the records that each has changed.
+
+    `waiting` is the step, if any, that begins with records before they are applied. `unmapped` are
+    the counts of unmapped principals of the steps that have them.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[tuple[str, TransformStep]],
+        *,
+        waiting: WaitingStep | None = None,
+        unmapped: Mapping[str, Unmapped] = {},
+    ) -> None:
         self._steps = steps
+        self._waiting = waiting
+        self._waiting_at = next((at for at, (_, step) in enumerate(steps) if step is waiting), 0)
+        self._unmapped = unmapped
+        self._begun: dict[int, list[StepResult]] = {}
         self.changed = Counter[str]()
         self.is_of_model = all(step.is_of_model for _, step in steps)
 
     def apply(self, item: Record | Membership) -> list[StepResult]:
         """Return the results of a record or membership after all steps; count them."""
-        results: list[StepResult] = [item]
-        for name, step in self._steps:
-            before, results = results, []
-            for result in before:
-                results += self._taken(name, step, result)
+        begun = self._begun.pop(id(item), None)
+        if begun is None:
+            return self._apply(self._steps, [item])
+        return self._apply(self._steps[self._waiting_at :], begun)
+
+    def ahead(self, results: Iterable[_Result]) -> Iterator[_Result]:
+        """Yield results in order; records among them are begun before they are yielded.
+
+        A record that is yielded is to be applied before the next is taken.
+        """
+        if self._waiting is None:
+            yield from results
+            return
+        queue = deque[_Result]()
+        for result in results:
+            queue.append(result)
+            if isinstance(result, Record):
+                self._begin(result, self._waiting)
+            while queue and self._waiting.is_full:
+                yield queue.popleft()
+        yield from queue
+
+    def close(self) -> None:
+        """Give up the records that were begun."""
+        if self._waiting is not None:
+            self._waiting.close()
+
+    @property
+    def unmapped_names(self) -> int:
+        """The number of unmapped principals that are counted."""
+        return sum(map(len, self._unmapped.values()))
+
+    def take_unmapped(self) -> Iterator[tuple[str, Scope, str, int]]:
+        """Yield the step, scope, name and count of unmapped principals; count from 0 again."""
+        for step, counts in self._unmapped.items():
+            for (scope, name), count in counts.items():
+                yield step, scope, name, count
+            counts.clear()
+
+    def _begin(self, record: Record, waiting: WaitingStep) -> None:
+        """Apply the steps before the one that waits, and let that begin."""
+        self._begun[id(record)] = results = self._apply(self._steps[: self._waiting_at], [record])
+        for result in results:
+            if isinstance(result, Record):
+                waiting.begin(result)
+
+    def _apply(
+        self, steps: Sequence[tuple[str, TransformStep]], results: list[StepResult]
+    ) -> list[StepResult]:
+        for name, step in steps:
+            results = [made for result in results for made in self._taken(name, step, result)]
         return results
 
     def explain(self, item: Record | Membership) -> Iterator[tuple[str, list[StepResult]]]:
@@ -90,6 +175,8 @@ class AppliedSteps:
             return (reject_record(item, record_error(exc), stage=STAGE),)
         if made is None:
             return (Filtered(code=name, url=item.url, action=item.action.value),)
+        if isinstance(made, Filtered):
+            return (made,)
         self.changed[name] += made is not item
         return made if isinstance(made, Sequence) else (made,)
 

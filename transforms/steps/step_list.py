@@ -114,6 +114,16 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def rewrites_urls(self) -> bool:
+        """Whether documents may become one URL."""
+        return any(config.urls is not None for config in self.steps)
+
+    @property
+    def refuses_merged_urls(self) -> bool:
+        """Whether a run in which documents become one URL stops."""
+        return any(config.urls and config.urls.merged == "refuse" for config in self.steps)
+
+    @property
     def reads_inputs(self) -> bool:
         """Whether a step needs to know all records before the first is converted."""
         return any(config.acl is not None for config in self.steps)
@@ -137,7 +147,8 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
             (name, config.make(Path(self.base), work and work / f"{name}{ACLS}"))
             for name, config in zip(self.names, self.steps, strict=True)
         ]
-        return AppliedSteps(steps)
+        unmapped = {name: step.unmapped for name, step in steps if isinstance(step, PrincipalsStep)}
+        return AppliedSteps(steps, unmapped=unmapped)
 
     def fingerprint(self) -> str:
         """Return a hash of the steps and of the tables that they name."""

@@ -1,7 +1,7 @@
 """`urls`: rewrite URLs, in every field that has one."""
 
 import operator
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -15,9 +15,13 @@ _Named = TypeVar("_Named", Principal, Member)
 
 
 class UrlRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Prefixes of URLs with their new form, or expressions; the first that matches counts."""
+    """Prefixes of URLs with their new form, or expressions; the first that matches counts.
+
+    `merged` says what happens where several documents become one URL: a notice, or the run stops.
+    """
 
     rewrite: Rules
+    merged: Literal["notice", "refuse"] = "notice"
 
 
 class UrlsStep:

@@ -90,6 +90,11 @@ class Attempt:
         with suppress(OSError), self._lock:
             self._lock.remove()
 
+    @property
+    def list_folder(self) -> Path:
+        """The folder of lists that are read after the pipeline, also by a plan."""
+        return self.folder
+
     def path_of(self, name: str) -> str:
         """Return the path of a file of this attempt, relative to the folder of the run."""
         return str(self.folder.relative_to(self._root) / name)
@@ -151,6 +156,11 @@ class DryAttempt(Attempt):
 
     def __exit__(self, *exc: object) -> None:
         pass
+
+    @property
+    def list_folder(self) -> Path:
+        self._parent.mkdir(exist_ok=True)
+        return self._parent
 
     def path_of(self, name: str) -> str:
         return f"{self._parent.name}/{name}"

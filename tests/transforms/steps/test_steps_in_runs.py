@@ -68,6 +68,65 @@ def test_the_account_and_the_plan_count_each_step(
     assert planned["notices"]["step-unused"]["first"]["detail"].startswith("step 'drop-2'")
 
 
+MERGING = "urls: {rewrite: [['re:(.*)/x/(.*)', '\\1/\\2']]}"
+
+
+def test_documents_that_become_one_url_are_reported_across_spans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.xml").write_text(gsa_feed(page("x/1", "one"), page("x/2", "two"), page("3", "three")))
+    Path("b.xml").write_text(gsa_feed(page("1", "one"), page("3", "three")))
+    write_steps(tmp_path, MERGING)
+    words = ["a.xml", "b.xml", "--to", "gsa-feed", "--transform", "steps.yaml"]
+    assert main(["plan", *words, "--format", "json"]) == 0
+    merged = json.loads(capsys.readouterr().out)["account"]["notices"]["urls-merged"]
+    detail = f"'{OLD}x/1' and '{OLD}1' become '{OLD}1'"
+    assert (merged["count"], merged["first"]["detail"].rpartition(": ")[2]) == (
+        1,
+        detail.rpartition(": ")[2],
+    )
+    assert detail in merged["first"]["detail"]
+    assert main(["convert", *words, "-o", "out"]) == 0
+    assert (
+        Path("out/merged-urls.csv").read_text() == f"url,origin\n{OLD}1,{OLD}x/1\n{OLD}1,{OLD}1\n"
+    )
+    write_steps(tmp_path, MERGING.replace("]]}", "]], merged: refuse}"))
+    capsys.readouterr()
+    assert main(["plan", *words, "--format", "json"]) == 3
+    assert "merged: refuse" in json.loads(capsys.readouterr().out)["stops"][0]
+    assert main(["convert", *words, "-o", "refused"]) == 3
+    assert detail in capsys.readouterr().err
+    assert not Path("refused/chunks").exists()
+
+
+def test_unmapped_principals_are_listed_and_counted_across_spans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("transforms.steps.run_lists.MAX_NAMES", 2)
+    Path("a.xml").write_text(feed(5))
+    Path("b.xml").write_text(feed(3))
+    write_steps(tmp_path, "{name: people, principals: {rewrite: [['user1', 'ann']]}}")
+    words = ["a.xml", "b.xml", "--to", "gsa-feed", "--transform", "steps.yaml"]
+    assert main(["plan", *words, "--format", "json"]) == 0
+    unmapped = json.loads(capsys.readouterr().out)["account"]["notices"]["principals-unmapped"]
+    assert unmapped["count"] == 4
+    assert unmapped["first"]["detail"] == (
+        "4 principals in 6 places are not mapped, such as 'user0', 'user2', 'user3';"
+        " unmapped-principals.csv has all"
+    )
+    assert main(["convert", *words, "-o", "out"]) == 0
+    assert Path("out/unmapped-principals.csv").read_text().splitlines() == [
+        "name,scope,count,step",
+        "user0,USER,2,people",
+        "user2,USER,2,people",
+        "user3,USER,1,people",
+        "user4,USER,1,people",
+    ]
+    assert "unmapped-principals.csv" in Path("out/report.html").read_text()
+
+
 @pytest.mark.slow
 def test_a_job_has_steps_and_a_change_of_them_begins_a_new_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

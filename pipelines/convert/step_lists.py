@@ -1,0 +1,105 @@
+"""What the steps of a run did in all spans: URLs of several documents, and unmapped principals."""
+
+import csv
+import io
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+from schemas.account import Account, NoticeCount
+from schemas.notice import Notice
+from transforms.conversion_settings import Settings
+from transforms.steps.run_lists import UrlOrigin, read_origins, read_unmapped
+from transforms.storage.atomic import whole_file
+from transforms.storage.scratch import scratch_database
+from transforms.storage.spill import Spill
+
+MERGED_URLS = "merged-urls.csv"
+UNMAPPED = "unmapped-principals.csv"
+STEP_LISTS = (MERGED_URLS, UNMAPPED)
+"""The lists in the folder of a run, and of its output."""
+
+URLS_MERGED = "urls-merged"
+"""The code of a notice about documents that become one URL."""
+
+_SAMPLES = 3
+_NAMES = """
+CREATE TABLE names (step TEXT, scope TEXT, name TEXT, count INTEGER NOT NULL,
+    PRIMARY KEY (step, scope, name)) WITHOUT ROWID
+"""
+_ADD = (
+    "INSERT INTO names VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
+)
+_Rows = Iterable[tuple[object, ...]]
+
+
+def list_results(account: Account, settings: Settings) -> None:
+    """Write the lists of a run into its folder, and add their notices to the account."""
+    folder = Path(settings.folder)
+    for name in STEP_LISTS:
+        (folder / name).unlink(missing_ok=True)
+    _list_merged(account, folder)
+    _list_unmapped(account, folder)
+
+
+def _list_merged(account: Account, folder: Path) -> None:
+    urls = documents = 0
+    samples: list[str] = []
+
+    def rows() -> Iterator[tuple[str, str]]:
+        nonlocal urls, documents
+        for url, origins in _merged(account, folder):
+            urls, documents = urls + 1, documents + len(origins)
+            if len(samples) < _SAMPLES:
+                samples.append(f"{' and '.join(map(repr, origins[:2]))} become {url!r}")
+            yield from ((url, origin) for origin in origins)
+
+    _write(folder / MERGED_URLS, ("url", "origin"), rows())
+    if urls:
+        detail = f"{documents:,} documents become {urls:,} URLs; the last of each is left: "
+        notice = Notice(code=URLS_MERGED, detail=detail + "; ".join(samples))
+        account.notices[URLS_MERGED] = NoticeCount(urls, notice)
+
+
+def _merged(account: Account, folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield each URL that several others have become, with those."""
+    spilled = folder / "origins.spill"
+    shutil.rmtree(spilled, ignore_errors=True)
+    spilled.mkdir()
+    spill = Spill(spilled, UrlOrigin)
+    for pair in read_origins(folder, account.files):
+        spill.add(0, pair)
+    for key, (pairs,) in spill.keys(1):
+        origins = list(dict.fromkeys(pair.origin for pair in pairs))
+        if len(origins) > 1:
+            yield key.decode(), origins
+    shutil.rmtree(spilled)
+
+
+def _list_unmapped(account: Account, folder: Path) -> None:
+    with closing(scratch_database(_NAMES)) as names:
+        for item in read_unmapped(folder, account.files):
+            names.execute(_ADD, (item.step, item.scope, item.name, item.count))
+        query = "SELECT name, scope, count, step FROM names ORDER BY count DESC, name, scope, step"
+        _write(folder / UNMAPPED, ("name", "scope", "count", "step"), names.execute(query))
+        count, places = names.execute("SELECT count(*), sum(count) FROM names").fetchone()
+        samples = ", ".join(repr(row[0]) for row in islice(names.execute(query), _SAMPLES))
+    if count:
+        detail = f"{count:,} principals in {places:,} places are not mapped, such as {samples}"
+        notice = Notice(code="principals-unmapped", detail=f"{detail}; {UNMAPPED} has all")
+        account.notices["principals-unmapped"] = NoticeCount(count, notice)
+
+
+def _write(path: Path, head: tuple[str, ...], rows: _Rows) -> None:
+    """Write a CSV file; without rows, there is none."""
+    text = iter(rows)
+    first = next(text, None)
+    if first is None:
+        return
+    with whole_file(path) as stream, io.TextIOWrapper(stream, "utf-8", newline="") as lines:
+        writer = csv.writer(lines, lineterminator="\n")
+        writer.writerow(head)
+        writer.writerow(first)
+        writer.writerows(text)

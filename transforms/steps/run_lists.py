@@ -1,0 +1,100 @@
+"""Lists of a span that the run puts together: URLs with their origins, and unmapped principals.
+
+Two documents that become one URL may be in different spans, so that no worker knows of both.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from schemas.account import SpanFile
+from schemas.record import Action, Record
+from transforms.steps.step import AppliedSteps, StepResult
+from transforms.storage.atomic import AtomicFile, WrittenFile
+
+MAX_NAMES = 10_000
+"""The names that a worker counts in memory; more are written, and counted again."""
+
+_ORIGINS, _UNMAPPED = ".origins.jsonl", ".unmapped.jsonl"
+_WITHOUT_DOCUMENT = (Action.DELETE_PATTERN, Action.UPDATE_INDEX)
+_encode = msgspec.json.Encoder().encode
+
+
+class UrlOrigin(msgspec.Struct, frozen=True, array_like=True):
+    """A URL after all steps, and the one before them."""
+
+    url: str
+    origin: str
+
+    @property
+    def key(self) -> bytes:
+        return self.url.encode()
+
+
+class UnmappedName(msgspec.Struct, frozen=True, array_like=True):
+    """A principal that a step does not map, and the number of its places."""
+
+    step: str
+    scope: str
+    name: str
+    count: int
+
+
+class RunLists:
+    """Writes the lists of one span; files without a line are not made."""
+
+    def __init__(self, folder: Path, name: str, steps: AppliedSteps, *, has_origins: bool) -> None:
+        self._origins = AtomicFile(folder / f"{name}{_ORIGINS}")
+        self._unmapped = AtomicFile(folder / f"{name}{_UNMAPPED}")
+        self._steps = steps
+        self._has_origins = has_origins
+
+    @property
+    def written(self) -> list[WrittenFile]:
+        """The complete files, after they were closed."""
+        return [file.written for file in (self._origins, self._unmapped) if file.written]
+
+    def add(self, before: Record, items: Iterable[StepResult]) -> None:
+        """Add the results of a record; a URL that is no Unicode text is left out."""
+        if self._steps.unmapped_names > MAX_NAMES:
+            self._write_names()
+        if not self._has_origins or before.action in _WITHOUT_DOCUMENT:
+            return
+        for item in items:
+            if isinstance(item, Record):
+                pair = UrlOrigin(item.url.strip(), before.url.strip())
+                with suppress(UnicodeEncodeError):  # the writer rejects it
+                    self._origins.write(_encode(pair) + b"\n")
+
+    def close(self, *, whole: bool) -> None:
+        if whole:
+            self._write_names()
+        for file in (self._origins, self._unmapped):
+            file.close(whole=whole)
+
+    def _write_names(self) -> None:
+        for step, scope, name, count in self._steps.take_unmapped():
+            with suppress(UnicodeEncodeError):
+                line = _encode(UnmappedName(step, scope.value, name, count))
+                self._unmapped.write(line + b"\n")
+
+
+def read_origins(folder: Path, files: Iterable[SpanFile]) -> Iterator[UrlOrigin]:
+    """Yield the URLs of all spans of a run, in the order of the files of its account."""
+    decode = msgspec.json.Decoder(UrlOrigin).decode
+    return map(decode, _lines(folder, files, _ORIGINS))
+
+
+def read_unmapped(folder: Path, files: Iterable[SpanFile]) -> Iterator[UnmappedName]:
+    """Yield the unmapped principals of all spans; a name may come several times."""
+    decode = msgspec.json.Decoder(UnmappedName).decode
+    return map(decode, _lines(folder, files, _UNMAPPED))
+
+
+def _lines(folder: Path, files: Iterable[SpanFile], suffix: str) -> Iterator[bytes]:
+    for file in files:
+        if file.path.endswith(suffix):
+            with (folder / file.path).open("rb") as lines:
+                yield from lines
