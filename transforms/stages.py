@@ -394,6 +394,9 @@ class _ApplySteps(beam.DoFn):
     def setup(self) -> None:
         self._applied = self._steps.make()
 
+    def teardown(self) -> None:
+        self._applied.close()
+
     def process(self, result: ReadResult) -> Iterator[ReadResult | StepResult]:
         if not isinstance(result, Record | Membership):
             yield result

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 from pipelines.convert.inputs import list_spans
@@ -29,10 +30,10 @@ def explain(words: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         spans = list_spans(options, stdin_copy=folder / "stdin")
         inputs = SpanInputs(spans, read_options(options))
         listed.prepare(inputs, folder)
-        steps = listed.make(folder)
-        for result in inputs.records():
-            if isinstance(result, Record | Membership) and matches(result.url):
-                yield from _explained(result, steps)
+        with closing(listed.make(folder)) as steps:
+            for result in inputs.records():
+                if isinstance(result, Record | Membership) and matches(result.url):
+                    yield from _explained(result, steps)
 
 
 def _explained(item: Record | Membership, steps: AppliedSteps) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from schemas.acl import Scope
 from schemas.membership import Membership
@@ -12,6 +12,9 @@ from transforms.formats.holes import InspectedError
 
 STAGE = "transform"
 """The stage of rejects that a step makes."""
+
+MAX_AHEAD = 64
+"""The most results that are kept in order while their records wait for servers."""
 
 StepResult = Record | Membership | Filtered | Reject
 """The result of a step: a record, changed or not, or a record that is set aside."""
@@ -47,6 +50,7 @@ class TransformStep(Protocol):
         ...
 
 
+@runtime_checkable
 class WaitingStep(TransformStep, Protocol):
     """A step that waits for servers: it begins with records before they are applied."""
 
@@ -55,8 +59,8 @@ class WaitingStep(TransformStep, Protocol):
         """Whether no further record should be begun before the first is applied."""
         ...
 
-    def begin(self, record: Record) -> None:
-        """Begin with a record, which `apply` gets next, in the order of all that were begun."""
+    def begin(self, record: Record) -> bool:
+        """Begin with a record that `apply` gets later; return whether it waits for a server."""
         ...
 
     def close(self) -> None:
@@ -67,20 +71,23 @@ class WaitingStep(TransformStep, Protocol):
 class AppliedSteps:
     """Steps with their names, in order; `changed` counts the records that each has changed.
 
-    `waiting` is the step, if any, that begins with records before they are applied. `unmapped` are
-    the counts of unmapped principals of the steps that have them.
+    The first step that waits for servers begins with records before they are applied. `unmapped`
+    are the counts of unmapped principals of the steps that have them.
     """
 
     def __init__(
         self,
         steps: Sequence[tuple[str, TransformStep]],
         *,
-        waiting: WaitingStep | None = None,
         unmapped: Mapping[str, Unmapped] = {},
     ) -> None:
         self._steps = steps
-        self._waiting = waiting
-        self._waiting_at = next((at for at, (_, step) in enumerate(steps) if step is waiting), 0)
+        waiting = [
+            (at, step) for at, (_, step) in enumerate(steps) if isinstance(step, WaitingStep)
+        ]
+        self._all_waiting = [step for _, step in waiting]
+        self._waiting = self._all_waiting[0] if waiting else None
+        self._waiting_at = waiting[0][0] if waiting else 0
         self._unmapped = unmapped
         self._begun: dict[int, list[StepResult]] = {}
         self.changed = Counter[str]()
@@ -101,19 +108,19 @@ class AppliedSteps:
         if self._waiting is None:
             yield from results
             return
-        queue = deque[_Result]()
+        queue = deque[tuple[_Result, bool]]()
         for result in results:
-            queue.append(result)
-            if isinstance(result, Record):
-                self._begin(result, self._waiting)
-            while queue and self._waiting.is_full:
-                yield queue.popleft()
-        yield from queue
+            is_begun = isinstance(result, Record) and self._begin(result, self._waiting)
+            queue.append((result, is_begun))
+            while queue and (not queue[0][1] or len(queue) > MAX_AHEAD or self._waiting.is_full):
+                yield queue.popleft()[0]
+        for result, _ in queue:
+            yield result
 
     def close(self) -> None:
-        """Give up the records that were begun."""
-        if self._waiting is not None:
-            self._waiting.close()
+        """Give up the records that were begun, and close connections."""
+        for step in self._all_waiting:
+            step.close()
 
     @property
     def unmapped_names(self) -> int:
@@ -127,12 +134,11 @@ class AppliedSteps:
                 yield step, scope, name, count
             counts.clear()
 
-    def _begin(self, record: Record, waiting: WaitingStep) -> None:
-        """Apply the steps before the one that waits, and let that begin."""
+    def _begin(self, record: Record, waiting: WaitingStep) -> bool:
+        """Apply the steps before the one that waits, and let that begin; return whether it does."""
         self._begun[id(record)] = results = self._apply(self._steps[: self._waiting_at], [record])
-        for result in results:
-            if isinstance(result, Record):
-                waiting.begin(result)
+        begun = [waiting.begin(result) for result in results if isinstance(result, Record)]
+        return any(begun)
 
     def _apply(
         self, steps: Sequence[tuple[str, TransformStep]], results: list[StepResult]

@@ -13,6 +13,7 @@ from transforms.config.yaml_structs import Value, decode_key, parse_text
 from transforms.formats.base import ReadResult
 from transforms.steps.acl_step import ACLS, AclRules, AclStep, store_acls
 from transforms.steps.content_step import ContentRules, ContentStep
+from transforms.steps.fetch_rules import FetchRules
 from transforms.steps.filter_step import Conditions, FilterStep
 from transforms.steps.metadata_step import MetadataRules, MetadataStep
 from transforms.steps.principals_step import PrincipalRules, PrincipalsStep
@@ -42,6 +43,7 @@ class StepConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     principals: PrincipalRules | None = None
     acl: AclRules | None = None
     content: ContentRules | None = None
+    fetch: FetchRules | None = None
     python: PythonRule | None = None
 
     @property
@@ -74,6 +76,12 @@ class StepConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return _MAKE[kind](getattr(self, kind), base)
 
 
+def _make_fetch(rules: FetchRules) -> TransformStep:
+    from transforms.steps.fetch_step import FetchStep  # loads the HTTP client
+
+    return FetchStep(rules)
+
+
 # Any: each function takes the rules of its own kind.
 _MAKE: dict[str, Callable[[Any, Path], TransformStep]] = {
     "keep": lambda rules, _: FilterStep(rules, is_kept=True),
@@ -82,6 +90,7 @@ _MAKE: dict[str, Callable[[Any, Path], TransformStep]] = {
     "metadata": lambda rules, base: MetadataStep(rules, base=base),
     "principals": lambda rules, base: PrincipalsStep(rules, base=base),
     "content": lambda rules, _: ContentStep(rules),
+    "fetch": lambda rules, _: _make_fetch(rules),
     "python": lambda rules, base: PythonStep(rules, base=base),
 }
 
@@ -133,19 +142,21 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         for at, (name, config) in enumerate(zip(self.names, self.steps, strict=True)):
             path = work / f"{name}{ACLS}"
             if config.acl is not None and not path.exists():
-                before = replace(self, steps=self.steps[:at]).make(work)
+                before = replace(self, steps=self.steps[:at]).make(work, has_requests=False)
                 groups = config.acl.groups
                 memberships = inputs.file(Path(self.base) / groups) if groups else ()
                 store_acls(path, before, inputs.records(), memberships)
 
-    def make(self, work: Path | None = None) -> AppliedSteps:
+    def make(self, work: Path | None = None, *, has_requests: bool = True) -> AppliedSteps:
         """Make the steps; call it once in each worker. Raise ConfigError where that fails.
 
-        `work` is the folder in which they were prepared; without it, they are only checked.
+        `work` is the folder in which they were prepared; without it, they are only checked. Without
+        requests, there are no steps that fetch documents.
         """
         steps = [
             (name, config.make(Path(self.base), work and work / f"{name}{ACLS}"))
             for name, config in zip(self.names, self.steps, strict=True)
+            if has_requests or config.fetch is None
         ]
         unmapped = {name: step.unmapped for name, step in steps if isinstance(step, PrincipalsStep)}
         return AppliedSteps(steps, unmapped=unmapped)

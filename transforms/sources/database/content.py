@@ -14,18 +14,14 @@ include files of its folder only.
 
 import os
 import re
-import ssl
 import stat
-import time
 from collections.abc import Callable, Collection, Sequence
-from functools import cache, partial
-from http import HTTPStatus
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import NamedTuple
 
-import httpx2
 from jinja2 import (
     FileSystemLoader,
     StrictUndefined,
@@ -43,13 +39,11 @@ from transforms.content_types.charset import UTF_8, find_charset
 from transforms.content_types.detection import UNKNOWN, detect
 from transforms.formats.xml.serializer import element
 from transforms.formats.xml_text import escape_bytes
-from transforms.net.response_deadline import ResponseDeadline
+from transforms.net.web_client import WebClient, WebLimits
 from transforms.sources.database.columns import ColumnIndex, ColumnReference, Page, Row, column_of
 from transforms.sources.database.mapping import RowMapping
 from transforms.sources.database.values import values_of
 from transforms.sources.files import open_file
-
-MAX_REDIRECTS = 5
 
 TypedContent = tuple[Content | None, str | None, str | None]
 """A content, its mimetype and its charset."""
@@ -75,8 +69,6 @@ _FRAGMENT = re.compile(
 _PAGE_BEGIN = b'<!DOCTYPE html>\n<html>\n<head>\n<meta charset="utf-8">\n'
 _PAGE_TABLE = b"</head>\n<body>\n<table>\n"
 _PAGE_END = b"</table>\n</body>\n</html>\n"
-_HEADERS = {"User-Agent": "feedferry", "Accept": "*/*", "Accept-Encoding": "identity"}
-_GENERIC_TYPES = ("application/octet-stream", "binary/octet-stream")
 
 
 class RowDocument(NamedTuple):
@@ -248,78 +240,12 @@ def fetch(url: str, *, timeout_seconds: float, max_bytes: int) -> RowDocument:
     At most five redirects are followed, to http and https only. A response counts only if it has
     the status 200. Messages show no user, password or query of a URL.
     """
-    end = time.monotonic() + timeout_seconds
-    deadline = ResponseDeadline(timeout_seconds)
-    place = _parse_url(url)
-    options: dict[str, Any] = {"timeout": timeout_seconds, "follow_redirects": True}
-    options |= {"extensions": {"trace": deadline.trace}}
-    document = None
-    with _client() as client:
-        try:
-            with deadline, client.stream("GET", place, **options) as response:
-                document = _read_response(place, response, max_bytes=max_bytes)
-        except (httpx2.HTTPError, OSError) as exc:
-            if not deadline.is_exceeded and not isinstance(exc, httpx2.TimeoutException):
-                raise _fetch_error(place, str(exc) or type(exc).__name__) from exc
-    if document is None or deadline.is_exceeded or time.monotonic() > end:
-        raise _fetch_error(place, f"not complete within {timeout_seconds:g} s")
-    return document
-
-
-def _client() -> httpx2.Client:
-    """Return a client that checks the URL of each redirect."""
-    hooks: dict[str, Any] = {"request": [lambda request: _check_url(request.url)]}
-    client = httpx2.Client(headers=_HEADERS, verify=_trusted(), event_hooks=hooks)
-    client.max_redirects = MAX_REDIRECTS
-    return client
-
-
-@cache
-def _trusted() -> ssl.SSLContext:
-    """Certificates load more slowly than most documents."""
-    return ssl.create_default_context()
-
-
-def _read_response(url: httpx2.URL, response: httpx2.Response, *, max_bytes: int) -> RowDocument:
-    if response.status_code != HTTPStatus.OK:
-        raise _fetch_error(url, f"{response.status_code} {response.reason_phrase}".rstrip())
-    encoding = response.headers.get("content-encoding", "identity")
-    if encoding.lower() != "identity":
-        raise _fetch_error(url, f"Content-Encoding: {encoding}")
-    length = response.headers.get("content-length", "")
-    _check_size(int(length) if length.isdecimal() else 0, max_bytes)
-    content = bytearray()
-    for block in response.iter_raw():
-        content += block
-        _check_size(len(content), max_bytes)
-    stated = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    mimetype = stated if "/" in stated and stated not in _GENERIC_TYPES else None
-    charset = response.charset_encoding
-    file_name = os.path.basename(urlsplit(str(url)).path)
-    return RowDocument(bytes(content), file_name, mimetype, charset and charset.lower())
-
-
-def _parse_url(text: str) -> httpx2.URL:
-    try:
-        return httpx2.URL(text.strip())
-    except httpx2.InvalidURL:
-        raise RecordError(
-            "fetch-failed", "a URL that cannot be parsed; expected an http or https URL"
-        ) from None
-
-
-def _check_url(url: httpx2.URL) -> None:
-    if url.scheme not in ("http", "https") or not url.host:
-        raise _fetch_error(url, "not an http or https URL")
-    if url.username or url.password:
-        raise _fetch_error(url, "a user in the URL, which others may see")
-
-
-def _fetch_error(url: httpx2.URL, problem: str) -> RecordError:
-    public_url = str(url.copy_with(username=None, password=None, query=None, fragment=None))
-    return RecordError(
-        "fetch-failed", f"{public_url!r}: {problem}; expected a document, with 200 OK"
-    )
+    limits = WebLimits(timeout_seconds, max_bytes, "⟦max_content_bytes⟧")
+    with closing(WebClient(limits, trust_env=True)) as client:
+        document = client.get(url)
+    if document is None:
+        raise AssertionError("not modified since a time that was not stated")
+    return RowDocument(*document[:-1])
 
 
 def table_renderer(

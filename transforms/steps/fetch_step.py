@@ -1,0 +1,282 @@
+"""`fetch`: a URL that is to be crawled becomes a document with content.
+
+Requests run in threads. The window of records that are begun is bounded, in number and in bytes,
+and records leave the step in their order.
+
+**Spec** (of robots.txt): RFC 9309. A file that does not exist allows everything; one that cannot be
+read forbids everything.
+"""
+
+import time
+from base64 import b64encode
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from email.utils import format_datetime
+from ipaddress import ip_network
+from threading import Lock, Semaphore
+from typing import Generic, TypeVar
+from urllib.robotparser import RobotFileParser
+
+import httpx2
+from msgspec.structs import replace
+
+from schemas.errors import RecordError
+from schemas.feed import FULL
+from schemas.record import Action, Arrival, Content, Record
+from schemas.reject import Filtered
+from schemas.sent_document import UNCHANGED
+from transforms.config.secrets import resolve
+from transforms.content_types.charset import find_charset
+from transforms.content_types.detection import UNKNOWN, detect
+from transforms.formats.dates import parse_date
+from transforms.net.retry import RetryPauses, RetryPolicy
+from transforms.net.web_client import (
+    AGENT,
+    Address,
+    FetchError,
+    WebClient,
+    WebDocument,
+    WebLimits,
+    is_public,
+    public_url,
+)
+from transforms.steps.fetch_rules import BEARER, FetchRules
+from transforms.steps.patterns import any_pattern
+from transforms.steps.step import RecordStep
+
+MAX_HELD_BYTES = 64 << 20
+"""The bytes of fetched documents above which no further record is begun."""
+
+_MAX_HOSTS = 10_000
+_MAX_PAUSE_SECONDS = 300.0
+_GONE = (404, 410)
+_DENIED = (401, 403, 407)
+_ROBOTS = "/robots.txt"
+_SCHEMES = ("http://", "https://")
+_Value = TypeVar("_Value")
+_FOUND_NO_ROBOTS = range(400, 500)
+
+
+class FetchStep(RecordStep):
+    """Fetches the documents of records without content that are to be crawled."""
+
+    def __init__(self, rules: FetchRules, *, sleep: Callable[[float], object] = time.sleep) -> None:
+        self._rules = rules
+        self._sleep = sleep
+        self._networks = [ip_network(text) for text in rules.networks]
+        self._is_host = any_pattern(rules.hosts) if rules.hosts else None
+        self._credentials = {
+            host: _authorization(resolve(text)) for host, text in rules.credentials.items()
+        }
+        self._client = WebClient(
+            WebLimits(rules.timeout, rules.max_bytes, "max_bytes of the step"),
+            check_hop=self._check_hop,
+            is_allowed=self._is_allowed,
+        )
+        self._gates = _Cache(lambda host: _HostGate(rules.per_host))
+        self._robots = _Cache(self._read_robots)
+        self._pool: ThreadPoolExecutor | None = None
+        self._begun: dict[int, Future[WebDocument | RecordError | None]] = {}
+
+    @property
+    def is_full(self) -> bool:
+        held = sum(map(_held_bytes, self._begun.values()))
+        return len(self._begun) >= 2 * self._rules.parallel or held > MAX_HELD_BYTES
+
+    def begin(self, record: Record) -> bool:
+        if not _is_to_fetch(record):
+            return False
+        self._pool = self._pool or ThreadPoolExecutor(self._rules.parallel, "fetch")
+        self._begun[id(record)] = self._pool.submit(self._outcome, record)
+        return True
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._client.close()
+
+    def apply(self, record: Record) -> Record | Filtered:
+        if not _is_to_fetch(record):
+            return record
+        begun = self._begun.pop(id(record), None)
+        outcome = self._outcome(record) if begun is None else begun.result()
+        if outcome is None:
+            return Filtered(code=UNCHANGED, url=record.url, action=record.action.value)
+        if isinstance(outcome, WebDocument):
+            return _with_document(record, outcome)
+        status = outcome.status if isinstance(outcome, FetchError) else 0
+        if status in _GONE:
+            if self._rules.gone == "delete":
+                return Record(url=record.url, action=Action.DELETE, provenance=record.provenance)
+            raise RecordError("fetch-gone", outcome.reason)
+        if status in _DENIED:
+            expected = "expected credentials of the host in the step"
+            raise RecordError("fetch-denied", f"{outcome.reason}; {expected}")
+        raise outcome
+
+    def _outcome(self, record: Record) -> WebDocument | RecordError | None:
+        """Return the document of a record, None if it is unchanged, or why there is none."""
+        try:
+            return self._attempt(lambda: self._get(record.url, self._conditions(record)))
+        except RecordError as exc:
+            return exc
+
+    def _attempt(self, get: Callable[[], WebDocument | None]) -> WebDocument | None:
+        """Get a document, again after temporary errors."""
+        pauses = RetryPauses(RetryPolicy(max_attempts=self._rules.attempts))
+        while True:
+            try:
+                return get()
+            except FetchError as exc:
+                after = exc.retry_seconds
+                asked = None if after is None else min(after, _MAX_PAUSE_SECONDS)
+                seconds = pauses.next_seconds(at_least=asked) if exc.is_temporary else None
+                if seconds is None:
+                    raise
+            self._sleep(seconds)
+
+    def _get(self, url: str, headers: dict[str, str]) -> WebDocument | None:
+        """Get a URL when its host may get a request."""
+        host = url.partition("://")[2].partition("/")[0].lower()
+        gate = self._gates.get(host)
+        with gate.places:
+            if self._rules.pause:
+                self._sleep(gate.wait_seconds(self._rules.pause))
+            return self._client.get(url, headers)
+
+    def _conditions(self, record: Record) -> dict[str, str]:
+        """Return the headers of a conditional request.
+
+        A full feed deletes what it leaves out, so that its unchanged documents are fetched.
+        """
+        if not self._rules.conditional or record.provenance.feedtype == FULL:
+            return {}
+        headers = {}
+        for meta in record.metadata:
+            if meta.name.lower() == "etag" and meta.value.isascii() and meta.value.isprintable():
+                headers["If-None-Match"] = meta.value
+        if record.modified is not None:
+            headers["If-Modified-Since"] = format_datetime(record.modified, usegmt=True)
+        return headers
+
+    def _check_hop(self, request: httpx2.Request, first: httpx2.URL) -> None:
+        """Raise RecordError for a host that is not allowed; set the credentials of the host."""
+        url = request.url
+        is_allowed = url.host == first.host if self._is_host is None else self._is_host(url.host)
+        if not is_allowed:
+            found = f"leads to {public_url(url)!r}" if url.host != first.host else "its host"
+            expected = "expected a host that hosts of the step has"
+            raise FetchError(first, found, code="fetch-refused", expected=expected)
+        request.headers.pop("Authorization", None)
+        authorization = self._credentials.get(url.netloc.decode("ascii").lower())
+        if authorization and first.scheme in (url.scheme, "http"):  # never from https to http
+            request.headers["Authorization"] = authorization
+        if self._rules.robots == "obey" and url.path != _ROBOTS:
+            origin = f"{url.scheme}://{url.netloc.decode('ascii')}"
+            robots = self._robots.get(origin)
+            if isinstance(robots, RecordError):
+                raise RecordError(robots.code, robots.reason)
+            if not robots.can_fetch(AGENT, str(url)):
+                expected = "expected leave of the host, or robots: ignore"
+                raise FetchError(
+                    first, "forbidden by robots.txt", code="fetch-robots", expected=expected
+                )
+
+    def _read_robots(self, origin: str) -> RobotFileParser | RecordError:
+        """Return the rules of a host; an error forbids all its documents."""
+        robots = RobotFileParser()
+        try:
+            document = self._attempt(lambda: self._client.get(f"{origin}{_ROBOTS}"))
+        except FetchError as exc:
+            if exc.status not in _FOUND_NO_ROBOTS:
+                return exc
+            document = None
+        except RecordError as exc:
+            return exc
+        text = document.data.decode("utf-8", "replace") if document else ""
+        robots.parse(text.splitlines())
+        return robots
+
+    def _is_allowed(self, address: Address) -> bool:
+        return is_public(address) or any(address in network for network in self._networks)
+
+
+class _HostGate:
+    """The requests to one host: some at a time, and a pause between their beginnings."""
+
+    def __init__(self, places: int) -> None:
+        self.places = Semaphore(places)
+        self._lock = Lock()
+        self._next_at = 0.0
+
+    def wait_seconds(self, pause_seconds: float) -> float:
+        with self._lock:
+            now = time.monotonic()
+            begin = max(now, self._next_at)
+            self._next_at = begin + pause_seconds
+            return begin - now
+
+
+class _Cache(Generic[_Value]):
+    """Values by hosts, of a bounded number of hosts; safe from several threads."""
+
+    def __init__(self, make: Callable[[str], _Value]) -> None:
+        self._make = make
+        self._lock = Lock()
+        self._values: OrderedDict[str, _Value] = OrderedDict()
+
+    def get(self, key: str) -> _Value:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        made = self._make(key)  # several threads may make it at the same time
+        with self._lock:
+            value = self._values.setdefault(key, made)
+            if len(self._values) > _MAX_HOSTS:
+                self._values.popitem(last=False)
+            return value
+
+
+def _is_to_fetch(record: Record) -> bool:
+    return (
+        record.action is Action.ADD
+        and record.arrival is not Arrival.PUSHED
+        and record.content is None
+        and record.body is None
+        and record.url.strip().lower().startswith(_SCHEMES)
+        and not (record.acl is not None and record.acl.alone)
+    )
+
+
+def _with_document(record: Record, document: WebDocument) -> Record:
+    """Return a record with its content, and the type, charset and date of the response."""
+    data, mimetype, charset = document.data, document.mimetype, document.charset
+    if mimetype is None:
+        detected = detect(document.file_name, data, charset=charset)
+        is_known = detected.mimetype != UNKNOWN
+        mimetype = detected.mimetype if is_known else record.mimetype or UNKNOWN
+    modified = parse_date(document.modified) if document.modified else None
+    return replace(
+        record,
+        arrival=Arrival.PUSHED,
+        content=Content(data),
+        mimetype=mimetype,
+        charset=find_charset(data, mimetype=mimetype, stated=charset),
+        size=None,
+        modified=modified or record.modified,
+    )
+
+
+def _authorization(secret: str) -> str:
+    if secret.startswith(BEARER):
+        return secret
+    return f"Basic {b64encode(secret.encode()).decode('ascii')}"
+
+
+def _held_bytes(future: Future[WebDocument | RecordError | None]) -> int:
+    if not future.done() or future.exception() is not None:
+        return 0
+    outcome = future.result()
+    return len(outcome.data) if isinstance(outcome, WebDocument) else 0
