@@ -15,7 +15,7 @@ from schemas.feed import FULL, INCREMENTAL, METADATA_AND_URL
 from schemas.membership import Membership, RecordOrMembership
 from schemas.record import Action, Arrival, Provenance, Record
 from transforms.compare.comparison import Comparer, Difference
-from transforms.compare.history import Document, each
+from transforms.compare.history import each, stated
 from transforms.formats import AVRO, ReadResult, WriteOptions, write_all
 
 Feedtype = Callable[[RecordOrMembership], str]
@@ -116,7 +116,7 @@ def _with_contents(
             raise AssertionError("a content without a document")
         if not isinstance(result, Record) or result.url.strip() != document.record.url.strip():
             raise SourceError(f"{following.url}: the input has changed; expected it as it was read")
-        yield replace(_stated(document), content=result.content, body=result.body)
+        yield replace(stated(document), content=result.content, body=result.body)
         following = next(wanted, None)
         if following is None:
             return
@@ -136,15 +136,5 @@ def _without_content(difference: Difference) -> Record | None:
     held = difference.after
     if held is None or held.record is None or held.is_deleted:
         return None
-    record = _stated(held)
+    record = stated(held)
     return record if held.number is None else replace(record, action=Action.UPDATE)
-
-
-def _stated(document: Document) -> Record:
-    """Return the record of a document; its ACL is a part of it, even if it arrived alone."""
-    record = document.record
-    if record is None:
-        raise AssertionError("a group among documents")
-    if record.acl is None or not record.acl.alone or document.is_acl:
-        return record
-    return replace(record, acl=replace(record.acl, alone=False))

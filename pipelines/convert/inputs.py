@@ -63,7 +63,7 @@ def list_spans(options: ConvertOptions, *, stdin_copy: Path) -> list[Span]:
         if source is not None:
             spans += _with_encoding(source.list_inputs((name,), first=len(spans)), encoding)
             continue
-        for path in _expand(name):
+        for path in expand_input(name):
             span = Span(source=path.encode("utf-8", "backslashreplace").decode())
             span = replace(span, source_ordinal=len(spans), encoding=encoding)
             try:
@@ -139,7 +139,7 @@ def _put_together(group: list[Span]) -> Span:
     return Span(source=source, source_ordinal=first.source_ordinal, members=tuple(group))
 
 
-def _expand(name: str) -> Iterator[str]:
+def expand_input(name: str) -> Iterator[str]:
     """Yield the files that an argument names."""
     if name == STDIN:
         yield name

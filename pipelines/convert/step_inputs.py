@@ -6,12 +6,15 @@ from pathlib import Path
 
 import msgspec
 
+from pipelines.convert.inputs import expand_input
+from pipelines.convert.updated_documents import updated_documents
 from schemas.errors import ConfigError, FormatError, SourceError
+from schemas.record import Record
 from schemas.span import Span
 from transforms.conversion_settings import Settings
 from transforms.formats import ReadOptions, ReadResult
 from transforms.sources import SourceConfig, SpanRequest, read_span, sniff_format
-from transforms.steps import Steps
+from transforms.steps import AppliedSteps, Steps
 
 
 class SpanInputs(msgspec.Struct, frozen=True):
@@ -26,12 +29,21 @@ class SpanInputs(msgspec.Struct, frozen=True):
                 yield from results
 
     def file(self, path: Path) -> Iterable[ReadResult]:
-        span = Span(source=str(path))
-        try:
-            span = msgspec.structs.replace(span, format=sniff_format(span))
-        except (SourceError, FormatError) as exc:
-            raise ConfigError(f"{exc.text}; expected a groups feed") from exc
-        return SpanInputs((span,), self.reading).records()
+        return self._files([str(path)], "a groups feed").records()
+
+    def updated(self, base: Path, steps: AppliedSteps, folder: Path) -> Iterable[Record]:
+        files = self._files(expand_input(str(base)), "documents")
+        return updated_documents(files.records, lambda: steps.results(self.records()), folder)
+
+    def _files(self, names: Iterable[str], expected: str) -> "SpanInputs":
+        spans: list[Span] = []
+        for name in names:
+            span = Span(source=name, source_ordinal=len(spans))
+            try:
+                spans.append(msgspec.structs.replace(span, format=sniff_format(span)))
+            except (SourceError, FormatError) as exc:
+                raise ConfigError(f"{exc.text}; expected {expected}") from exc
+        return SpanInputs(spans, self.reading)
 
 
 def prepare_steps(spans: Sequence[Span], settings: Settings) -> None:
@@ -41,8 +53,9 @@ def prepare_steps(spans: Sequence[Span], settings: Settings) -> None:
 
 def check_inputs_of_steps(steps: Steps, configs: dict[str, SourceConfig]) -> None:
     """Raise ConfigError for a source that cannot be read twice, if a step needs that."""
-    if steps.reads_inputs and configs:
+    if steps.reading_step and configs:
+        source = next(iter(configs))
         raise ConfigError(
-            f"⟦transform⟧: the step acl reads {next(iter(configs))} before the run; expected files"
-            " of records: write an archive with ⟦to_format avro⟧, and convert that"
+            f"⟦transform⟧: the step {steps.reading_step} reads {source} before the run; expected"
+            " files of records: write an archive with ⟦to_format avro⟧, and convert that"
         )

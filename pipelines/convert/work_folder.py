@@ -25,7 +25,7 @@ SEAL = "seal.json"
 STDIN_COPY = "stdin"
 """The copy of standard input, next to the folders of runs; `--fresh` keeps it, as it is new."""
 
-_SEALED = ("generation", "*.listing", "*.listed-at", "*.plan.json", "*.gone", "*.acls")
+_SEALED = ("generation", "*.listing", "*.listed-at", "*.plan.json", "*.gone", "*.prepared")
 """The files that sources and steps make before the pipeline begins."""
 
 _FINISHED = (

@@ -83,6 +83,16 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def stated(document: Document) -> Record:
+    """Return the record of a document; its ACL is a part of it, even if it arrived alone."""
+    record = document.record
+    if record is None:
+        raise AssertionError("a group among documents")
+    if record.acl is None or not record.acl.alone or document.is_acl:
+        return record
+    return replace(record, acl=replace(record.acl, alone=False))
+
+
 class FeedHistory:
     """Reads one input as events, and folds those of a URL; reading must have ended before."""
 

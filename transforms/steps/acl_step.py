@@ -6,7 +6,7 @@ parents up there, so that memory does not depend on their number.
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
@@ -24,13 +24,9 @@ from schemas.url_pattern import sqlite_glob
 from transforms.config.yaml_structs import Text
 from transforms.formats.acl_metadata import join_parent
 from transforms.formats.base import ReadResult
-from transforms.formats.record_batch import singly
 from transforms.steps.effective_acl import ChainDecision, decide, flatten, inherit
-from transforms.steps.step import AppliedSteps, RecordStep, StepResult
+from transforms.steps.step import AppliedSteps, RecordStep
 from transforms.storage.scratch import read_scratch, scratch_database
-
-ACLS = ".acls"
-"""Suffix of the file with the ACLs, in the folder of the run."""
 
 MAX_CHAIN = 100
 MAX_PRINCIPALS = 100_000
@@ -175,11 +171,11 @@ def store_acls(
     part.unlink(missing_ok=True)
     with closing(scratch_database(_SCHEMA, part)) as database, database:
         sources: dict[str | None, str] = {}
-        for item in _applied(records, steps):
+        for item in steps.results(records):
             if isinstance(item, Record):
                 _check_feed(item, sources)
                 _store_acl(database, item)
-        for item in _applied(groups, steps):
+        for item in steps.results(groups):
             if isinstance(item, Membership):
                 members = msgspec.msgpack.encode(item.members)
                 row = (*identity(item.group.namespace, item.group.name), members)
@@ -197,12 +193,6 @@ def _check_feed(record: Record, sources: dict[str | None, str]) -> None:
             " removes; expected one full feed first: feedferry compact makes it of a history"
         )
     sources[at.datasource] = at.source
-
-
-def _applied(results: Iterable[ReadResult], steps: AppliedSteps) -> Iterator[StepResult]:
-    for item in singly(results):
-        if isinstance(item, Record | Membership):
-            yield from steps.apply(item)
 
 
 def _store_acl(database: sqlite3.Connection, record: Record) -> None:

@@ -8,7 +8,9 @@ from schemas.acl import Scope
 from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Filtered, Reject, record_error, reject_record
+from transforms.formats.base import ReadResult
 from transforms.formats.holes import InspectedError
+from transforms.formats.record_batch import singly
 
 STAGE = "transform"
 """The stage of rejects that a step makes."""
@@ -99,6 +101,15 @@ class AppliedSteps:
         if begun is None:
             return self._apply(self._steps, [item])
         return self._apply(self._steps[self._waiting_at :], begun)
+
+    def results(self, results: Iterable[ReadResult]) -> Iterator[ReadResult]:
+        """Yield the results of records and memberships after all steps, and others as they are."""
+        items: Iterator[ReadResult] = singly(results)
+        for item in items:
+            if isinstance(item, Record | Membership):
+                yield from self.apply(item)
+            else:
+                yield item
 
     def ahead(self, results: Iterable[_Result]) -> Iterator[_Result]:
         """Yield results in order; records among them are begun before they are yielded.

@@ -9,17 +9,22 @@ from typing import Annotated, Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
+from schemas.record import Record
 from transforms.config.yaml_structs import Value, decode_key, parse_text
 from transforms.formats.base import ReadResult
-from transforms.steps.acl_step import ACLS, AclRules, AclStep, store_acls
+from transforms.steps.acl_step import AclRules, AclStep, store_acls
 from transforms.steps.content_step import ContentRules, ContentStep
 from transforms.steps.fetch_rules import FetchRules
 from transforms.steps.filter_step import Conditions, FilterStep
+from transforms.steps.merge_step import MergeRules, MergeStep, store_documents
 from transforms.steps.metadata_step import MetadataRules, MetadataStep
 from transforms.steps.principals_step import PrincipalRules, PrincipalsStep
 from transforms.steps.python_step import PythonRule, PythonStep
 from transforms.steps.step import AppliedSteps, TransformStep
 from transforms.steps.urls_step import UrlRules, UrlsStep
+
+PREPARED = ".prepared"
+"""Suffix of the file that a step needs before the records are converted, in the folder of a run."""
 
 
 def _parse_name(value: object) -> str:
@@ -44,6 +49,7 @@ class StepConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     acl: AclRules | None = None
     content: ContentRules | None = None
     fetch: FetchRules | None = None
+    merge: MergeRules | None = None
     python: PythonRule | None = None
 
     @property
@@ -60,6 +66,11 @@ class StepConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         groups = self.acl.groups if self.acl else None
         return (*of_metadata, *filter(None, (table, groups)))
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether it needs to know all records before the first is converted."""
+        return self.acl is not None or self.merge is not None
+
     def check(self) -> None:
         if len(self.kinds) != 1:
             found = ", ".join(self.kinds) or "no step"
@@ -72,6 +83,8 @@ class StepConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """
         if self.acl is not None:
             return AclStep(self.acl, stored=prepared)
+        if self.merge is not None:
+            return MergeStep(self.merge, stored=prepared)
         (kind,) = self.kinds
         return _MAKE[kind](getattr(self, kind), base)
 
@@ -106,6 +119,13 @@ class StepInputs(Protocol):
         """Return the results of another file; raise ConfigError if it cannot be read."""
         ...
 
+    def updated(self, base: Path, steps: AppliedSteps, folder: Path) -> Iterable[Record]:
+        """Return the documents that the inputs update in part, after these steps.
+
+        `base` has the documents before; `folder` is for temporary files.
+        """
+        ...
+
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
     """All steps of a run, in order; `base` is the folder of the file that lists them."""
@@ -133,19 +153,25 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         return any(config.urls and config.urls.merged == "refuse" for config in self.steps)
 
     @property
-    def reads_inputs(self) -> bool:
-        """Whether a step needs to know all records before the first is converted."""
-        return any(config.acl is not None for config in self.steps)
+    def reading_step(self) -> str | None:
+        """The name of the first step that needs to know all records before it is applied."""
+        prepared = zip(self.names, self.steps, strict=True)
+        return next((name for name, config in prepared if config.is_prepared), None)
 
     def prepare(self, inputs: StepInputs, work: Path) -> None:
         """Store what steps need to know of all records in `work`; keep files that are there."""
         for at, (name, config) in enumerate(zip(self.names, self.steps, strict=True)):
-            path = work / f"{name}{ACLS}"
-            if config.acl is not None and not path.exists():
-                before = replace(self, steps=self.steps[:at]).make(work, has_requests=False)
+            path = work / f"{name}{PREPARED}"
+            if not config.is_prepared or path.exists():
+                continue
+            before = replace(self, steps=self.steps[:at]).make(work, has_requests=False)
+            if config.acl is not None:
                 groups = config.acl.groups
                 memberships = inputs.file(Path(self.base) / groups) if groups else ()
                 store_acls(path, before, inputs.records(), memberships)
+            elif config.merge is not None:
+                base = Path(self.base) / config.merge.base
+                store_documents(path, inputs.updated(base, before, work / f"{name}.spill"))
 
     def make(self, work: Path | None = None, *, has_requests: bool = True) -> AppliedSteps:
         """Make the steps; call it once in each worker. Raise ConfigError where that fails.
@@ -154,7 +180,7 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         requests, there are no steps that fetch documents.
         """
         steps = [
-            (name, config.make(Path(self.base), work and work / f"{name}{ACLS}"))
+            (name, config.make(Path(self.base), work and work / f"{name}{PREPARED}"))
             for name, config in zip(self.names, self.steps, strict=True)
             if has_requests or config.fetch is None
         ]
@@ -167,10 +193,20 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         if not self.steps:
             return ""
         digest = sha256(msgspec.json.encode(self.steps, order="sorted"))
+        for config in self.steps:
+            if config.merge is not None:
+                digest.update(msgspec.json.encode(_signed(Path(self.base) / config.merge.base)))
         for path in tables:
             with suppress(OSError), path.open("rb") as stream:  # the step reports an error
                 digest.update(file_digest(stream, "sha256").digest())
         return digest.hexdigest()
+
+
+def _signed(base: Path) -> list[tuple[str, int, int]]:
+    """Return the names, sizes and times of the files of a base, which may be large."""
+    files = [base] if base.is_file() else sorted(base.rglob("*"))
+    stats = [(path, path.stat()) for path in files if path.is_file()]
+    return [(str(path), stat.st_size, stat.st_mtime_ns) for path, stat in stats]
 
 
 class _StepFile(msgspec.Struct, frozen=True, kw_only=True):

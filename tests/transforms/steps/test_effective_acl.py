@@ -37,6 +37,9 @@ class StatedInputs:
     def file(self, path: Path) -> Iterable[ReadResult]:
         return self._groups
 
+    def updated(self, base: Path, steps: AppliedSteps, folder: Path) -> Iterable[Record]:
+        raise NotImplementedError
+
 
 def results(
     entry: str, records: Iterable[Record], groups: Iterable[Membership] = ()
@@ -238,7 +241,7 @@ def test_what_is_prepared_is_kept_when_a_run_is_resumed(tmp_path: Path) -> None:
     (tmp_path / "steps.yaml").write_text("transform:\n- acl: {groups: groups.xml}\n")
     steps = read_steps(tmp_path / "steps.yaml")
     steps.prepare(StatedInputs([node(1, "+bob")]), tmp_path)
-    (prepared,) = tmp_path.glob("*.acls")
+    (prepared,) = tmp_path.glob("*.prepared")
     data = prepared.read_bytes()
     steps.prepare(StatedInputs([]), tmp_path)
     assert prepared.read_bytes() == data

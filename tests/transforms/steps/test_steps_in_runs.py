@@ -1,6 +1,7 @@
 """Steps in conversions: batches, accounts, plans, jobs and explanations."""
 
 import json
+from base64 import b64decode, b64encode
 from pathlib import Path
 
 import pytest
@@ -247,4 +248,82 @@ def test_acls_of_a_source_that_is_no_feed_are_not_resolved(
     for verb in (["plan"], ["convert", "-o", "out"]):
         assert main([*verb, *words]) == 2
         assert "the step acl reads tree before the run" in capsys.readouterr().err
+    assert not Path("out/chunks").exists()
+
+
+def update(url: str, inner: str = "") -> str:
+    return f'<record url="{url}" mimetype="text/plain">{inner}</record>'
+
+
+def write_updates() -> None:
+    """Write a base in two files, and a feed with updates of it, a whole record and a deletion."""
+    Path("base").mkdir()
+    held = metadata(x="old", y="kept")
+    Path("base/a.xml").write_text(
+        gsa_feed(*(page(str(n), f"text {n}", inner=acl("ann") + held) for n in range(4)))
+    )
+    Path("base/b.xml").write_text(gsa_feed(page("5", "text 5"), page("6", "text 6")))
+    Path("feed.xml").write_text(
+        gsa_feed(
+            update(f"{OLD}3", metadata(x="new")),
+            update(f"{OLD}0", metadata(x="first")),
+            page("6", "newer"),
+            update(f"{OLD}6", metadata(z="6")),
+            update(f"{OLD}0", metadata(x="second")),
+            update(f"{OLD}7", metadata(x="none")),
+            f'<record url="{OLD}5" action="delete" mimetype="text/plain"/>',
+            update(f"{OLD}5", metadata(x="gone")),
+        )
+    )
+    write_steps(Path(), "merge: base", "urls: {rewrite: [['http:', 'https:']]}")
+
+
+def test_partial_updates_become_whole_documents_of_the_base_and_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_updates()
+    words = ["feed.xml", "--to", "jsonl", "--transform", "steps.yaml"]
+    assert main(["plan", *words, "--format", "json"]) in (0, 1)
+    planned = json.loads(capsys.readouterr().out)["account"]
+    assert main(["convert", *words, "-o", "out"]) == 1
+    account = json.loads(Path("out/report.json").read_text())["account"]
+    for name in ("read", "written", "reject_codes", "changed"):
+        assert account[name] == planned[name]
+    assert account["reject_codes"] == {"merge-no-base": 2}
+    (chunk,) = Path("out/chunks").iterdir()
+    written = [json.loads(line) for line in chunk.read_text().splitlines()]
+    shown = [
+        (
+            record["url"].rpartition("/")[2],
+            record["action"],
+            b64decode(record.get("content", {}).get("data", "")).decode(),
+            {meta["name"]: meta["value"] for meta in record.get("metadata", ())},
+            "acl" in record,
+        )
+        for record in written
+    ]
+    second = ("0", "ADD", "text 0", {"x": "second"}, True)
+    assert shown == [
+        ("3", "ADD", "text 3", {"x": "new"}, True),
+        second,
+        ("6", "ADD", "newer", {}, False),
+        ("6", "ADD", "newer", {"z": "6"}, False),
+        second,
+        ("5", "DELETE", "", {}, False),
+    ]
+    words = ["transform", "feed.xml", "--transform", "steps.yaml", "--explain", "*/3"]
+    assert main(words) == 0
+    assert b64encode(b"text 3").decode() in capsys.readouterr().out
+
+
+def test_a_base_that_is_not_there_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_updates()
+    write_steps(tmp_path, "merge: {base: none}")
+    words = ["feed.xml", "--to", "jsonl", "--transform", "steps.yaml", "-o", "out"]
+    assert main(["convert", *words]) == 2
+    assert "none" in capsys.readouterr().err
     assert not Path("out/chunks").exists()

@@ -1,0 +1,86 @@
+"""The documents of partial updates, of a base and of the inputs of a run.
+
+Both are read twice: first as events without contents, which are divided by their URLs on disk
+(`Spill`); then for the contents, in the order of the inputs.
+"""
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from schemas.errors import SourceError
+from schemas.record import Action, Arrival, Record
+from transforms.compare.history import Document, Event, FeedHistory, each, stated
+from transforms.formats import ReadResult
+from transforms.steps.merge_step import is_partial
+from transforms.storage.scratch import scratch_database
+from transforms.storage.spill import Spill
+
+_SCHEMA = "CREATE TABLE wanted (number INTEGER PRIMARY KEY, document BLOB NOT NULL)"
+_Results = Callable[[], Iterable[ReadResult]]
+
+
+def updated_documents(base: _Results, inputs: _Results, folder: Path) -> Iterator[Record]:
+    """Yield each document that the inputs update in part, as it is after the last such update.
+
+    The functions return the results of the base and of the inputs. A document without a content is
+    left out. Raises SourceError for results that have changed when they are read again.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    with closing(scratch_database(_SCHEMA, folder / "wanted.db")) as wanted:
+        for document in _folded(base, inputs, folder):
+            row = (document.number, msgspec.msgpack.encode(document))
+            wanted.execute("INSERT INTO wanted VALUES (?, ?)", row)
+        rows = wanted.execute("SELECT document FROM wanted ORDER BY number")
+        documents = (msgspec.msgpack.decode(data, type=Document) for (data,) in rows)
+        yield from _with_contents(documents, each(chain(base(), inputs())))
+    shutil.rmtree(folder)
+
+
+def _folded(base: _Results, inputs: _Results, folder: Path) -> Iterator[Document]:
+    """Yield the documents that have contents, without these."""
+    history, spill, of_base = FeedHistory(), Spill(folder, Event), 0
+
+    def results() -> Iterator[ReadResult | Event]:
+        nonlocal of_base
+        for of_base, item in enumerate(each(base()), start=1):  # noqa: B007 # read below
+            yield item
+        yield from each(inputs())
+
+    for event in history.events(results()):
+        spill.add(0, event)
+    for _, (events,) in spill.keys(1):
+        updates = [
+            event.number
+            for event in events
+            if event.number >= of_base and event.record is not None and is_partial(event.record)
+        ]
+        if updates:
+            document = history.document(event for event in events if event.number <= updates[-1])
+            is_whole = document is not None and document.number is not None
+            if document is not None and is_whole and not document.is_deleted:
+                yield document
+
+
+def _with_contents(
+    documents: Iterable[Document], results: Iterable[ReadResult | Event]
+) -> Iterator[Record]:
+    numbered = enumerate(results)
+    for document in documents:
+        result = next((item for number, item in numbered if number == document.number), None)
+        record = stated(document)
+        if not isinstance(result, Record) or result.url.strip() != record.url.strip():
+            raise SourceError(f"{record.url}: the input has changed; expected it as it was read")
+        yield replace(
+            record,
+            action=Action.ADD,
+            arrival=Arrival.PUSHED,
+            content=result.content,
+            body=result.body,
+        )
