@@ -81,7 +81,11 @@ def web_site(answers: Answers) -> Iterator[WebSite]:
         def log_message(self, format: str, *args: object) -> None:
             """Stay silent."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Stay silent about connections that a client has closed."""
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     site = WebSite(f"http://127.0.0.1:{server.server_port}")
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -62,6 +62,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     modified_after: _Moment | None = None
     modified_before: _Moment | None = None
     larger_than: Size | None = None
+    smaller_than: Size | None = None
 
     def check(self) -> None:
         if not any(msgspec.structs.asdict(self).values()) and self.acl is None:
@@ -111,6 +112,9 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.larger_than is not None:
             limit = self.larger_than
             yield lambda record: size_of(record.content) > limit
+        if self.smaller_than is not None:
+            most = self.smaller_than
+            yield lambda record: record.content is not None and size_of(record.content) < most
         if self.url is not None:
             is_url = any_pattern(self.url)
             yield lambda record: is_url(record.url)

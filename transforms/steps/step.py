@@ -4,10 +4,13 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
+from msgspec.structs import replace
+
 from schemas.acl import Scope
 from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Filtered, Reject, record_error, reject_record
+from transforms.formats.acl_metadata import acl_of
 from transforms.formats.base import ReadResult
 from transforms.formats.holes import InspectedError
 from transforms.formats.record_batch import singly
@@ -99,7 +102,7 @@ class AppliedSteps:
         """Return the results of a record or membership after all steps; count them."""
         begun = self._begun.pop(id(item), None)
         if begun is None:
-            return self._apply(self._steps, [item])
+            return self._apply(self._steps, [_with_acl(item)])
         return self._apply(self._steps[self._waiting_at :], begun)
 
     def results(self, results: Iterable[ReadResult]) -> Iterator[ReadResult]:
@@ -147,7 +150,9 @@ class AppliedSteps:
 
     def _begin(self, record: Record, waiting: WaitingStep) -> bool:
         """Apply the steps before the one that waits, and let that begin; return whether it does."""
-        self._begun[id(record)] = results = self._apply(self._steps[: self._waiting_at], [record])
+        self._begun[id(record)] = results = self._apply(
+            self._steps[: self._waiting_at], [_with_acl(record)]
+        )
         begun = [waiting.begin(result) for result in results if isinstance(result, Record)]
         return any(begun)
 
@@ -161,7 +166,7 @@ class AppliedSteps:
     def explain(self, item: Record | Membership) -> Iterator[tuple[str, list[StepResult]]]:
         """Yield the name of each step with what is left after it; count nothing."""
         counted, self.changed = self.changed, Counter()
-        results: list[StepResult] = [item]
+        results: list[StepResult] = [_with_acl(item)]
         for name, step in self._steps:
             results = [made for result in results for made in self._taken(name, step, result)]
             yield name, results
@@ -196,6 +201,14 @@ class AppliedSteps:
             return (made,)
         self.changed[name] += made is not item
         return made if isinstance(made, Sequence) else (made,)
+
+
+def _with_acl(item: Record | Membership) -> Record | Membership:
+    """Return a record with the ACL that its metadata state: no step drops it as metadata."""
+    if isinstance(item, Membership) or item.acl is not None or not item.metadata:
+        return item
+    acl, metadata = acl_of(item.metadata)
+    return item if acl is None else replace(item, acl=acl, metadata=metadata)
 
 
 class RecordStep:
