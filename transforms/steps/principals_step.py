@@ -89,7 +89,8 @@ class PrincipalsStep:
     def _mapped(self, principal: _Named) -> _Named | None:
         """Return a principal with its new name, None if an unmapped one is to be left out."""
         rules = self._rules
-        if not (rules.users if principal.scope is Scope.USER else rules.groups):
+        is_mapped = rules.users if principal.scope is Scope.USER else rules.groups
+        if not is_mapped or not principal.name.strip():  # an appliance skips one without a name
             return principal
         name = self._name(principal.name) if self._has_names else principal.name
         if name is None:

@@ -84,8 +84,9 @@ def random_acl(chance: random.Random, urls: Sequence[str]) -> Acl | None:
 def mixed(drawn: Sequence[Record], count: int, chance: random.Random, site: str) -> list[Record]:
     """Return the drawn records, and others with the fields of several of them."""
     urls = [f"{OLD}{number}" for number in range(count)]
-    made = [*drawn]
-    for number in range(len(drawn), count):
+    of_url = {normalize(record).url: record for record in drawn}
+    made = [*of_url.values()]
+    for number in range(len(made), count):
         first, second = chance.choice(drawn), chance.choice(drawn)
         is_url = chance.random() < 0.1
         acl = random_acl(chance, urls)

@@ -159,6 +159,12 @@ def test_an_unmapped_principal_never_makes_a_document_more_visible(
     assert (rejected.code, rejected.stage) == ("principal-unmapped", "transform")
 
 
+def test_a_principal_without_a_name_gets_none(tmp_path: Path) -> None:
+    applied = steps(tmp_path, "principals: {rewrite: [['*', 'x-*']], unmapped: reject}")
+    record = one(applied, page(acl=Acl(principals=permit(" ", "ann"))))
+    assert record.acl == Acl(principals=permit(" ", "x-ann"))
+
+
 def test_contents_are_left_out(tmp_path: Path) -> None:
     applied = steps(tmp_path, "content: {drop: 'image/*', max_bytes: 3B}")
     contents = [page(content=Content(b"abc")), page(content=Content(b"abcd"))]
