@@ -1,4 +1,4 @@
-"""What the steps of a run did in all spans: URLs of several documents, and unmapped principals."""
+"""What steps did in all spans: merged URLs, unmapped principals, patterns that match nothing."""
 
 import csv
 import io
@@ -11,7 +11,8 @@ from pathlib import Path
 from schemas.account import Account, NoticeCount
 from schemas.notice import Notice
 from transforms.conversion_settings import Settings
-from transforms.steps.run_lists import UrlOrigin, read_origins, read_unmapped
+from transforms.steps import Steps
+from transforms.steps.run_lists import UrlOrigin, read_origins, read_unmapped, read_used
 from transforms.storage.atomic import whole_file
 from transforms.storage.scratch import scratch_database
 from transforms.storage.spill import Spill
@@ -42,6 +43,7 @@ def list_results(account: Account, settings: Settings) -> None:
         (folder / name).unlink(missing_ok=True)
     _list_merged(account, folder)
     _list_unmapped(account, folder)
+    _note_unused(account, settings.steps, folder)
 
 
 def _list_merged(account: Account, folder: Path) -> None:
@@ -90,6 +92,23 @@ def _list_unmapped(account: Account, folder: Path) -> None:
         detail = f"{count:,} principals in {places:,} places are not mapped, such as {samples}"
         notice = Notice(code="principals-unmapped", detail=f"{detail}; {UNMAPPED} has all")
         account.notices["principals-unmapped"] = NoticeCount(count, notice)
+
+
+def _note_unused(account: Account, steps: Steps, folder: Path) -> None:
+    """Add a notice about patterns that match nothing, of steps that have an effect."""
+    if not account.read or account.reject_codes:
+        return
+    used = {*read_used(folder, account.files)}
+    with_effect = {*account.changed, *account.filter_codes}
+    unused = [
+        f"{pattern!r} of {step}"
+        for step, pattern in steps.patterns
+        if step in with_effect and (step, pattern) not in used
+    ]
+    if unused:
+        detail = f"{len(unused)} patterns match nothing: {', '.join(unused[:_SAMPLES])}"
+        notice = Notice(code="pattern-unused", detail=f"{detail}; expected each to match")
+        account.notices["pattern-unused"] = NoticeCount(len(unused), notice)
 
 
 def _write(path: Path, head: tuple[str, ...], rows: _Rows) -> None:

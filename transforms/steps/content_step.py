@@ -45,6 +45,10 @@ class ContentRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     max_bytes: Size | None = None
     utf8: _Charset | None = None
 
+    @property
+    def patterns(self) -> list[str]:
+        return [*(self.keep or ()), *(self.drop or ())]
+
     def check(self) -> None:
         if not any(msgspec.structs.asdict(self).values()):
             raise ValueError("no rule; expected keep, drop, max_bytes or utf8")
@@ -54,8 +58,9 @@ class ContentStep(RecordStep):
     """Leaves the content out, or re-encodes it; the other fields of the document stay."""
 
     def __init__(self, rules: ContentRules) -> None:
-        self._is_kept = any_pattern(rules.keep) if rules.keep else None
-        self._is_dropped = any_pattern(rules.drop or ())
+        self.used: set[str] = set()
+        self._is_kept = any_pattern(rules.keep, self.used) if rules.keep else None
+        self._is_dropped = any_pattern(rules.drop or (), self.used)
         self._max_bytes = rules.max_bytes
         self._utf8 = rules.utf8
         self.is_of_model = rules.max_bytes is None and rules.utf8 is None

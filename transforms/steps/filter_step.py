@@ -80,33 +80,38 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             getattr(self, name) for name in self.__struct_fields__ if name not in constant
         )
 
-    def compile(self) -> Condition:
-        """Return whether a record meets all conditions."""
-        conditions = [*self._conditions()]
+    @property
+    def patterns(self) -> list[str]:
+        stated = (self.url, self.mimetype, self.datasource, self.principal)
+        return [text for texts in (*stated, *self.metadata.values()) for text in texts or ()]
+
+    def compile(self, used: set[str]) -> Condition:
+        """Return whether a record meets all conditions; patterns that match are added to `used`."""
+        conditions = [*self._conditions(used)]
         return lambda record: all(condition(record) for condition in conditions)
 
-    def _conditions(self) -> Iterator[Condition]:
+    def _conditions(self, used: set[str]) -> Iterator[Condition]:
         """Yield the conditions, those first that need the least of a record."""
         if self.action is not None:
             actions = {_ACTIONS[name] for name in self.action}
             yield lambda record: record.action in actions
         if self.datasource is not None:
-            in_datasource = any_pattern(self.datasource)
+            in_datasource = any_pattern(self.datasource, used)
             yield lambda record: in_datasource(record.provenance.datasource or "")
         if self.mimetype is not None:
-            is_type = any_pattern(self.mimetype)
+            is_type = any_pattern(self.mimetype, used)
             yield lambda record: is_type(record.mimetype or "")
         if self.acl is not None:
             is_expected = self.acl
             yield lambda record: (record.acl is not None) is is_expected
         if self.principal is not None:
-            is_named = any_pattern(self.principal)
+            is_named = any_pattern(self.principal, used)
             yield lambda record: any(
                 is_named(principal.name)
                 for principal in (record.acl.principals if record.acl else ())
             )
         for name, patterns in self.metadata.items():
-            yield _has_metadata(name, any_pattern(patterns))
+            yield _has_metadata(name, any_pattern(patterns, used))
         if self.modified_after is not None or self.modified_before is not None:
             yield self._is_in_time
         if self.larger_than is not None:
@@ -116,7 +121,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             most = self.smaller_than
             yield lambda record: record.content is not None and size_of(record.content) < most
         if self.url is not None:
-            is_url = any_pattern(self.url)
+            is_url = any_pattern(self.url, used)
             yield lambda record: is_url(record.url)
 
     def _is_in_time(self, record: Record) -> bool:
@@ -150,7 +155,8 @@ class FilterStep(RecordStep):
     """Keeps records that meet conditions, or those that do not."""
 
     def __init__(self, conditions: Conditions, *, is_kept: bool) -> None:
-        self._meets = conditions.compile()
+        self.used: set[str] = set()
+        self._meets = conditions.compile(self.used)
         self._is_kept = is_kept
         self.is_of_model = conditions.is_of_model
         self._passes = () if conditions.names_deletions else DELETIONS

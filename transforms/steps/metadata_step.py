@@ -67,6 +67,10 @@ class MetadataRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     set: _NamedValues = {}
     move: _Moves = {}
 
+    @property
+    def patterns(self) -> list[str]:
+        return [*(self.drop or ())]
+
     def check(self) -> None:
         if not any(msgspec.structs.asdict(self).values()):
             raise ValueError("no rule; expected one, such as rename")
@@ -77,7 +81,8 @@ class MetadataStep(RecordStep):
 
     def __init__(self, rules: MetadataRules, *, base: Path) -> None:
         self._rules = rules
-        self._is_dropped = any_pattern(rules.drop or ())
+        self.used: set[str] = set()
+        self._is_dropped = any_pattern(rules.drop or (), self.used)
         self.is_of_model = not (rules.split or rules.values or rules.move)
         self._tables = {name: Table(base / path) for name, path in rules.values.items()}
 

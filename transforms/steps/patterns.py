@@ -34,10 +34,22 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 _GLOB = {"*": "(.*)", "?": "(.)"}
 
 
-def any_pattern(texts: Sequence[str]) -> Callable[[str], bool]:
-    """Return a function that says whether a text matches one of several patterns."""
-    patterns = [compile_pattern(text) for text in texts]
-    return lambda text: any(pattern.fullmatch(inspected(text)) for pattern in patterns)
+def any_pattern(texts: Sequence[str], used: set[str] | None = None) -> Callable[[str], bool]:
+    """Return a function that says whether a text matches one of several patterns.
+
+    The first pattern that matches is added to `used`.
+    """
+    patterns = [(text, compile_pattern(text)) for text in texts]
+    matched: set[str] = set() if used is None else used
+
+    def matches(text: str) -> bool:
+        for name, pattern in patterns:
+            if pattern.fullmatch(inspected(text)):
+                matched.add(name)
+                return True
+        return False
+
+    return matches
 
 
 class Rewriter:
@@ -50,13 +62,18 @@ class Rewriter:
     """
 
     def __init__(self, rules: Sequence[tuple[str, str]], *, is_prefix: bool = False) -> None:
-        """With `is_prefix`, an old text that is no expression is the beginning of texts."""
-        self._rules = [_rule(old, new, is_prefix=is_prefix) for old, new in rules]
+        """With `is_prefix`, an old text that is no expression is the beginning of texts.
+
+        `used` are the old texts that have matched.
+        """
+        self._rules = [(old, _rule(old, new, is_prefix=is_prefix)) for old, new in rules]
+        self.used: set[str] = set()
 
     def __call__(self, text: str) -> str | None:
         """Return the new text, None if no rule matches."""
-        for rule in self._rules:
+        for old, rule in self._rules:
             if (rewritten := rule(text)) is not None:
+                self.used.add(old)
                 return rewritten
         return None
 

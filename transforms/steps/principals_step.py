@@ -33,6 +33,10 @@ class PrincipalRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     users: bool = True
     groups: bool = True
 
+    @property
+    def patterns(self) -> list[str]:
+        return [old for old, _ in self.rewrite]
+
     def check(self) -> None:
         is_mapping = self.table is not None or bool(self.rewrite)
         if not (is_mapping or self.namespaces or self.case != "keep"):
@@ -53,6 +57,7 @@ class PrincipalsStep:
     def __init__(self, rules: PrincipalRules, *, base: Path) -> None:
         self._rules = rules
         self._rewriter = Rewriter(rules.rewrite)
+        self.used = self._rewriter.used
         self._table = None if rules.table is None else Table(base / rules.table)
         self._has_names = rules.table is not None or bool(rules.rewrite)
         self.unmapped = Unmapped()

@@ -1,4 +1,4 @@
-"""Lists of a span that the run puts together: URLs with their origins, and unmapped principals.
+"""Lists of a span that the run puts together: of URLs, unmapped principals and used patterns.
 
 Two documents that become one URL may be in different spans, so that no worker knows of both.
 """
@@ -17,7 +17,7 @@ from transforms.storage.atomic import AtomicFile, WrittenFile
 MAX_NAMES = 10_000
 """The names that a worker counts in memory; more are written, and counted again."""
 
-_ORIGINS, _UNMAPPED = ".origins.jsonl", ".unmapped.jsonl"
+_ORIGINS, _UNMAPPED, _USED = ".origins.jsonl", ".unmapped.jsonl", ".patterns.jsonl"
 _WITHOUT_DOCUMENT = (Action.DELETE_PATTERN, Action.UPDATE_INDEX)
 _encode = msgspec.json.Encoder().encode
 
@@ -48,13 +48,15 @@ class RunLists:
     def __init__(self, folder: Path, name: str, steps: AppliedSteps, *, has_origins: bool) -> None:
         self._origins = AtomicFile(folder / f"{name}{_ORIGINS}")
         self._unmapped = AtomicFile(folder / f"{name}{_UNMAPPED}")
+        self._used = AtomicFile(folder / f"{name}{_USED}")
+        self._files = (self._origins, self._unmapped, self._used)
         self._steps = steps
         self._has_origins = has_origins
 
     @property
     def written(self) -> list[WrittenFile]:
         """The complete files, after they were closed."""
-        return [file.written for file in (self._origins, self._unmapped) if file.written]
+        return [file.written for file in self._files if file.written]
 
     def add(self, before: Record, items: Iterable[StepResult]) -> None:
         """Add the results of a record; a URL that is no Unicode text is left out."""
@@ -71,7 +73,9 @@ class RunLists:
     def close(self, *, whole: bool) -> None:
         if whole:
             self._write_names()
-        for file in (self._origins, self._unmapped):
+            for used in self._steps.used_patterns:
+                self._used.write(_encode(used) + b"\n")
+        for file in self._files:
             file.close(whole=whole)
 
     def _write_names(self) -> None:
@@ -91,6 +95,12 @@ def read_unmapped(folder: Path, files: Iterable[SpanFile]) -> Iterator[UnmappedN
     """Yield the unmapped principals of all spans; a name may come several times."""
     decode = msgspec.json.Decoder(UnmappedName).decode
     return map(decode, _lines(folder, files, _UNMAPPED))
+
+
+def read_used(folder: Path, files: Iterable[SpanFile]) -> Iterator[tuple[str, str]]:
+    """Yield the patterns that have matched in all spans, each with the name of its step."""
+    decode = msgspec.json.Decoder(tuple[str, str]).decode
+    return map(decode, _lines(folder, files, _USED))
 
 
 def _lines(folder: Path, files: Iterable[SpanFile], suffix: str) -> Iterator[bytes]:

@@ -73,6 +73,14 @@ class WaitingStep(TransformStep, Protocol):
         ...
 
 
+@runtime_checkable
+class PatternStep(TransformStep, Protocol):
+    """A step with patterns; `used` are those that have matched."""
+
+    @property
+    def used(self) -> set[str]: ...
+
+
 class AppliedSteps:
     """Steps with their names, in order; `changed` counts the records that each has changed.
 
@@ -135,6 +143,13 @@ class AppliedSteps:
         """Give up the records that were begun, and close connections."""
         for step in self._all_waiting:
             step.close()
+
+    @property
+    def used_patterns(self) -> Iterator[tuple[str, str]]:
+        """The patterns that have matched, each with the name of its step."""
+        for name, step in self._steps:
+            if isinstance(step, PatternStep):
+                yield from ((name, pattern) for pattern in sorted(step.used))
 
     @property
     def unmapped_names(self) -> int:

@@ -67,6 +67,12 @@ class StepConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return (*of_metadata, *filter(None, (table, groups)))
 
     @property
+    def patterns(self) -> list[str]:
+        """The patterns of the step; one that matches nothing is reported."""
+        rules = (self.keep, self.drop, self.urls, self.metadata, self.principals, self.content)
+        return [pattern for stated in rules if stated is not None for pattern in stated.patterns]
+
+    @property
     def is_prepared(self) -> bool:
         """Whether it needs to know all records before the first is converted."""
         return self.acl is not None or self.merge is not None
@@ -141,6 +147,15 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
             f"{name}-{before + 1}" if (before := stated[:at].count(name)) else name
             for at, name in enumerate(stated)
         )
+
+    @property
+    def patterns(self) -> list[tuple[str, str]]:
+        """The patterns of all steps, each with the name of its step."""
+        return [
+            (name, pattern)
+            for name, config in zip(self.names, self.steps, strict=True)
+            for pattern in config.patterns
+        ]
 
     @property
     def rewrites_urls(self) -> bool:

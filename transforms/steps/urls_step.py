@@ -23,6 +23,10 @@ class UrlRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rewrite: Rules
     merged: Literal["notice", "refuse"] = "notice"
 
+    @property
+    def patterns(self) -> list[str]:
+        return [old for old, _ in self.rewrite]
+
 
 class UrlsStep:
     """Rewrites the URL of a record, its display URL, its anchors, and the parent of its ACL.
@@ -34,6 +38,7 @@ class UrlsStep:
 
     def __init__(self, rules: UrlRules) -> None:
         self._rewriter = Rewriter(rules.rewrite, is_prefix=True)
+        self.used = self._rewriter.used
 
     def apply(self, record: Record) -> Record:
         url = self._new(record.url)

@@ -69,6 +69,29 @@ def test_the_account_and_the_plan_count_each_step(
     assert planned["notices"]["step-unused"]["first"]["detail"].startswith("step 'drop-2'")
 
 
+def test_patterns_that_match_nothing_are_a_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        Path(f"{name}.xml").write_text(gsa_feed(page(name, name), page(f"{name}2", "two")))
+    write_steps(
+        tmp_path,
+        "drop: {url: ['*/a', '*/b', '*/c']}",
+        f"urls: {{rewrite: [['{OLD}', '{NEW}'], ['http://typo.example.com/', '{NEW}']]}}",
+        "content: {drop: [text/plain, image/*]}",
+        "metadata: {set: {a: b}}",
+    )
+    words = ["a.xml", "b.xml", "--to", "avro", "--transform", "steps.yaml"]
+    assert main(["plan", *words, "--format", "json"]) == 0
+    notice = json.loads(capsys.readouterr().out)["account"]["notices"]["pattern-unused"]
+    assert (notice["count"], notice["first"]["detail"]) == (
+        3,
+        "3 patterns match nothing: '*/c' of drop, 'http://typo.example.com/' of urls,"
+        " 'image/*' of content; expected each to match",
+    )
+
+
 MERGING = "urls: {rewrite: [['re:(.*)/x/(.*)', '\\1/\\2']]}"
 
 
