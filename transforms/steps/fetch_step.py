@@ -22,7 +22,7 @@ import httpx2
 from msgspec.structs import replace
 
 from schemas.errors import RecordError
-from schemas.feed import FULL
+from schemas.feed import FULL, INCREMENTAL, is_web
 from schemas.record import Action, Arrival, Content, Record
 from schemas.reject import Filtered
 from schemas.sent_document import UNCHANGED
@@ -258,6 +258,10 @@ def _with_document(record: Record, document: WebDocument) -> Record:
         is_known = detected.mimetype != UNKNOWN
         mimetype = detected.mimetype if is_known else record.mimetype or UNKNOWN
     modified = parse_date(document.modified) if document.modified else None
+    at = record.provenance
+    if is_web(at.datasource, at.feedtype):  # a feed whose contents an appliance would ignore
+        name = None if is_web(at.datasource, None) else at.datasource
+        at = replace(at, datasource=name, feedtype=INCREMENTAL)
     return replace(
         record,
         arrival=Arrival.PUSHED,
@@ -266,6 +270,7 @@ def _with_document(record: Record, document: WebDocument) -> Record:
         charset=find_charset(data, mimetype=mimetype, stated=charset),
         size=None,
         modified=modified or record.modified,
+        provenance=at,
     )
 
 

@@ -95,6 +95,12 @@ def test_a_url_becomes_a_document_with_the_type_charset_and_date_of_its_server(
         )
         pdf = result(applied, page(f"{site.url}/b.pdf"))
         assert isinstance(pdf, Record)
+        for name, kept in (("web", None), ("docs", "docs")):
+            at = Provenance(source="f", line=3, datasource=name, feedtype="metadata-and-url")
+            fetched = result(applied, page(f"{site.url}/a", provenance=at))
+            assert isinstance(fetched, Record)
+            feed = Provenance(source="f", line=3, datasource=kept, feedtype="incremental")
+            assert fetched.provenance == feed
         assert pdf.mimetype == "application/pdf"
         others = [
             page(f"{site.url}/a", content=Content(b"has one")),
@@ -102,7 +108,7 @@ def test_a_url_becomes_a_document_with_the_type_charset_and_date_of_its_server(
             page("doc:1"),
         ]
         assert [result(applied, other) for other in others] == others
-        assert site.paths == ["/robots.txt", "/a", "/b.pdf"]
+        assert site.paths == ["/robots.txt", "/a", "/b.pdf", "/a", "/a"]
 
 
 def test_documents_are_fetched_in_parallel_with_bounds_and_leave_in_order(tmp_path: Path) -> None:
