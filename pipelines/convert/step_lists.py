@@ -12,7 +12,7 @@ from schemas.account import Account, NoticeCount
 from schemas.notice import Notice
 from transforms.conversion_settings import Settings
 from transforms.steps import Steps
-from transforms.steps.run_lists import UrlOrigin, read_origins, read_unmapped, read_used
+from transforms.steps.run_lists import read_origins, read_unmapped, read_used
 from transforms.storage.atomic import whole_file
 from transforms.storage.scratch import scratch_database
 from transforms.storage.spill import Spill
@@ -70,11 +70,11 @@ def _merged(account: Account, folder: Path) -> Iterator[tuple[str, list[str]]]:
     spilled = folder / "origins.spill"
     shutil.rmtree(spilled, ignore_errors=True)
     spilled.mkdir()
-    spill = Spill(spilled, UrlOrigin)
-    for pair in read_origins(folder, account.files):
-        spill.add(0, pair)
-    for key, (pairs,) in spill.keys(1):
-        origins = list(dict.fromkeys(pair.origin for pair in pairs))
+    spill = Spill(spilled)
+    pairs = read_origins(folder, account.files)
+    spill.add(0, ((pair.url.encode(), pair.origin.encode()) for pair in pairs))
+    for key, (found,) in spill.keys(1):
+        origins = [origin.decode() for origin in dict.fromkeys(found)]
         if len(origins) > 1:
             yield key.decode(), origins
     shutil.rmtree(spilled)

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from schemas.errors import SourceError
 from schemas.record import Action, Arrival, Record
-from transforms.compare.history import Document, Event, FeedHistory, each, stated
+from transforms.compare.events import Event, decoded, number_of
+from transforms.compare.history import Document, FeedHistory, each, stated
 from transforms.formats import ReadResult
 from transforms.steps.merge_step import is_partial
 from transforms.storage.scratch import scratch_database
@@ -45,7 +46,7 @@ def updated_documents(base: _Results, inputs: _Results, folder: Path) -> Iterato
 
 def _folded(base: _Results, inputs: _Results, folder: Path) -> Iterator[Document]:
     """Yield the documents that have contents, without these."""
-    history, spill, of_base = FeedHistory(), Spill(folder, Event), 0
+    history, spill, of_base = FeedHistory(), Spill(folder), 0
 
     def results() -> Iterator[ReadResult | Event]:
         nonlocal of_base
@@ -53,16 +54,15 @@ def _folded(base: _Results, inputs: _Results, folder: Path) -> Iterator[Document
             yield item
         yield from each(inputs())
 
-    for event in history.events(results()):
-        spill.add(0, event)
-    for _, (events,) in spill.keys(1):
+    spill.add(0, history.stored(results()))
+    for _, (rows,) in spill.keys(1):
         updates = [
-            event.number
-            for event in events
-            if event.number >= of_base and event.record is not None and is_partial(event.record)
+            number
+            for number, event in map(decoded, rows)
+            if number >= of_base and event.record is not None and is_partial(event.record)
         ]
         if updates:
-            document = history.document(event for event in events if event.number <= updates[-1])
+            document = history.document(row for row in rows if number_of(row) <= updates[-1])
             is_whole = document is not None and document.number is not None
             if document is not None and is_whole and not document.is_deleted:
                 yield document

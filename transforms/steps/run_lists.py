@@ -28,10 +28,6 @@ class UrlOrigin(msgspec.Struct, frozen=True, array_like=True):
     url: str
     origin: str
 
-    @property
-    def key(self) -> bytes:
-        return self.url.encode()
-
 
 class UnmappedName(msgspec.Struct, frozen=True, array_like=True):
     """A principal that a step does not map, and the number of its places."""
