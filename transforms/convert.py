@@ -8,7 +8,7 @@ import gc
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -58,13 +58,12 @@ from transforms.chunk import ChunkWriter
 from transforms.conversion_settings import UP_TO_DATE, Settings, make_encoder
 from transforms.formats import (
     Encoder,
-    ReadOptions,
     ReadResult,
     by_name,
     find_format,
 )
 from transforms.formats.adapt_rules import rejected
-from transforms.formats.base import Outcome, Survey
+from transforms.formats.base import Outcome
 from transforms.formats.batch_plan import BatchPlan, encode_batch, learn
 from transforms.formats.holes import InspectedError
 from transforms.formats.record_batch import Columns, RecordBatch
@@ -82,14 +81,7 @@ from transforms.rules.adapt import (
 )
 from transforms.rules.known_rejects import entry_of, load_known_rejects
 from transforms.rules.normalize import normalize
-from transforms.sources import (
-    SpanRequest,
-    begin_file,
-    cut_file,
-    open_span,
-    read_span,
-    source_of,
-)
+from transforms.sources import SpanRequest, read_span, source_of
 from transforms.sources.state_changes import SEEN, StateChangeFile
 from transforms.steps.run_lists import RunLists
 from transforms.storage.atomic import (
@@ -120,64 +112,6 @@ _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
 _log = logging.getLogger(__name__)
 
 SingleResult = Membership | Record | Reject | Filtered | Notice | FeedHeader | SpanEnd
-
-
-def cut(whole: Span, *, span_bytes: int, options: ReadOptions) -> list[Span]:
-    """Return the spans of a file; a file that cannot be split is one, whose account says why."""
-    return _spans_of(cut_file, whole, span_bytes, options)
-
-
-def begin(whole: Span, *, span_bytes: int, options: ReadOptions) -> list[Span]:
-    """Return the spans of a file as far as they are known without scanning it; see `begin_file`."""
-    return _spans_of(begin_file, whole, span_bytes, options)
-
-
-def _spans_of(
-    cutter: Callable[..., Iterator[Span]], whole: Span, span_bytes: int, options: ReadOptions
-) -> list[Span]:
-    try:
-        return list(cutter(whole, span_bytes=span_bytes, options=options))
-    except (FeedferryError, OSError):
-        return [whole]
-    except Exception as exc:  # a defect of ours must not cost the file
-        _log.warning("%s: read in one piece: %s", whole.source, record_error(exc))
-        return [whole]
-
-
-def parts(first: Span) -> Iterator[Span]:
-    """Yield the multiples of the grid of a file as spans, to be surveyed; else the span."""
-    size = first.signature.size if first.signature is not None else None
-    if not first.grid or size is None:
-        yield first
-        return
-    for ordinal, offset in enumerate(range(0, size, first.grid)):
-        yield replace(first, ordinal=ordinal, offset=offset)
-
-
-def survey(part: Span) -> Survey | None:
-    """Return the survey of a part; None if there is nothing to guess, or if it cannot be read."""
-    format_ = find_format(part.format)
-    if not part.grid or format_ is None or format_.borders is None:
-        return None
-    try:
-        with open_span(part) as stream:
-            return format_.borders().survey(stream, part)
-    except (FeedferryError, OSError):
-        return Survey(begin=None)  # the account of the span says why
-    except Exception as exc:  # a defect of ours must not cost the file
-        _log.warning("%s: not surveyed: %s", part.source, record_error(exc))
-        return Survey(begin=None)
-
-
-def guess(first: Span, surveys: Sequence[Survey]) -> Iterator[Span]:
-    """Yield the spans after the first of a file as they seem to be."""
-    format_ = by_name(first.format)
-    if format_.borders is not None:
-        before = first
-        for end in format_.borders().guess(surveys):
-            if (span := before.next(end)).ordinal > before.ordinal:
-                yield span
-                before = span
 
 
 def convert_on(

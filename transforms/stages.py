@@ -29,6 +29,7 @@ from schemas.record import Record
 from schemas.reject import Reject, record_error, reject_record
 from schemas.span import Span
 from transforms import convert as _convert
+from transforms import file_spans
 from transforms.compare.comparison import Difference, difference_of
 from transforms.compare.differences import Ignored
 from transforms.compare.events import encoded, event_of
@@ -313,7 +314,7 @@ def _push(
 
 
 def _cut(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]:
-    spans = _convert.cut(_spans.decode(whole), span_bytes=span_bytes, options=options)
+    spans = file_spans.cut(_spans.decode(whole), span_bytes=span_bytes, options=options)
     yield from map(msgspec.json.encode, spans)
 
 
@@ -335,17 +336,17 @@ class _Converted(msgspec.Struct, frozen=True):
 
 
 def _begin(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]:
-    spans = _convert.begin(_spans.decode(whole), span_bytes=span_bytes, options=options)
+    spans = file_spans.begin(_spans.decode(whole), span_bytes=span_bytes, options=options)
     yield from map(msgspec.json.encode, spans)
 
 
 def _parts(span: bytes) -> Iterator[bytes]:
-    yield from map(msgspec.json.encode, _convert.parts(_spans.decode(span)))
+    yield from map(msgspec.json.encode, file_spans.parts(_spans.decode(span)))
 
 
 def _survey(part: bytes) -> tuple[int, bytes]:
     span = _spans.decode(part)
-    return span.source_ordinal, msgspec.json.encode(_Surveyed(span, _convert.survey(span)))
+    return span.source_ordinal, msgspec.json.encode(_Surveyed(span, file_spans.survey(span)))
 
 
 def _guess(surveyed: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
@@ -355,7 +356,7 @@ def _guess(surveyed: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
     surveys = [part.survey for part in parts if part.survey is not None]
     spans = [part.span for part in parts if part.survey is None or not part.span.ordinal]
     if surveys:
-        spans += _convert.guess(spans[0], surveys)
+        spans += file_spans.guess(spans[0], surveys)
     yield from map(msgspec.json.encode, spans)
 
 

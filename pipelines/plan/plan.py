@@ -37,7 +37,8 @@ from schemas.account import Account, Chunk, merge
 from schemas.errors import StoppedError
 from schemas.span import Span
 from transforms.conversion_settings import Settings
-from transforms.convert import convert, cut
+from transforms.convert import convert
+from transforms.file_spans import cut
 from transforms.rules.adapt import check_loss
 from transforms.rules.full_feeds import settle_full_feeds
 from transforms.rules.known_rejects import load_known_rejects

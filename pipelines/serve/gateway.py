@@ -53,7 +53,8 @@ from schemas.reject import UNKNOWN_ENCODING, UNKNOWN_FORMAT, UNREADABLE
 from schemas.span import Span
 from schemas.units import counted
 from transforms.conversion_settings import Settings
-from transforms.convert import DELETIONS, begin, convert_on
+from transforms.convert import DELETIONS, convert_on
+from transforms.file_spans import begin
 from transforms.formats import GSA_FEED, Format, by_door
 from transforms.net.retry import RetryPolicy
 from transforms.sinks.push.model import (

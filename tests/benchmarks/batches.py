@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 from schemas.span import Span
 from transforms.conversion_settings import Settings
-from transforms.convert import convert, cut
+from transforms.convert import convert
+from transforms.file_spans import cut
 from transforms.formats import ReadOptions, WriteOptions
 from transforms.rules.adapt import Target
 

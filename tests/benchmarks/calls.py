@@ -1,6 +1,6 @@
 """Count the function calls of a conversion: `python calls.py FEED TARGET` prints their number.
 
-The feed is cut and converted in this process; calls of C functions count, too.
+The feed is converted in this process, by one worker; calls of C functions count, too.
 """
 
 import cProfile
@@ -9,7 +9,8 @@ import tempfile
 
 from schemas.span import Span
 from transforms.conversion_settings import Settings
-from transforms.convert import convert, cut
+from transforms.convert import convert_on
+from transforms.file_spans import begin
 from transforms.formats import ReadOptions, WriteOptions
 from transforms.rules.adapt import Target
 from transforms.sources import sniff_format
@@ -32,8 +33,9 @@ def main(path: str, target: str) -> None:
             refused=frozenset(),
         )
         profile.enable()
-        for span in cut(whole, span_bytes=_SPAN_BYTES, options=ReadOptions()):
-            convert(span, settings)
+        for span in begin(whole, span_bytes=_SPAN_BYTES, options=ReadOptions()):
+            for _ in convert_on(span, settings):
+                pass
         profile.disable()
     print(sum(entry.callcount for entry in profile.getstats()))
 

@@ -18,7 +18,8 @@ from support.archives import gsa_feed, put
 from support.damage import EPILOG, PROLOG, damaged, feeds, torn
 from support.defects import break_at
 from transforms.conversion_settings import Settings
-from transforms.convert import PROGRESS, begin, convert, convert_on, guess, parts, survey
+from transforms.convert import PROGRESS, convert, convert_on
+from transforms.file_spans import begin, guess, parts, survey
 from transforms.formats import AVRO, ReadOptions, WriteOptions
 from transforms.formats.base import Survey
 from transforms.rules.adapt import Target

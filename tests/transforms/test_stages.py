@@ -21,7 +21,7 @@ from schemas.notice import Loss
 from schemas.record import Action, Arrival, Content, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from support.archives import BROKEN, HOST, documents, gsa_feed, jsonl, put
+from support.archives import BROKEN, HOST, document, documents, gsa_feed, jsonl, put
 from support.fake_appliance import GSA, SUCCESS, Sent, chunk_of, replace_client
 from support.listings import stream
 from transforms.compare.comparison import Comparer, Difference
@@ -127,6 +127,39 @@ def test_spans_are_converted_and_a_stopped_one_does_not_end_the_pipeline(tmp_pat
     run([good, bad], Convert(settings, 1 << 20), check)
     [chunk] = tmp_path.glob("00000-00000/*/00000-00000-000.jsonl")
     assert chunk.read_bytes().count(b"\n") == 2
+
+
+def test_the_accounts_of_a_large_feed_are_the_same_in_parallel(tmp_path: Path) -> None:
+    quoted = f"<![CDATA[{''.join(documents(90, 99))}]]>"
+    records = [*documents(1, 20), BROKEN, *documents(21, 40), document(41, text=quoted)]
+    text = gsa_feed(*records, *documents(42, 60))
+    feed = Span(source=put(tmp_path / "a", text), format="gsa-feed")
+    lines = put(tmp_path / "b", jsonl(*(f"{HOST}/{number}" for number in range(100))))
+    other = Span(source=lines, format="jsonl", source_ordinal=1)
+
+    def totals(*, is_parallel: bool) -> Account:
+        folder = tmp_path / f"{is_parallel}"
+        folder.mkdir()
+        settings = Settings(
+            folder=str(folder),
+            target=Target(format="jsonl"),
+            reading=ReadOptions(),
+            writing=WriteOptions(),
+            max_chunk_bytes=1 << 20,
+        )
+        stage = Convert(settings, 2000, is_parallel=is_parallel)
+        path = tmp_path / f"{is_parallel}.json"
+        with beam.Pipeline(runner=LocalRunner()) as pipeline:
+            accounts = pipeline | beam.Create(encoded(feed, other)) | stage | Merge()
+            _ = accounts | beam.Map(path.write_bytes)
+        total = msgspec.json.decode(path.read_bytes(), type=Account)
+        names = [msgspec.structs.replace(c, path=Path(c.path).name) for c in total.chunks]
+        return msgspec.structs.replace(total, chunks=names, files=[])
+
+    in_turn = totals(is_parallel=False)
+    assert in_turn.spans > 4
+    assert sum(in_turn.written.values()) == 160
+    assert totals(is_parallel=True) == in_turn
 
 
 def test_accounts_are_added_up_and_a_stopped_span_stops_the_run() -> None:

@@ -19,7 +19,8 @@ from schemas.errors import FeedferryError
 from schemas.feed import FULL
 from schemas.record import Action, Record
 from support.damage import FAULTS, full_feed_contents
-from transforms.convert import begin, convert_on
+from transforms.convert import convert_on
+from transforms.file_spans import begin
 from transforms.formats import GSA_FEED
 
 PROLOG = (
