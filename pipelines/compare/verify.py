@@ -20,9 +20,9 @@ from schemas.record import Record
 from transforms.compare.comparison import Comparer
 from transforms.compare.differences import CONTENT
 from transforms.compare.events import Event
+from transforms.compare.history import each
 from transforms.compare.sample import ALL, Sample
 from transforms.formats import ReadResult
-from transforms.formats.record_batch import singly
 
 _ADDRESSES = ("http://", "https://")
 
@@ -93,13 +93,15 @@ def _asked_documents(comparer: Comparer, options: VerifyOptions) -> Iterator[Eve
     return checker.events(comparer.documents())
 
 
-def _comparable(results: Iterable[ReadResult], options: VerifyOptions) -> Iterable[ReadResult]:
+def _comparable(
+    results: Iterable[ReadResult], options: VerifyOptions
+) -> Iterable[ReadResult | Event]:
     """Return the results that a target can be asked about.
 
     No appliance lists groups, and no server knows them. An ACL alone is at no URL.
     """
     if options.against == URLS:
-        return filter(_has_url, singly(_without_groups(results)))
+        return filter(_has_url, each(_without_groups(results)))
     return _without_groups(results) if options.against.startswith(_ADDRESSES) else results
 
 
@@ -107,5 +109,5 @@ def _without_groups(results: Iterable[ReadResult]) -> Iterator[ReadResult]:
     return (item for item in results if not isinstance(item, Membership))
 
 
-def _has_url(item: ReadResult) -> bool:
+def _has_url(item: ReadResult | Event) -> bool:
     return not (isinstance(item, Record) and item.acl is not None and item.acl.alone)

@@ -12,7 +12,14 @@ from pathlib import Path
 import msgspec
 
 from schemas.record import Arrival
-from transforms.compare.differences import ACL, CONTENT, STATUS, FieldChange, Ignored, changes
+from transforms.compare.differences import (
+    ACL,
+    CONTENT,
+    FieldChange,
+    Ignored,
+    changes,
+    without_answer,
+)
 from transforms.compare.events import Event, is_deletion, state_of
 from transforms.compare.history import Document, FeedHistory
 from transforms.compare.sample import ALL
@@ -297,7 +304,7 @@ def difference_of(
     new = None if after is None or after.is_deleted else after
     url = key.decode()
     if old is not None and old.fault is not None:
-        found = FieldChange(field=STATUS, before=old.fault, after=None)
+        found = without_answer(old.fault)
         return Difference(url=url, change=Change.UNKNOWN, fields=(found,), before=old, after=after)
     if old is None or new is None:
         if old is new:

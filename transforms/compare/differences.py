@@ -41,6 +41,11 @@ class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.field}: {self.before or '-'} → {self.after or '-'}"
 
 
+def without_answer(fault: str, name: str = STATUS) -> FieldChange:
+    """Return what is known of a document whose target gave no clear answer."""
+    return FieldChange(field=name, before=fault, after=None)
+
+
 class Ignored:
     """The fields that are not compared: names, and patterns such as `metadata:x-*`."""
 
