@@ -9,7 +9,8 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """A repaired or unusual part of a stream, which costs no record.
 
     Notices are counted by `code`; there is a small number of codes, so that a stream cannot create
-    many. `offset` is in bytes from the start of the source. `detail` reads *finding; result*.
+    many. `offset` is in bytes from the start of the source; a notice about all of a run has no
+    source. `detail` reads *finding; result*.
     """
 
     code: str
@@ -21,7 +22,8 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def message(self) -> str:
         """The notice as one line: *where: finding; result*."""
-        return printable(f"{self.source} (byte {self.offset}): {self.detail}")
+        where = f"{self.source} (byte {self.offset}): " if self.source else ""
+        return printable(f"{where}{self.detail}")
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):

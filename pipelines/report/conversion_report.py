@@ -114,7 +114,8 @@ def _lines(report: Report) -> Iterator[tuple[str, str]]:
         sample = loss.samples[0]
         yield "loss", f"{name}: {loss.count:,}, as {sample.url}: {sample.detail}"
     for code, noted in sorted(account.notices.items()):
-        yield "notice", f"{code}: {noted.count:,}, as {noted.first.message}"
+        count = f"{noted.count:,}, as " if noted.first.source else ""  # others state their counts
+        yield "notice", f"{code}: {count}{noted.first.message}"
     if account.reject_codes:
         codes = _count_rejects(account.reject_codes, account.accepted_rejects)
         yield "rejects", codes + (f", in {folder}/rejects/" if folder else "")

@@ -21,9 +21,9 @@ def errors(value: Any) -> list[str]:  # JSON
     return sorted(error.json_path for error in validator.iter_errors(value))
 
 
-def test_the_published_schema_is_that_of_the_struct(request: pytest.FixtureRequest) -> None:
+def test_the_published_schema_is_that_of_the_struct(accept: bool) -> None:
     text = json.dumps(report_schema(), indent=2) + "\n"
-    if request.config.getoption("--accept"):
+    if accept:
         PUBLISHED.write_text(text)
     command = "write it with: pytest tests/pipelines/report --accept"
     assert PUBLISHED.read_text("utf-8") == text, command
