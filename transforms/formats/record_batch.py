@@ -54,7 +54,6 @@ _OTHER_REFERENCE = re.compile(rb"&(?!(?:lt|gt|quot|apos|amp);)")
 _REFERENCE_TO_QUOTES = re.compile(rb"&(?:quot|apos);")
 _BYTES_A_REFERENCE = 150
 """A text with fewer references for its size is searched once; in others, each kind is replaced."""
-_BLANK_AT_END = re.compile('\\A |" | "| \\Z')
 _OTHER_SPACE = re.compile(r"[^\S ]")
 _URLS = re.compile(
     r'(?:(?:https?://(?![0-9.]+[:/?#"])[^./?#\[\s"]+\.[^/?#:\s"]|(?!http)[a-z][a-z0-9+.-]*://[^\s"])'
@@ -470,10 +469,15 @@ def are_neutral(values: Sequence[str]) -> bool:
         not all(values)
         or not values
         or len(utf8.translate(None, _NOT_NEUTRAL)) != len(utf8)
-        or (" " in text and _BLANK_AT_END.search(text))
+        or (" " in text and _has_blank_at_end(text))
         or not _has_our_references(text)
         or (not text.isascii() and (b"\xef\xbf" in utf8 or _OTHER_SPACE.search(text)))
     )
+
+
+def _has_blank_at_end(text: str) -> bool:
+    """Whether a value begins or ends with a blank, of values with a quote between them."""
+    return '" ' in text or ' "' in text or text[0] == " " or text[-1] == " "
 
 
 def _has_our_references(text: str) -> bool:
