@@ -128,10 +128,10 @@ class Convert(beam.PTransform):
 
 @dataclass
 class Merge(beam.PTransform):
-    """Turn accounts into their sum."""
+    """Turn accounts into their sum, which one worker makes when all are there."""
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
-        add = beam.CombineGlobally(_merge).without_defaults()
+        add = beam.CombineGlobally(_MergeOnce()).without_defaults()
         return pcoll | "Add" >> add.with_output_types(bytes)
 
 
@@ -505,5 +505,22 @@ def _adapter(target: Target) -> Adapter:
     return adapter(target)
 
 
-def _merge(accounts: Iterable[bytes]) -> bytes:
-    return msgspec.json.encode(merge(map(_accounts.decode, accounts)))
+class _MergeOnce(beam.CombineFn):
+    """Collects encoded accounts and merges them at the end.
+
+    Beam would apply a function to partial sums after every few accounts, and so decode and encode
+    the growing sum each time.
+    """
+
+    def create_accumulator(self) -> list[bytes]:
+        return []
+
+    def add_input(self, collected: list[bytes], account: bytes) -> list[bytes]:
+        collected.append(account)
+        return collected
+
+    def merge_accumulators(self, parts: Iterable[list[bytes]]) -> list[bytes]:
+        return [account for part in parts for account in part]
+
+    def extract_output(self, collected: list[bytes]) -> bytes:
+        return msgspec.json.encode(merge(map(_accounts.decode, collected)))

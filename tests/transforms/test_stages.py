@@ -1,7 +1,7 @@
 """Each stage on the in-process runner: the result of a good element, and of a bad one."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from msgspec.structs import replace
 
 from pipelines.convert.runners import LocalRunner
-from schemas.account import Account, Chunk, LossCount
+from schemas.account import Account, Chunk, LossCount, merge
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.feed import Hole
 from schemas.membership import Member, Membership
@@ -24,6 +24,7 @@ from schemas.span import Span
 from support.archives import BROKEN, HOST, document, documents, gsa_feed, jsonl, put
 from support.fake_appliance import GSA, SUCCESS, Sent, chunk_of, replace_client
 from support.listings import stream
+from transforms import stages
 from transforms.compare.comparison import Comparer, Difference
 from transforms.conversion_settings import Settings
 from transforms.formats import ReadOptions, ReadResult, WriteOptions
@@ -191,6 +192,23 @@ def test_accounts_are_added_up_and_a_stopped_span_stops_the_run() -> None:
     )
 
     run(accounts, Merge(), equal_to(encoded(total)))
+
+
+def test_accounts_are_merged_once_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def merge_counted(accounts: Iterable[Account]) -> Account:
+        merged = list(accounts)
+        sizes.append(len(merged))
+        return merge(merged)
+
+    monkeypatch.setattr(stages, "merge", merge_counted)
+    run(
+        [Account(spans=1, read={"ADD": 2})] * 300,
+        Merge(),
+        equal_to(encoded(Account(spans=300, read={"ADD": 600}))),
+    )
+    assert sizes == [300]
 
 
 def test_chunks_are_pushed_in_the_order_of_the_manifest_and_once(
