@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import accumulate
 from operator import attrgetter
-from pathlib import Path
 
 from schemas.account import Chunk
 from schemas.errors import RecordError
@@ -15,7 +14,8 @@ from schemas.membership import Membership, RecordOrMembership
 from schemas.span import Span
 from transforms.formats.base import Encoder
 from transforms.formats.batch_plan import EncodedBatch
-from transforms.storage.atomic import AtomicFile, whole_file
+from transforms.storage.atomic import AtomicFile
+from transforms.storage.storage import Storage
 
 FRAME_BYTES = 256 << 10
 """Records are framed and written in parts of about this size."""
@@ -27,7 +27,7 @@ _ACTION = attrgetter("action._value_")
 
 
 class ChunkWriter:
-    """Writes records to `folder/NAME-NNN.EXTENSION`; `finished` lists the complete chunks.
+    """Writes records to files `NAME-NNN.EXTENSION`; `finished` lists the complete chunks.
 
     Each chunk has at most `max_bytes`; `reserved_bytes` of them stay free, for a prolog that may
     grow. One frame is in memory.
@@ -35,7 +35,7 @@ class ChunkWriter:
 
     def __init__(  # noqa: PLR0913 # the limits are no concept of their own
         self,
-        folder: Path,
+        storage: Storage,
         span: Span,
         *,
         encoder_of: EncoderOf,
@@ -43,7 +43,7 @@ class ChunkWriter:
         reserved_bytes: int = 0,
         max_records: int | None = None,
     ) -> None:
-        self._folder = folder
+        self._storage = storage
         self._span = span
         self._encoder_of = encoder_of
         self._max_bytes = max_bytes
@@ -110,9 +110,10 @@ class ChunkWriter:
         self.close(whole=True)
         number = len(self.finished)
         feed, encoder = self._encoder_of(target_feed, number)
-        path = self._folder / f"{self._span.name}-{number:03d}.{encoder.extension}"
+        name = f"{self._span.name}-{number:03d}.{encoder.extension}"
         room = self._max_bytes - self._reserved_bytes
-        self._chunk = _OpenChunk(path, target_feed, feed, encoder, room)
+        file = AtomicFile(self._storage, name)
+        self._chunk = _OpenChunk(file, target_feed, feed, encoder, room)
         return self._chunk
 
 
@@ -121,14 +122,14 @@ class _OpenChunk:
 
     def __init__(
         self,
-        path: Path,
+        file: AtomicFile,
         target_feed: TargetFeed | None,
         feed: Feed | None,
         encoder: Encoder,
         max_bytes: int,
     ) -> None:
         self.target_feed = target_feed
-        self.file = AtomicFile(path)
+        self.file = file
         self.encode = encoder.encode
         self._feed = feed
         self.encoder = encoder
@@ -181,9 +182,7 @@ class _OpenChunk:
         if self._pending:
             self._flush()
         self.file.write(self.encoder.epilog())
-        written = self.file.close(whole=True)
-        if written is None:
-            raise AssertionError("a chunk without a frame")
+        written = self.file.finish()
         requested = self.target_feed.feed if self.target_feed else None
         return Chunk(
             path=written.name,
@@ -221,12 +220,11 @@ class _OpenChunk:
         self._records = []
 
 
-def write_chunk(path: Path, text: bytes) -> Chunk:
+def write_chunk(storage: Storage, name: str, text: bytes) -> Chunk:
     """Write a chunk; return it without ordinal, records and datasource."""
-    with whole_file(path) as stream:
-        stream.write(text)
+    storage.put(name, text)
     return Chunk(
-        path=path.name,
+        path=name,
         bytes=len(text),
         sha256=hashlib.sha256(text).hexdigest(),
         records={},

@@ -88,10 +88,11 @@ from transforms.storage.atomic import (
     AtomicFile,
     RejectFile,
     WrittenFile,
-    read_rejects,
+    read_stored_rejects,
     write_by_several,
 )
 from transforms.storage.attempts import Attempt
+from transforms.storage.storage import storage_of
 
 UNREADABLE_ACTION = "unreadable"
 """The action of a reject whose action could not be read."""
@@ -140,7 +141,7 @@ def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> A
     An account of an earlier attempt is returned if its files are complete. Errors that a user can
     fix are not raised: the account then says why the span was stopped.
     """
-    attempt = by(Path(settings.folder), span, verify=settings.verify)
+    attempt = by(storage_of(settings.folder), span, verify=settings.verify)
     if (earlier := attempt.find_account()) is not None:
         return _accept_rejects(earlier, span, settings)
     _log.info("span %s of %s: begun", span.name, span.source)
@@ -175,18 +176,18 @@ class SpanConversion:
         self._attempt = attempt
         self._format = by_name(settings.target.format)
         self._has_feeds = self._format.has_document_feeds
-        source, folder = source_of(span), attempt.folder
+        source, storage = source_of(span), attempt.storage
         self._has_keys = source.has_state
         self._known_rejects = load_known_rejects(settings.accepted_rejects)
         self._new_rejects = 0
-        self._rejects = RejectFile(folder / f"{span.name}{REJECTS}")
-        self._uncrawled = AtomicFile(folder / f"{span.name}.urls.txt")
-        self._filtered = AtomicFile(folder / f"{span.name}.filtered.jsonl")
+        self._rejects = RejectFile(storage, f"{span.name}{REJECTS}")
+        self._uncrawled = AtomicFile(storage, f"{span.name}.urls.txt")
+        self._filtered = AtomicFile(storage, f"{span.name}.filtered.jsonl")
         self._changes = StateChangeFile(
-            folder / f"{span.name}{SEEN}", keeps_rejected=source.keeps_rejected
+            AtomicFile(storage, f"{span.name}{SEEN}"), keeps_rejected=source.keeps_rejected
         )
         self._chunks = ChunkWriter(
-            folder,
+            storage,
             span,
             encoder_of=self._encoder_of,
             max_bytes=settings.max_chunk_bytes,
@@ -240,7 +241,7 @@ class SpanConversion:
 
     def _run_lists(self) -> RunLists:
         return RunLists(
-            self._attempt.list_folder,
+            self._attempt.lists,
             self._span.name,
             self._steps,
             has_origins=self._settings.steps.rewrites_urls,
@@ -680,9 +681,10 @@ def _accept_rejects(account: Account, span: Span, settings: Settings) -> Account
         return account
     accepted, samples = Counter[str](), dict[str, tuple[RejectSample, ...]]()
     full_feeds = FullFeedLog(span, settings.target)
+    run = storage_of(settings.folder)
     for file in account.files:
         if file.path.endswith(REJECTS):
-            for reject in read_rejects(Path(settings.folder, file.path)):
+            for reject in read_stored_rejects(run, file.path):
                 is_accepted = entry_of(reject) in known
                 accepted[reject.code] += is_accepted
                 add_reject_sample(samples, reject, is_accepted=is_accepted)

@@ -5,7 +5,6 @@ The files of a folder or glob are sorted by name; the arguments keep their order
 
 import itertools
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -34,12 +33,14 @@ from transforms.sources import (
     sign_path,
     sniff_format,
 )
-from transforms.storage.atomic import PARTIAL, HashedFile, unwritable
+from transforms.storage.atomic import AtomicFile
+from transforms.storage.storage import LocalStorage
 
 MAX_MEMBERS = 1000
 """The most files of one span."""
 
 STDIN = "-"
+_BLOCK_BYTES = 1 << 20
 _GLOB_CHARS = frozenset("*?[")
 
 
@@ -204,13 +205,8 @@ def _copy_stdin(spool: Path) -> FileSignature:
     Worker processes cannot read standard input, and a run can resume from a file. The signature has
     no time, because a run that is started again copies the input again.
     """
-    spool.parent.mkdir(parents=True, exist_ok=True)
-    partial = spool.with_name(spool.name + PARTIAL)
-    try:
-        with HashedFile(partial) as stream:
-            shutil.copyfileobj(sys.stdin.buffer, stream, 1 << 20)
-        os.replace(partial, spool)
-    except OSError as exc:
-        raise unwritable(spool, exc) from exc
-    written = stream.describe(spool.name)
+    copy = AtomicFile(LocalStorage(spool.parent), spool.name)
+    while block := sys.stdin.buffer.read(_BLOCK_BYTES):
+        copy.write(block)
+    written = copy.finish()
     return FileSignature(size=written.bytes, sha256=written.sha256)

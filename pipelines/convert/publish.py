@@ -26,9 +26,10 @@ from transforms.convert import REJECTS
 from transforms.formats import by_name
 from transforms.rules.full_feeds import settle_full_feeds
 from transforms.sinks.push.push_plan import write_update
-from transforms.storage.atomic import HashedFile, link_or_copy, whole_file, write_json
+from transforms.storage.atomic import AtomicFile, link_or_copy, whole_file, write_json
 from transforms.storage.attempts import is_untouched, is_whole
 from transforms.storage.journal import sync_file
+from transforms.storage.storage import LocalStorage, storage_of
 
 _log = logging.getLogger(__name__)
 _COPY_BYTES = 1 << 20
@@ -94,8 +95,8 @@ def number_chunks(account: Account, settings: Settings) -> list[tuple[Chunk, Chu
     """
     chunks = list(account.chunks)
     if chunks and by_name(settings.target.format).has_index_updates:
-        path = Path(settings.folder, "update-index.xml")
-        chunks.append(write_update(path, options=settings.writing))
+        run = storage_of(settings.folder)
+        chunks.append(write_update(run, "update-index.xml", options=settings.writing))
     full = _full_chunks(chunks)
     return [
         (chunk, _number(chunk, ordinal, settings, is_full=chunk.path in full))
@@ -179,13 +180,13 @@ def _stage(before: Chunk, after: Chunk, staged: Path, settings: Settings) -> Chu
     if not _is_restated(before, after):
         link_or_copy(path, to)
         return after
-    with path.open("rb") as source, HashedFile(to) as stream:
+    restated = AtomicFile(LocalStorage(staged), to.name)
+    restated.write(_prolog(settings, after))
+    with path.open("rb") as source:
         source.seek(len(_prolog(settings, before)))
-        stream.write(_prolog(settings, after))
         while block := source.read(_COPY_BYTES):
-            stream.write(block)
-        written = stream.describe(to.name)
-    return msgspec.structs.replace(after, sha256=written.sha256)
+            restated.write(block)
+    return msgspec.structs.replace(after, sha256=restated.finish().sha256)
 
 
 def _prolog(settings: Settings, chunk: Chunk) -> bytes:

@@ -9,8 +9,8 @@ from errno import ENOSPC
 from pathlib import Path
 
 from schemas.errors import ConfigError, FatalError
-from transforms.storage.atomic import unwritable
 from transforms.storage.lock import Lock
+from transforms.storage.storage import unwritable
 
 WORK = ".work"
 """Folder of an output folder with the files of unfinished runs."""

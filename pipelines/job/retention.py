@@ -12,7 +12,7 @@ from pipelines.folders.locks import WORK, locked_pushes
 from pipelines.job.job import Retention
 from schemas.errors import BusyError
 from schemas.run_record import RunRecord
-from transforms.storage.atomic import PARTIAL
+from transforms.storage.storage import PARTIAL
 
 _REMOVED = ".removed-"
 """Prefix of the folder of a run that is being removed."""

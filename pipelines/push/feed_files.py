@@ -43,6 +43,7 @@ from transforms.sinks.push.settings import PushSettings, SeveralFull
 from transforms.sinks.push.wire.protocol import RequestForm
 from transforms.sources import check_input_name, open_span
 from transforms.storage.atomic import link_or_copy, whole_file, write_json
+from transforms.storage.storage import LocalStorage
 
 STAGING = ".staging"
 """Folder for decompressed feed files."""
@@ -100,7 +101,8 @@ def scan_files(options: PushOptions, settings: PushSettings, staging: Path) -> l
     plan_chunks([replace(chunk, path=chunk.source) for chunk in chunks], settings)
     if settings.appliance.protocol.has_index_updates and not is_update(chunks[-1]):
         path = staging / UPDATE_FILE
-        chunks.append(replace(write_update(path), path=str(path), ordinal=len(chunks) + 1))
+        update = write_update(LocalStorage(path.parent), path.name)
+        chunks.append(replace(update, path=str(path), ordinal=len(chunks) + 1))
     return chunks
 
 

@@ -25,6 +25,7 @@ from s3fs import S3FileSystem
 from transforms.sources.remote import open_remote
 from transforms.sources.sftp import PASSWORD as PASSWORD_VARIABLE
 from transforms.sources.sftp import StrictSftp
+from transforms.storage import objects
 
 USER = "feeder"
 PASSWORD = "s3same/0pen@up"
@@ -85,12 +86,14 @@ def s3_at(endpoint: str) -> Iterator[Any]:  # the same
     """Use a server for s3:// in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", endpoint)
+        patch.setenv("AWS_ALLOW_HTTP", "true")
         patch.setenv("AWS_ACCESS_KEY_ID", USER)
         patch.setenv("AWS_SECRET_ACCESS_KEY", PASSWORD)
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         patch.setenv("AWS_MAX_ATTEMPTS", "1")
         patch.delenv("AWS_PROFILE", raising=False)
         S3FileSystem.clear_instance_cache()
+        objects.clients.cache_clear()
         client = boto3.session.Session().client("s3")
         yield client
         client.close()

@@ -15,6 +15,7 @@ from schemas.reject import Reject
 from schemas.run_record import RUN_RECORD, Phase, RunRecord
 from schemas.timeline import TIMELINE, TimelinePoint
 from transforms.storage.atomic import RejectFile, write_json
+from transforms.storage.storage import LocalStorage
 
 BEGIN = datetime(2026, 7, 1, 2, 0, tzinfo=UTC)
 APPLIANCE = "gsa.example.com_19900"
@@ -60,7 +61,7 @@ def reject(source: str, line: int, url: str | None, *, is_accepted: bool = False
 def write_rejects(path: Path, total: AccountTotals) -> None:
     """Write the rejects that an account has as samples."""
     path.parent.mkdir(parents=True)
-    file = RejectFile(path)
+    file = RejectFile(LocalStorage(path.parent), path.name)
     for code, samples in total.reject_samples.items():
         for sample in samples:
             file.add(

@@ -24,6 +24,7 @@ from support.gsa_records import Held, held
 from transforms.chunk import FRAME_BYTES, ChunkWriter
 from transforms.formats import Encoder, WriteOptions, by_name
 from transforms.formats.base import write_all
+from transforms.storage.storage import LocalStorage
 
 FULL = Feed(datasource="docs", feedtype="full")
 OTHER = Feed(datasource="web", feedtype="incremental")
@@ -87,7 +88,7 @@ class Build:
                 self.refusals += 1
         writer.close(whole=True)
         self.chunks: list[Chunk] = writer.finished
-        self.texts = [Path(writer._folder, chunk.path).read_bytes() for chunk in self.chunks]
+        self.texts = [writer._storage.get(chunk.path) or b"" for chunk in self.chunks]
         left = iter(written)
         self.records = [list(islice(left, sum(chunk.records.values()))) for chunk in self.chunks]
 
@@ -111,7 +112,7 @@ def build(
     used = encoder or Bricks()
     with TemporaryDirectory() as folder:
         writer = ChunkWriter(
-            Path(folder),
+            LocalStorage(Path(folder)),
             SPAN,
             encoder_of=lambda target, number: (target.feed if target else None, used),
             max_bytes=max_bytes,
@@ -235,7 +236,10 @@ def test_a_chunk_is_described(tmp_path: Path) -> None:
     target_feed = TargetFeed(feed=FULL, origin="a.xml")
     stated = Feed(datasource="docs", feedtype="incremental")
     writer = ChunkWriter(
-        tmp_path, SPAN, encoder_of=lambda _feed, _number: (stated, Bricks()), max_bytes=100
+        LocalStorage(tmp_path),
+        SPAN,
+        encoder_of=lambda _feed, _number: (stated, Bricks()),
+        max_bytes=100,
     )
     for action, url in ((Action.ADD, "a"), (Action.DELETE, "b"), (Action.ADD, "c")):
         writer.write(Record(url=url, action=action, size=2), target_feed)
@@ -283,7 +287,7 @@ def test_the_encoder_depends_on_feed_and_number(tmp_path: Path) -> None:
         calls.append((target_feed, number))
         return OTHER if number else FULL, Bricks()
 
-    writer = ChunkWriter(tmp_path, SPAN, encoder_of=encoder_of, max_bytes=14)
+    writer = ChunkWriter(LocalStorage(tmp_path), SPAN, encoder_of=encoder_of, max_bytes=14)
     output = Build(bricks([4, 4, 4, 4], feeds=[FULL]), writer)
     target_feed = TargetFeed(feed=FULL, origin="")
     assert calls == [(target_feed, 0), (target_feed, 1)]
@@ -309,7 +313,10 @@ def test_records_that_are_too_large_or_cannot_be_encoded_are_refused_alone() -> 
 def test_a_defect_of_the_encoder_refuses_one_record_also_in_the_next_chunk(tmp_path: Path) -> None:
     encoders = iter([FaultyBricks(size=6), FaultyBricks(size=7)])
     writer = ChunkWriter(
-        tmp_path, SPAN, encoder_of=lambda _feed, _number: (None, next(encoders)), max_bytes=16
+        LocalStorage(tmp_path),
+        SPAN,
+        encoder_of=lambda _feed, _number: (None, next(encoders)),
+        max_bytes=16,
     )
     output = Build(bricks([8, 6, 7, 3]), writer)
     assert {url: error.code for url, error in output.refused.items()} == {
@@ -321,7 +328,10 @@ def test_a_defect_of_the_encoder_refuses_one_record_also_in_the_next_chunk(tmp_p
 
 def test_an_incomplete_chunk_is_removed(tmp_path: Path) -> None:
     writer = ChunkWriter(
-        tmp_path, SPAN, encoder_of=lambda _feed, _number: (None, Bricks()), max_bytes=UNLIMITED
+        LocalStorage(tmp_path),
+        SPAN,
+        encoder_of=lambda _feed, _number: (None, Bricks()),
+        max_bytes=UNLIMITED,
     )
     for feed, record in zip([None, TargetFeed()], bricks([FRAME_BYTES] * 2), strict=True):
         writer.write(record, feed)
@@ -334,7 +344,10 @@ def test_an_incomplete_chunk_is_removed(tmp_path: Path) -> None:
 def test_a_chunk_that_cannot_be_written_is_fatal(tmp_path: Path) -> None:
     folder = tmp_path / "none"
     writer = ChunkWriter(
-        folder, SPAN, encoder_of=lambda _feed, _number: (None, Bricks()), max_bytes=UNLIMITED
+        LocalStorage(folder),
+        SPAN,
+        encoder_of=lambda _feed, _number: (None, Bricks()),
+        max_bytes=UNLIMITED,
     )
     with pytest.raises(FatalError) as caught:
         writer.write(bricks([FRAME_BYTES])[0], None)

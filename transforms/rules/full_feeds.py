@@ -5,7 +5,6 @@ full feed and a full feed with holes are published only where the settings accep
 """
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -18,6 +17,7 @@ from schemas.span import Span
 from transforms.chunk import write_chunk
 from transforms.conversion_settings import UP_TO_DATE, Settings, make_encoder
 from transforms.formats import by_name
+from transforms.storage.storage import storage_of
 
 _FeedKey = tuple[str | None, str | None, bool, bool]
 
@@ -104,9 +104,9 @@ def _write_empty(feed: FullFeed, settings: Settings, number: int) -> Chunk:
         raise ConfigError(f"{feed.source}: no datasource in the source; expected ⟦datasource NAME⟧")
     stated = Feed(datasource=feed.datasource or "", feedtype=FULL)
     encoder = make_encoder(settings, stated, memberships=feed.memberships)
-    path = Path(settings.folder, f"{feed.span}-empty-{number}.{encoder.extension}")
+    name = f"{feed.span}-empty-{number}.{encoder.extension}"
     return replace(
-        write_chunk(path, encoder.prolog() + encoder.epilog()),
+        write_chunk(storage_of(settings.folder), name, encoder.prolog() + encoder.epilog()),
         source=feed.source,
         datasource=feed.datasource,
         feedtype=FULL,

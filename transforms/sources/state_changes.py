@@ -74,8 +74,8 @@ class StateChangeFile:
     that the next run reads it again; its other members are compared by their digests.
     """
 
-    def __init__(self, path: Path, *, keeps_rejected: bool) -> None:
-        self._file = AtomicFile(path)
+    def __init__(self, file: AtomicFile, *, keeps_rejected: bool) -> None:
+        self._file = file
         self._keeps_rejected = keeps_rejected
         self._changes: dict[tuple[str, bool], StateChange] = {}
         self._places: dict[tuple[str, bool], tuple[str, bool]] = {}

@@ -13,6 +13,7 @@ from schemas.account import SpanFile
 from schemas.record import Action, Record
 from transforms.steps.step import AppliedSteps, StepResult
 from transforms.storage.atomic import AtomicFile, WrittenFile
+from transforms.storage.storage import Storage
 
 MAX_NAMES = 10_000
 """The names that a worker counts in memory; more are written, and counted again."""
@@ -41,10 +42,12 @@ class UnmappedName(msgspec.Struct, frozen=True, array_like=True):
 class RunLists:
     """Writes the lists of one span; files without a line are not made."""
 
-    def __init__(self, folder: Path, name: str, steps: AppliedSteps, *, has_origins: bool) -> None:
-        self._origins = AtomicFile(folder / f"{name}{_ORIGINS}")
-        self._unmapped = AtomicFile(folder / f"{name}{_UNMAPPED}")
-        self._used = AtomicFile(folder / f"{name}{_USED}")
+    def __init__(
+        self, storage: Storage, name: str, steps: AppliedSteps, *, has_origins: bool
+    ) -> None:
+        self._origins = AtomicFile(storage, f"{name}{_ORIGINS}")
+        self._unmapped = AtomicFile(storage, f"{name}{_UNMAPPED}")
+        self._used = AtomicFile(storage, f"{name}{_USED}")
         self._files = (self._origins, self._unmapped, self._used)
         self._steps = steps
         self._has_origins = has_origins

@@ -1,7 +1,6 @@
 """Files that get their name when they are complete: chunks, rejects, lists and reports."""
 
 import hashlib
-import io
 import json
 import os
 import shutil
@@ -17,15 +16,10 @@ from schemas.avro import UNREADABLE, schema
 from schemas.errors import FatalError
 from schemas.reject import Reject
 from transforms.storage.block_stream import BlockStream
+from transforms.storage.storage import PARTIAL, LocalStorage, Storage, WholeFile, unwritable
 
 SYNC_MARKER = b"feedferryrejects"
 """Fixed, so that the same rejects make the same bytes."""
-
-PARTIAL = ".partial"
-"""Suffix of an incomplete file."""
-
-NOWHERE = Path(os.devnull)
-"""The folder of files that are counted and hashed, and not stored."""
 
 _BLOCK_BYTES = 1 << 20
 _Document = TypeVar("_Document")
@@ -37,33 +31,6 @@ class WrittenFile(NamedTuple):
     name: str
     bytes: int
     sha256: str
-
-
-class HashedFile(io.BufferedWriter):
-    """A file that is hashed while it is written."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(io.FileIO(path, "wb"))
-        self._digest = hashlib.sha256()
-        self._size = 0
-
-    def write(self, data: bytes | memoryview, /) -> int:  # type: ignore[override]  # one of these
-        self._digest.update(data)
-        self._size += memoryview(data).nbytes
-        return super().write(data)
-
-    def close(self) -> None:
-        """Close it; the system begins to write it to the disk, which shortens a later sync."""
-        try:
-            if not self.closed and self._size > _BLOCK_BYTES and hasattr(os, "posix_fadvise"):
-                self.flush()
-                os.posix_fadvise(self.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            super().close()
-
-    def describe(self, name: str) -> WrittenFile:
-        """Return the size and the digest so far."""
-        return WrittenFile(name, self._size, self._digest.hexdigest())
 
 
 class HashingReader(BlockStream):
@@ -159,45 +126,50 @@ def read_undamaged(path: Path, kind: type[_Document]) -> _Document | None:
 class AtomicFile:
     """A file that is made when there is something to write, hashed, and named when it is complete.
 
-    `written` describes the complete file. A file in the folder `NOWHERE` is not stored.
+    `written` describes the complete file.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._is_stored = path.parent != NOWHERE
-        self._partial = path.with_name(path.name + PARTIAL)
-        self._stream: HashedFile | None = None
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._storage = storage
+        self._name = name
+        self._file: WholeFile | None = None
+        self._digest = hashlib.sha256()
+        self._bytes = 0
         self.written: WrittenFile | None = None
 
     @property
     def is_empty(self) -> bool:
-        return self._stream is None
+        return self._file is None
 
-    def write(self, data: bytes) -> None:
-        try:
-            self._open().write(data)
-        except OSError as exc:
-            raise unwritable(self._path, exc) from exc
+    def write(self, data: bytes | memoryview) -> None:
+        self._digest.update(data)
+        self._bytes += len(data)
+        self._begin().write(data)
 
-    def _open(self) -> HashedFile:
-        self._stream = self._stream or HashedFile(self._partial if self._is_stored else NOWHERE)
-        return self._stream
+    def flush(self) -> None:
+        """Do nothing: the file is complete when it is closed."""
 
-    def close(self, *, whole: bool) -> WrittenFile | None:
-        """Give the file its name if it is complete, else remove it; return its description."""
-        if self._stream is None:
-            return None
-        with writing(self._path):
-            try:
-                self._stream.close()
-                if whole:
-                    if self._is_stored:
-                        os.replace(self._partial, self._path)
-                    self.written = self._stream.describe(self._path.name)
-            finally:
-                if self.written is None and self._is_stored:
-                    self._partial.unlink(missing_ok=True)
+    def seekable(self) -> bool:
+        return False
+
+    def finish(self) -> WrittenFile:
+        """Give the file its name, also without a byte, and return its description."""
+        self._begin().close(whole=True)
+        self._file = None
+        self.written = WrittenFile(self._name, self._bytes, self._digest.hexdigest())
         return self.written
+
+    def close(self, *, whole: bool) -> None:
+        """Give a file that was begun its name if it is complete, else remove it."""
+        if self._file is not None and whole:
+            self.finish()
+        elif self._file is not None:
+            self._file.close(whole=False)
+            self._file = None
+
+    def _begin(self) -> WholeFile:
+        self._file = self._file or self._storage.open_whole(self._name)
+        return self._file
 
 
 class RejectFile(AtomicFile):
@@ -206,28 +178,31 @@ class RejectFile(AtomicFile):
     count = 0
 
     def add(self, reject: Reject) -> None:
-        try:
-            if not self.count:
-                from fastavro.write import Writer
+        if not self.count:
+            from fastavro.write import Writer
 
-                self._writer = Writer(self._open(), schema("reject"), sync_marker=SYNC_MARKER)
-            self._writer.write(msgspec.to_builtins(reject, builtin_types=(bytes,)))
-        except OSError as exc:
-            raise unwritable(self._path, exc) from exc
+            self._writer = Writer(self, schema("reject"), sync_marker=SYNC_MARKER)  # type: ignore[arg-type]  # it only writes
+        self._writer.write(msgspec.to_builtins(reject, builtin_types=(bytes,)))
         self.count += 1
 
-    def close(self, *, whole: bool) -> WrittenFile | None:
+    def close(self, *, whole: bool) -> None:
         if self.count and whole:
             self._writer.flush()
-        return super().close(whole=whole)
+        super().close(whole=whole)
 
 
 def read_rejects(path: Path) -> Iterator[Reject]:
     """Yield the rejects of a file; raise FatalError if it cannot be read."""
+    return read_stored_rejects(LocalStorage(path.parent), path.name)
+
+
+def read_stored_rejects(storage: Storage, name: str) -> Iterator[Reject]:
+    """Yield the rejects of a file of a run; raise FatalError if it cannot be read."""
     from fastavro import reader
 
+    path = storage.locate(name)
     try:
-        with path.open("rb") as stream:
+        with storage.open(name) as stream:
             for fields in reader(stream):
                 yield msgspec.convert(fields, Reject)
     except OSError as exc:
@@ -236,8 +211,3 @@ def read_rejects(path: Path) -> Iterator[Reject]:
         raise FatalError(
             f"{path}: unreadable ({type(exc).__name__}); expected an Avro file of rejects"
         ) from exc
-
-
-def unwritable(path: Path, exc: OSError) -> FatalError:
-    """Return the error for a file that cannot be written."""
-    return FatalError(f"{path}: {exc.strerror}; expected to write there")

@@ -3,7 +3,7 @@
 ::
 
     NAME/ATTEMPT/…          files of one attempt to convert the span NAME
-    NAME/ATTEMPT.lock       locked while that attempt runs
+    NAME/ATTEMPT.lock       locked while that attempt runs, in a storage with locks
     NAME.0.json             the account of the span, with all its files
 
 Several attempts may convert one span at the same time: a runner retries, or a run is started
@@ -15,13 +15,10 @@ the span is converted again and the new account is NAME.1.json. So the storage o
 one operation: create a file unless there is one with that name.
 """
 
-import errno
-import glob
 import hashlib
 import os
-import shutil
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import count, takewhile
 from pathlib import Path
 from typing import Self
@@ -32,10 +29,8 @@ import msgspec
 from schemas.account import Account, SpanFile
 from schemas.errors import BusyError
 from schemas.span import Span
-from transforms.storage.atomic import NOWHERE, WrittenFile, read_undamaged, writing
-from transforms.storage.lock import Lock
-
-_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+from transforms.storage.atomic import WrittenFile
+from transforms.storage.storage import LocalStorage, Nowhere, Storage
 
 
 class _PublishedAccount(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,51 +48,49 @@ class Attempt:
     otherwise if their sizes match. The block raises FatalError if no files can be written.
     """
 
-    def __init__(self, folder: Path, span: Span, *, verify: bool = True) -> None:
-        self._root = folder
+    def __init__(self, run: Storage, span: Span, *, verify: bool = True) -> None:
+        self._run = run
         self._digest = hashlib.sha256(msgspec.json.encode(span)).hexdigest()
         self._verify = verify
         self._damaged = 0
-        self._parent = folder / span.name
+        self._span = span.name
         self._host = socket.gethostname()
         self._name = f"{self._host}-{os.getpid()}-{uuid4().hex[:16]}"
         self._is_committed = False
-        self.folder = self._parent / self._name
+        self._held = ExitStack()
+        self.storage = run.below(self.path_of(""))
+        """Where the files of this attempt are."""
 
     def find_account(self) -> Account | None:
         """Return the account of any attempt that counts, None if there is none with whole files."""
-        while (path := self._account_path(self._damaged)).exists():
-            published = read_undamaged(path, _PublishedAccount)
+        while (data := self._run.get(self._account_name(self._damaged))) is not None:
+            published = _decode(data)
             if published is not None and published.span == self._digest:
                 files = published.account.files
-                if all(is_whole(self._root / f.path, f, verify=self._verify) for f in files):
+                if all(self._run.is_whole(file, verify=self._verify) for file in files):
                     return published.account
             self._damaged += 1
         return None
 
     def __enter__(self) -> Self:
-        with writing(self._parent):
-            self._parent.mkdir(exist_ok=True)
-            where = str(self.folder)
-            self._lock = Lock(self._parent / f"{self._name}.lock", where=where, by="attempt")
+        self._held.enter_context(self._run.hold(self.path_of("")))
+        if self._run.has_locks:
             self._sweep()
-            self.folder.mkdir()
         return self
 
     def __exit__(self, *exc: object) -> None:
         if not self._is_committed:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        with suppress(OSError), self._lock:
-            self._lock.remove()
+            self._run.remove(self.path_of(""))
+        self._held.close()
 
     @property
-    def list_folder(self) -> Path:
-        """The folder of lists that are read after the pipeline, also by a plan."""
-        return self.folder
+    def lists(self) -> Storage:
+        """Where the lists are that are read after the pipeline, also by a plan."""
+        return self.storage
 
     def path_of(self, name: str) -> str:
-        """Return the path of a file of this attempt, relative to the folder of the run."""
-        return str(self.folder.relative_to(self._root) / name)
+        """Return the name of a file of this attempt in the storage of the run."""
+        return f"{self._span}/{self._name}/{name}".rstrip("/")
 
     def file(self, written: WrittenFile) -> SpanFile:
         """Describe a complete file of this attempt."""
@@ -105,16 +98,15 @@ class Attempt:
             path=self.path_of(written.name),
             bytes=written.bytes,
             sha256=written.sha256,
-            modified_ns=(self.folder / written.name).stat().st_mtime_ns,
+            modified_ns=self.storage.modified_ns(written.name),
         )
 
     def commit(self, account: Account) -> Account:
         """Publish the account unless another attempt was first; return the account that counts."""
         own = _PublishedAccount(span=self._digest, attempt=self._name, account=account)
+        data = msgspec.json.encode(own)
         while (published := self.find_account()) is None:
-            path = self._account_path(self._damaged)
-            with writing(path), suppress(FileExistsError):
-                _create(path, msgspec.json.encode(own), staged=self.folder / "account.json")
+            if self._run.put_if_absent(self._account_name(self._damaged), data):
                 self._is_committed = True
                 return account
         return published
@@ -124,54 +116,37 @@ class Attempt:
 
         Attempts on other hosts are left alone, because locks may not work between hosts.
         """
-        for path in list(self._parent.glob(f"{glob.escape(self._host)}-*")):
-            if not path.is_dir():
-                continue
-            with (
-                suppress(BusyError),
-                Lock(path.with_name(f"{path.name}.lock"), where="", by="") as lock,
-            ):
-                accounts = takewhile(Path.exists, map(self._account_path, count()))
-                published = (read_undamaged(account, _PublishedAccount) for account in accounts)
-                if path.name not in {account.attempt for account in published if account}:
-                    shutil.rmtree(path, ignore_errors=True)
-                lock.remove()
+        found = {name.split("/")[1] for name in self._run.sizes(self._span) if name.count("/") > 1}
+        for name in found:
+            if name.startswith(f"{self._host}-"):
+                with suppress(BusyError), self._run.hold(f"{self._span}/{name}"):
+                    if name not in self._published():
+                        self._run.remove(f"{self._span}/{name}")
 
-    def _account_path(self, number: int) -> Path:
-        return self._parent.with_name(f"{self._parent.name}.{number}.json")
+    def _published(self) -> set[str]:
+        """Return the attempts that have published an account."""
+        accounts = map(self._run.get, map(self._account_name, count()))
+        published = map(_decode, takewhile(lambda data: data is not None, accounts))
+        return {account.attempt for account in published if account is not None}
+
+    def _account_name(self, number: int) -> str:
+        return f"{self._span}.{number}.json"
 
 
 class DryAttempt(Attempt):
     """An attempt that stores no file: its account says what an attempt would write."""
 
-    def __init__(self, folder: Path, span: Span, *, verify: bool = True) -> None:
-        super().__init__(folder, span, verify=verify)
-        self.folder = NOWHERE
-
-    def find_account(self) -> Account | None:
-        return None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        pass
+    def __init__(self, run: Storage, span: Span, *, verify: bool = True) -> None:
+        super().__init__(Nowhere(), span, verify=verify)
+        self._plan = run
 
     @property
-    def list_folder(self) -> Path:
-        self._parent.mkdir(exist_ok=True)
-        return self._parent
+    def lists(self) -> Storage:
+        self._plan.make(self._span)
+        return self._plan.below(self._span)
 
     def path_of(self, name: str) -> str:
-        return f"{self._parent.name}/{name}"
-
-    def file(self, written: WrittenFile) -> SpanFile:
-        return SpanFile(
-            path=self.path_of(written.name),
-            bytes=written.bytes,
-            sha256=written.sha256,
-            modified_ns=0,
-        )
+        return f"{self._span}/{name}"
 
     def commit(self, account: Account) -> Account:
         return account
@@ -179,12 +154,8 @@ class DryAttempt(Attempt):
 
 def is_whole(path: Path, file: SpanFile, *, verify: bool = True) -> bool:
     """Whether a file has the size of its account and, with `verify`, the SHA-256."""
-    try:
-        if path.stat().st_size != file.bytes:
-            return False
-        return not verify or digest_of(path) == file.sha256
-    except OSError:
-        return False
+    named = msgspec.structs.replace(file, path=path.name)
+    return LocalStorage(path.parent).is_whole(named, verify=verify)
 
 
 def is_untouched(path: Path, file: SpanFile) -> bool:
@@ -202,19 +173,9 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _create(path: Path, data: bytes, *, staged: Path) -> None:
-    """Create a file at once; raise FileExistsError if there is one with that name.
-
-    On a file system without hard links it is written in place. If that is interrupted, the file is
-    a damaged account.
-    """
-    staged.write_bytes(data)
+def _decode(data: bytes | None) -> _PublishedAccount | None:
+    """Return a published account, None for a damaged one."""
     try:
-        os.link(staged, path)
-    except OSError as exc:
-        if exc.errno not in _NO_LINKS:
-            raise
-        with path.open("xb") as stream:
-            stream.write(data)
-    finally:
-        staged.unlink()
+        return msgspec.json.decode(data or b"", type=_PublishedAccount)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

@@ -11,6 +11,7 @@ from schemas.reject import Reject
 from support.archives import put
 from transforms.formats import ReadOptions
 from transforms.storage.atomic import RejectFile, write_json
+from transforms.storage.storage import LocalStorage
 
 HEAD = "<gsafeed><header><datasource>a</datasource><feedtype>incremental</feedtype></header><group>"
 TAIL = "</group></gsafeed>"
@@ -80,7 +81,7 @@ CORRECTIONS = Corrections(urls={1: ["http://h/1"], 2: ["http://h/2?a=1&b=2"], 3:
 def run_with(folder: Path, *rejects: Reject, refused: int = 0) -> Path:
     (folder / "rejects").mkdir()
     (folder / "push/a").mkdir(parents=True)
-    file = RejectFile(folder / "rejects/00000-00000.avro")
+    file = RejectFile(LocalStorage(folder / "rejects"), "00000-00000.avro")
     for reject in rejects:
         file.add(reject)
     file.close(whole=True)

@@ -13,6 +13,7 @@ from schemas.record import Action, Provenance, Record
 from schemas.reject import Reject
 from support.archives import put
 from transforms.storage.atomic import RejectFile, write_json
+from transforms.storage.storage import LocalStorage
 
 FEED = b"""<?xml version="1.0"?>
 <gsafeed>
@@ -80,7 +81,7 @@ def run_with(folder: Path, *rejects: Reject) -> Path:
     """Return the folder of a run with these rejects, numbered from 1."""
     run = folder / "out"
     (run / "rejects").mkdir(parents=True)
-    file = RejectFile(run / "rejects" / "00000-00000.avro")
+    file = RejectFile(LocalStorage(run / "rejects"), "00000-00000.avro")
     for reject in rejects:
         file.add(reject)
     file.close(whole=True)

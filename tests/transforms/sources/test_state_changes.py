@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from schemas.reject import Reject
 from schemas.sent_document import NO_DIGEST, SentDocument, StateChange
 from transforms.sources.state_changes import StateChangeFile
+from transforms.storage.atomic import AtomicFile
+from transforms.storage.storage import LocalStorage
 
 FILE = SentDocument(key="a", url="https://docs.example.com/a", modified_ns=7, digest="d")
 OTHER = SentDocument(key="b", url="https://docs.example.com/b", modified_ns=7)
@@ -33,7 +35,8 @@ def kept(
 ) -> list[StateChange] | None:
     """Return the changes in the file, None if there is no file."""
     path = folder / "00000-00000.seen.jsonl"
-    file = StateChangeFile(path, keeps_rejected=keeps_rejected)
+    written = AtomicFile(LocalStorage(folder), path.name)
+    file = StateChangeFile(written, keeps_rejected=keeps_rejected)
     for change in changes:
         file.add(change)
     for reject in rejects:

@@ -11,12 +11,12 @@ from schemas.errors import FatalError, FormatError
 from schemas.reject import Reject
 from transforms.storage.atomic import (
     AtomicFile,
-    HashedFile,
     RejectFile,
     WrittenFile,
     whole_file,
     write_json,
 )
+from transforms.storage.storage import LocalStorage
 
 REJECT = Reject(
     code="malformed",
@@ -117,7 +117,7 @@ def test_a_document_is_indented_with_sorted_keys(tmp_path: Path) -> None:
 
 def test_rejects_can_be_read_with_their_bytes(tmp_path: Path) -> None:
     for name in ("1.avro", "2.avro"):
-        rejects = RejectFile(tmp_path / name)
+        rejects = RejectFile(LocalStorage(tmp_path), name)
         rejects.add(REJECT)
         rejects.add(REJECT)
         rejects.close(whole=True)
@@ -146,34 +146,31 @@ def test_rejects_can_be_read_with_their_bytes(tmp_path: Path) -> None:
 
 
 def test_a_file_is_described_when_it_is_complete(tmp_path: Path) -> None:
-    file = AtomicFile(tmp_path / "urls.txt")
+    file = AtomicFile(LocalStorage(tmp_path), "urls.txt")
     assert file.is_empty
     file.write(b"b\n")
     file.write(b"a\n")
     written = WrittenFile("urls.txt", 4, hashlib.sha256(b"b\na\n").hexdigest())
 
-    assert (file.close(whole=True), file.written) == (written, written)
+    assert (file.finish(), file.written) == (written, written)
     assert (tmp_path / "urls.txt").read_bytes() == b"b\na\n"
 
 
 @pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 1, 3_000_001])
 def test_a_large_file_is_as_it_was_written(tmp_path: Path, size: int) -> None:
-    file = AtomicFile(tmp_path / "1.xml")
+    file = AtomicFile(LocalStorage(tmp_path), "1.xml")
     for _ in range(size // 1000):
         file.write(b"x" * 1000)
     file.write(b"y" * (size % 1000))
     content = b"x" * (size // 1000 * 1000) + b"y" * (size % 1000)
 
-    assert file.close(whole=True) == ("1.xml", size, hashlib.sha256(content).hexdigest())
+    assert file.finish() == ("1.xml", size, hashlib.sha256(content).hexdigest())
     assert (tmp_path / "1.xml").read_bytes() == content
 
 
-def test_a_hashed_file_may_be_closed_twice(tmp_path: Path) -> None:
-    stream = HashedFile(tmp_path / "1.xml")
-    stream.write(b"x" * (2 << 20))
-    stream.close()
-    stream.close()
-    assert (tmp_path / "1.xml").stat().st_size == 2 << 20
+def test_a_file_without_a_byte_is_written_if_it_is_finished(tmp_path: Path) -> None:
+    assert AtomicFile(LocalStorage(tmp_path), "1.xml").finish().bytes == 0
+    assert (tmp_path / "1.xml").read_bytes() == b""
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -181,9 +178,10 @@ def test_a_hashed_file_may_be_closed_twice(tmp_path: Path) -> None:
 def test_a_file_is_made_on_demand_and_kept_if_it_is_whole(
     tmp_path: Path, kind: type[AtomicFile], whole: bool
 ) -> None:
-    assert kind(tmp_path / "file").close(whole=whole) is None
+    storage = LocalStorage(tmp_path)
+    kind(storage, "file").close(whole=whole)
     assert names(tmp_path) == []
-    file = kind(tmp_path / "file")
+    file = kind(storage, "file")
     if isinstance(file, RejectFile):
         file.add(REJECT)
     else:
@@ -198,5 +196,6 @@ def test_a_file_that_cannot_be_made_is_fatal(tmp_path: Path) -> None:
     path = tmp_path / "none" / "urls.txt"
     message = f"{path}: No such file or directory; expected to write there"
 
-    assert unwritable(lambda: AtomicFile(path).write(b"a")) == message
-    assert unwritable(lambda: RejectFile(path).add(REJECT)) == message
+    storage = LocalStorage(path.parent)
+    assert unwritable(lambda: AtomicFile(storage, path.name).write(b"a")) == message
+    assert unwritable(lambda: RejectFile(storage, path.name).add(REJECT)) == message

@@ -8,17 +8,18 @@ import pytest
 from schemas.account import Account
 from schemas.errors import FatalError
 from schemas.span import Span
-from transforms.storage.atomic import HashedFile
+from transforms.storage.atomic import AtomicFile
 from transforms.storage.attempts import Attempt
+from transforms.storage.storage import LocalStorage
 
 SPAN = Span(source="a.xml")
 
 
 def write(attempt: Attempt, text: bytes = b"chunk") -> Account:
     """Write a file, and return the account that lists it."""
-    with HashedFile(attempt.folder / "chunk") as stream:
-        stream.write(text)
-    return Account(spans=1, files=[attempt.file(stream.describe("chunk"))])
+    file = AtomicFile(attempt.storage, "chunk")
+    file.write(text)
+    return Account(spans=1, files=[attempt.file(file.finish())])
 
 
 def left(folder: Path) -> list[str]:
@@ -28,11 +29,11 @@ def left(folder: Path) -> list[str]:
 
 
 def test_an_attempt_leaves_its_files_only_if_it_commits(tmp_path: Path) -> None:
-    with Attempt(tmp_path, SPAN) as attempt:
+    with Attempt(LocalStorage(tmp_path), SPAN) as attempt:
         write(attempt)
     assert left(tmp_path) == []
 
-    with Attempt(tmp_path, SPAN) as attempt:
+    with Attempt(LocalStorage(tmp_path), SPAN) as attempt:
         account = attempt.commit(write(attempt))
     [file] = account.files
     assert left(tmp_path) == sorted(["00000-00000.0.json", file.path])
@@ -40,7 +41,10 @@ def test_an_attempt_leaves_its_files_only_if_it_commits(tmp_path: Path) -> None:
 
 
 def test_the_second_attempt_returns_the_account_of_the_first(tmp_path: Path) -> None:
-    with Attempt(tmp_path, SPAN) as first, Attempt(tmp_path, SPAN) as second:
+    with (
+        Attempt(LocalStorage(tmp_path), SPAN) as first,
+        Attempt(LocalStorage(tmp_path), SPAN) as second,
+    ):
         counted = first.commit(write(first))
         returned = second.commit(write(second))
 
@@ -49,33 +53,36 @@ def test_the_second_attempt_returns_the_account_of_the_first(tmp_path: Path) -> 
 
 
 def test_the_files_of_running_and_committed_attempts_stay(tmp_path: Path) -> None:
-    with Attempt(tmp_path, SPAN) as running:
+    with Attempt(LocalStorage(tmp_path), SPAN) as running:
         account = write(running)
-        with Attempt(tmp_path, SPAN) as failing:
+        with Attempt(LocalStorage(tmp_path), SPAN) as failing:
             write(failing)
         running.commit(account)
-    with Attempt(tmp_path, SPAN):
+    with Attempt(LocalStorage(tmp_path), SPAN):
         pass
 
-    assert Attempt(tmp_path, SPAN).find_account() == account
-    assert Attempt(tmp_path, Span(source="a.xml", length=7)).find_account() is None
+    assert Attempt(LocalStorage(tmp_path), SPAN).find_account() == account
+    assert Attempt(LocalStorage(tmp_path), Span(source="a.xml", length=7)).find_account() is None
 
 
 def test_the_second_attempt_takes_the_place_of_a_first_whose_files_are_damaged(
     tmp_path: Path,
 ) -> None:
-    with Attempt(tmp_path, SPAN) as first, Attempt(tmp_path, SPAN) as second:
+    with (
+        Attempt(LocalStorage(tmp_path), SPAN) as first,
+        Attempt(LocalStorage(tmp_path), SPAN) as second,
+    ):
         lost = first.commit(write(first))
         (tmp_path / lost.files[0].path).unlink()
         account = second.commit(write(second))
 
     assert account != lost
-    assert Attempt(tmp_path, SPAN).find_account() == account
+    assert Attempt(LocalStorage(tmp_path), SPAN).find_account() == account
 
 
 def test_a_folder_that_cannot_be_written_to_is_fatal(tmp_path: Path) -> None:
     (tmp_path / "00000-00000").write_bytes(b"")
-    with pytest.raises(FatalError) as caught, Attempt(tmp_path, SPAN):
+    with pytest.raises(FatalError) as caught, Attempt(LocalStorage(tmp_path), SPAN):
         pass
 
     path = tmp_path / "00000-00000"

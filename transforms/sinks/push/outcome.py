@@ -17,6 +17,7 @@ from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from transforms.sinks.push.push_plan import is_added_update
 from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.storage.atomic import RejectFile
+from transforms.storage.storage import LocalStorage
 
 HAS_REJECTS = 1
 """Exit code of a push of which all is settled, and records are refused."""
@@ -184,7 +185,8 @@ def write_rejects(
         path.unlink(missing_ok=True)  # an earlier push wrote it; its records are accepted now
         return account
     path.parent.mkdir(exist_ok=True)
-    rejects, samples = RejectFile(path), dict[str, tuple[RejectSample, ...]]()
+    rejects = RejectFile(LocalStorage(path.parent), path.name)
+    samples = dict[str, tuple[RejectSample, ...]]()
     accepted = Counter[str]()
     for outcome in refused:
         for reject in rejects_of(outcome, root):

@@ -6,7 +6,6 @@ inserts/deletes)".
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -21,6 +20,7 @@ from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.wire.address import APPLIANCES
 from transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol, RequestForm
+from transforms.storage.storage import Storage
 
 UPDATE_FILE = "update-index.xml"
 """The request that updates search indexes, if no feed file makes one."""
@@ -122,11 +122,12 @@ def is_added_update(chunk: Chunk) -> bool:
     return is_update(chunk) and not chunk.source
 
 
-def write_update(path: Path, *, options: WriteOptions = _DEFAULT_OPTIONS) -> Chunk:
+def write_update(storage: Storage, name: str, *, options: WriteOptions = _DEFAULT_OPTIONS) -> Chunk:
     """Write a request for an update; return its chunk, without an ordinal."""
     encoder = THUNDERSTONE.make_encoder(options)
     update = encoder.encode(Record(url="", action=Action.UPDATE_INDEX))
-    chunk = write_chunk(path, encoder.prolog() + encoder.frame([update]) + encoder.epilog())
+    text = encoder.prolog() + encoder.frame([update]) + encoder.epilog()
+    chunk = write_chunk(storage, name, text)
     return replace(chunk, records={Action.UPDATE_INDEX.value: 1}, format=THUNDERSTONE.name)
 
 

@@ -62,6 +62,7 @@ from transforms.sinks.push.throttle.gate import BacklogThrottle, SendGate, StopS
 from transforms.sinks.push.wire.client import ApplianceClient
 from transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
 from transforms.storage.journal import DISK, Disk
+from transforms.storage.storage import LocalStorage
 
 MAX_REPLY_LETTERS = 2000
 """How much of a response a receipt keeps."""
@@ -417,7 +418,7 @@ class Pusher:
         This is for a gateway, which has no end; `push` updates them after all chunks. There is no
         receipt, because the caller repeats a request that failed.
         """
-        update = write_update(folder / UPDATE_FILE)
+        update = write_update(LocalStorage(folder), UPDATE_FILE)
         response = self.client.send(whole_chunk(update, folder), feedtype=None)
         verdict = judge_response(self._settings.appliance.protocol, response, 1)
         if verdict.meaning is not ResponseMeaning.ACCEPTED or verdict.refused:

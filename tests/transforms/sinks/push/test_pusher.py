@@ -32,6 +32,7 @@ from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import OnRefusal, PushSettings
 from transforms.sinks.push.throttle.gate import BacklogLimits, StopSignal
 from transforms.storage.journal import DISK, Disk
+from transforms.storage.storage import LocalStorage
 
 AT_ONCE = RetryPolicy(max_attempts=3, jitter=lambda: 0.0)
 TO_GSA = PushSettings(appliance=GSA, retry=AT_ONCE, backlog=BacklogLimits(interval_seconds=0.001))
@@ -461,7 +462,7 @@ def test_later_parts_of_a_full_feed_fit_as_incremental(rig: PushRig) -> None:
 def test_updates_of_search_indexes_are_sent_in_their_place_unless_the_caller_makes_them(
     rig: PushRig, update_index: bool, sent: list[int]
 ) -> None:
-    update = write_update(rig.root / "u.xml")
+    update = write_update(LocalStorage(rig.root), "u.xml")
     chunks = [
         items_of(rig.root, 1, "ab"),
         replace(update, ordinal=2),

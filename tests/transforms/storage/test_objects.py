@@ -1,0 +1,93 @@
+"""Object storage: a run needs few operations, and each is as sure as in a folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import ConfigError, FatalError
+from support import remotes
+from transforms.storage.objects import ObjectStorage
+from transforms.storage.storage import LocalStorage, Storage, storage_of
+
+
+@pytest.fixture
+def s3() -> Iterator[None]:
+    with remotes.s3_server():
+        yield
+
+
+@pytest.fixture(params=["folder", "objects"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
+    if request.param == "folder":
+        yield LocalStorage(tmp_path)
+    else:
+        request.getfixturevalue("s3")
+        yield storage_of(f"s3://{remotes.BUCKET}/run")
+
+
+def test_of_two_writers_the_first_wins(storage: Storage) -> None:
+    assert storage.put_if_absent("a.json", b"1")
+    assert not storage.put_if_absent("a.json", b"2")
+
+    assert storage.get("a.json") == b"1"
+    assert storage.sizes() == {"a.json": 1}
+
+
+def test_a_file_appears_when_it_is_whole(storage: Storage) -> None:
+    with storage.hold("span"):
+        file = storage.open_whole("span/a.xml")
+        file.write(b"x" * (9 << 20))
+        assert storage.get("span/a.xml") is None
+        file.write(memoryview(b"y"))
+        file.close(whole=True)
+
+    assert storage.sizes("span") == {"span/a.xml": (9 << 20) + 1}
+    with storage.below("span").open("a.xml") as stream:
+        stream.seek(-2, 2)
+        assert stream.read() == b"xy"
+
+
+def test_nothing_is_left_of_a_file_that_was_given_up(storage: Storage) -> None:
+    file = storage.open_whole("a.xml")
+    file.write(b"x" * (9 << 20))
+    file.close(whole=False)
+
+    assert storage.get("a.xml") is None
+    assert storage.sizes() == {}
+
+
+def test_a_folder_is_removed_with_all_that_is_in_it(storage: Storage) -> None:
+    with storage.hold("span/1"):
+        storage.put("span/1/a", b"")
+    storage.put("spans", b"")
+    storage.remove("span/1")
+    storage.remove("none")
+
+    assert storage.sizes() == {"spans": 0}
+
+
+def test_a_version_is_replaced_once(s3: None) -> None:
+    storage = ObjectStorage.of(f"s3://{remotes.BUCKET}/run")
+    assert storage.version("lease") is None
+    storage.put("lease", b"1")
+    first = storage.version("lease")
+    assert first is not None
+
+    assert storage.replace_if("lease", b"2", first) is not None
+    assert storage.replace_if("lease", b"3", first) is None
+    assert storage.get("lease") == b"2"
+
+
+def test_a_bucket_that_is_not_there_is_fatal(s3: None) -> None:
+    with pytest.raises(FatalError, match=r"^s3://none/run/a: .*; expected a bucket that exists$"):
+        storage_of("s3://none/run").put("a", b"")
+
+
+@pytest.mark.parametrize("uri", ["sftp://host/run", "s3://user:pass@bucket/run", "hdfs://host/run"])
+def test_a_uri_that_cannot_be_written_to_is_refused_without_its_secrets(uri: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^[a-z0-9]+://…: cannot be written to; expected "
+    ) as caught:
+        storage_of(uri)
+    assert "pass" not in str(caught.value)
