@@ -92,7 +92,10 @@ class WorkerForker:
 
     def _report_ended(self, number: int, frame: FrameType | None) -> None:
         while self._workers:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:  # this handler has interrupted itself behind waitpid
+                return
             if not pid:
                 return
             self._workers.discard(pid)

@@ -4,6 +4,7 @@ import hashlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,27 @@ with raised():
         print("ending", flush=True)
         time.sleep(600)
 """
+
+REPORTED_TWICE = """\
+import os, signal
+from pipelines.convert.worker import WorkerForker
+forker = WorkerForker()
+wait = os.waitpid
+def interrupted(pid, options):
+    os.waitpid = wait
+    for worker in forker._workers:
+        os.waitid(os.P_PID, worker, os.WEXITED | os.WNOWAIT)
+    ended = wait(pid, options)
+    forker._report_ended(signal.SIGCHLD, None)  # the second signal, before the first is handled
+    return ended
+for code in (3, 4):
+    if not (pid := os.fork()):
+        os._exit(code)
+    forker._workers.add(pid)
+os.waitpid = interrupted
+forker._report_ended(signal.SIGCHLD, None)
+"""
+"""A fork server whose handler of ended workers is interrupted by itself."""
 
 
 @pytest.fixture(scope="module")
@@ -166,3 +188,11 @@ def test_the_second_signal_ends_a_process_whose_clean_up_hangs(
             run.process.wait(0.5)
         run.process.send_signal(sent)
         assert run.process.wait(PATIENCE_SECONDS) == code
+
+
+def test_workers_that_end_at_once_are_each_reported() -> None:
+    command = [sys.executable, "-c", REPORTED_TWICE]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert {line.split()[1] for line in ended.stdout.splitlines()} == {"3", "4"}
+    assert ended.stderr == ""
