@@ -92,7 +92,7 @@ from transforms.storage.atomic import (
     write_by_several,
 )
 from transforms.storage.attempts import Attempt
-from transforms.storage.storage import storage_of
+from transforms.storage.find_storage import storage_of
 
 UNREADABLE_ACTION = "unreadable"
 """The action of a reject whose action could not be read."""

@@ -28,8 +28,9 @@ from transforms.rules.full_feeds import settle_full_feeds
 from transforms.sinks.push.push_plan import write_update
 from transforms.storage.atomic import AtomicFile, link_or_copy, whole_file, write_json
 from transforms.storage.attempts import is_untouched, is_whole
+from transforms.storage.find_storage import storage_of
 from transforms.storage.journal import sync_file
-from transforms.storage.storage import LocalStorage, storage_of
+from transforms.storage.storage import LocalStorage
 
 _log = logging.getLogger(__name__)
 _COPY_BYTES = 1 << 20

@@ -17,7 +17,7 @@ from schemas.span import Span
 from transforms.chunk import write_chunk
 from transforms.conversion_settings import UP_TO_DATE, Settings, make_encoder
 from transforms.formats import by_name
-from transforms.storage.storage import storage_of
+from transforms.storage.find_storage import storage_of
 
 _FeedKey = tuple[str | None, str | None, bool, bool]
 

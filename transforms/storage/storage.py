@@ -2,7 +2,7 @@
 
 A storage is a folder; names in it are relative, with slashes. A file appears whole or not at all,
 and `put_if_absent` is atomic, so that of several writers one wins. Everything that workers write
-for a run goes through this interface. `storage_of` returns the storage of a path or a URI.
+for a run goes through this interface.
 """
 
 import errno
@@ -269,18 +269,6 @@ class _NoFile(WholeFile):
 
     def close(self, *, whole: bool) -> None:
         pass
-
-
-def storage_of(folder: str) -> Storage:
-    """Return the storage of a folder: a path, or a URI of object storage.
-
-    Raises ConfigError for a URI that cannot be written to.
-    """
-    if "://" not in folder:
-        return LocalStorage(Path(folder))
-    from transforms.storage.objects import ObjectStorage
-
-    return ObjectStorage.of(folder)
 
 
 def _digest_of(stream: IO[bytes]) -> str:

@@ -7,8 +7,9 @@ import pytest
 
 from schemas.errors import ConfigError, FatalError
 from support import remotes
+from transforms.storage.find_storage import storage_of
 from transforms.storage.objects import ObjectStorage
-from transforms.storage.storage import LocalStorage, Storage, storage_of
+from transforms.storage.storage import LocalStorage, Storage
 
 
 @pytest.fixture
