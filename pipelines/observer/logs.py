@@ -159,8 +159,9 @@ class LogFile(logging.Handler):
     """Appends to a file. A full disk does not end the command: its own files report that."""
 
     def __init__(self, path: str) -> None:
-        super().__init__()
+        # Before the handler is registered: at its end, logging closes all that are.
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        super().__init__()
 
     def emit(self, record: logging.LogRecord) -> None:
         line = self.format(record) + "\n"

@@ -196,3 +196,12 @@ def test_a_run_logs_each_span_and_chunk_once_also_of_other_processes(
     shown = [msgspec.json.decode(line) for line in process.stderr.splitlines()]
     logged = [line for line in lines if not line["message"].startswith("attempt ended")]
     assert sorted(map(str, shown)) == sorted(map(str, logged))
+
+
+def test_logging_can_close_all_that_is_left_of_a_log_file_that_cannot_be_opened() -> None:
+    program = "from pipelines.observer.logs import LogFile\nLogFile('none/run.log')"
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert ended.stderr.splitlines()[-1].startswith("FileNotFoundError")
+    assert "AttributeError" not in ended.stderr
