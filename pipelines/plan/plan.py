@@ -53,6 +53,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `stops` are the reasons why it would stop. `seconds` is the time to read and convert, in one
     process. The account is an estimate if `converted` is less than `parts`, the number of parts of
     the input. `urls` are a few of the documents. `push` is None if earlier runs have not pushed.
+    `verified_against` is what the run will be compared with after its push.
     """
 
     report: Report
@@ -64,6 +65,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     urls: tuple[str, ...]
     defects: Mapping[str, int] = {}
     push: PushEstimate | None = None
+    verified_against: str | None = None
 
 
 def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan:

@@ -23,12 +23,15 @@ def as_json(plan: Plan) -> dict[str, object]:
         "is_estimate": plan.is_estimate,
         "urls": plan.urls,
         "push_seconds": plan.push and plan.push.seconds,
+        "verified_against": plan.verified_against,
     }
 
 
 def summary_lines(plan: Plan) -> Iterator[tuple[str, str]]:
     for url in plan.urls:
         yield "url", url
+    if plan.verified_against is not None:
+        yield "verify", f"against {plan.verified_against}, after the push"
     yield (
         "duration",
         f"{format_clock(max(plan.seconds, 1))} to read and convert; {_push_text(plan)}",

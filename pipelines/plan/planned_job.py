@@ -37,5 +37,7 @@ def plan_job(job: Job, observer: Observer, sample: SampleSize | None = None) -> 
         plan = make_plan(job.convert, sample)
         if job.path is not None and job.push is not None:
             plan = replace(plan, push=predict_push(plan.report.chunk_bytes, job.home))
+        if job.verify is not None:
+            plan = replace(plan, verified_against=job.verify.against)
         step.result = plan = replace(plan, stops=tuple(map(job.reword, plan.stops)))
     return plan

@@ -112,3 +112,13 @@ def test_a_verification_that_is_not_possible_is_an_error(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         load(tmp_path, text)
+
+
+def test_a_plan_says_what_the_run_will_be_compared_with(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    TreeJob(here, "http://gsa.example.com:19900", documents=3, more="verify: target\n")
+
+    assert main(["plan", "people.yaml", "--progress", "none"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert "verify    against http://gsa.example.com:19900, after the push" in printed
