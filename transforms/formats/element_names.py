@@ -92,7 +92,7 @@ class ElementNames:
 
         self.next_record = re.compile(rf"[ \t\r\n]*<(?P<record>{any_record}){AFTER_NAME}".encode())
         self.end_tag = f"</{main}>".encode()
-        self.end_begin = re.compile(f"</{main}".encode())  # twice as fast as bytes.find in HTML
+        self.end_begin = f"</{main}".encode()
         begin = "|".join((group, header, *records))
         self.header_end = re.compile(
             rf"</{header}{BLANKS}>|(?<=<{header}){BLANKS}/>|(?=<(?:{begin}){AFTER_NAME})".encode()

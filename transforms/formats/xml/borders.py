@@ -15,7 +15,7 @@ from typing import IO
 from schemas.errors import FormatError
 from schemas.span import ElementContext, Span, SpanEnd
 from transforms.formats.base import Survey
-from transforms.formats.byte_scans import count_lines
+from transforms.formats.byte_scans import count_lines, rfind
 from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.scanner import RawElement, RecordScanner
 
@@ -117,9 +117,9 @@ class _Surveyor:
 
     def _find_frames(self, begin: int, end: int) -> None:
         closers = self._borders.closers
-        if self._data.rfind(closers[-1], begin, end) >= 0:  # a root ends after its last group
+        if rfind(self._data, closers[-1], begin, end) >= 0:  # a root ends after its last group
             for number, closer in enumerate(closers, start=1):
-                place = self._data.rfind(closer, begin, end)
+                place = rfind(self._data, closer, begin, end)
                 self._places[number] = self._at + place if place >= 0 else self._places[number]
 
     def _take_frame(self, place: int, *, is_last: bool) -> None:

@@ -19,10 +19,10 @@ from schemas.record import Record
 from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import ElementContext, Span, SpanEnd
 from transforms.formats.base import ReadOptions
+from transforms.formats.byte_scans import find, rfind
 from transforms.formats.element_names import CDATA, ElementNames
 from transforms.formats.record_batch import RecordBatch
 from transforms.formats.xml.scanner import (
-    CDATA_END,
     HEADER_DAMAGED,
     Bulk,
     RawElement,
@@ -114,15 +114,15 @@ def _pass_run(
     at = end = 0
     while True:
         barrier = names.ends_certainty.search(run, at)
-        last = run.rfind(names.end_tag, at, barrier.start() if barrier else len(run))
+        last = rfind(run, names.end_tag, at, barrier.start() if barrier else len(run))
         end = last if last >= 0 else end
         if not barrier or not run.startswith(CDATA.opener, barrier.start()):
             break
-        close = CDATA_END.search(run, barrier.end())
-        if not close or names.end_begin.search(run, barrier.end(), close.start()):
+        close = find(run, CDATA.closer, barrier.end())
+        if close < 0 or find(run, names.end_begin, barrier.end(), close) >= 0:
             break
-        at = close.start() + len(CDATA.closer)
-    passed = run.rfind(names.end_tag, 0, end)
+        at = close + len(CDATA.closer)
+    passed = rfind(run, names.end_tag, 0, end)
     return Run([], 0, passed + len(names.end_tag)) if passed >= 0 else None
 
 

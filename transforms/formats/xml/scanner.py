@@ -45,7 +45,7 @@ from schemas.errors import FormatError, ProgressError, RecordError
 from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import ElementContext, Span, SpanEnd
-from transforms.formats.byte_scans import count_lines
+from transforms.formats.byte_scans import count_lines, find
 from transforms.formats.element_names import (
     CDATA,
     COMMENT,
@@ -122,7 +122,6 @@ _SPACE = re.compile(rb"[%b]*" % _BLANKS)
 _NAME = re.compile(rb"<([^\s<>/?!]+)")
 _TAGS = re.compile(rb"<(/?)([^\s<>/!?]+)[^<>]*?(/?)>")
 _OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
-CDATA_END = re.compile(rb"\](?=\]>)")  # begins with one literal byte, which `re` finds fastest
 _CDATA_END_BYTES = len(CDATA.closer)
 _QUOTED = rb""""[^"]*+"|'[^']*+'"""
 _SECTION = rb"<!--(?>[^-]++|-(?!->))*+-->|<\?(?>[^?]++|\?(?!>))*+\?>"
@@ -456,10 +455,10 @@ class RecordScanner:
         if name != self._names.records[0]:
             return None  # it may run from one standalone element into another
         no_closer_before = self._pos + self._no_closer_before["cdata"] - self._consumed
-        close = CDATA_END.search(self._data, max(token.end(), no_closer_before))
-        if not close or self._names.end_begin.search(self._data, token.end(), close.start()):
+        close = find(self._data, CDATA.closer, max(token.end(), no_closer_before))
+        if close < 0 or find(self._data, self._names.end_begin, token.end(), close) >= 0:
             return None  # the section may run into another record
-        return self._names.in_record[name].search(self._data, close.start() + _CDATA_END_BYTES)
+        return self._names.in_record[name].search(self._data, close + _CDATA_END_BYTES)
 
     # One piece of markup at a time
 
@@ -735,7 +734,7 @@ class RecordScanner:
         close = self._find_closer(kind, begin, since)
         if close is not None and (
             kind != COMMENT.kind
-            or self._data.find(opener, self._pos + begin, self._pos + close) < 0
+            or find(self._data, opener, self._pos + begin, self._pos + close) < 0
         ):
             return close + len(closer)
         if kind == CDATA.kind and self._is_full(since):
@@ -759,7 +758,7 @@ class RecordScanner:
             close = last - self._consumed
             return close if close <= limit else None
         at = max(begin, self._no_closer_before[kind] - self._consumed)
-        while (close := self._data.find(closer, self._pos + at)) < 0:
+        while (close := find(self._data, closer, self._pos + at)) < 0:
             at = max(begin, len(self._data) - self._pos - len(closer) + 1)
             self._no_closer_before[kind] = self._consumed + at
             if at > limit or not self._read_on():
@@ -848,7 +847,7 @@ class RecordScanner:
     def _drop_cdata(self, kept: bytes, at: int) -> bytes:
         """Drop a CDATA section that is too large for the buffer, so that it adds no records."""
         kept = self._drop(kept, at)
-        while (close := self._data.find(CDATA.closer, self._pos)) < 0:
+        while (close := find(self._data, CDATA.closer, self._pos)) < 0:
             kept = self._drop(kept, max(0, len(self._data) - self._pos - _CDATA_END_BYTES + 1))
             if not self._read_on():
                 return self._drop(kept, len(self._data) - self._pos)
