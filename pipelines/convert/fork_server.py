@@ -15,7 +15,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from pipelines.convert.worker import WorkerRequest
+from pipelines.convert.worker import WorkerRequest, load_numpy
 from pipelines.observer.logs import log_settings
 from pipelines.options.convert_options import ConvertOptions
 from transforms.sources import find_source
@@ -124,12 +124,13 @@ def uses_processes(options: ConvertOptions) -> bool:
 
 @contextmanager
 def early_fork_server(options: ConvertOptions) -> Iterator[None]:
-    """Start the fork server of a conversion that will need one, before Beam is loaded.
+    """Start the fork server of a conversion that will need one, before Beam is loaded with numpy.
 
     Servers that still run at the end of the block are killed.
     """
     if uses_processes(options) and options.runner is None:
         find_fork_server()
+    load_numpy()
     try:
         yield
     finally:

@@ -25,6 +25,7 @@ from pipelines.observer.logs import LogSettings, configure_logging
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _ORPHAN_EXIT = 1
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 class WorkerRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +33,19 @@ class WorkerRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     environment: dict[str, str]
     log: LogSettings
+
+
+def load_numpy() -> None:
+    """Load numpy, as Beam does, but without threads for matrices, which would wait actively.
+
+    Programs that are started later find the environment as it was.
+    """
+    is_set = _BLAS_THREADS in os.environ
+    os.environ.setdefault(_BLAS_THREADS, "1")
+    import numpy  # noqa: F401 # loaded for Beam
+
+    if not is_set:
+        del os.environ[_BLAS_THREADS]
 
 
 class WorkerForker:
@@ -109,6 +123,7 @@ def main(log: LogSettings) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     configure_logging(log)
     gc.disable()
+    load_numpy()
     from apache_beam.runners.worker import sdk_worker_main  # noqa: F401 # loaded for the workers
 
     from transforms import stages  # noqa: F401
