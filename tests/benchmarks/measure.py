@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-_SAMPLE_SECONDS = 0.02
+_SAMPLE_SECONDS = 0.1
+"""A sample takes a millisecond of a core that the measured processes share."""
 _TIMEOUT_SECONDS = 3600
 _RESIDENT = re.compile(r"^(VmRSS|VmHWM):\s+(\d+) kB", re.MULTILINE)
 

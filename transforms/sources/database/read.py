@@ -17,6 +17,7 @@ wherever its parts come from: the row, lookup queries, a file, a template.
 
 import hashlib
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, groupby
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import sqlalchemy as sa
 from msgspec import structs
@@ -61,6 +62,12 @@ _LOOKUP = "feedferry_lookup"
 _SAMPLE_STEP = 16
 _MAX_OPEN_MAPPINGS = 4
 _PAGE_THREAD = "next-page"
+_SWITCH_SECONDS = 0.0002
+"""How soon the thread goes on that fetches a page, of which it gets a part at a time.
+
+With Python's 5 milliseconds, a page was converted before the next part was asked for.
+"""
+
 _NO_PROVENANCE = Provenance()
 FindSent = Callable[[str], SentDocument | None]
 """Returns the entry of a key in the state."""
@@ -153,7 +160,7 @@ class _RowRecords:
         with closing(self._loaded_pages()) as pages:
             for page in pages:
                 if IncompleteRow not in {*map(type, page)}:
-                    yield from self._batches.outcomes([*map(_row_of, page)])
+                    yield from self._batches.outcomes(cast("list[Row]", page))
                     continue
                 for kind, rows in groupby(page, type):
                     if kind is not IncompleteRow:
@@ -196,12 +203,15 @@ def _fetched_ahead(
 ) -> Generator[list[PageRow], None, None]:
     """Yield pages; the next one is fetched in a thread while a page is converted."""
     with ThreadPoolExecutor(1, _PAGE_THREAD) as thread:
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(min(before, _SWITCH_SECONDS))
         following = thread.submit(next, pages, None)
         try:
             while (page := following.result()) is not None:
                 following = thread.submit(next, pages, None)
                 yield page
         finally:
+            sys.setswitchinterval(before)
             session.stop_waiting()
 
 

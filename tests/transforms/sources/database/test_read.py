@@ -1,6 +1,7 @@
 """Rows of a span as records: pages, large values, lookup queries, and lost connections."""
 
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -133,6 +134,16 @@ def test_no_page_is_being_read_after_a_reader_is_closed(remote: Server) -> None:
     assert page_threads() == 1
     rows.close()
     assert page_threads() == 0
+
+
+def test_a_thread_that_reads_a_page_waits_less_long_for_the_one_that_converts(
+    remote: Server,
+) -> None:
+    before = sys.getswitchinterval()
+    with closing(read_rows(span(), mapping=new_mapping(remote, PAGED, *FIVE))) as rows:
+        next(rows)
+        assert sys.getswitchinterval() < before
+    assert sys.getswitchinterval() == before
 
 
 def page_threads() -> int:
