@@ -85,7 +85,7 @@ def _flags_of(verb: str) -> list[click.Parameter]:
     if verb == "push":
         own = [*click_options(PushOptions), *click_options(ApplianceOptions)]
     elif verb == "plan":
-        unused = ("output", "fresh", "verify", "runner")
+        unused = ("output", "fresh", "verify", "runner", "cluster", "stall")
         own = [*click_options(PlanOptions), *click_options(ConvertOptions, omit=unused)]
     elif verb == "inspect":
         shared = ("from_format", "encoding", "base_url", "url_template", "zone", "strict")

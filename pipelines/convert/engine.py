@@ -17,6 +17,7 @@ import apache_beam as beam
 import msgspec
 from apache_beam.io.filesystems import FileSystems
 
+from pipelines.convert.beam_job import run_to_file
 from pipelines.convert.fork_server import uses_processes
 from pipelines.convert.inputs import group_spans, list_spans, size_of
 from pipelines.convert.progress import ConvertProgress
@@ -52,7 +53,6 @@ from transforms.conversion_settings import Settings
 from transforms.rules.known_rejects import load_known_rejects
 from transforms.sources import SourceConfig, source_of
 from transforms.stages import Convert, Merge
-from transforms.storage.atomic import write_by_several
 
 _log = logging.getLogger(__name__)
 
@@ -87,6 +87,7 @@ def list_inputs(options: ConvertOptions, observer: Observer) -> Conversion:
     """
     known_urls = read_known_urls(options)
     runner_of(options)  # raises ConfigError before anything is written
+    pipeline_options(options)  # the same
     load_known_rejects(options.accepted_rejects)  # the same
     steps = steps_of(options)
     steps.make()  # raises ConfigError, too
@@ -160,7 +161,9 @@ def _convert(
                 | Convert(settings, options.span_bytes, is_parallel=is_parallel)
                 | Merge()
             )
-            text = run_to_file(pipeline, total, work / "account.json")
+            text = run_to_file(
+                pipeline, total, work / "account.json", options=options, progress=snapshot
+            )
             account = msgspec.json.decode(text, type=Account)
     check_account(account)
     check_limits(account, options)
@@ -178,17 +181,6 @@ def _is_parallel(spans: Sequence[Span], options: ConvertOptions) -> bool:
     return has_workers and any(
         "://" in span.path or size_of(span) > options.span_bytes for span in spans
     )
-
-
-def run_to_file(pipeline: beam.Pipeline, account: beam.PCollection[bytes], path: Path) -> bytes:
-    """Run a pipeline, let a worker write its only result to a file, and return that."""
-    _ = account | "Report" >> beam.Map(_store, str(path.absolute()))
-    pipeline.run().wait_until_finish()
-    return path.read_bytes()
-
-
-def _store(account: bytes, path: str) -> None:
-    write_by_several(Path(path), account)
 
 
 def _fingerprint(

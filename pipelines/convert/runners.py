@@ -15,10 +15,11 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import ClassVar
 
 import grpc  # type: ignore[import-untyped]  # its stubs are a package of their own
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.pipeline import Pipeline
 from apache_beam.portability import python_urns
 from apache_beam.portability.api import beam_provision_api_pb2, endpoints_pb2
@@ -37,6 +38,26 @@ from pipelines.convert.fork_server import (
 from pipelines.options.convert_options import ConvertOptions
 from schemas.errors import ConfigError, FatalError
 
+_DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
+_DASK_NAME = "daskrunner"
+_CLUSTER_FLAGS = {
+    _DASK_NAME: "--dask_client_address",
+    "flinkrunner": "--flink_master",
+    "portablerunner": "--job_endpoint",
+    "prismrunner": "--job_endpoint",
+    "sparkrunner": "--spark_master_url",
+}
+"""The flag of each runner for the address of its cluster."""
+
+_CLUSTER_RUNNERS = ("DaskRunner", "FlinkRunner", "PortableRunner", "PrismRunner", "SparkRunner")
+_EXTRAS = {
+    _DASK_NAME: ("distributed", "feedferry[dask]"),
+    "dataflowrunner": ("apitools", "apache-beam[gcp]"),
+    "interactiverunner": ("IPython", "apache-beam[interactive]"),
+}
+"""The module that a runner cannot do without, and what to install for it."""
+
+_NAMES = ", ".join(["DaskRunner", *sorted(StandardOptions.KNOWN_RUNNER_NAMES)])
 _MULTI_PROCESSING = "multi_processing"
 _EXIT_SECONDS = 10.0
 """Time for an idle worker to end, and for a pipeline to notice that its workers have ended."""
@@ -46,9 +67,13 @@ _POLL_SECONDS = 0.1
 def runner_of(options: ConvertOptions) -> PipelineRunner:
     """Return the runner that --runner names; raise ConfigError if there is none of that name."""
     if options.runner is None:
+        if options.cluster is not None:
+            raise ConfigError("⟦cluster⟧: without a runner; expected ⟦runner NAME⟧ with it")
         return LocalRunner()
+    name = _full_name(options.runner)
+    _check_extra(name)
     try:
-        runner = create_runner(options.runner)
+        runner = create_runner(name)
     except (AttributeError, ImportError, TypeError, ValueError) as exc:
         cause = f" ({exc})" if isinstance(exc, ImportError) else ""  # it may say what to install
         raise _unknown_runner(f"{options.runner!r}{cause}") from exc
@@ -59,7 +84,10 @@ def runner_of(options: ConvertOptions) -> PipelineRunner:
 
 def pipeline_options(options: ConvertOptions) -> PipelineOptions:
     """Return the options for Beam: the number of workers, and the words after `--`."""
-    flags = ["--default_sdk_harness_log_level=ERROR", *options.beam_flags]
+    flags = ["--default_sdk_harness_log_level=ERROR"]
+    if options.runner is not None:
+        flags += _cluster_flags(_short_name(options.runner), options.cluster)
+    flags += options.beam_flags
     if uses_processes(options):
         flags += [
             f"--direct_running_mode={_MULTI_PROCESSING}",
@@ -205,8 +233,37 @@ def _worker_error(exc: Exception) -> Exception:
     return fatal
 
 
+def _full_name(runner: str) -> str:
+    """Return the name that Beam knows: it has no short name for Dask."""
+    return _DASK if runner.lower() in ("dask", "daskrunner") else runner
+
+
+def _short_name(runner: str) -> str:
+    name = runner.rpartition(".")[2].lower()
+    return name if name.endswith("runner") else f"{name}runner"
+
+
+def _check_extra(runner: str) -> None:
+    """Raise ConfigError for a runner whose packages are not installed."""
+    module, extra = _EXTRAS.get(_short_name(runner), (None, ""))
+    if module is not None and find_spec(module) is None:
+        raise ConfigError(
+            f"⟦runner {runner.rpartition('.')[2]}⟧: needs packages that are not installed; install"
+            f" them with: pip install '{extra}'"
+        )
+
+
+def _cluster_flags(runner: str, cluster: str | None) -> list[str]:
+    flags = ["--dask_partition_size=1"] if runner == _DASK_NAME else []
+    if cluster is None:
+        return flags
+    if runner not in _CLUSTER_FLAGS:
+        raise ConfigError(
+            f"⟦cluster {cluster}⟧: not for this runner; expected flags of Beam after --, or one of"
+            f" {', '.join(_CLUSTER_RUNNERS)}"
+        )
+    return [*flags, f"{_CLUSTER_FLAGS[runner]}={cluster}"]
+
+
 def _unknown_runner(found: str) -> ConfigError:
-    return ConfigError(
-        f"--runner: {found}; expected one of Beam's, such as DirectRunner, FlinkRunner or "
-        "PortableRunner, or the full name of a class"
-    )
+    return ConfigError(f"--runner: {found}; expected {_NAMES}, or the full name of a class")

@@ -6,7 +6,7 @@ import apache_beam as beam
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.convert.engine import run_to_file
+from pipelines.convert.beam_job import run_to_file
 from pipelines.convert.runners import pipeline_options, runner_of
 from pipelines.folders.manifest import read_manifest, receipts_folder
 from pipelines.observer.observer import Observer, Step, followed
@@ -49,7 +49,7 @@ def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions)
     pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
     chunks = [msgspec.json.encode(chunk) for chunk in manifest]
     total = pipeline | "Chunks" >> beam.Create(chunks) | Push(settings, output.absolute(), folder)
-    text = run_to_file(pipeline, total, folder / "account.json")
+    text = run_to_file(pipeline, total, folder / "account.json", options=options)
     result = record_push(output, msgspec.json.decode(text, type=PushAccount), settings)
     write_report(output)
     return result

@@ -26,6 +26,7 @@ from pipelines.options.value_parsers import (
     POSITIVE_SIZE,
     REJECTS,
     SAMPLE,
+    TIMEOUT,
     TO,
     ZONE,
     RejectLimit,
@@ -172,6 +173,8 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     fresh: bool = False
     verify: bool = True
     runner: str | None = None
+    cluster: str | None = None
+    stall: float = 900.0
     beam_flags: tuple[str, ...] = ()
 
 
@@ -325,6 +328,17 @@ declare(
         "Beam runner, by name or class.",
         metavar="NAME",
         default="in this process",
+        affects_output=False,
+    ),
+    cluster=Flag(
+        "Address of the cluster of --runner: a Dask scheduler, a Flink or Spark master, or a job"
+        " service of Beam.",
+        metavar="URL",
+        affects_output=False,
+    ),
+    stall=Flag(
+        "With --runner, cancel the job after this time without progress.",
+        TIMEOUT,
         affects_output=False,
     ),
 )
