@@ -103,6 +103,9 @@ REJECTS = ".rejects.avro"
 PROGRESS = ".progress"
 """Suffix of the progress files in the folder of a run."""
 
+CANCELLED = "cancelled"
+"""The file in the folder of a run that ends its workers: runners may let tasks run to the end."""
+
 _UNLISTED_CODES = frozenset({UNCHANGED, UP_TO_DATE})  # there may be millions of these
 DELETIONS = (Action.DELETE.value, Action.DELETE_PATTERN.value)
 _NO_PROVENANCE = Provenance(source="\0")  # no record has it
@@ -598,6 +601,8 @@ class SpanConversion:
             progress = [self._request.count.stored, records, self._rejects.count]
             path = Path(self._settings.folder, f"{self._span.name}{PROGRESS}")
             write_by_several(path, msgspec.json.encode(progress))
+            if path.with_name(CANCELLED).exists():
+                raise FatalError("the job was cancelled")
 
     def _close(self) -> Account:
         account = self._account

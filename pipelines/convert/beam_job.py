@@ -19,6 +19,7 @@ from apache_beam.runners.runner import PipelineResult
 from pipelines.options.convert_options import ConvertOptions
 from schemas.errors import FatalError, FeedferryError
 from schemas.units import duration_text
+from transforms.convert import CANCELLED
 from transforms.storage.atomic import write_by_several
 
 _CANCEL_SECONDS = 30.0
@@ -70,31 +71,38 @@ def run_to_file(
 ) -> bytes:
     """Run a pipeline, let a worker write its only result to a file, and return that.
 
-    With `progress`, a job of another runner is cancelled if that stays the same for too long.
+    With `progress`, that of a conversion in the folder of `path`, a job of another runner is
+    cancelled if the progress stays the same for too long.
     """
     _ = account | "Report" >> beam.Map(_store, str(path.absolute()))
     if options.runner is None:
         pipeline.run().wait_until_finish()
     else:
-        path.unlink(missing_ok=True)  # that of an earlier job
+        marker = path.with_name(CANCELLED)
+        for earlier in (path, marker):
+            earlier.unlink(missing_ok=True)
         watch = None if progress is None else StallWatch(progress, options.stall)
-        _run_elsewhere(pipeline, options.runner, watch)
+        _run_elsewhere(pipeline, options.runner, watch, marker)
     try:
         return path.read_bytes()
     except FileNotFoundError as exc:
         raise FatalError(
-            f"--runner {options.runner}: the job has ended without a result in {path}; expected"
-            " workers that share the output folder; start again to resume"
+            f"--runner {options.runner}: the job has ended without a result in {path}: it is lost,"
+            " or its workers do not share that folder; start again to resume"
         ) from exc
 
 
-def _run_elsewhere(pipeline: beam.Pipeline, runner: str, watch: StallWatch | None) -> None:
+def _run_elsewhere(
+    pipeline: beam.Pipeline, runner: str, watch: StallWatch | None, marker: Path
+) -> None:
     """Run a job; cancel it at a signal, a deadline or a stall."""
     try:
         result = _submit(pipeline)
         try:
             _wait(result, watch)
         except BaseException:
+            if watch is not None:
+                write_by_several(marker, b"")
             _cancel(result)
             raise
     except FeedferryError:

@@ -57,7 +57,9 @@ _EXTRAS = {
 }
 """The module that a runner cannot do without, and what to install for it."""
 
-_NAMES = ", ".join(["DaskRunner", *sorted(StandardOptions.KNOWN_RUNNER_NAMES)])
+_NAMES = ", ".join(
+    ["DaskRunner", *(n for n in StandardOptions.KNOWN_RUNNER_NAMES if not n.startswith("Test"))]
+)
 _MULTI_PROCESSING = "multi_processing"
 _EXIT_SECONDS = 10.0
 """Time for an idle worker to end, and for a pipeline to notice that its workers have ended."""

@@ -330,8 +330,42 @@ def test_an_unknown_runner_is_refused_before_anything_is_written(
     assert (code, Path("out").exists(), capsys.readouterr().err) == (
         2,
         False,
-        f"feedferry: --runner: {finding}; expected one of Beam's, such as DirectRunner, "
-        "FlinkRunner or PortableRunner, or the full name of a class\n",
+        f"feedferry: --runner: {finding}; expected DaskRunner, DataflowRunner, "
+        "BundleBasedDirectRunner, DirectRunner, SwitchingDirectRunner, InteractiveRunner, "
+        "FlinkRunner, FnApiRunner, KafkaStreamsRunner, PortableRunner, PrismRunner, SparkRunner, "
+        "or the full name of a class\n",
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "finding"),
+    [
+        (
+            ("--runner", "dataflow"),
+            "--runner dataflow: needs packages that are not installed; install them with: pip"
+            " install 'apache-beam[gcp]'",
+        ),
+        (
+            ("--cluster", "tcp://a:1"),
+            "--cluster: without a runner; expected --runner NAME with it",
+        ),
+        (
+            ("--runner", "FnApiRunner", "--cluster", "tcp://a:1"),
+            "--cluster tcp://a:1: not for this runner; expected flags of Beam after --, or one of"
+            " DaskRunner, FlinkRunner, PortableRunner, PrismRunner, SparkRunner",
+        ),
+    ],
+)
+def test_a_runner_without_its_packages_or_a_cluster_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], finding: str
+) -> None:
+    (here / "a.xml").write_bytes(b"<gsafeed/>")
+    code = main([*MINIMUM, *words])
+    assert (code, Path("out").exists(), capsys.readouterr().err) == (
+        2,
+        False,
+        f"feedferry: {finding}\n",
     )
 
 

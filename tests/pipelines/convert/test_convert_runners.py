@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -167,6 +168,28 @@ def test_a_worker_pool_reports_the_error_that_stopped_a_run(
     run = portable(tmp_path, source, "-o", "out", "--to", "thunderstone", flags=flags)
 
     assert run.returncode == 3, run.stdout
+
+
+def test_a_worker_pool_is_left_without_work_by_an_interrupt(
+    flags: list[str], tmp_path: Path
+) -> None:
+    put(tmp_path / "a.xml", gsa_feed(*documents(1, 900, text=PAGE)))
+    words = ("a.xml", "-o", "out", "--to", "jsonl", *SPANS, "--runner", "PortableRunner", "-q")
+    command = [*FEEDFERRY, "convert", *words, "--", *flags]
+    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.DEVNULL) as run:
+        while not accounts(tmp_path) and run.poll() is None:
+            time.sleep(0.02)
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(RUN_SECONDS) == 143
+    time.sleep(1)  # for the span that was being converted
+    left = accounts(tmp_path)
+    time.sleep(2)
+    assert accounts(tmp_path) == left
+
+
+def accounts(folder: Path) -> int:
+    """How many spans of an unfinished run are converted."""
+    return len(list((folder / "out").glob(".work/*/*.0.json")))
 
 
 def test_a_tree_and_a_database_are_read_the_same_by_a_pool_of_workers(

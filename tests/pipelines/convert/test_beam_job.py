@@ -1,0 +1,70 @@
+"""Jobs of other runners: a stall is noticed, and errors of a runner can be resumed from."""
+
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
+
+from pipelines.convert.beam_job import StallWatch, run_to_file
+from pipelines.options.convert_options import ConvertOptions
+from schemas.errors import FatalError
+
+
+def test_a_stall_is_the_same_progress_for_all_of_the_time() -> None:
+    times = iter([0.0, 5.0, 10.0, 14.0, 20.0])
+    progress = iter([1, 1, 2, 2, 2])
+    watch = StallWatch(lambda: next(progress), 10, clock=lambda: next(times))
+    for _ in range(3):
+        watch.check()
+    with pytest.raises(FatalError, match="no progress for 10s, so the job is cancelled"):
+        watch.check()
+
+
+def test_progress_is_not_read_at_each_check() -> None:
+    times = iter([0.0, 0.5, 1.0, 14.9, 15.0])
+    reads = []
+    watch = StallWatch(lambda: len(reads.append(0) or reads), 900, clock=lambda: next(times))
+    for _ in range(4):
+        watch.check()
+    assert len(reads) == 2
+
+
+class LostResult(PipelineResult):
+    """The result of a job whose cluster is lost."""
+
+    def __init__(self) -> None:
+        super().__init__(PipelineState.RUNNING)
+        self.is_cancelled = False
+
+    def wait_until_finish(self, duration: float | None = None) -> str:
+        raise RuntimeError("\nRemoteTransportException: Connection unexpectedly closed\n\tat java")
+
+    def cancel(self) -> str:
+        self.is_cancelled = True
+        return PipelineState.CANCELLED
+
+
+class LosingRunner(PipelineRunner):
+    def __init__(self, result: LostResult) -> None:
+        self._result = result
+
+    def run_pipeline(self, pipeline: beam.Pipeline, options: object) -> LostResult:
+        return self._result
+
+
+def test_an_error_of_the_runner_cancels_the_job_and_is_resumed_from(tmp_path: Path) -> None:
+    result = LostResult()
+    pipeline = beam.Pipeline(runner=LosingRunner(result))
+    options = ConvertOptions(
+        inputs=("a.xml",), output="out", to_format="avro", runner="LosingRunner"
+    )
+    account = pipeline | beam.Create([b"{}"])
+    with pytest.raises(FatalError) as raised:
+        run_to_file(pipeline, account, tmp_path / "account.json", options=options)
+    assert str(raised.value) == (
+        "--runner LosingRunner: RuntimeError: RemoteTransportException: Connection unexpectedly"
+        " closed; the log has all of it; start again to resume"
+    )
+    assert result.is_cancelled
+    assert raised.value.exit_code == 4
