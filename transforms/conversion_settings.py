@@ -1,5 +1,7 @@
 """The settings with which a run converts each of its spans."""
 
+from pathlib import Path
+
 import msgspec
 from msgspec.structs import replace
 
@@ -19,7 +21,8 @@ BATCH_RECORDS = 1024
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a run, for each of its spans.
 
-    `folder` holds the files of an unfinished run. `sources` are the configurations of the sources
+    `folder` holds the files of an unfinished run, a path or a URI. If it is a URI, `local_folder`
+    has its progress, and the lists of steps. `sources` are the configurations of the sources
     that have one, by the names of their spans. `state` is the path of the state of earlier runs.
     A datasource or feedtype of the `target` replaces that of the source. The loss of a field in
     `refused` stops the run. A full feed deletes everything that it leaves out, so an empty full
@@ -31,6 +34,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     folder: str
+    local_folder: str | None = None
     target: Target
     reading: ReadOptions
     writing: WriteOptions
@@ -47,6 +51,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     accepted_rejects: str | None = None
     batch_records: int = BATCH_RECORDS
     steps: Steps = Steps()
+
+    @property
+    def local(self) -> Path:
+        """The folder of the run on this machine."""
+        return Path(self.local_folder or self.folder)
 
 
 def make_encoder(settings: Settings, feed: Feed | None, *, memberships: bool) -> Encoder:

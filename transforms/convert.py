@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
@@ -135,7 +134,7 @@ def convert_on(
         following = account.next
         if following is None and account.stopped is None:
             for wrong in {guess.name for guess in attempted if guess.name not in names}:
-                Path(settings.folder, f"{wrong}{PROGRESS}").unlink(missing_ok=True)
+                (settings.local / f"{wrong}{PROGRESS}").unlink(missing_ok=True)
 
 
 def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> Account:
@@ -214,7 +213,7 @@ class SpanConversion:
         self._provenance = self._groups_provenance = _NO_PROVENANCE
         self._target_feed = TargetFeed()
         self._plans, self._batches, self._planned = 0, 0, 0
-        self._steps = settings.steps.make(Path(settings.folder))
+        self._steps = settings.steps.make(settings.local)
         self._has_steps = bool(settings.steps.steps)
         self._lists = self._run_lists() if self._has_steps else None
 
@@ -599,7 +598,7 @@ class SpanConversion:
             records = self._counts["read"].total()
             self._progress_due_at = time.monotonic() + _PROGRESS_SECONDS
             progress = [self._request.count.stored, records, self._rejects.count]
-            path = Path(self._settings.folder, f"{self._span.name}{PROGRESS}")
+            path = self._settings.local / f"{self._span.name}{PROGRESS}"
             write_by_several(path, msgspec.json.encode(progress))
             if path.with_name(CANCELLED).exists():
                 raise FatalError("the job was cancelled")

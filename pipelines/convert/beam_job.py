@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from pathlib import Path
+from uuid import uuid4
 
 import apache_beam as beam
 from apache_beam.runners.runner import PipelineResult
@@ -20,7 +20,8 @@ from pipelines.options.convert_options import ConvertOptions
 from schemas.errors import FatalError, FeedferryError
 from schemas.units import duration_text
 from transforms.convert import CANCELLED
-from transforms.storage.atomic import write_by_several
+from transforms.storage.find_storage import storage_of
+from transforms.storage.storage import Storage
 
 _CANCEL_SECONDS = 30.0
 _POLL_SECONDS = 0.5
@@ -64,36 +65,38 @@ class StallWatch:
 def run_to_file(
     pipeline: beam.Pipeline,
     account: beam.PCollection[bytes],
-    path: Path,
+    folder: str,
     *,
     options: ConvertOptions,
     progress: Callable[[], object] | None = None,
 ) -> bytes:
     """Run a pipeline, let a worker write its only result to a file, and return that.
 
-    With `progress`, that of a conversion in the folder of `path`, a job of another runner is
+    `folder` is a path or a URI, which all workers share. The first of several attempts to write the
+    file counts. With `progress`, that of a conversion in the folder, a job of another runner is
     cancelled if the progress stays the same for too long.
     """
-    _ = account | "Report" >> beam.Map(_store, str(path.absolute()))
+    storage, name = storage_of(folder), f"account-{uuid4().hex}.json"
+    _ = account | "Report" >> beam.Map(_store, folder, name)
     if options.runner is None:
         pipeline.run().wait_until_finish()
     else:
-        marker = path.with_name(CANCELLED)
-        for earlier in (path, marker):
-            earlier.unlink(missing_ok=True)
+        storage.remove(CANCELLED)
         watch = None if progress is None else StallWatch(progress, options.stall)
-        _run_elsewhere(pipeline, options.runner, watch, marker)
-    try:
-        return path.read_bytes()
-    except FileNotFoundError as exc:
+        _run_elsewhere(pipeline, options.runner, watch, storage)
+    text = storage.get(name)
+    if text is None:
         raise FatalError(
-            f"--runner {options.runner}: the job has ended without a result in {path}: it is lost,"
-            " or its workers do not share that folder; start again to resume"
-        ) from exc
+            f"--runner {options.runner}: the job has ended without a result in"
+            f" {storage.locate(name)}: it is lost, or its workers do not share that folder; start"
+            " again to resume"
+        )
+    storage.remove(name)
+    return text
 
 
 def _run_elsewhere(
-    pipeline: beam.Pipeline, runner: str, watch: StallWatch | None, marker: Path
+    pipeline: beam.Pipeline, runner: str, watch: StallWatch | None, storage: Storage
 ) -> None:
     """Run a job; cancel it at a signal, a deadline or a stall."""
     try:
@@ -102,7 +105,7 @@ def _run_elsewhere(
             _wait(result, watch)
         except BaseException:
             if watch is not None:
-                write_by_several(marker, b"")
+                storage.put_if_absent(CANCELLED, b"")
             _cancel(result)
             raise
     except FeedferryError:
@@ -165,5 +168,5 @@ def _first_line(exc: Exception) -> str:
     return f"{type(exc).__name__}: {text}"[:_MESSAGE_LENGTH].removesuffix(": ")
 
 
-def _store(account: bytes, path: str) -> None:
-    write_by_several(Path(path), account)
+def _store(account: bytes, folder: str, name: str) -> None:
+    storage_of(folder).put_if_absent(name, account)

@@ -39,6 +39,7 @@ from pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
 from pipelines.convert.step_lists import list_results
 from pipelines.convert.work_folder import STDIN_COPY, open_work_folder, seal
 from pipelines.folders.locks import WORK
+from pipelines.folders.remote_folder import RemoteFolder
 from pipelines.observer.observer import Observer, Step, followed, metered
 from pipelines.observer.progress import Progress
 from pipelines.options.convert_options import ConvertOptions
@@ -61,7 +62,8 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     """A conversion before its first write: its options, and its inputs as they are now.
 
     `configs` are the configurations of the inputs that are not files of records. Conversions with
-    the same fingerprint write the same output.
+    the same fingerprint write the same output. `remote` is the folder in object storage of which
+    the output folder is the mirror.
     """
 
     options: ConvertOptions
@@ -69,6 +71,7 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     spans: list[Span]
     configs: dict[str, SourceConfig]
     fingerprint: str
+    remote: RemoteFolder | None = None
 
     @property
     def output(self) -> Path:
@@ -118,12 +121,19 @@ def convert(
     The output folder and the state are locked by the caller. What was converted before an
     interruption is not converted again.
     """
-    options, spans = conversion.options, conversion.spans
+    options, spans, remote = conversion.options, conversion.spans, conversion.remote
     is_resumed = conversion.work.exists()
     work = open_work_folder(conversion.output, conversion.fingerprint, options)
     begun = "resumed" if is_resumed else "begun"
     _log.info("conversion to %s: %s; inputs: %s", conversion.output, begun, len(spans))
     settings = settings_of(options, conversion.known_urls, work, conversion.configs)
+    if remote is not None:
+        settings = msgspec.structs.replace(
+            settings,
+            folder=remote.work_uri(work),
+            local_folder=str(work),
+            has_progress=options.runner is None,  # other hosts do not see this one's folders
+        )
     sources = source_runs(spans, settings, options)
     store_generation(settings)
     FileSystems.set_options(pipeline_options(options))
@@ -133,10 +143,15 @@ def convert(
             prepare_steps(parts, settings)
     finally:
         seal(work)
-    account, progress = _convert(parts, settings, options, observer)
+    if remote is not None:
+        remote.save()
+    account, progress = _convert(parts, settings, options, observer, remote)
     with followed(observer, Step.PUBLISH) as step:
         store_update(sources, account, work)
         report = publish(account, settings, output=conversion.output, spans=spans, options=options)
+        if remote is not None:
+            remote.publish()
+            report = msgspec.structs.replace(report, folder=remote.uri)
         write_report(conversion.output)
         step.result = result = ConversionResult(
             report=report, progress=progress, defects=account.defects, is_pushed=is_pushed
@@ -145,10 +160,14 @@ def convert(
 
 
 def _convert(
-    parts: list[Span], settings: Settings, options: ConvertOptions, observer: Observer
+    parts: list[Span],
+    settings: Settings,
+    options: ConvertOptions,
+    observer: Observer,
+    remote: RemoteFolder | None,
 ) -> tuple[Account, Progress]:
     """Convert all spans of the sources; raise FeedferryError for a run that must stop."""
-    work = Path(settings.folder)
+    work = settings.local
     account = Account()
     snapshot = ConvertProgress(work, parts).snapshot
     with metered(observer, Phase.CONVERT, snapshot, folder=Path(options.output)) as meter:
@@ -161,11 +180,11 @@ def _convert(
                 | Convert(settings, options.span_bytes, is_parallel=is_parallel)
                 | Merge()
             )
-            text = run_to_file(
-                pipeline, total, work / "account.json", options=options, progress=snapshot
-            )
+            text = run_to_file(pipeline, total, settings.folder, options=options, progress=snapshot)
             account = msgspec.json.decode(text, type=Account)
     check_account(account)
+    if remote is not None:
+        remote.fetch(work, account.files, but=(chunk.path for chunk in account.chunks))
     check_limits(account, options)
     list_results(account, settings)
     check_steps(account, settings.steps)

@@ -11,10 +11,12 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
 from pipelines.convert.step_lists import STEP_LISTS
+from pipelines.folders.locks import WORK
 from pipelines.options.convert_options import ConvertOptions, given_options
 from pipelines.report.conversion_report import Report, as_json
 from schemas.account import Account, Chunk
@@ -54,17 +56,21 @@ def publish(
 
     It may be called again after an interruption. Raises StoppedError for a full feed that would
     delete documents without being asked to (see `settle_full_feeds`), and FatalError if a file of
-    the run has changed; nothing is published then.
+    the run has changed; nothing is published then. Without files on this machine,
+    no chunk is copied, unless it states another feedtype: the manifest names the objects.
     """
     settle_full_feeds(account, settings)
-    work = Path(settings.folder)
+    work = settings.local
     (output / _REPORT).unlink(missing_ok=True)
-    check_files(account, work, verify=settings.verify)
+    is_remote = settings.local_folder is not None
+    if not is_remote:
+        check_files(account, work, verify=settings.verify)
     staged, previous, chunks_folder = work / "chunks", work / "chunks-before", output / "chunks"
     for folder in (staged, previous):
         shutil.rmtree(folder, ignore_errors=True)
     staged.mkdir()
-    chunks = [_stage(*pair, staged, settings) for pair in number_chunks(account, settings)]
+    place = _place if is_remote else _stage
+    chunks = [place(*pair, staged, settings) for pair in number_chunks(account, settings)]
     with whole_file(output / "manifest.jsonl") as stream:
         stream.writelines(msgspec.json.encode(chunk, order="sorted") + b"\n" for chunk in chunks)
     _publish_rejects(account, work, output)
@@ -177,16 +183,34 @@ def _is_restated(before: Chunk, after: Chunk) -> bool:
 
 def _stage(before: Chunk, after: Chunk, staged: Path, settings: Settings) -> Chunk:
     """Link the file of a chunk, or copy it with another feedtype; return the published chunk."""
-    path, to = Path(settings.folder) / before.path, staged / Path(after.path).name
+    path, to = settings.local / before.path, staged / Path(after.path).name
     if not _is_restated(before, after):
         link_or_copy(path, to)
         return after
-    restated = AtomicFile(LocalStorage(staged), to.name)
-    restated.write(_prolog(settings, after))
     with path.open("rb") as source:
-        source.seek(len(_prolog(settings, before)))
-        while block := source.read(_COPY_BYTES):
-            restated.write(block)
+        return _restate(before, after, source, AtomicFile(LocalStorage(staged), to.name), settings)
+
+
+def _place(before: Chunk, after: Chunk, staged: Path, settings: Settings) -> Chunk:
+    """Return the chunk with the name of its object; write it again with another feedtype."""
+    run = storage_of(settings.folder)
+    name = f"{WORK}/{staged.parent.name}/{before.path}"
+    if not _is_restated(before, after):
+        return msgspec.structs.replace(after, path=name)
+    restated = f"{before.path}.{after.feedtype}{Path(before.path).suffix}"
+    placed = msgspec.structs.replace(after, path=f"{WORK}/{staged.parent.name}/{restated}")
+    with run.open(before.path) as source:
+        return _restate(before, placed, source, AtomicFile(run, restated), settings)
+
+
+def _restate(
+    before: Chunk, after: Chunk, source: IO[bytes], restated: AtomicFile, settings: Settings
+) -> Chunk:
+    """Copy a chunk with another feedtype in its header; return it with its digest."""
+    restated.write(_prolog(settings, after))
+    source.seek(len(_prolog(settings, before)))
+    while block := source.read(_COPY_BYTES):
+        restated.write(block)
     return msgspec.structs.replace(after, sha256=restated.finish().sha256)
 
 
@@ -237,7 +261,7 @@ def report_of(
 ) -> Report:
     """Return the report of a run that published these chunks."""
     values: dict[str, object] = msgspec.to_builtins(settings, order="sorted")
-    for name in ("folder", "has_progress", "sources", "state", "verify"):
+    for name in ("folder", "local_folder", "has_progress", "sources", "state", "verify"):
         del values[name]
     return Report(
         account=account,

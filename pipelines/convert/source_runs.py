@@ -159,7 +159,7 @@ def source_runs(
         SourceRun(
             span=span,
             config=settings.sources.get(span.source),
-            work=Path(settings.folder),
+            work=settings.local,
             reading=settings.reading,
             options=chosen,
         )

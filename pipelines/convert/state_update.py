@@ -36,7 +36,7 @@ class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):
 
 def store_generation(settings: Settings) -> None:
     """Store the generation of the state in the folder of the run, once."""
-    path = Path(settings.folder) / _GENERATION
+    path = settings.local / _GENERATION
     if settings.state is not None and not path.exists():
         with open_state(Path(settings.state)) as state, whole_file(path) as stream:
             stream.write(str(state.head.generation).encode())

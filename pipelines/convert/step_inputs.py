@@ -48,7 +48,7 @@ class SpanInputs(msgspec.Struct, frozen=True):
 
 def prepare_steps(spans: Sequence[Span], settings: Settings) -> None:
     """Store what the steps of a run need to know of all records, in the folder of the run."""
-    settings.steps.prepare(SpanInputs(spans, settings.reading), Path(settings.folder))
+    settings.steps.prepare(SpanInputs(spans, settings.reading), settings.local)
 
 
 def check_inputs_of_steps(steps: Steps, configs: dict[str, SourceConfig]) -> None:

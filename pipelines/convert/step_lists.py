@@ -38,7 +38,7 @@ _Rows = Iterable[tuple[object, ...]]
 
 def list_results(account: Account, settings: Settings) -> None:
     """Write the lists of a run into its folder, and add their notices to the account."""
-    folder = Path(settings.folder)
+    folder = settings.local
     for name in STEP_LISTS:
         (folder / name).unlink(missing_ok=True)
     _list_merged(account, folder)

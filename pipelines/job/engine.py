@@ -24,11 +24,13 @@ from msgspec.structs import replace
 
 from pipelines.convert.engine import Conversion, list_inputs
 from pipelines.convert.engine import convert as convert_inputs
-from pipelines.convert.inputs import size_of
+from pipelines.convert.inputs import STDIN, size_of
 from pipelines.convert.state_update import mark_unsure, remember
 from pipelines.convert.work_folder import check_output, close_work_folder, find_work
 from pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
 from pipelines.folders.locks import LOCK, PUSHES, WORK, locked_output, locked_state
+from pipelines.folders.manifest import read_manifest
+from pipelines.folders.remote_folder import RemoteFolder, is_remote, opened_remote
 from pipelines.job.job import Job
 from pipelines.job.job_text import render
 from pipelines.job.push_phase import push_output, push_settings
@@ -65,11 +67,27 @@ def convert(job: Job, observer: Observer) -> RunResult:
     The run is resumed if it is started again with the same settings and inputs. Raises
     FeedferryError with nothing published.
     """
+    if not is_remote(job.convert.output):
+        return _convert(job, observer, None)
+    with opened_remote(job.convert.output) as remote:
+        if job.convert.fresh:
+            remote.clear()
+        options = replace(job.convert, output=str(remote.mirror))
+        result = _convert(replace(job, home=remote.mirror, convert=options), observer, remote)
+        remote.save()
+        remote.remove_attempts(chunk.path for chunk in read_manifest(remote.mirror))
+    return replace(result, uri=remote.uri)
+
+
+def _convert(job: Job, observer: Observer, remote: RemoteFolder | None) -> RunResult:
     options = job.convert
     check_output(job.home, options)
     with ExitStack() as locks:
         locks.enter_context(locked_output(job.home))
         conversion = list_inputs(options, observer)
+        if remote is not None:
+            _refuse_remote(conversion, remote)
+            conversion = replace(conversion, remote=remote)
         if options.state is not None:
             locks.enter_context(locked_state(Path(options.state)))
         begun_at, attempts, earlier = datetime.now(UTC), 0, None
@@ -266,6 +284,17 @@ class JobRun:
 
     def _save(self, **changes: object) -> None:
         self.record = write_run(self.folder, replace(self.record, **changes))
+
+
+def _refuse_remote(conversion: Conversion, remote: RemoteFolder) -> None:
+    """Raise ConfigError for inputs that a run in object storage cannot have."""
+    names = [span.source for span in conversion.spans if span.source in conversion.configs]
+    names += [span.source for span in conversion.spans if span.source == STDIN]
+    if names:
+        raise ConfigError(
+            f"⟦output⟧ {remote.uri}: for {names[0]}, which is no file of records; expected files of"
+            " records: convert into a folder of this machine, and copy that"
+        )
 
 
 def _write_config(job: Job, folder: Path) -> None:

@@ -49,7 +49,7 @@ def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions)
     pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
     chunks = [msgspec.json.encode(chunk) for chunk in manifest]
     total = pipeline | "Chunks" >> beam.Create(chunks) | Push(settings, output.absolute(), folder)
-    text = run_to_file(pipeline, total, folder / "account.json", options=options)
+    text = run_to_file(pipeline, total, str(folder), options=options)
     result = record_push(output, msgspec.json.decode(text, type=PushAccount), settings)
     write_report(output)
     return result

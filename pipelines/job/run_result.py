@@ -13,10 +13,12 @@ from pipelines.report.verification import Verification
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt of a run: its folder, its exit code, and the results of the phases it executed.
 
-    `message` says why it stopped; it is None if it did not.
+    `message` says why it stopped; it is None if it did not. A run in object storage has a `uri`;
+    its `folder` was removed when it ended.
     """
 
     folder: Path
+    uri: str | None = None
     exit_code: int
     message: str | None = None
     conversion: ConversionResult | None = None

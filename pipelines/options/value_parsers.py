@@ -236,6 +236,15 @@ def parse_output(text: str, flag: str = "") -> str:
     return text
 
 
+def parse_run_folder(text: str, flag: str = "") -> str:
+    """Return the name of a folder or the URI of object storage; raise ConfigError for others."""
+    if "://" not in text:
+        return parse_output(text, flag)
+    from transforms.storage.find_storage import storage_of
+
+    return storage_of(text).locate("").rstrip("/")
+
+
 def parse_from(text: str) -> str:
     """Return the name of a source or a format, the present one for a former one."""
     from transforms.formats import find_format
@@ -315,6 +324,7 @@ REPEATED_TEXT = ValueType("TEXT", tuple)
 PATH = ValueType("FILE", str, is_path=True)
 NO_OUTPUT = os.devnull  # of verbs that write no files
 OUTPUT_FOLDER = ValueType("DIR", parse_output)
+RUN_FOLDER = ValueType("DIR|URI", parse_run_folder)
 OUTPUT_FILE = ValueType("FILE", parse_output, is_path=True)
 ACL = ValueType("posix|posix-inherited|public|CSV", str, is_path=True)
 PATHS = ValueType("INPUT", tuple, is_path=True)

@@ -63,12 +63,14 @@ class Attempt:
 
     def find_account(self) -> Account | None:
         """Return the account of any attempt that counts, None if there is none with whole files."""
-        while (data := self._run.get(self._account_name(self._damaged))) is not None:
+        return self._find(self._run.snapshot())
+
+    def _find(self, run: Storage) -> Account | None:
+        while (data := run.get(self._account_name(self._damaged))) is not None:
             published = _decode(data)
-            if published is not None and published.span == self._digest:
-                files = published.account.files
-                if all(self._run.is_whole(file, verify=self._verify) for file in files):
-                    return published.account
+            account = published.account if published and published.span == self._digest else None
+            if account is not None and run.are_whole(account.files, verify=self._verify):
+                return account
             self._damaged += 1
         return None
 
@@ -105,7 +107,7 @@ class Attempt:
         """Publish the account unless another attempt was first; return the account that counts."""
         own = _PublishedAccount(span=self._digest, attempt=self._name, account=account)
         data = msgspec.json.encode(own)
-        while (published := self.find_account()) is None:
+        while (published := self._find(self._run)) is None:
             if self._run.put_if_absent(self._account_name(self._damaged), data):
                 self._is_committed = True
                 return account

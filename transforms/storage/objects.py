@@ -10,7 +10,7 @@ import errno
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
@@ -20,6 +20,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import ObjectStore, from_url
 
+from schemas.account import SpanFile
 from schemas.errors import ConfigError, FatalError
 from transforms.storage.block_stream import BlockStream
 from transforms.storage.storage import Storage, WholeFile
@@ -129,6 +130,15 @@ class ObjectStorage(Storage):
     def modified_ns(self, name: str) -> int:
         return 0
 
+    def are_whole(self, files: Sequence[SpanFile], *, verify: bool = True) -> bool:
+        """Compare the sizes: what was uploaded is complete, and the server keeps it."""
+        folders = {file.path.rpartition("/")[0] for file in files}
+        sizes = {name: size for folder in folders for name, size in self.sizes(folder).items()}
+        return all(sizes.get(file.path) == file.bytes for file in files)
+
+    def snapshot(self) -> Storage:
+        return _ListedStorage(self._bucket, self._prefix)
+
     @property
     def store(self) -> ObjectStore:
         return clients(self._bucket, os.getpid())
@@ -156,6 +166,20 @@ class ObjectStorage(Storage):
                 f"{self.locate(name)}: {text}; expected to read and write there: check the"
                 " credentials and the endpoint in the environment"
             ) from exc
+
+
+class _ListedStorage(ObjectStorage):
+    """A storage that answers from one list, so that what is not there costs no request."""
+
+    def get(self, name: str) -> bytes | None:
+        return super().get(name) if name in self._listed else None
+
+    def are_whole(self, files: Sequence[SpanFile], *, verify: bool = True) -> bool:
+        return all(self._listed.get(file.path) == file.bytes for file in files)
+
+    @property
+    def _listed(self) -> dict[str, int]:
+        return listed_once(self._bucket, self._prefix, os.getpid())
 
 
 class _ObjectFile(WholeFile):
@@ -197,6 +221,15 @@ class _ObjectStream(BlockStream):
             return bytes(self._reader.read(max_bytes))
         except BaseError as exc:
             raise OSError(errno.EIO, str(exc).partition("\n")[0][:_MAX_ERROR_CHARS]) from exc
+
+
+@lru_cache(maxsize=1)
+def listed_once(bucket: str, prefix: str, process: int) -> dict[str, int]:
+    """Return the sizes of the objects below a prefix when this process first asks for them.
+
+    The driver clears this at the begin of a run, because a process may execute several.
+    """
+    return ObjectStorage(bucket, prefix).sizes()
 
 
 @lru_cache(maxsize=8)

@@ -11,7 +11,7 @@ import io
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Self
@@ -116,6 +116,17 @@ class Storage(ABC):
                 return not verify or _digest_of(stream) == file.sha256
         except OSError:
             return False
+
+    def are_whole(self, files: Sequence[SpanFile], *, verify: bool = True) -> bool:
+        """Whether all files are as they were written; see `is_whole`."""
+        return all(self.is_whole(file, verify=verify) for file in files)
+
+    def snapshot(self) -> "Storage":
+        """Return the storage, or one that answers from a list of its files made earlier.
+
+        A process makes the list once, so later files may be missing from it.
+        """
+        return self
 
 
 class LocalStorage(Storage):

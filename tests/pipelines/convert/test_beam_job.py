@@ -60,7 +60,7 @@ def test_an_error_of_the_runner_cancels_the_job_and_is_resumed_from(tmp_path: Pa
     )
     account = pipeline | beam.Create([b"{}"])
     with pytest.raises(FatalError) as raised:
-        run_to_file(pipeline, account, tmp_path / "account.json", options=options)
+        run_to_file(pipeline, account, str(tmp_path), options=options)
     assert str(raised.value) == (
         "--runner LosingRunner: RuntimeError: RemoteTransportException: Connection unexpectedly"
         " closed; the log has all of it; start again to resume"

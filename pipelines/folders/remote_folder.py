@@ -1,0 +1,168 @@
+"""The folder of a run in object storage, and its mirror: a temporary folder of this machine.
+
+The driver works on the mirror, which has all files of the run but the chunks and what workers
+write. Changed files are uploaded when the work of the run may begin, when it is published, and at
+its end. Paths of the mirror become the URI in files of text and in messages.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pipelines.folders.locks import LOCK, WORK
+from schemas.account import SpanFile
+from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError, errors_worded
+from transforms.storage.find_storage import storage_of
+from transforms.storage.lease import Lease
+from transforms.storage.objects import ObjectStorage, listed_once
+
+LEASE = f"{WORK}/lease.json"
+REPORT = "report.json"
+_TEXT_SUFFIXES = (".json", ".jsonl", ".html", ".log", ".yaml", ".txt", ".csv")
+_WORK_DEPTH = 2
+_UNSAVED = (LEASE, f"{WORK}/{LOCK}")
+
+
+class RemoteFolder:
+    """The folder of a run in object storage, which this process has leased."""
+
+    def __init__(self, uri: str, storage: ObjectStorage, mirror: Path, lease: Lease | None) -> None:
+        self.uri = uri
+        self.mirror = mirror
+        self._storage = storage
+        self._lease = lease
+        self._saved = self._download()
+
+    def work_uri(self, work: Path) -> str:
+        """Return the URI of a folder of the mirror, for workers."""
+        return self._storage.locate(str(work.relative_to(self.mirror)))
+
+    def clear(self) -> None:
+        """Remove all files of earlier runs."""
+        for name in self._storage.sizes():
+            if name != LEASE:
+                self._storage.remove(name)
+
+    def save(self) -> None:
+        """Upload the files of the mirror that have changed, but no new report; remove the others.
+
+        Raises BusyError if another process has the lease.
+        """
+        self._check()
+        present = self._scan()
+        for name, stamp in present.items():
+            if self._saved.get(name) != stamp and not (name == REPORT and name not in self._saved):
+                self._storage.put(name, self._read(name))
+                self._saved[name] = stamp
+        for name in self._saved.keys() - present.keys():
+            self._storage.remove(name)
+            del self._saved[name]
+
+    def publish(self) -> None:
+        """Upload everything, the report last; raise BusyError if another process has done that."""
+        self._check()
+        if self._saved.pop(REPORT, None):  # of an interrupted attempt
+            self._storage.remove(REPORT)
+        self.save()
+        self._check()
+        if not self._storage.put_if_absent(REPORT, self._read(REPORT)):
+            raise BusyError(f"{self.uri}/{REPORT}: published by another process meanwhile")
+        self._saved[REPORT] = self._scan()[REPORT]
+
+    def fetch(self, work: Path, files: Iterable[SpanFile], *, but: Iterable[str]) -> None:
+        """Check the sizes of the files of workers, and download all but the chunks.
+
+        Raises FatalError for a file that is missing or has another size.
+        """
+        begin = work.relative_to(self.mirror).as_posix()
+        sizes = self._storage.sizes(begin)
+        chunks = set(but)
+        for file in files:
+            name = f"{begin}/{file.path}"
+            if sizes.get(name) != file.bytes:
+                raise FatalError(
+                    f"{self._storage.locate(name)}: differs from the {file.bytes:,} bytes that were"
+                    " written; start again to write it again"
+                )
+            if file.path not in chunks:
+                self._download_to(name, work / file.path)
+
+    def remove_attempts(self, used: Iterable[str]) -> None:
+        """Remove what workers wrote, but for the files that the run is published with."""
+        kept = {*used, *_UNSAVED}
+        for name in self._storage.sizes(WORK):
+            if name not in kept and name not in self._saved:
+                self._storage.remove(name)
+
+    def _check(self) -> None:
+        if self._lease is not None:
+            self._lease.check()
+
+    def _download(self) -> dict[str, tuple[int, int]]:
+        for name in self._storage.sizes():
+            if _is_mirrored(name):
+                self._download_to(name, self.mirror / name)
+        return self._scan()
+
+    def _download_to(self, name: str, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self._storage.get(name) or b"")
+
+    def _scan(self) -> dict[str, tuple[int, int]]:
+        names = (path.relative_to(self.mirror).as_posix() for path in self.mirror.rglob("*"))
+        stats = {name: (self.mirror / name).stat() for name in names if _is_mirrored(name)}
+        return {
+            name: (status.st_mtime_ns, status.st_size)
+            for name, status in stats.items()
+            if (self.mirror / name).is_file()
+        }
+
+    def _read(self, name: str) -> bytes:
+        data = (self.mirror / name).read_bytes()
+        if name.endswith(_TEXT_SUFFIXES):
+            return data.replace(str(self.mirror).encode(), self.uri.encode())
+        return data
+
+
+@contextmanager
+def opened_remote(uri: str, *, is_read_only: bool = False) -> Iterator[RemoteFolder]:
+    """Lease a run in object storage, and yield its folder; upload what changed at the end.
+
+    Raises BusyError if another process has leased it. A folder to read needs no lease.
+    """
+    storage = storage_of(uri)
+    if not isinstance(storage, ObjectStorage):
+        raise ConfigError(f"{uri}: no object storage; expected a URI such as s3://BUCKET/RUN")
+    uri = storage.locate("").rstrip("/")
+    listed_once.cache_clear()
+    with TemporaryDirectory(prefix="feedferry-") as temporary:
+        mirror = Path(temporary).resolve() / (uri.rpartition("/")[2] or "run")
+        mirror.mkdir()
+        with errors_worded(lambda text: text.replace(str(mirror), uri)):
+            if is_read_only:
+                yield RemoteFolder(uri, storage, mirror, None)
+                return
+            with Lease(storage, LEASE) as lease:
+                folder = RemoteFolder(uri, storage, mirror, lease)
+                try:
+                    yield folder
+                except BaseException:
+                    with suppress(FeedferryError):  # the first error counts
+                        folder.save()
+                    raise
+                folder.save()
+
+
+def is_remote(path: str) -> bool:
+    """Whether a folder is in object storage."""
+    return "://" in path
+
+
+def _is_mirrored(name: str) -> bool:
+    """Whether a file is one of the driver; those of workers are deeper, or accounts of spans."""
+    if name.startswith(f"{WORK}/"):
+        is_deep = name.count("/") > _WORK_DEPTH
+        is_account = name.rpartition(".json")[0].rpartition(".")[2].isdecimal()
+        return not (is_deep or is_account or name in _UNSAVED or name.endswith((".progress", LOCK)))
+    return not name.startswith("chunks/")

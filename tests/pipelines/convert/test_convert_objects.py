@@ -1,0 +1,113 @@
+"""Runs in object storage: their chunks are those of a run on this machine."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import feedferry
+from pipelines.job.run_result import RunResult
+from schemas.errors import BusyError, ConfigError
+from support import remotes
+from support.archives import BROKEN, document, gsa_feed
+from transforms.storage.find_storage import storage_of
+
+URI = f"s3://{remotes.BUCKET}/run"
+
+
+@pytest.fixture(autouse=True)
+def s3() -> Iterator[None]:
+    with remotes.s3_server():
+        yield
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> str:
+    """A feed of several spans, with a record that is rejected."""
+    records = (document(number, text="text " * 200) for number in range(300))
+    path = tmp_path / "feed.xml"
+    path.write_bytes(gsa_feed(*records, BROKEN, feedtype="full"))
+    return str(path)
+
+
+def _convert(feed: str, output: str, **options: object) -> RunResult:
+    given = {"to_format": "gsa-feed", "span_bytes": "64KiB", "accept_holes": True, **options}
+    return feedferry.convert(feed, output, **given)  # type: ignore[arg-type]  # texts of flags
+
+
+def _chunks(root: str) -> list[tuple[object, ...]]:
+    """Return the chunks of a run, without their paths, and their bytes."""
+    storage = storage_of(root)
+    lines = map(json.loads, (storage.get("manifest.jsonl") or b"").splitlines())
+    return [
+        ({name: value for name, value in line.items() if name != "path"}, storage.get(line["path"]))
+        for line in lines
+    ]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_run_in_object_storage_has_the_chunks_of_a_local_one(
+    feed: str, tmp_path: Path, jobs: str
+) -> None:
+    local = str(tmp_path / "out")
+    _convert(feed, local)
+    result = _convert(feed, URI, jobs=jobs)
+
+    assert (result.exit_code, result.uri) == (1, URI)
+    assert _chunks(URI) == _chunks(local)
+    assert len(_chunks(URI)) > 2
+
+
+def test_the_files_of_the_run_name_the_uri(feed: str) -> None:
+    _convert(feed, URI)
+    storage = storage_of(URI)
+    report = json.loads(storage.get("report.json") or b"")
+    run = json.loads(storage.get("run.json") or b"")
+
+    assert (report["folder"], run["phase"], run["id"]) == (URI, "done", "run")
+    assert b"/feedferry-" not in (storage.get("run.log") or b"/feedferry-")
+    used = {"manifest.jsonl", "report.html", "run.log", "timeline.jsonl", "report.json"}
+    assert used <= set(storage.sizes())
+    assert any(name.startswith("rejects/") for name in storage.sizes())
+
+
+def test_only_published_objects_are_left(feed: str) -> None:
+    _convert(feed, URI)
+    storage = storage_of(URI)
+    manifest = (storage.get("manifest.jsonl") or b"").splitlines()
+
+    published = {json.loads(line)["path"] for line in manifest}
+    assert {name for name in storage.sizes() if name.startswith(".work/")} <= published
+
+
+def test_a_finished_run_is_refused_and_fresh_replaces_it(feed: str) -> None:
+    _convert(feed, URI)
+    with pytest.raises(ConfigError, match="of a finished run") as caught:
+        _convert(feed, URI)
+
+    assert URI in caught.value.text
+    assert _convert(feed, URI, fresh=True).exit_code == 1
+
+
+def test_a_tree_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/a.txt").write_text("text")
+    with pytest.raises(ConfigError, match="no file of records; expected files of records"):
+        _convert(str(tmp_path / "docs"), URI, datasource="d", base_url="http://e.com/")
+    assert storage_of(URI).get("report.json") is None
+
+
+@pytest.mark.parametrize("uri", ["sftp://host/run", "hdfs://host/run", "ftp://u:secret@host/r"])
+def test_storage_without_atomic_creation_is_refused(feed: str, uri: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be written to; expected") as caught:
+        _convert(feed, uri)
+    assert "secret" not in caught.value.text
+
+
+def test_a_second_driver_is_busy(feed: str) -> None:
+    from pipelines.folders.remote_folder import opened_remote
+
+    with opened_remote(URI), pytest.raises(BusyError, match="in use by process"):
+        _convert(feed, URI)
+    assert _convert(feed, URI).exit_code == 1
