@@ -26,6 +26,7 @@ from schemas.printable import printable
 from schemas.setting import in_flags
 from schemas.units import format_clock
 from transforms.sinks.push.outcome import HAS_REJECTS
+from transforms.storage.mirrors import shown
 
 
 def observer_of(options: DisplayOptions, *, wording: Callable[[str], str] = in_flags) -> Observer:
@@ -61,12 +62,12 @@ class ResultObserver(TerminalObserver):
     def _print_push(self, result: PushResult) -> None:
         account, root, receipts = result.account, result.root, result.receipts
         if self._is_text:
-            rejects = f"feedferry rejects list {shlex.quote(str(root))}"
+            rejects = f"feedferry rejects list {shlex.quote(shown(root))}"
             commands = [rejects] if account.exit_code == HAS_REJECTS else []
             summary = push_report.summary_of(account, root=root, folder=receipts)
             self._print_summary(summary, next_commands=commands)
         else:
-            folders = {"folder": str(root), "receipts": str(receipts)}
+            folders = {"folder": shown(root), "receipts": shown(receipts)}
             report = {**push_report.as_json(account), **folders}
             click.echo(json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False))
 
@@ -81,7 +82,9 @@ class ResultObserver(TerminalObserver):
             values = {"accepted": accepted, "refused": refused, "changed": changed}
             click.echo(json.dumps({"version": 1, "settled": {"chunks": result.chunks, **values}}))
         for path in changed:
-            click.echo(f"feedferry: {result.root / path}: changed since it was pushed", err=True)
+            click.echo(
+                f"feedferry: {shown(result.root / path)}: changed since it was pushed", err=True
+            )
 
     def _print_verification(self, result: Verification) -> None:
         if self._is_text:

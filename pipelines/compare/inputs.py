@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from pipelines.convert.inputs import list_spans
 from pipelines.convert.source_runs import read_options
 from pipelines.folders.manifest import MANIFEST, read_manifest
+from pipelines.folders.remote_folder import holds_run, opened_remote
 from pipelines.inspect.inspection import parse
 from schemas.feed import FeedHeader
 from schemas.membership import Membership
@@ -52,7 +53,10 @@ class CompareInput:
 
 
 def _paths(name: str) -> Iterator[str]:
-    if (Path(name) / MANIFEST).is_file():
+    if holds_run(name):
+        with opened_remote(name, is_read_only=True) as remote:
+            yield from (f"{remote.uri}/{chunk.path}" for chunk in read_manifest(remote.mirror))
+    elif (Path(name) / MANIFEST).is_file():
         yield from (str(Path(name) / chunk.path) for chunk in read_manifest(Path(name)))
     else:
         yield name

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from pipelines.folders.remote_folder import is_in_object_storage, mirror_to_read
 from schemas.errors import ConfigError
 from schemas.run_record import RUN_RECORD, RunRecord
 from transforms.config.secrets import resolve
@@ -66,6 +67,8 @@ def find_run(text: str) -> Path:
     A replay is not the newest run of a job. The output folder of a conversion without a job is the
     folder of a run as well. Raises ConfigError if there is none.
     """
+    if is_in_object_storage(text):
+        return _check_run(mirror_to_read(text), text)
     folder = Path(text)
     if any((folder / name).is_file() for name in _RUN_FILES):
         return folder
@@ -73,6 +76,12 @@ def find_run(text: str) -> Path:
     if not (records := [record for record in runs_of(home) if record.replay is None]):
         raise ConfigError(f"{text}: {home} has no runs; expected a job that has run")
     return home / records[-1].id
+
+
+def _check_run(folder: Path, text: str) -> Path:
+    if not any((folder / name).is_file() for name in _RUN_FILES):
+        raise ConfigError(f"{text}: no run; expected the -o of convert")
+    return folder
 
 
 def find_home(text: str) -> Path:

@@ -5,8 +5,10 @@ write. Changed files are uploaded when the work of the run may begin, when it is
 its end. Paths of the mirror become the URI in files of text and in messages.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+import atexit
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,19 +17,24 @@ from schemas.account import SpanFile
 from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError, errors_worded
 from transforms.storage.find_storage import storage_of
 from transforms.storage.lease import Lease
-from transforms.storage.objects import ObjectStorage, listed_once
+from transforms.storage.mirrors import mirroring
+from transforms.storage.objects import SCHEMES, ObjectStorage, listed_once
 
 LEASE = f"{WORK}/lease.json"
 REPORT = "report.json"
 _TEXT_SUFFIXES = (".json", ".jsonl", ".html", ".log", ".yaml", ".txt", ".csv")
 _WORK_DEPTH = 2
+_JOURNAL = re.compile(r"push/[^/]+/receipts-\d+\.jsonl")
+_RECEIPT = re.compile(rf"({_JOURNAL.pattern})/\d+")
 _UNSAVED = (LEASE, f"{WORK}/{LOCK}")
 
 
 class RemoteFolder:
-    """The folder of a run in object storage, which this process has leased."""
+    """The folder of a run in object storage, which this process has leased unless it only reads."""
 
-    def __init__(self, uri: str, storage: ObjectStorage, mirror: Path, lease: Lease | None) -> None:
+    def __init__(
+        self, uri: str, storage: ObjectStorage, mirror: Path, lease: Lease | None = None
+    ) -> None:
         self.uri = uri
         self.mirror = mirror
         self._storage = storage
@@ -100,14 +107,17 @@ class RemoteFolder:
             self._lease.check()
 
     def _download(self) -> dict[str, tuple[int, int]]:
-        for name in self._storage.sizes():
+        for name in sorted(self._storage.sizes()):
             if _is_mirrored(name):
                 self._download_to(name, self.mirror / name)
+            elif (found := _RECEIPT.fullmatch(name)) is not None:
+                self._download_to(name, self.mirror / found[1], mode="ab")
         return self._scan()
 
-    def _download_to(self, name: str, path: Path) -> None:
+    def _download_to(self, name: str, path: Path, *, mode: str = "wb") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(self._storage.get(name) or b"")
+        with path.open(mode) as stream:
+            stream.write(self._storage.get(name) or b"")
 
     def _scan(self) -> dict[str, tuple[int, int]]:
         names = (path.relative_to(self.mirror).as_posix() for path in self.mirror.rglob("*"))
@@ -141,9 +151,11 @@ def opened_remote(uri: str, *, is_read_only: bool = False) -> Iterator[RemoteFol
         mirror.mkdir()
         with errors_worded(lambda text: text.replace(str(mirror), uri)):
             if is_read_only:
-                yield RemoteFolder(uri, storage, mirror, None)
+                folder = RemoteFolder(uri, storage, mirror)
+                with mirroring(mirror, storage):
+                    yield folder
                 return
-            with Lease(storage, LEASE) as lease:
+            with Lease(storage, LEASE) as lease, mirroring(mirror, storage):
                 folder = RemoteFolder(uri, storage, mirror, lease)
                 try:
                     yield folder
@@ -152,6 +164,36 @@ def opened_remote(uri: str, *, is_read_only: bool = False) -> Iterator[RemoteFol
                         folder.save()
                     raise
                 folder.save()
+
+
+@contextmanager
+def opened_runs(names: Sequence[str], *, is_read_only: bool = False) -> Iterator[tuple[str, ...]]:
+    """Yield the names of inputs, with the mirrors of those in object storage in their place."""
+    with ExitStack() as opened:
+        folders = {
+            name: opened.enter_context(opened_remote(name, is_read_only=is_read_only)).mirror
+            for name in dict.fromkeys(names)
+            if is_in_object_storage(name)
+        }
+        yield tuple(str(folders.get(name, name)) for name in names)
+
+
+def mirror_to_read(uri: str) -> Path:
+    """Return the mirror of a run in object storage, which is there until the process ends."""
+    opened = ExitStack()
+    atexit.register(opened.close)
+    return opened.enter_context(opened_remote(uri, is_read_only=True)).mirror
+
+
+def is_in_object_storage(name: str) -> bool:
+    """Whether a name is the URI of something in object storage."""
+    scheme, colon, _ = name.partition("://")
+    return bool(colon) and scheme in SCHEMES
+
+
+def holds_run(name: str) -> bool:
+    """Whether a name is the URI of a folder in object storage that has a manifest."""
+    return is_in_object_storage(name) and storage_of(name).sizes("manifest.jsonl") != {}
 
 
 def is_remote(path: str) -> bool:
@@ -165,4 +207,4 @@ def _is_mirrored(name: str) -> bool:
         is_deep = name.count("/") > _WORK_DEPTH
         is_account = name.rpartition(".json")[0].rpartition(".")[2].isdecimal()
         return not (is_deep or is_account or name in _UNSAVED or name.endswith((".progress", LOCK)))
-    return not name.startswith("chunks/")
+    return not (name.startswith("chunks/") or name.endswith("/lock") or _JOURNAL.match(name))

@@ -18,6 +18,7 @@ from schemas.errors import ConfigError
 from schemas.run_record import RunRecord
 from schemas.units import format_clock, parse_duration
 from transforms.storage.lock import Lock
+from transforms.storage.mirrors import shown
 
 VERSION = 1
 _COLUMNS = ("run", "gen", "took", "phase", "exit", "read", "written", "rejects", "pushed")
@@ -95,7 +96,7 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def _lines(run: RunData, row: RunRow) -> Iterator[str]:
     record = run.record
-    yield f"run       {run.folder}"
+    yield f"run       {shown(run.folder)}"
     if record is not None:
         generation = f", generation {record.generation}" if record.generation else ""
         yield f"job       {record.job or 'none'}{generation}"
@@ -122,7 +123,7 @@ def _values(run: RunData, row: RunRow) -> dict[str, object]:
     record: dict[str, object] = msgspec.to_builtins(run.record) if run.record else {}
     return {
         **record,
-        "folder": str(run.folder),
+        "folder": shown(run.folder),
         "outcome": row.outcome.words,
         "seconds": row.seconds,
         "read": row.read,

@@ -12,7 +12,7 @@ from transforms.sinks.push.outcome import outcomes_of
 from transforms.sinks.push.push_plan import is_added_update, plan_chunks
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import Keep, PushSettings
-from transforms.storage.attempts import is_whole
+from transforms.storage import mirrors
 
 DIFFERENCES_EXIT = 1
 
@@ -67,7 +67,9 @@ def settle(root: Path, settings: PushSettings, *, verify: bool) -> Settlement:
 
 def _is_unchanged(chunk: Chunk, root: Path, settings: PushSettings, *, reads: bool) -> bool:
     path = root / chunk.path
-    if not path.exists():
+    try:
+        mirrors.open_file(path).close()
+    except FileNotFoundError:
         return settings.keep is Keep.REFUSED
     file = SpanFile(path=chunk.path, bytes=chunk.bytes, sha256=chunk.sha256, modified_ns=0)
-    return is_whole(path, file, verify=reads)
+    return mirrors.is_whole(path, file, verify=reads)

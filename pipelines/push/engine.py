@@ -17,6 +17,7 @@ from pipelines.folders.manifest import (
     receipts_folder,
     unfinished_message,
 )
+from pipelines.folders.remote_folder import opened_runs
 from pipelines.observer.observer import Observer, Step, followed, metered
 from pipelines.observer.progress import Snapshot
 from pipelines.observer.signals import draining
@@ -32,6 +33,7 @@ from transforms.sinks.push.push_plan import check_several_full, plan_chunks
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import PushSettings, SeveralFull
 from transforms.sinks.push.throttle.gate import StopSignal
+from transforms.storage.mirrors import MirrorDisk
 
 
 class PushPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +49,11 @@ def push(options: PushOptions, target: PushSettings, observer: Observer) -> tupl
 
     Raises ConfigError before anything is sent.
     """
+    with opened_runs(options.inputs) as inputs:
+        return _push(replace(options, inputs=inputs), target, observer)
+
+
+def _push(options: PushOptions, target: PushSettings, observer: Observer) -> tuple[PushResult, ...]:
     settings = replace(target, **shared_options(options, PushSettings))
     folders = _run_folders(options)
     runs = _read_runs(folders, options, settings) if folders else [_run_of_files(options, settings)]
@@ -60,6 +67,11 @@ def push(options: PushOptions, target: PushSettings, observer: Observer) -> tupl
 
 def plan_push(options: PushOptions, target: PushSettings) -> Iterator[PushPlan]:
     """Yield what a push would send now, for each run; make no file."""
+    with opened_runs(options.inputs, is_read_only=True) as inputs:
+        yield from _plan_push(replace(options, inputs=inputs), target)
+
+
+def _plan_push(options: PushOptions, target: PushSettings) -> Iterator[PushPlan]:
     settings = replace(target, **shared_options(options, PushSettings))
     if folders := _run_folders(options):
         for root, chunks in _read_runs(folders, options, settings):
@@ -106,7 +118,7 @@ def push_chunks(
 
     with followed(observer, Step.PUSH) as step:
         with draining(drain) as received:
-            with meter, Pusher(settings, stop=stop, progress=progress) as pusher:
+            with meter, Pusher(settings, stop=stop, progress=progress, disk=MirrorDisk()) as pusher:
                 folder.mkdir(parents=True, exist_ok=True)
                 account = pusher.push(chunks, root=root, folder=folder)
             result = record_push(root, account, settings)

@@ -14,6 +14,7 @@ from schemas.setting import in_flags
 from transforms.rules.known_rejects import load_known_rejects
 from transforms.sinks.push.outcome import PushAccount, write_rejects
 from transforms.sinks.push.settings import Keep, PushSettings
+from transforms.storage import mirrors
 from transforms.storage.atomic import write_json
 
 _RESULT = ("accepted_rejects", "chunks", "records", "stopped")
@@ -63,7 +64,7 @@ def record_push(root: Path, account: PushAccount, settings: PushSettings) -> Pus
     if settings.keep is Keep.REFUSED:
         for outcome in account.outcomes:
             if outcome.state is ChunkState.ACCEPTED:
-                (root / outcome.chunk.path).unlink(missing_ok=True)
+                mirrors.remove(root / outcome.chunk.path)
     return PushResult(root=root, receipts=folder, account=account, reason=reason)
 
 

@@ -21,6 +21,7 @@ from schemas.membership import Membership, RecordOrMembership
 from schemas.printable import printable
 from schemas.record import Record
 from schemas.reject import Reject
+from transforms.storage.mirrors import shown
 
 RAW_STAGES = ("read", "push", "retrieve")
 """Stages whose rejects have bytes of a file or a program; the others have records."""
@@ -45,7 +46,7 @@ def show(found: RunReject) -> Iterator[str]:
     size = f", {reject.length:,} bytes" if reject.length else ""
     state = f", replayed in {found.replayed_in}" if found.replayed_in else ""
     state = ", accepted" if found.is_accepted else state
-    yield f"reject    {found.number} of {found.run}{state}"
+    yield f"reject    {found.number} of {shown(found.run)}{state}"
     yield f"code      {reject.code}" + (f": {code.meaning}" if code else "")
     yield f"place     {printable(reject.source + place)}{size}"
     if reject.url:
@@ -149,8 +150,8 @@ def _mark_of(reject: Reject, text: str) -> int | None:
         at = int(position[1] or position[2])
         if at < len(text):
             return at
-    for shown in chain.from_iterable((f'="{word}"', word) for word in words):
-        if (at := text.find(shown)) >= 0:
+    for pattern in chain.from_iterable((f'="{word}"', word) for word in words):
+        if (at := text.find(pattern)) >= 0:
             return at
     return None
 

@@ -16,6 +16,7 @@ from schemas.errors import ConfigError
 from schemas.reject import Reject
 from transforms.rules.known_rejects import add_known_rejects, entry_of, load_known_rejects
 from transforms.storage.atomic import read_json, write_json
+from transforms.storage.mirrors import shown
 
 _REPORT = "report.json"
 _REPLAYED = "replayed.json"
@@ -162,5 +163,5 @@ def as_json_line(found: RunReject) -> str:
     del values["data"]
     state = {"is_accepted": found.is_accepted, "replayed_in": found.replayed_in}
     return json.dumps(
-        {"run": str(found.run), "number": found.number, **values, **state}, ensure_ascii=False
+        {"run": shown(found.run), "number": found.number, **values, **state}, ensure_ascii=False
     )

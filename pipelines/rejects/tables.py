@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from pipelines.rejects.run_rejects import RunReject
 from schemas.printable import printable
+from transforms.storage.mirrors import shown
 
 _COLUMNS = ("rejects", "new", "accepted", "replayed")
 _INDENT = "  "
@@ -43,7 +44,7 @@ def reject_lines(rejects: Iterable[RunReject]) -> Iterator[str]:
     for found in rejects:
         if found.run != run:
             run = found.run
-            yield f"{run}:"
+            yield f"{shown(run)}:"
         reject = found.reject
         state = "" if found.is_new else f", {found.state}"
         yield f"{_INDENT}{found.number}: {reject.code}{state}: {printable(reject.message)}"

@@ -14,6 +14,7 @@ from transforms.sinks.push.model import count_records
 from transforms.sinks.push.outcome import ChunkOutcome, PushAccount
 from transforms.sinks.push.push_plan import is_added_update
 from transforms.sinks.push.settings import PushSettings
+from transforms.storage.mirrors import shown
 
 MAX_SAMPLES = 5
 """How many refused records the text shows, with the words of the appliance."""
@@ -81,13 +82,13 @@ def _lines(account: PushAccount, root: Path, folder: Path) -> Iterator[tuple[str
     if refused := sum(outcome.refused for outcome in outcomes):
         accepted = sum(account.accepted_rejects.values())
         known = f" ({accepted:,} accepted)" if accepted else ""
-        yield "rejects", f"{refused:,}{known}, in {root}/rejects/"
+        yield "rejects", f"{refused:,}{known}, in {shown(root)}/rejects/"
     time, waited = format_clock(account.seconds), account.waited_seconds
     waiting = f", {format_clock(waited)} waiting" if waited >= 1 else ""
     sent = f", {account.sent_bytes:,} bytes on the wire in {time}{waiting}"
     yield "target", account.target + ("" if account.is_settled_before else sent)
-    yield "receipts", f"{folder}/"
-    yield "report", f"{root}/report.html"
+    yield "receipts", f"{shown(folder)}/"
+    yield "report", f"{shown(root)}/report.html"
 
 
 def as_json(account: PushAccount) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import Generic, Self, TypeVar
 
 import msgspec
 
-from schemas.errors import FatalError
+from schemas.errors import FatalError, FeedferryError
 
 Entry = TypeVar("Entry")
 
@@ -29,6 +29,9 @@ class Disk:
     def sync(self, file: int) -> None:
         """Wait until a file is on the disk, and its size."""
         os.fsync(file)
+
+    def store(self, path: Path, line: bytes, offset: int) -> None:
+        """Store a line that is on the disk elsewhere, too; here, nowhere."""
 
     def rename(self, path: Path, new: Path) -> None:
         """Give a file another name, which is on the disk only after `sync_folder`."""
@@ -126,7 +129,8 @@ class Journal(Generic[Entry]):
         try:
             self._disk.write(file, line, self._size)
             self._disk.sync(file)
-        except OSError:
+            self._disk.store(self.path, line, self._size)
+        except (OSError, FeedferryError):
             with suppress(OSError):
                 self._disk.truncate(file, self._size)
             raise

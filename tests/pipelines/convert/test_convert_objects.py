@@ -1,17 +1,27 @@
 """Runs in object storage: their chunks are those of a run on this machine."""
 
 import json
+import os
+import random
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import feedferry
+from pipelines.folders.remote_folder import RemoteFolder
 from pipelines.job.run_result import RunResult
 from schemas.errors import BusyError, ConfigError
 from support import remotes
 from support.archives import BROKEN, document, gsa_feed
+from support.runs import ROOT, chosen
+from transforms.convert import SpanConversion
 from transforms.storage.find_storage import storage_of
+from transforms.storage.objects import ObjectStorage
 
 URI = f"s3://{remotes.BUCKET}/run"
 
@@ -111,3 +121,66 @@ def test_a_second_driver_is_busy(feed: str) -> None:
     with opened_remote(URI), pytest.raises(BusyError, match="in use by process"):
         _convert(feed, URI)
     assert _convert(feed, URI).exit_code == 1
+
+
+def test_what_was_converted_is_not_converted_again(
+    feed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The accounts of a killed run are found by one listing; its files are believed by size."""
+    storage = storage_of(URI)
+    with monkeypatch.context() as patch:
+        patch.setattr(RemoteFolder, "publish", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            _convert(feed, URI)
+    before = {name for name in storage.sizes() if name.endswith(".xml")}
+    assert before
+    assert storage.get("report.json") is None
+
+    listings: list[str] = []
+    sizes = ObjectStorage.sizes
+
+    def counted(self: ObjectStorage, prefix: str = "") -> dict[str, int]:
+        listings.append(prefix)
+        return sizes(self, prefix)
+
+    monkeypatch.setattr(ObjectStorage, "sizes", counted)
+    monkeypatch.setattr(SpanConversion, "run", _killed)
+    _convert(feed, URI)
+
+    assert len(listings) < 8
+    assert before <= {name for name in storage.sizes() if name.endswith(".xml")}
+
+
+def _killed(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_at_any_time_is_resumed(feed: str, tmp_path: Path) -> None:
+    local = str(tmp_path / "out")
+    _convert(feed, local)
+    rng = random.Random(22)
+    command = (
+        *(
+            sys.executable,
+            "-c",
+            "import sys; from pipelines.cli.main import main; sys.exit(main())",
+        ),
+        *("convert", feed, "-o", URI, "--to", "gsa-feed", "--span-bytes", "64KiB", "-q"),
+        *("--accept-holes", "--jobs", "2"),
+    )
+    kills = chosen(usual=8, full=50)
+    for _ in range(kills):
+        process = subprocess.Popen(command, start_new_session=True, cwd=ROOT)
+        try:
+            code = process.wait(rng.uniform(0.8, 4.5))
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            assert storage_of(URI).get("report.json") is None or _chunks(URI) == _chunks(local)
+        else:
+            assert code == 1
+            storage_of(URI).remove("")
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode in (1, 2)
+    assert _chunks(URI) == _chunks(local)

@@ -26,6 +26,7 @@ from transforms.sinks.push.model import (
     range_blocks,
 )
 from transforms.storage.atomic import HashingReader
+from transforms.storage.mirrors import size_of
 
 MAX_REJECT_BYTES = 1 << 20
 """How much of a refused record a reject keeps."""
@@ -45,8 +46,8 @@ def scan_feed(path: Path, format: str, *, source: str) -> tuple[RecordOffsets, H
 def whole_chunk(chunk: Chunk, root: Path) -> ChunkPart:
     """Return all of a chunk; raise SourceError if its file is missing or has another size."""
     path = root / chunk.path
-    with open_chunk_file(path):
-        size = path.stat().st_size
+    with open_chunk_file(path) as stream:
+        size = size_of(stream)
     if size != chunk.bytes:
         raise changed_error(path, f"{size} bytes", f"{chunk.bytes} as in the manifest")
     return ChunkPart(chunk=chunk, path=path, offset=0, length=chunk.bytes, sha256=chunk.sha256)

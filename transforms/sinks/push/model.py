@@ -12,6 +12,7 @@ from schemas.account import Chunk
 from schemas.errors import SourceError
 from schemas.feed import CLEANUP, FULL, REPLACE
 from schemas.receipt import Refusal
+from transforms.storage.mirrors import open_file
 
 REQUEST_BYTES_LIMIT = 1_000_000_000
 """An appliance refuses a request with a body of this many bytes or more."""
@@ -63,7 +64,7 @@ def changed_error(path: Path, found: str, expected: str) -> SourceError:
 def open_chunk_file(path: Path) -> Iterator[IO[bytes]]:
     """Open the file of a chunk; raise SourceError if it cannot be read."""
     try:
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             yield stream
     except OSError as exc:
         raise SourceError(f"{path}: {exc.strerror}; expected a readable chunk file") from exc

@@ -1,0 +1,121 @@
+"""Runs in object storage are pushed, shown and compared where they are."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import feedferry
+from schemas.errors import BusyError, SourceError
+from support import remotes
+from support.archives import BROKEN, document, gsa_feed
+from support.served import Served, run, serving
+from transforms.sinks.push.receipts import Receipts
+from transforms.storage.find_storage import storage_of
+
+URI = f"s3://{remotes.BUCKET}/nightly/run.2026"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def s3() -> Iterator[None]:
+    with remotes.s3_server():
+        yield
+
+
+@pytest.fixture
+def appliance(tmp_path: Path) -> Iterator[Served]:
+    with serving(tmp_path / "spool") as served:
+        yield served
+
+
+@pytest.fixture
+def converted(tmp_path: Path) -> str:
+    """The URI of a run of several chunks, with one reject."""
+    records = (document(number, text="text " * 200) for number in range(100))
+    path = tmp_path / "feed.xml"
+    path.write_bytes(gsa_feed(*records, BROKEN))
+    feedferry.convert(str(path), URI, to_format="gsa-feed", span_bytes="32KiB")
+    return URI
+
+
+def test_a_run_is_pushed_from_where_it_is(converted: str, appliance: Served) -> None:
+    pushed = run("push", converted, "--to", appliance.url)
+    again = run("push", converted, "--to", appliance.url)
+
+    assert (pushed.returncode, again.returncode) == (0, 0), pushed.stderr
+    assert "feedferry-" not in pushed.stdout + pushed.stderr
+    assert len(appliance.urls()) == 100
+    assert set(appliance.arrivals().values()) == {1}
+    names = storage_of(converted).sizes("push")
+    assert any("receipts-001.jsonl/" in name for name in names)
+    assert not any(name.endswith((".jsonl", "lock")) for name in names)
+    assert storage_of(converted).get(".work/lease.json") is None
+
+
+def test_each_receipt_is_stored_before_the_next_request(
+    converted: str, appliance: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A push that ends after any receipt, as by SIGKILL, goes on behind it."""
+    add, added = Receipts.add, []
+
+    def killed(self: Receipts, receipt: object) -> None:
+        add(self, receipt)  # type: ignore[arg-type]
+        added.append(receipt)
+        raise MemoryError
+
+    for count in (1, 2):
+        with monkeypatch.context() as patch:
+            patch.setattr(Receipts, "add", killed)
+            with pytest.raises(MemoryError):
+                feedferry.push(converted, appliance.url)
+        assert len(added) == count
+        assert len([n for n in storage_of(URI).sizes("push") if "jsonl/" in n]) == count + 1
+    (result,) = feedferry.push(converted, appliance.url)
+
+    assert result.exit_code == 0
+    assert set(appliance.arrivals().values()) == {1}
+
+
+def test_a_run_is_converted_and_pushed_by_one_command(tmp_path: Path, appliance: Served) -> None:
+    path = tmp_path / "feed.xml"
+    path.write_bytes(gsa_feed(*map(document, range(10))))
+    done = run("convert", str(path), "-o", URI, "--to", "gsa-feed", "--push-to", appliance.url)
+
+    assert done.returncode == 0, done.stderr
+    assert len(appliance.urls()) == 10
+    assert json.loads(storage_of(URI).get("run.json") or b"")["phase"] == "done"
+
+
+def test_a_changed_chunk_is_not_sent(converted: str, appliance: Served) -> None:
+    storage = storage_of(converted)
+    lines = (storage.get("manifest.jsonl") or b"").splitlines()
+    storage.put(json.loads(lines[0])["path"], b"changed")
+    with pytest.raises(SourceError, match="the file was changed"):
+        feedferry.push(converted, appliance.url)
+
+
+def test_verbs_show_a_run_where_it_is(converted: str, appliance: Served) -> None:
+    assert run("push", converted, "--to", appliance.url, "-q").returncode == 0
+    shown = run("runs", "show", converted)
+    table = run("rejects", "list", converted)
+    reject = run("rejects", "show", converted, "1")
+    proved = run("verify", converted, "--against", appliance.url)
+
+    assert f"run       {URI}\n" in shown.stdout, shown.stderr
+    assert (table.returncode, "malformed" in table.stdout) == (0, True), table.stderr
+    assert f"1 of {URI}" in reject.stdout, reject.stderr
+    assert proved.returncode == 1  # of the record that could not be read
+    for done in (shown, table, reject, proved):
+        assert "feedferry-" not in done.stdout + done.stderr
+    assert storage_of(converted).get(".work/lease.json") is None
+
+
+def test_two_pushes_at_once_are_refused(converted: str, appliance: Served) -> None:
+    from pipelines.folders.remote_folder import opened_remote
+
+    with opened_remote(converted), pytest.raises(BusyError, match=f"process {os.getpid()}"):
+        feedferry.push(converted, appliance.url)

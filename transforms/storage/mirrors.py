@@ -1,0 +1,85 @@
+"""Mirrors: folders of this process for runs in object storage, without the large files.
+
+A file that is not in a mirror is read from the storage. The lines of a journal in a mirror are
+objects as well, one for each, `JOURNAL/OFFSET`: nothing can be appended to an object.
+"""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from schemas.account import SpanFile
+from schemas.errors import BusyError
+from transforms.storage.journal import Disk
+from transforms.storage.storage import LocalStorage, Storage
+
+_mirrors: dict[Path, Storage] = {}
+
+
+@contextmanager
+def mirroring(folder: Path, storage: Storage) -> Iterator[None]:
+    """Let a folder be the mirror of a storage during the block."""
+    _mirrors[folder] = storage
+    try:
+        yield
+    finally:
+        del _mirrors[folder]
+
+
+def place_of(path: Path) -> tuple[Storage, str]:
+    """Return the storage that has a file, and its name there."""
+    for folder in path.parents:
+        if folder in _mirrors and not path.exists():
+            return _mirrors[folder], path.relative_to(folder).as_posix()
+    return LocalStorage(path.parent), path.name
+
+
+def open_file(path: Path) -> IO[bytes]:
+    """Open a file to read; raise OSError if it cannot be opened."""
+    storage, name = place_of(path)
+    return storage.open(name)
+
+
+def size_of(stream: IO[bytes]) -> int:
+    """Return the size of an open file."""
+    size = stream.seek(0, io.SEEK_END)
+    stream.seek(0)
+    return size
+
+
+def shown(path: Path) -> str:
+    """Return the path of a file, or its URI if it is in a mirror."""
+    for folder in (path, *path.parents):
+        if folder in _mirrors:
+            relative = path.relative_to(folder).as_posix()
+            return _mirrors[folder].locate("" if relative == "." else relative).rstrip("/")
+    return str(path)
+
+
+def is_whole(path: Path, file: SpanFile, *, verify: bool) -> bool:
+    """Whether a file has the size of its account and, with `verify`, the SHA-256."""
+    storage, name = place_of(path)
+    named = SpanFile(path=name, bytes=file.bytes, sha256=file.sha256, modified_ns=0)
+    return storage.are_whole([named], verify=verify)
+
+
+def remove(path: Path) -> None:
+    """Remove a file if it is there."""
+    storage, name = place_of(path)
+    storage.remove(name)
+
+
+class MirrorDisk(Disk):
+    """The disk of a mirror: each line of a journal is also put into the storage.
+
+    `store` raises BusyError if another process has put a line there.
+    """
+
+    def store(self, path: Path, line: bytes, offset: int) -> None:
+        for folder in path.parents:
+            if folder in _mirrors:
+                name = path.relative_to(folder).as_posix()
+                if not _mirrors[folder].put_if_absent(f"{name}/{offset:012d}", line):
+                    raise BusyError(f"{shown(path)}: another process adds to it")
