@@ -149,16 +149,24 @@ def clean(job: str, keep: str | None, *, dry_run: bool) -> None:
     The newest of them is always kept, and so is a run that the next start resumes. --keep is their
     number, or an age such as 30d. Rejects of a removed run are removed with it.
 
+    JOB may be the URI of a run in object storage. Then the files are removed that attempts have
+    left which were killed; the run stays.
+
     \b
     Examples:
       feedferry runs clean nightly.yaml --keep 30d --dry-run
+      feedferry runs clean s3://feeds/archive
     """
     import os
     from pathlib import Path
 
+    from pipelines.folders.remote_folder import is_in_object_storage
+    from pipelines.job.job import Retention
     from pipelines.job.list_runs import clean_runs, parse_keep
 
-    if keep is not None:
+    if is_in_object_storage(job):
+        retention = Retention()
+    elif keep is not None:
         retention = parse_keep(keep)
     elif Path(job).is_file():
         from pipelines.job.job_file import load_job

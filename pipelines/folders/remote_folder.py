@@ -12,21 +12,23 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pipelines.folders.locks import LOCK, WORK
+from pipelines.folders.locks import WORK
+from pipelines.folders.manifest import MANIFEST, REPORT, read_manifest
 from schemas.account import SpanFile
-from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError, errors_worded
-from transforms.storage.find_storage import storage_of
+from schemas.errors import BusyError, FatalError, FeedferryError, errors_worded
+from transforms.storage.attempts import files_of
 from transforms.storage.lease import Lease
 from transforms.storage.mirrors import mirroring
 from transforms.storage.objects import SCHEMES, ObjectStorage, listed_once
 
 LEASE = f"{WORK}/lease.json"
-REPORT = "report.json"
 _TEXT_SUFFIXES = (".json", ".jsonl", ".html", ".log", ".yaml", ".txt", ".csv")
-_WORK_DEPTH = 2
+_OF_DRIVER = re.compile(
+    rf"{re.escape(WORK)}/[^/]+/"
+    r"(seal\.json|generation|state-update\.json|[^/]+\.(listing|listed-at|plan\.json|gone|prepared))"
+)
 _JOURNAL = re.compile(r"push/[^/]+/receipts-\d+\.jsonl")
 _RECEIPT = re.compile(rf"({_JOURNAL.pattern})/\d+")
-_UNSAVED = (LEASE, f"{WORK}/{LOCK}")
 
 
 class RemoteFolder:
@@ -95,12 +97,20 @@ class RemoteFolder:
             if file.path not in chunks:
                 self._download_to(name, work / file.path)
 
-    def remove_attempts(self, used: Iterable[str]) -> None:
-        """Remove what workers wrote, but for the files that the run is published with."""
-        kept = {*used, *_UNSAVED}
-        for name in self._storage.sizes(WORK):
-            if name not in kept and name not in self._saved:
-                self._storage.remove(name)
+    def abandoned(self) -> list[str]:
+        """Return what attempts left that no account and no manifest names, by names in the run."""
+        is_published = (self.mirror / REPORT).exists()
+        kept = {chunk.path for chunk in read_manifest(self.mirror)} if is_published else set()
+        files = self._storage.sizes(WORK)
+        accounts = [] if is_published else [name for name in files if _is_account(name)]
+        for name in accounts:
+            folder = name.rpartition("/")[0]
+            kept |= {name, *(f"{folder}/{path}" for path in files_of(self._storage.get(name)))}
+        return [name for name in files if name not in kept and not _is_kept(name)]
+
+    def remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._storage.remove(name)
 
     def _check(self) -> None:
         if self._lease is not None:
@@ -141,9 +151,7 @@ def opened_remote(uri: str, *, is_read_only: bool = False) -> Iterator[RemoteFol
 
     Raises BusyError if another process has leased it. A folder to read needs no lease.
     """
-    storage = storage_of(uri)
-    if not isinstance(storage, ObjectStorage):
-        raise ConfigError(f"{uri}: no object storage; expected a URI such as s3://BUCKET/RUN")
+    storage = ObjectStorage.of(uri)
     uri = storage.locate("").rstrip("/")
     listed_once.cache_clear()
     with TemporaryDirectory(prefix="feedferry-") as temporary:
@@ -193,7 +201,7 @@ def is_in_object_storage(name: str) -> bool:
 
 def holds_run(name: str) -> bool:
     """Whether a name is the URI of a folder in object storage that has a manifest."""
-    return is_in_object_storage(name) and storage_of(name).sizes("manifest.jsonl") != {}
+    return is_in_object_storage(name) and ObjectStorage.of(name).version(MANIFEST) is not None
 
 
 def is_remote(path: str) -> bool:
@@ -201,10 +209,17 @@ def is_remote(path: str) -> bool:
     return "://" in path
 
 
+def _is_account(name: str) -> bool:
+    return name.rpartition(".json")[0].rpartition(".")[2].isdecimal()
+
+
+def _is_kept(name: str) -> bool:
+    """Whether a file in the folder of unfinished runs is one of a driver."""
+    return name == LEASE or _is_mirrored(name)
+
+
 def _is_mirrored(name: str) -> bool:
     """Whether a file is one of the driver; those of workers are deeper, or accounts of spans."""
     if name.startswith(f"{WORK}/"):
-        is_deep = name.count("/") > _WORK_DEPTH
-        is_account = name.rpartition(".json")[0].rpartition(".")[2].isdecimal()
-        return not (is_deep or is_account or name in _UNSAVED or name.endswith((".progress", LOCK)))
+        return _OF_DRIVER.fullmatch(name) is not None and not _is_account(name)
     return not (name.startswith("chunks/") or name.endswith("/lock") or _JOURNAL.match(name))

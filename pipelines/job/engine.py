@@ -29,7 +29,6 @@ from pipelines.convert.state_update import mark_unsure, remember
 from pipelines.convert.work_folder import check_output, close_work_folder, find_work
 from pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
 from pipelines.folders.locks import LOCK, PUSHES, WORK, locked_output, locked_state
-from pipelines.folders.manifest import read_manifest
 from pipelines.folders.remote_folder import RemoteFolder, is_remote, opened_remote
 from pipelines.job.job import Job
 from pipelines.job.job_text import render
@@ -75,7 +74,7 @@ def convert(job: Job, observer: Observer) -> RunResult:
         options = replace(job.convert, output=str(remote.mirror))
         result = _convert(replace(job, home=remote.mirror, convert=options), observer, remote)
         remote.save()
-        remote.remove_attempts(chunk.path for chunk in read_manifest(remote.mirror))
+        remote.remove(remote.abandoned())
     return replace(result, uri=remote.uri)
 
 

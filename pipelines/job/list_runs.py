@@ -9,6 +9,7 @@ import msgspec
 
 from pipelines.folders.job_folders import RUNS, find_home, find_run, runs_of
 from pipelines.folders.locks import LOCK
+from pipelines.folders.remote_folder import is_in_object_storage, opened_remote
 from pipelines.job.job import Retention
 from pipelines.job.retention import remove_runs, runs_to_remove
 from pipelines.report.conversion_report import as_text
@@ -47,15 +48,28 @@ def show_run(text: str, *, as_json: bool) -> str:
     return "\n".join(_lines(run, row))
 
 
-def clean_runs(text: str, keep: Retention, *, is_dry: bool) -> list[Path]:
+def clean_runs(text: str, keep: Retention, *, is_dry: bool) -> list[str]:
     """Remove the runs of a job that are over and beyond the retention; return their folders.
 
-    With `is_dry`, nothing is removed.
+    A run in object storage is not removed, but what its attempts have left that nothing names. With
+    `is_dry`, nothing is removed.
     """
+    if is_in_object_storage(text):
+        return _clean_remote(text, is_dry=is_dry)
     home = find_home(text)
     with Lock(home / LOCK, where=str(home), by="run"):
         records = runs_to_remove(runs_of(home), keep, datetime.now(UTC))
-        return [home / record.id for record in records] if is_dry else remove_runs(home, records)
+        removed = [home / record.id for record in records]
+        return list(map(str, removed if is_dry else remove_runs(home, records)))
+
+
+def _clean_remote(uri: str, *, is_dry: bool) -> list[str]:
+    """Remove what attempts that were killed have left in a run in object storage."""
+    with opened_remote(uri) as remote:
+        names = remote.abandoned()
+        if not is_dry:
+            remote.remove(names)
+        return [f"{remote.uri}/{name}" for name in names]
 
 
 def parse_keep(text: str) -> Retention:

@@ -130,7 +130,8 @@ def _lines(report: Report) -> Iterator[tuple[str, str]]:
     if folder is None:
         yield "chunks", chunks
     else:
-        yield "chunks", f"{chunks}, in {folder}/chunks/"
+        place = f"named in {folder}/manifest.jsonl" if "://" in folder else f"in {folder}/chunks/"
+        yield "chunks", f"{chunks}, {place}"
         yield "report", f"{folder}/report.html"
 
 

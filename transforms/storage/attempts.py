@@ -175,6 +175,12 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def files_of(account: bytes | None) -> list[str]:
+    """Return the names of the files of a published account; none of a damaged one."""
+    published = _decode(account)
+    return [] if published is None else [file.path for file in published.account.files]
+
+
 def _decode(data: bytes | None) -> _PublishedAccount | None:
     """Return a published account, None for a damaged one."""
     try:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import feedferry
+from pipelines.cli.main import main
 from pipelines.folders.remote_folder import RemoteFolder
 from pipelines.job.run_result import RunResult
 from schemas.errors import BusyError, ConfigError
@@ -23,6 +24,7 @@ from transforms.convert import SpanConversion
 from transforms.storage.find_storage import storage_of
 from transforms.storage.objects import ObjectStorage
 
+MAIN = "import sys; from pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
 URI = f"s3://{remotes.BUCKET}/run"
 
 
@@ -161,11 +163,7 @@ def test_a_run_that_is_killed_at_any_time_is_resumed(feed: str, tmp_path: Path) 
     _convert(feed, local)
     rng = random.Random(22)
     command = (
-        *(
-            sys.executable,
-            "-c",
-            "import sys; from pipelines.cli.main import main; sys.exit(main())",
-        ),
+        *(sys.executable, "-c", MAIN),
         *("convert", feed, "-o", URI, "--to", "gsa-feed", "--span-bytes", "64KiB", "-q"),
         *("--accept-holes", "--jobs", "2"),
     )
@@ -180,7 +178,60 @@ def test_a_run_that_is_killed_at_any_time_is_resumed(feed: str, tmp_path: Path) 
             process.wait()
             assert storage_of(URI).get("report.json") is None or _chunks(URI) == _chunks(local)
         else:
-            assert code == 1
+            # It was finished now, or it had been when it was killed.
+            assert code in (1, 2)
+            assert _chunks(URI) == _chunks(local)
             storage_of(URI).remove("")
     assert subprocess.run(command, cwd=ROOT, check=False).returncode in (1, 2)
     assert _chunks(URI) == _chunks(local)
+
+
+def test_what_killed_attempts_have_left_is_removed(
+    feed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _convert(feed, URI)
+    storage = storage_of(URI)
+    whole = set(storage.sizes())
+    storage.put(".work/abc/00000-00000/host-1-f/00000-00000-000.xml", b"left by an attempt")
+    assert main(["runs", "clean", URI, "--dry-run"]) == 0
+    assert f"would remove  {URI}/.work/abc/00000-00000/host-1-f/" in capsys.readouterr().out
+    assert set(storage.sizes()) > whole
+    assert main(["runs", "clean", URI]) == 0
+
+    assert set(storage.sizes()) == whole
+
+
+def test_cleaning_an_unfinished_run_leaves_what_it_resumes_from(
+    feed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _convert(feed, str(tmp_path / "out"))
+    with monkeypatch.context() as patch:
+        patch.setattr(RemoteFolder, "publish", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            _convert(feed, URI)
+    before = set(storage_of(URI).sizes())
+    assert main(["runs", "clean", URI]) == 0
+    assert {name for name in before if name.endswith((".xml", ".0.json"))} <= set(
+        storage_of(URI).sizes()
+    )
+
+    _convert(feed, URI)
+    assert _chunks(URI) == _chunks(str(tmp_path / "out"))
+
+
+def test_an_index_update_and_an_empty_feed_are_objects_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are no files of spans, and are there also after the run was resumed."""
+    path = tmp_path / "feed.xml"
+    path.write_bytes(gsa_feed(*map(document, range(9))))
+    options = {"to_format": "thunderstone", "accept_loss": "acl"}
+    _convert(str(path), str(tmp_path / "out"), **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(RemoteFolder, "publish", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            _convert(str(path), URI, **options)
+    _convert(str(path), URI, **options)
+
+    assert _chunks(URI) == _chunks(str(tmp_path / "out"))
+    assert all(data for _, data in _chunks(URI))
