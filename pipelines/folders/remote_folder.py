@@ -49,9 +49,8 @@ class RemoteFolder:
 
     def clear(self) -> None:
         """Remove all files of earlier runs."""
-        for name in self._storage.sizes():
-            if name != LEASE:
-                self._storage.remove(name)
+        self.remove(name for name in self._storage.sizes() if name != LEASE)
+        self._saved.clear()
 
     def save(self) -> None:
         """Upload the files of the mirror that have changed, but no new report; remove the others.
@@ -64,9 +63,9 @@ class RemoteFolder:
             if self._saved.get(name) != stamp and not (name == REPORT and name not in self._saved):
                 self._storage.put(name, self._read(name))
                 self._saved[name] = stamp
-        for name in self._saved.keys() - present.keys():
-            self._storage.remove(name)
-            del self._saved[name]
+        gone = self._saved.keys() - present.keys()
+        self.remove(gone)
+        self._saved = {name: self._saved[name] for name in self._saved if name not in gone}
 
     def publish(self) -> None:
         """Upload everything, the report last; raise BusyError if another process has done that."""
@@ -109,8 +108,7 @@ class RemoteFolder:
         return [name for name in files if name not in kept and not _is_kept(name)]
 
     def remove(self, names: Iterable[str]) -> None:
-        for name in names:
-            self._storage.remove(name)
+        self._storage.remove_files(names)
 
     def _check(self) -> None:
         if self._lease is not None:

@@ -69,8 +69,6 @@ def convert(job: Job, observer: Observer) -> RunResult:
     if not is_remote(job.convert.output):
         return _convert(job, observer, None)
     with opened_remote(job.convert.output) as remote:
-        if job.convert.fresh:
-            remote.clear()
         options = replace(job.convert, output=str(remote.mirror))
         result = _convert(replace(job, home=remote.mirror, convert=options), observer, remote)
         remote.save()
@@ -86,6 +84,8 @@ def _convert(job: Job, observer: Observer, remote: RemoteFolder | None) -> RunRe
         conversion = list_inputs(options, observer)
         if remote is not None:
             _refuse_remote(conversion, remote)
+            if options.fresh:
+                remote.clear()
             conversion = replace(conversion, remote=remote)
         if options.state is not None:
             locks.enter_context(locked_state(Path(options.state)))

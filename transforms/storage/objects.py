@@ -10,7 +10,7 @@ import errno
 import io
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
@@ -126,6 +126,12 @@ class ObjectStorage(Storage):
 
     def make(self, name: str) -> None:
         pass
+
+    def remove_files(self, names: Iterable[str]) -> None:
+        """Remove files, many by one request."""
+        if keys := [self._key(name) for name in names]:
+            with self.translating(""):
+                obstore.delete(self.store, keys)
 
     def modified_ns(self, name: str) -> int:
         return 0

@@ -376,7 +376,6 @@ CONVERT = ["convert", "a.xml", "--to", "avro"]
 @pytest.mark.parametrize(
     "args",
     [
-        [*CONVERT, "-o"],
         [*CONVERT, "-o", "out", "--state"],
         [*CONVERT, "-o", "out", "--log-file"],
         ["push", "a.xml", "--to", "http://127.0.0.1:9", "-o"],
@@ -399,6 +398,16 @@ def test_what_is_written_is_written_to_this_machine_and_not_to_stdout(
     assert main([*args, output]) == 2
     assert f"{output!r}; expected a folder or file of this machine" in capsys.readouterr().err
     assert sorted(here.iterdir()) == files
+
+
+@pytest.mark.parametrize("output", ["-", "", "sftp://host/feeds", "hdfs://host/feeds"])
+def test_a_run_is_written_to_a_folder_or_to_object_storage(
+    output: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "a.xml").write_bytes(b"<gsafeed/>")
+    assert main([*CONVERT, "-o", output]) == 2
+    assert "; expected a folder" in capsys.readouterr().err
+    assert [path.name for path in here.iterdir()] == ["a.xml"]
 
 
 @pytest.mark.slow

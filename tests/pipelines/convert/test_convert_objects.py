@@ -99,7 +99,12 @@ def test_a_finished_run_is_refused_and_fresh_replaces_it(feed: str) -> None:
         _convert(feed, URI)
 
     assert URI in caught.value.text
+    with pytest.raises(ConfigError):
+        _convert("missing.xml", URI, fresh=True)
+    first = _chunks(URI)
     assert _convert(feed, URI, fresh=True).exit_code == 1
+    assert _chunks(URI) == first
+    assert len([name for name in storage_of(URI).sizes() if name.endswith(".xml")]) == len(first)
 
 
 def test_a_tree_is_refused_with_what_to_do(tmp_path: Path) -> None:
