@@ -20,6 +20,7 @@ from schemas.errors import BusyError, ConfigError
 from support import remotes
 from support.archives import BROKEN, document, gsa_feed
 from support.runs import ROOT, chosen
+from support.seaweed import seaweed
 from transforms.convert import SpanConversion
 from transforms.storage.find_storage import storage_of
 from transforms.storage.objects import ObjectStorage
@@ -160,6 +161,17 @@ def test_what_was_converted_is_not_converted_again(
 
 def _killed(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.slow
+def test_another_server_has_the_same_chunks(feed: str, tmp_path: Path) -> None:
+    local = str(tmp_path / "out")
+    _convert(feed, local)
+    (tmp_path / "server").mkdir()
+    with seaweed(tmp_path / "server"):
+        assert _convert(feed, URI, jobs="2").exit_code == 1
+        assert _chunks(URI) == _chunks(local)
+        assert storage_of(URI).get(".work/lease.json") is None
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import pytest
 
 from schemas.errors import ConfigError, FatalError
 from support import remotes
+from support.seaweed import seaweed
 from transforms.storage.find_storage import storage_of
 from transforms.storage.objects import ObjectStorage
 from transforms.storage.storage import LocalStorage, Storage
@@ -18,10 +19,13 @@ def s3() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["folder", "objects"])
+@pytest.fixture(params=["folder", "objects", pytest.param("seaweed", marks=pytest.mark.slow)])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
     if request.param == "folder":
         yield LocalStorage(tmp_path)
+    elif request.param == "seaweed":
+        with seaweed(tmp_path):
+            yield storage_of(f"s3://{remotes.BUCKET}/run")
     else:
         request.getfixturevalue("s3")
         yield storage_of(f"s3://{remotes.BUCKET}/run")
