@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from pipelines.convert.engine import Conversion, list_inputs
 from pipelines.convert.engine import convert as convert_inputs
 from pipelines.convert.inputs import STDIN, size_of
+from pipelines.convert.source_runs import steps_of
 from pipelines.convert.state_update import mark_unsure, remember
 from pipelines.convert.work_folder import check_output, close_work_folder, find_work
 from pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
@@ -83,7 +84,7 @@ def _convert(job: Job, observer: Observer, remote: RemoteFolder | None) -> RunRe
         locks.enter_context(locked_output(job.home))
         conversion = list_inputs(options, observer)
         if remote is not None:
-            _refuse_remote(conversion, remote)
+            _refuse_remote(job, conversion, remote)
             if options.fresh:
                 remote.clear()
             conversion = replace(conversion, remote=remote)
@@ -285,8 +286,21 @@ class JobRun:
         self.record = write_run(self.folder, replace(self.record, **changes))
 
 
-def _refuse_remote(conversion: Conversion, remote: RemoteFolder) -> None:
-    """Raise ConfigError for inputs that a run in object storage cannot have."""
+def _refuse_remote(job: Job, conversion: Conversion, remote: RemoteFolder) -> None:
+    """Raise ConfigError for inputs and settings that a run in object storage cannot have.
+
+    The workers of a runner may be on hosts without the folders of this one.
+    """
+    if job.convert.runner is not None and job.push is not None:
+        raise ConfigError(
+            f"⟦push_to⟧: not with ⟦runner⟧ and ⟦output⟧ {remote.uri}; expected feedferry push"
+            f" {remote.uri} after the conversion"
+        )
+    if job.convert.runner is not None and (step := steps_of(job.convert).reading_step) is not None:
+        raise ConfigError(
+            f"⟦transform⟧: step {step!r} is not for ⟦runner⟧ with ⟦output⟧ {remote.uri}; expected a"
+            " conversion without ⟦runner⟧"
+        )
     names = [span.source for span in conversion.spans if span.source in conversion.configs]
     names += [span.source for span in conversion.spans if span.source == STDIN]
     if names:

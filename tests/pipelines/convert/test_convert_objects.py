@@ -116,6 +116,11 @@ def test_a_tree_is_refused_with_what_to_do(tmp_path: Path) -> None:
     assert storage_of(URI).get("report.json") is None
 
 
+def test_workers_of_a_runner_do_not_push(feed: str) -> None:
+    with pytest.raises(ConfigError, match=f"expected feedferry push {URI} after the conversion"):
+        _convert(feed, URI, runner="DirectRunner", push_to="http://127.0.0.1:9")
+
+
 @pytest.mark.parametrize("uri", ["sftp://host/run", "hdfs://host/run", "ftp://u:secret@host/r"])
 def test_storage_without_atomic_creation_is_refused(feed: str, uri: str) -> None:
     with pytest.raises(ConfigError, match="cannot be written to; expected") as caught:
