@@ -110,6 +110,9 @@ DELETIONS = (Action.DELETE.value, Action.DELETE_PATTERN.value)
 _NO_PROVENANCE = Provenance(source="\0")  # no record has it
 _COLLECTED_OBJECTS = 20_000
 _PROGRESS_SECONDS = 0.5
+_CANCEL_SECONDS = 10.0
+"""How often a worker asks object storage whether the job was cancelled."""
+
 _PROGRESS_RECORDS = 256
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
 _log = logging.getLogger(__name__)
@@ -594,14 +597,21 @@ class SpanConversion:
         return feed, make_encoder(self._settings, feed, memberships=memberships)
 
     def _write_progress(self) -> None:
+        """Write the progress where it is read, and end with a job that was cancelled."""
         if self._settings.has_progress:
             records = self._counts["read"].total()
             self._progress_due_at = time.monotonic() + _PROGRESS_SECONDS
             progress = [self._request.count.stored, records, self._rejects.count]
             path = self._settings.local / f"{self._span.name}{PROGRESS}"
             write_by_several(path, msgspec.json.encode(progress))
-            if path.with_name(CANCELLED).exists():
-                raise FatalError("the job was cancelled")
+            is_cancelled = path.with_name(CANCELLED).exists()
+        elif self._settings.local_folder is not None:
+            self._progress_due_at = time.monotonic() + _CANCEL_SECONDS
+            is_cancelled = storage_of(self._settings.folder).get(CANCELLED) is not None
+        else:
+            return
+        if is_cancelled:
+            raise FatalError("the job was cancelled")
 
     def _close(self) -> Account:
         account = self._account

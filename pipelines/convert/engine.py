@@ -54,6 +54,7 @@ from transforms.conversion_settings import Settings
 from transforms.rules.known_rejects import load_known_rejects
 from transforms.sources import SourceConfig, source_of
 from transforms.stages import Convert, Merge
+from transforms.storage.find_storage import storage_of
 
 _log = logging.getLogger(__name__)
 
@@ -180,7 +181,8 @@ def _convert(
                 | Convert(settings, options.span_bytes, is_parallel=is_parallel)
                 | Merge()
             )
-            text = run_to_file(pipeline, total, settings.folder, options=options, progress=snapshot)
+            watched = snapshot if settings.has_progress else storage_of(settings.folder).sizes
+            text = run_to_file(pipeline, total, settings.folder, options=options, progress=watched)
             account = msgspec.json.decode(text, type=Account)
     check_account(account)
     if remote is not None:

@@ -32,7 +32,7 @@ from support.archives import (
     thunderstone,
 )
 from transforms.conversion_settings import Settings
-from transforms.convert import convert
+from transforms.convert import CANCELLED, convert
 from transforms.formats import ContentOptions, ReadOptions, WriteOptions, by_name
 from transforms.formats.canonical.jsonl import read as read_native
 from transforms.formats.record_batch import RecordBatch
@@ -514,6 +514,15 @@ def test_an_empty_source_has_an_account_and_no_other_file(work: Path) -> None:
     account = convert(span_of(work, b"", format_="jsonl"), settings(work))
 
     assert (account, names(work)) == (Account(spans=1), ["00000-00000.0.json"])
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_span_ends_with_a_job_that_was_cancelled(work: Path, *, is_remote: bool) -> None:
+    (work / CANCELLED).touch()
+    place = {"local_folder": str(work)} if is_remote else {"has_progress": True}
+    account = convert(span_of(work, MIXED), settings(work, **place))
+    assert account.stopped == "the job was cancelled"
+    assert names(work) == [*([] if is_remote else ["00000-00000.progress"]), CANCELLED]
 
 
 def test_a_span_writes_its_progress(work: Path) -> None:
