@@ -30,7 +30,7 @@ from schemas.account import Account, SpanFile
 from schemas.errors import BusyError
 from schemas.span import Span
 from transforms.storage.atomic import WrittenFile
-from transforms.storage.storage import LocalStorage, Nowhere, Storage
+from transforms.storage.storage import LocalStorage, Nowhere, Storage, digest_of_stream
 
 
 class _PublishedAccount(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class Attempt:
         return self._find(self._run.snapshot())
 
     def _find(self, run: Storage) -> Account | None:
-        while (data := run.get(self._account_name(self._damaged))) is not None:
+        while (data := self._read(run, self._damaged)) is not None:
             published = _decode(data)
             account = published.account if published and published.span == self._digest else None
             if account is not None and run.are_whole(account.files, verify=self._verify):
@@ -127,9 +127,16 @@ class Attempt:
 
     def _published(self) -> set[str]:
         """Return the attempts that have published an account."""
-        accounts = map(self._run.get, map(self._account_name, count()))
+        accounts = (self._read(self._run, number) for number in count())
         published = map(_decode, takewhile(lambda data: data is not None, accounts))
         return {account.attempt for account in published if account is not None}
+
+    def _read(self, run: Storage, number: int) -> bytes | None:
+        """Return an account, None if there is none; one that cannot be read counts as damaged."""
+        try:
+            return run.get(self._account_name(number))
+        except OSError:
+            return b""
 
     def _account_name(self, number: int) -> str:
         return f"{self._span}.{number}.json"
@@ -172,7 +179,7 @@ def is_untouched(path: Path, file: SpanFile) -> bool:
 def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        return digest_of_stream(stream)
 
 
 def files_of(account: bytes | None) -> list[str]:

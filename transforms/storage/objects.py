@@ -68,7 +68,7 @@ class ObjectStorage(Storage):
         return f"{self._bucket}/{self._key(name)}"
 
     def open_whole(self, name: str) -> WholeFile:
-        return _ObjectFile(self, self._key(name), self.locate(name))
+        return _ObjectFile(self, self._key(name), name)
 
     def open(self, name: str) -> IO[bytes]:
         with self.translating(name, is_read=True):
@@ -189,19 +189,19 @@ class _ListedStorage(ObjectStorage):
 
 
 class _ObjectFile(WholeFile):
-    def __init__(self, storage: ObjectStorage, key: str, uri: str) -> None:
+    def __init__(self, storage: ObjectStorage, key: str, name: str) -> None:
         self._storage = storage
-        self._uri = uri
+        self._name = name
         self._upload = obstore.open_writer(
             storage.store, key, buffer_size=_PART_BYTES, max_concurrency=_UPLOADS
         )
 
     def write(self, data: bytes | memoryview, /) -> None:
-        with self._storage.translating(self._uri):
+        with self._storage.translating(self._name):
             self._upload.write(data)
 
     def close(self, *, whole: bool) -> None:
-        with self._storage.translating(self._uri):
+        with self._storage.translating(self._name):
             if whole:
                 self._upload.close()
             else:

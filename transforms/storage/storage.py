@@ -113,7 +113,7 @@ class Storage(ABC):
                 if stream.seek(0, io.SEEK_END) != file.bytes:
                     return False
                 stream.seek(0)
-                return not verify or _digest_of(stream) == file.sha256
+                return not verify or digest_of_stream(stream) == file.sha256
         except OSError:
             return False
 
@@ -282,7 +282,8 @@ class _NoFile(WholeFile):
         pass
 
 
-def _digest_of(stream: IO[bytes]) -> str:
+def digest_of_stream(stream: IO[bytes]) -> str:
+    """Return the SHA-256 of the rest of a stream, in hexadecimal."""
     return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # it only reads
 
 

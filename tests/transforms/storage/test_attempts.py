@@ -52,6 +52,14 @@ def test_the_second_attempt_returns_the_account_of_the_first(tmp_path: Path) -> 
     assert left(tmp_path) == sorted(["00000-00000.0.json", counted.files[0].path])
 
 
+def test_an_account_that_cannot_be_read_is_a_damaged_one(tmp_path: Path) -> None:
+    (tmp_path / "00000-00000.0.json").mkdir()
+    with Attempt(LocalStorage(tmp_path), SPAN) as attempt:
+        assert attempt.find_account() is None
+        account = attempt.commit(write(attempt))
+    assert left(tmp_path) == sorted(["00000-00000.1.json", account.files[0].path])
+
+
 def test_the_files_of_running_and_committed_attempts_stay(tmp_path: Path) -> None:
     with Attempt(LocalStorage(tmp_path), SPAN) as running:
         account = write(running)

@@ -84,6 +84,13 @@ def test_a_version_is_replaced_once(s3: None) -> None:
     assert storage.get("lease") == b"2"
 
 
+def test_an_upload_to_a_bucket_that_is_not_there_names_the_object_once(s3: None) -> None:
+    file = storage_of("s3://absent/run").open_whole("a.xml")
+    with pytest.raises(FatalError) as raised:
+        file.close(whole=True)
+    assert str(raised.value).startswith("s3://absent/run/a.xml: ")
+
+
 def test_a_bucket_that_is_not_there_is_fatal(s3: None) -> None:
     with pytest.raises(FatalError, match=r"^s3://none/run/a: .*; expected a bucket that exists$"):
         storage_of("s3://none/run").put("a", b"")
