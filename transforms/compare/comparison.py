@@ -49,8 +49,8 @@ class Change(enum.Enum):
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """One document that differs; `fields` are those that changed, the ACL first.
 
-    `before` and `after` are the documents without contents. A removed document has an `after` if
-    the second input deletes it, and none if it does not mention it.
+    `before` and `after` are the documents without contents; an unknown one has neither. A removed
+    document has an `after` if the second input deletes it, and none if it does not mention it.
     """
 
     url: str
@@ -73,8 +73,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
         With `is_updated`, a feed can change a document without its content.
         """
-        is_unknown = self.change is Change.UNKNOWN
-        if self.after is None or self.after.is_deleted or is_unknown:
+        if self.after is None or self.after.is_deleted:
             return None
         return None if is_updated and self.is_update else self.after.number
 
@@ -82,7 +81,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     def needs_deletion(self) -> bool:
         """Whether a deletion must come first: the document is gone, or would keep old fields."""
         old, new = self.before, self.after
-        if old is None or old.record is None or self.change is Change.UNKNOWN:
+        if old is None or old.record is None:
             return False
         if new is None or new.record is None or self.change is Change.REMOVED:
             return True
@@ -221,7 +220,8 @@ class Comparer:
             if difference is None:
                 same += before is not None and not before.is_deleted
                 continue
-            if self._is_one_sided and difference.after is None:
+            is_removed = difference.change is Change.REMOVED
+            if self._is_one_sided and is_removed and difference.after is None:
                 unmentioned += 1
                 continue
             counts[difference.change] += 1
@@ -260,9 +260,8 @@ class Comparer:
         return self._rows("WHERE number IS NOT NULL ORDER BY number")
 
     def without_contents(self) -> Iterator[Difference]:
-        """Yield all other differences of known documents, by URL."""
-        known = 1 + [*Change].index(Change.UNKNOWN)
-        return self._rows(f"WHERE number IS NULL AND rank < {known} ORDER BY key")
+        """Yield all other differences, by URL."""
+        return self._rows("WHERE number IS NULL ORDER BY key")
 
     def to_delete(self) -> Iterator[Difference]:
         """Yield the differences that need a deletion first, by URL."""
@@ -305,7 +304,7 @@ def difference_of(
     url = key.decode()
     if old is not None and old.fault is not None:
         found = without_answer(old.fault)
-        return Difference(url=url, change=Change.UNKNOWN, fields=(found,), before=old, after=after)
+        return Difference(url=url, change=Change.UNKNOWN, fields=(found,))
     if old is None or new is None:
         if old is new:
             return None
