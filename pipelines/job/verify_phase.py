@@ -5,10 +5,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pipelines.options.compare_options import TARGET, VerifyOptions
-from pipelines.report.verification import VERIFICATION, Verification, write_verification
-from schemas.errors import ConfigError, FatalError
+from pipelines.report.verification import Verification, write_verification
+from schemas.errors import ConfigError
 from transforms.sinks.push.settings import Keep, PushSettings
-from transforms.storage.atomic import read_json
 
 
 def verify_options(options: VerifyOptions, push: PushSettings | None) -> VerifyOptions:
@@ -31,8 +30,4 @@ def verify_run(folder: Path, options: VerifyOptions) -> Verification:
     from pipelines.compare.verify import verify_documents  # loads the HTTP client
 
     with verify_documents((str(folder),), {}, options) as compared:
-        write_verification(folder, options.against, compared.comparer, compared.counts)
-    found = read_json(folder / VERIFICATION, Verification, expected="what was just written")
-    if found is None:
-        raise FatalError(f"{folder / VERIFICATION}: removed meanwhile; start again")
-    return found
+        return write_verification(folder, options.against, compared.comparer, compared.counts)

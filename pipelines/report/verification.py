@@ -48,7 +48,9 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(f"{n:,} {name}" for name, n in self.figures.items() if n or name == "same")
 
 
-def write_verification(folder: Path, against: str, comparer: Comparer, counts: Comparison) -> None:
+def write_verification(
+    folder: Path, against: str, comparer: Comparer, counts: Comparison
+) -> Verification:
     """Write the differences, and then the counts, of which a reader concludes that it is whole."""
     with whole_file(folder / DIFFERENCES) as stream:
         for line in json_lines(comparer.differences(), VERIFY):
@@ -57,6 +59,7 @@ def write_verification(folder: Path, against: str, comparer: Comparer, counts: C
     found = Verification(against=against, counts=counts, first=tuple(map(_verified, rows)))
     text = msgspec.json.format(msgspec.json.encode(found))
     write_by_several(folder / VERIFICATION, text + b"\n")
+    return found
 
 
 def _verified(difference: Difference) -> VerifiedDocument:
