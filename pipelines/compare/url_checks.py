@@ -21,18 +21,15 @@ from transforms.compare.events import Event
 from transforms.compare.history import Document
 from transforms.net.response_deadline import ResponseDeadline
 from transforms.net.retry import RetryPolicy, retry
+from transforms.net.web_client import AGENT, GONE, MAX_REDIRECTS, SCHEMES, TEMPORARY
 
-_SCHEMES = ("http", "https")
 _TIMEOUT_SECONDS = 30.0
 _RESPONSE_SECONDS = 600.0
-_MAX_REDIRECTS = 5
 _AHEAD = 4
 """Requests that wait for each one that runs."""
 
-_GONE = (404, 410)
 _NO_HEAD = (405, 501)
-_TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
-_HEADERS = {"User-Agent": "feedferry"}
+_HEADERS = {"User-Agent": AGENT}
 _POLICY = RetryPolicy(first_seconds=0.5, max_seconds=5.0, max_attempts=3)
 
 
@@ -104,7 +101,7 @@ class UrlChecker:
 
     def _ask(self, client: httpx2.Client, document: Document) -> _UrlAnswer:
         url = _url(document)
-        if urlsplit(url).scheme.lower() not in _SCHEMES:
+        if urlsplit(url).scheme.lower() not in SCHEMES:
             return _UrlAnswer(fault="not asked for; expected a URL of http or https")
         reads = self._reads_contents and document.digest is not None and not document.is_deleted
 
@@ -123,7 +120,7 @@ def _is_temporary(exc: Exception) -> bool:
 
 def _ask_once(client: httpx2.Client, url: str, *, reads: bool) -> _UrlAnswer:
     method, at = "GET" if reads else "HEAD", url
-    for _ in range(_MAX_REDIRECTS + 1):
+    for _ in range(MAX_REDIRECTS + 1):
         answer = _request(client, method, at, reads=reads)
         if isinstance(answer, _UrlAnswer):
             return answer
@@ -133,7 +130,7 @@ def _ask_once(client: httpx2.Client, url: str, *, reads: bool) -> _UrlAnswer:
             return _UrlAnswer(fault=f"redirected to {answer}; expected the same host")
         else:
             at = answer
-    return _UrlAnswer(fault=f"more than {_MAX_REDIRECTS} redirects")
+    return _UrlAnswer(fault=f"more than {MAX_REDIRECTS} redirects")
 
 
 def _request(client: httpx2.Client, method: str, url: str, *, reads: bool) -> _UrlAnswer | str:
@@ -143,13 +140,13 @@ def _request(client: httpx2.Client, method: str, url: str, *, reads: bool) -> _U
         client.stream(method, url, extensions={"trace": deadline.trace}) as response,
     ):
         status, location = response.status_code, response.headers.get("Location")
-        if status in _GONE:
+        if status in GONE:
             return _UrlAnswer()
         if response.is_redirect and location:
             return urljoin(url, location)
         if method == "HEAD" and status in _NO_HEAD:
             return ""
-        if status in _TEMPORARY:
+        if status in TEMPORARY:
             raise _TemporaryError(_text(status))
         if not response.is_success:
             return _UrlAnswer(fault=_text(status))

@@ -21,13 +21,16 @@ from transforms.net.response_deadline import ResponseDeadline
 
 AGENT = "feedferry"
 MAX_REDIRECTS = 5
+SCHEMES = ("http", "https")
+GONE = (404, 410)
+TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
+"""Statuses of servers that may answer otherwise when they are asked again."""
 
 _HEADERS = {"User-Agent": AGENT, "Accept": "*/*", "Accept-Encoding": "identity"}
 _GENERIC_TYPES = ("application/octet-stream", "binary/octet-stream")
 _FIRST_URL = "first_url"
 _CONNECTED = ".connect_tcp.complete"
 _NAT64 = IPv6Network("64:ff9b::/96")
-_TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
 
 Address = IPv4Address | IPv6Address
 
@@ -57,7 +60,7 @@ class FetchError(RecordError):
     def of_response(cls, url: httpx2.URL, response: httpx2.Response) -> Self:
         error = cls(url, f"{response.status_code} {response.reason_phrase}".rstrip())
         error.status = response.status_code
-        error.is_temporary = error.status in _TEMPORARY
+        error.is_temporary = error.status in TEMPORARY
         after = response.headers.get("retry-after", "")
         error.retry_seconds = float(after) if after.isdecimal() else None
         return error
@@ -103,7 +106,6 @@ class WebClient:
         is_allowed: Callable[[Address], bool] = lambda address: True,
         trust_env: bool = False,
     ) -> None:
-        self._timeout_seconds = limits.timeout_seconds
         self._limits = limits
         self._check_hop = check_hop
         self._is_allowed = is_allowed
@@ -121,12 +123,12 @@ class WebClient:
 
         At most five redirects are followed. Any other response is a FetchError.
         """
-        end = time.monotonic() + self._timeout_seconds
-        deadline = ResponseDeadline(self._timeout_seconds)
+        end = time.monotonic() + self._limits.timeout_seconds
+        deadline = ResponseDeadline(self._limits.timeout_seconds)
         place = _parse_url(url)
         trace = partial(self._trace, deadline=deadline, url=place)
         options: dict[str, Any] = {
-            "timeout": self._timeout_seconds,
+            "timeout": self._limits.timeout_seconds,
             "follow_redirects": True,
             "extensions": {"trace": trace, _FIRST_URL: place},
         }
@@ -142,7 +144,7 @@ class WebClient:
         return document
 
     def _too_slow(self, url: httpx2.URL) -> FetchError:
-        problem = f"not complete within {self._timeout_seconds:g} s"
+        problem = f"not complete within {self._limits.timeout_seconds:g} s"
         return FetchError.of_connection(url, problem)
 
     def _trace(
@@ -163,7 +165,7 @@ class WebClient:
 
     def _check_request(self, request: httpx2.Request) -> None:
         url = request.url
-        if url.scheme not in ("http", "https") or not url.host:
+        if url.scheme not in SCHEMES or not url.host:
             raise FetchError(url, "not an http or https URL")
         if url.username or url.password:
             raise FetchError(url, "a user in the URL, which others may see")

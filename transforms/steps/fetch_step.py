@@ -33,6 +33,7 @@ from transforms.formats.dates import parse_date
 from transforms.net.retry import RetryPauses, RetryPolicy
 from transforms.net.web_client import (
     AGENT,
+    GONE,
     Address,
     FetchError,
     WebClient,
@@ -50,7 +51,6 @@ MAX_HELD_BYTES = 64 << 20
 
 _MAX_HOSTS = 10_000
 _MAX_PAUSE_SECONDS = 300.0
-_GONE = (404, 410)
 _DENIED = (401, 403, 407)
 _ROBOTS = "/robots.txt"
 _SCHEMES = ("http://", "https://")
@@ -106,7 +106,7 @@ class FetchStep(RecordStep):
         if isinstance(outcome, WebDocument):
             return _with_document(record, outcome)
         status = outcome.status if isinstance(outcome, FetchError) else 0
-        if status in _GONE:
+        if status in GONE:
             if self._rules.gone == "delete":
                 return Record(url=record.url, action=Action.DELETE, provenance=record.provenance)
             raise RecordError("fetch-gone", outcome.reason)
