@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, NamedTuple, Union
 
 import msgspec
 
@@ -181,8 +181,8 @@ def job_type(parse: Parse) -> type[msgspec.Struct]:
         elif "" in keys:
             fields.append(_field(name, keys[""], parse))
         elif keys:
-            short = _SHORT_FORMS.get(name)
-            scalar = {"from_scalar": staticmethod(partial(short, parse))} if short else {}
+            short = SHORT_FORMS.get(name)
+            scalar = {"from_scalar": staticmethod(partial(short.parse, parse))} if short else {}
             fields.append((name, _struct(name, keys, parse, namespace=scalar) | None, None))
     return msgspec.defstruct("Job", fields, kw_only=True)
 
@@ -244,9 +244,16 @@ def _verify_of(parse: Parse, value: object) -> object:
     return parse(job_keys()["verify.against"], value)
 
 
-_SHORT_FORMS: Mapping[str, Callable[[Parse, object], object]] = {
-    "keep": _keep_of,
-    "verify": _verify_of,
+class ShortForm(NamedTuple):
+    """A value in place of the keys of a section."""
+
+    parse: Callable[[Parse, object], object]
+    description: str
+
+
+SHORT_FORMS: Mapping[str, ShortForm] = {
+    "keep": ShortForm(_keep_of, "14 runs, or a duration such as 30d"),
+    "verify": ShortForm(_verify_of, "target, or another input to compare with"),
 }
 
 

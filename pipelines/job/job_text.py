@@ -10,6 +10,7 @@ from pipelines.job.job import Job
 from pipelines.job.job_keys import (
     FEEDS,
     SECTIONS,
+    SHORT_FORMS,
     TRANSFORM,
     TYPES,
     VERSION,
@@ -23,10 +24,6 @@ from transforms.config.yaml_structs import Value, former_tags, quote_text
 from transforms.steps import StepConfig
 
 _COMMENT_COLUMN = 48
-_SHORT_FORMS = {
-    "keep": "14 runs, or a duration such as 30d",
-    "verify": "target, or another input to compare with",
-}
 Schema = dict[str, object]
 
 
@@ -130,8 +127,8 @@ def _schema(name: str, type_: Any) -> Schema:  # Any: a type or a union
         key = _key_of(type_)
         return {"const": VERSION} if key is None else _key_schema(key)
     choices = [_object_schema(struct) for struct in arguments]
-    if name in _SHORT_FORMS:
-        choices.append({"type": "string", "description": _SHORT_FORMS[name]})
+    if name in SHORT_FORMS:
+        choices.append({"type": "string", "description": SHORT_FORMS[name].description})
     if name not in TYPES:
         choices.append({"type": "null"})
     return {**described, "oneOf": choices}
