@@ -12,7 +12,7 @@ _IN_TEXT_BYTES = tuple((char.encode(), reference.encode()) for char, reference i
 IN_ATTRIBUTE = (*IN_TEXT, ('"', "&quot;"), ("\t", "&#9;"), ("\n", "&#10;"))
 """The references in double quotes, the one of `&` first."""
 
-_IN_ATTRIBUTE = str.maketrans(dict(IN_ATTRIBUTE))
+_ATTRIBUTE_TABLE = str.maketrans(dict(IN_ATTRIBUTE))
 
 
 def holds(text: str) -> bool:
@@ -29,7 +29,7 @@ def escape_text(text: str) -> str:
 
 def escape_attribute(text: str) -> str:
     """Return `text` for use in double quotes; tabs and line ends survive normalization."""
-    return text.translate(_IN_ATTRIBUTE)
+    return text.translate(_ATTRIBUTE_TABLE)
 
 
 def holds_bytes(text: bytes) -> bool:

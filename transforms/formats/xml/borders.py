@@ -7,7 +7,6 @@ costs time then: `transforms.convert.convert_on` has the rule.
 
 import io
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import IO
@@ -133,6 +132,6 @@ class _Surveyor:
     def _drop(self) -> None:
         """Drop the data but for the begin of a tag, and frames that have not ended."""
         unfinished = (place for place in self._places if place >= 0 and place not in self._frames)
-        keep = min(*unfinished, self._at + max(0, len(self._data) - _TAG_BYTES), sys.maxsize)
+        keep = min([*unfinished, self._at + max(0, len(self._data) - _TAG_BYTES)])
         self._data = self._data[keep - self._at :]
         self._at = keep
