@@ -116,14 +116,15 @@ class Convert(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
         files = (self.span_bytes, self.settings.reading)
-        in_turn = beam.FlatMap(_convert_in_turn, self.settings).with_output_types(bytes)
         if not self.is_parallel:
             begin = beam.FlatMap(_begin, *files).with_output_types(bytes)
+            in_turn = beam.FlatMap(_convert_in_turn, self.settings).with_output_types(bytes)
             begun = pcoll | "Spread" >> beam.Reshuffle() | "Begin" >> begin
-            return begun | "Alone" >> beam.Map(_alone) | "ConvertInTurn" >> in_turn
+            return begun | "ConvertInTurn" >> in_turn
         convert = beam.Map(_convert_span, self.settings).with_output_types(tuple[int, bytes])
+        check = beam.FlatMap(_check, self.settings).with_output_types(bytes)
         converted = pcoll | "Guess" >> GuessSpans(*files) | "ConvertSpan" >> convert
-        return converted | "Gather" >> beam.GroupByKey() | "Check" >> in_turn
+        return converted | "Gather" >> beam.GroupByKey() | "Check" >> check
 
 
 @dataclass
@@ -329,10 +330,10 @@ class _Surveyed(msgspec.Struct, frozen=True):
 
 
 class _Converted(msgspec.Struct, frozen=True):
-    """A span, certain or guessed, and its account if it was converted."""
+    """A span, certain or guessed, and its account."""
 
     span: Span
-    account: Account | None = None
+    account: Account
 
 
 def _begin(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]:
@@ -360,22 +361,23 @@ def _guess(surveyed: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
     yield from map(msgspec.json.encode, spans)
 
 
-def _alone(span: bytes) -> tuple[int, list[bytes]]:
-    decoded = _spans.decode(span)
-    return decoded.source_ordinal, [msgspec.json.encode(_Converted(decoded))]
-
-
 def _convert_span(span: bytes, settings: Settings) -> tuple[int, bytes]:
     decoded = _spans.decode(span)
     converted = _Converted(decoded, _convert.convert(decoded, settings))
     return decoded.source_ordinal, msgspec.json.encode(converted)
 
 
-def _convert_in_turn(converted: tuple[int, Iterable[bytes]], settings: Settings) -> Iterator[bytes]:
-    """Yield the accounts of all spans of one source, whatever was converted of them before."""
+def _convert_in_turn(span: bytes, settings: Settings) -> Iterator[bytes]:
+    """Yield the accounts of a span, and of those that are found by converting it."""
+    accounts = _convert.convert_on(_spans.decode(span), settings)
+    yield from map(msgspec.json.encode, accounts)
+
+
+def _check(converted: tuple[int, Iterable[bytes]], settings: Settings) -> Iterator[bytes]:
+    """Yield the accounts of all spans of one source, of which all or some were converted before."""
     spans = [msgspec.json.decode(text, type=_Converted) for text in converted[1]]
-    attempted = {at.span: at.account for at in spans if at.account is not None}
-    for span in [at.span for at in spans if not (at.span.grid and at.span.ordinal)]:
+    attempted = {at.span: at.account for at in spans}
+    for span in [span for span in attempted if not (span.grid and span.ordinal)]:
         for account in _convert.convert_on(span, settings, attempted):
             yield msgspec.json.encode(account)
 
