@@ -28,7 +28,7 @@ from transforms.sources import (
     SOURCES,
     check_input_name,
     find_source,
-    list_remote_files,
+    match_remote,
     open_span,
     sign_path,
     sniff_format,
@@ -191,9 +191,10 @@ def _expand_remote(name: str) -> list[str]:
     if not glob_chars & set(name):
         return [name]
     try:
-        files = list_remote_files(name)
+        files = [*match_remote(name)]
     except (OSError, ValueError) as exc:
-        raise SourceError(f"{name}: {exc}; expected a uri that can be listed") from exc
+        text = getattr(exc, "strerror", None) or exc
+        raise SourceError(f"{name}: {text}; expected a uri that can be listed") from exc
     if not files:
         raise ConfigError(f"⟦inputs⟧: {name!r} matches no file; expected at least one")
     return files

@@ -20,7 +20,6 @@ from fsspec.implementations.http import HTTPFileSystem
 from moto.backends import get_backend
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.server import ThreadedMotoServer
-from s3fs import S3FileSystem
 
 from transforms.sources.remote import open_remote
 from transforms.sources.sftp import PASSWORD as PASSWORD_VARIABLE
@@ -90,14 +89,12 @@ def s3_at(endpoint: str) -> Iterator[Any]:  # the same
         patch.setenv("AWS_ACCESS_KEY_ID", USER)
         patch.setenv("AWS_SECRET_ACCESS_KEY", PASSWORD)
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.setenv("AWS_MAX_ATTEMPTS", "1")
         patch.delenv("AWS_PROFILE", raising=False)
-        S3FileSystem.clear_instance_cache()
         objects.clients.cache_clear()
         client = boto3.session.Session().client("s3")
         yield client
         client.close()
-    S3FileSystem.clear_instance_cache()
+    objects.clients.cache_clear()
 
 
 class SftpServer:

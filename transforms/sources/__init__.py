@@ -30,12 +30,12 @@ from transforms.sources.files import (
     begin_file,
     cut_file,
     is_compressed,
-    list_remote_files,
     open_span,
     sign_path,
     sniff_format,
 )
 from transforms.sources.programs.programs_source import PROGRAMS
+from transforms.sources.remote import is_object, match_remote
 from transforms.sources.spool.spool_source import SPOOLS
 from transforms.sources.state_changes import unsure_changes
 from transforms.sources.tree.tree_source import TREE
@@ -56,7 +56,8 @@ __all__ = [
     "cut_file",
     "find_source",
     "is_compressed",
-    "list_remote_files",
+    "is_object",
+    "match_remote",
     "open_span",
     "read_span",
     "sign_path",

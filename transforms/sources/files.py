@@ -1,7 +1,7 @@
 """Files as sources: local paths and URIs, plain or compressed, whole or in spans.
 
-Compression is recognised by the extension: .gz, .bz2, .xz, .zst. Remote files are read through
-fsspec, and decompressed by smart-open.
+Compression is recognised by the extension: .gz, .bz2, .xz, .zst. Files are decompressed by
+smart-open.
 
 A run reads a file more than once: to find its format, to split it, and once for each span. A file
 that changes meanwhile would yield records of two versions. So a signature is taken when the run
@@ -36,7 +36,7 @@ from schemas.reject import TORN_COMPRESSION, UNREADABLE
 from schemas.span import FileSignature, Span
 from transforms.formats import FORMATS, Format, find_format, look_of, sniff
 from transforms.formats.base import ReadOptions
-from transforms.sources.remote import connect, error_text, open_remote, translate_errors, version_of
+from transforms.sources.remote import error_text, open_remote, version_of
 from transforms.storage.block_stream import BlockStream
 
 if sys.version_info >= (3, 14):
@@ -177,7 +177,8 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
     path = span.path or span.source
     with ExitStack() as opened:
         try:
-            file = opened.enter_context(open_file(path, buffering=0))
+            offset = 0 if is_compressed(path) else span.offset
+            file = opened.enter_context(open_file(path, buffering=0, offset=offset))
             stream: IO[bytes] | io.RawIOBase = file
             if is_compressed(path):
                 stream = decompress(file, Path(path).suffix.lower())
@@ -202,13 +203,16 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
         _require_unchanged(span, file)
 
 
-def open_file(path: str, *, follows_links: bool = True, buffering: int = -1) -> IO[bytes]:
+def open_file(
+    path: str, *, follows_links: bool = True, buffering: int = -1, offset: int = 0
+) -> IO[bytes]:
     """Open a local file or a URI, without waiting for the other end of a pipe.
 
-    Raise FileNotFoundError if it is gone, another OSError if it cannot be opened.
+    Only a URI is opened at the offset. Raise FileNotFoundError if it is gone, another OSError if it
+    cannot be opened.
     """
     if "://" in path:
-        return open_remote(path)
+        return open_remote(path, offset)
     flags = local_flags(follows_links)
     return open(path, "rb", buffering, opener=lambda name, mode: os.open(name, mode | flags))
 
@@ -243,17 +247,6 @@ def sniff_format(span: Span) -> str:
             f" {names}; convert ⟦from_format files⟧ takes any file as a document"
         )
     return name
-
-
-def list_remote_files(pattern: str) -> list[str]:
-    """Return the files that match the glob of a URI, sorted.
-
-    Raise ConfigError for an unknown scheme, OSError if the files cannot be listed.
-    """
-    files, path = connect(pattern)
-    prefix = pattern.removesuffix(path)
-    with translate_errors(pattern):
-        return sorted(f"{prefix}{name}" for name in files.glob(path))
 
 
 def cut_file(
@@ -308,8 +301,9 @@ def _split_format(whole: Span, span_bytes: int) -> Format | None:
     format_ = find_format(whole.format)
     if format_ is None or is_compressed(path):
         return None
-    is_small = "://" not in path and os.stat(path).st_size <= span_bytes
-    return None if is_small else format_
+    listed = whole.signature.size if whole.signature else None
+    size = listed if "://" in path else os.stat(path).st_size
+    return format_ if size is None or size > span_bytes else None
 
 
 def _signed(whole: Span, stream: SpanStream) -> Span:

@@ -1,7 +1,8 @@
-"""Remote files through fsspec: which URIs can be read, and files as streams.
+"""Remote files: which URIs can be read, and files as streams.
 
-The library for a scheme is an optional dependency, an extra of feedferry, and is imported when the
-first URI of that scheme is used. URIs appear in reports, so a URI that may contain a secret is
+Object storage is read by `transforms.storage.objects`, SFTP and the web through fsspec. The library
+of a scheme is imported when the first URI of that scheme is used; those of SFTP and the web are
+optional, extras of feedferry. URIs appear in reports, so a URI that may contain a secret is
 refused, and the message does not show it. References to secrets in a URI are resolved here.
 
 A stream is either read to its end or raises an error: it never ends early without one, and never
@@ -27,7 +28,7 @@ from schemas.span import FileSignature
 from transforms.config.secrets import resolve, secrets_in
 from transforms.net.redaction import Mask
 from transforms.net.retry import RetryPolicy, retry
-from transforms.storage.block_stream import BlockStream
+from transforms.storage.block_stream import RemoteStream
 
 BUFFER_BYTES = 1 << 20
 REQUEST_BYTES = 4 << 20
@@ -35,7 +36,10 @@ REQUEST_BYTES = 4 << 20
 
 
 class _Scheme(NamedTuple):
-    """`authority` matches what may follow `://`; a URI with anything else is not shown."""
+    """`authority` matches what may follow `://`; a URI with anything else is not shown.
+
+    Without a package, it is object storage, whose library is no extra.
+    """
 
     extra: str
     package: str
@@ -43,14 +47,16 @@ class _Scheme(NamedTuple):
     expected: str
 
 
-_BUCKET = "[^:@]+"
 _HOST = r"(?:\[[^\[\]@]+\]|[^\[\]@:]+)(?::[0-9]{1,5})?"
 _SFTP = _Scheme("sftp", "paramiko", f"(?:[^:@]+@)?{_HOST}", "USER@HOST:PORT/PATH")
 _HTTP = _Scheme("http", "aiohttp", _HOST, "HOST:PORT/PATH")
+_BUCKET = _Scheme("", "", "[^:@]+", "BUCKET/PREFIX")
+_CONTAINER = _Scheme("", "", "[^:@]+", "CONTAINER/PREFIX")
 _SCHEMES = {
-    "s3": _Scheme("s3", "s3fs", _BUCKET, "BUCKET/PREFIX"),
-    "gs": _Scheme("gcs", "gcsfs", _BUCKET, "BUCKET/PREFIX"),
-    "az": _Scheme("azure", "adlfs", _BUCKET, "CONTAINER/PREFIX"),
+    "s3": _BUCKET,
+    "gs": _BUCKET,
+    "az": _CONTAINER,
+    "abfs": _CONTAINER,
     "sftp": _SFTP,
     "ssh": _SFTP,
     "http": _HTTP,
@@ -64,9 +70,7 @@ _READ_SECONDS = 60
 _MAX_ERROR_CHARS = 300
 _NAME_CHARS = "!$&'()*+,;=:@"
 _URL_CHARS = "%/:?#[]@!$&'()*+,;=~"  # a URL that is encoded already stays as it is
-_SIZES = ("size", "Size")
-_TIMES = ("LastModified", "mtime", "last_modified", "updated", "Last-Modified")
-_VERSIONS = ("ETag", "etag", "generation")
+_TIMES = ("mtime", "Last-Modified")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _Result = TypeVar("_Result")
 
@@ -74,6 +78,12 @@ _Result = TypeVar("_Result")
 def scheme_of(uri: str) -> str:
     """Return the scheme of a URI in lower case, or "" for the path of a local file."""
     return _split(uri)[0]
+
+
+def is_object(uri: str) -> bool:
+    """Whether a path is the URI of object storage."""
+    known = _SCHEMES.get(scheme_of(uri))
+    return known is not None and not known.package
 
 
 def check_remote(root: str) -> None:
@@ -86,7 +96,7 @@ def check_remote(root: str) -> None:
 
 
 def connect(uri: str) -> tuple[Any, str]:
-    """Return the file system of a URI, and the path of the URI in it.
+    """Return the file system of a URI of SFTP or the web, and the path of the URI in it.
 
     File systems are cached by fsspec, which has no types.
     """
@@ -98,13 +108,14 @@ def connect(uri: str) -> tuple[Any, str]:
         with translate_errors(uri):
             return sftp.connect(authority), unquote(f".{path[2:]}" if is_home else path or "/")
     fsspec = importlib.import_module("fsspec")
-    options: dict[str, Any] = {"use_listings_cache": False}
-    if known is _HTTP:
-        options |= _http_options()
-        path_there = quote(resolve(uri), safe=_URL_CHARS)
-    else:
-        path_there = authority + path
-    return fsspec.filesystem(scheme, **options), path_there
+    return fsspec.filesystem(scheme, **_http_options()), quote(resolve(uri), safe=_URL_CHARS)
+
+
+def locate_object(uri: str) -> tuple[str, str]:
+    """Return the URI of a bucket or container, and the name of an object or a folder in it."""
+    _known(uri)
+    scheme, authority, path = _split(uri)
+    return f"{scheme}://{authority}", path.removeprefix("/")
 
 
 def join_uri(folder: str, name: str) -> str:
@@ -122,6 +133,8 @@ def translate_errors(path: str) -> Iterator[None]:
     except FeedferryError:
         raise
     except Exception as exc:
+        if getattr(exc, "filename", None) == path:  # it is translated
+            raise
         raise _os_error(path, exc) from exc
 
 
@@ -139,31 +152,59 @@ def error_text(exc: BaseException) -> str:
     return getattr(exc, "strerror", None) or str(exc) or type(exc).__name__
 
 
-def open_remote(path: str) -> IO[bytes]:
-    """Open a remote file; the stream can be sought.
+def open_remote(path: str, offset: int = 0) -> IO[bytes]:
+    """Open a remote file at an offset; the stream can be sought.
 
     Raise FileNotFoundError if there is no such file, another OSError if it cannot be opened, and
     SourceError if there is no connection to its server.
     """
-    return io.BufferedReader(_RemoteStream(path), BUFFER_BYTES)
+    if is_object(path):
+        from transforms.storage.objects import ObjectStream
+
+        stream: RemoteStream = ObjectStream(*locate_object(path), offset, uri=path)
+    else:
+        stream = _FileStream(path)
+        stream.seek(offset)
+    return io.BufferedReader(stream, BUFFER_BYTES)
 
 
 def version_of(stream: IO[bytes]) -> FileSignature | None:
     """Return the present signature of a file that `open_remote` opened, None for other streams."""
     raw = getattr(stream, "raw", None)
-    return raw.signature() if isinstance(raw, _RemoteStream) else None
+    return raw.signature() if isinstance(raw, RemoteStream) else None
+
+
+def match_remote(pattern: str) -> dict[str, FileSignature | None]:
+    """Return the files that match the glob of a URI, sorted; object storage lists signatures.
+
+    Raise ConfigError for an unknown scheme, OSError if the files cannot be listed.
+    """
+    if not is_object(pattern):
+        files, path = connect(pattern)
+        prefix = pattern.removesuffix(path)
+        with translate_errors(pattern):
+            return {f"{prefix}{name}": None for name in sorted(files.glob(path))}
+    from fsspec.utils import glob_translate
+
+    from transforms.storage.objects import list_objects
+
+    bucket, key = locate_object(pattern)
+    folder = re.split(r"[*?\[]", key, maxsplit=1)[0].rpartition("/")[0]
+    is_match = re.compile(glob_translate(key)).match
+    is_deep = "**" in key or "/" in key.removeprefix(f"{folder}/")
+    found = list_objects(bucket, folder, uri=pattern, is_deep=is_deep)
+    prefix = pattern.removesuffix(key)
+    return dict(sorted((f"{prefix}{name}", signed) for name, signed in found if is_match(name)))
 
 
 def read_info(info: Mapping[str, Any]) -> FileSignature:
-    """Return what an info of fsspec, or of S3, states; each file system has its own names."""
-    size, modified, version = (
-        next((info[name] for name in names if info.get(name) not in (None, "")), None)
-        for names in (_SIZES, _TIMES, _VERSIONS)
-    )
+    """Return what an info of fsspec states; each file system has its own names."""
+    size = info.get("size")
+    modified = next((info[name] for name in _TIMES if info.get(name)), None)
     return FileSignature(
         size=size if isinstance(size, int) else None,
         modified_ns=_modified_ns(modified),
-        version=str(version or "").strip('"'),
+        version=str(info.get("ETag") or "").strip('"'),
     )
 
 
@@ -188,7 +229,8 @@ def _http_options() -> dict[str, Any]:
         "trust_env": True,  # ~/.netrc and proxies
         "auto_decompress": False,
     }
-    return {"simple_links": False, "encoded": True, "client_kwargs": client}
+    links = {"simple_links": False, "use_listings_cache": False}
+    return {**links, "encoded": True, "client_kwargs": client}
 
 
 def _os_error(path: str, exc: Exception) -> OSError:
@@ -222,7 +264,7 @@ def _known(uri: str) -> _Scheme:
             f"{scheme}://…: not shown, because it may contain a secret; expected"
             f" {scheme}://{known.expected}, {_CREDENTIALS}"
         )
-    if find_spec(known.package) is None:
+    if known.package and find_spec(known.package) is None:
         raise ConfigError(
             f"{scheme}: {known.package} is not installed; expected it:"
             f" pip install 'feedferry[{known.extra}]'"
@@ -230,7 +272,9 @@ def _known(uri: str) -> _Scheme:
     return known
 
 
-class _RemoteStream(BlockStream):
+class _FileStream(RemoteStream):
+    """A file of SFTP or the web."""
+
     def __init__(self, path: str) -> None:
         self._path = path
         self._position = 0

@@ -1,7 +1,9 @@
-"""Raw streams that are read block by block."""
+"""Raw streams that are read block by block, of local and remote files."""
 
 import io
 from abc import abstractmethod
+
+from schemas.span import FileSignature
 
 
 class BlockStream(io.RawIOBase):
@@ -18,3 +20,11 @@ class BlockStream(io.RawIOBase):
         block = self.read_block(len(buffer))
         buffer[: len(block)] = block
         return len(block)
+
+
+class RemoteStream(BlockStream):
+    """A raw stream of a remote file, which states its version."""
+
+    @abstractmethod
+    def signature(self) -> FileSignature:
+        """Return the signature of the file; raise SourceError if it is removed."""

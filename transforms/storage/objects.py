@@ -4,6 +4,9 @@ Credentials and endpoints come from the environment of each process, as AWS_ENDP
 are sent in parts, and appear when the last one is there. `put_if_absent` is one request with a
 condition (`If-None-Match: *`). If the response to it is lost, the library repeats the request and
 is refused because of its own object. So the object is read back, and compared.
+
+An object is read by requests for ranges of it, all of one version. Errors of the library quote a
+request and its whole response; `os_error` makes them short.
 """
 
 import errno
@@ -12,26 +15,48 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from http import HTTPStatus
+from itertools import chain
 from typing import IO, NamedTuple
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, PreconditionError
 from obstore.store import ObjectStore, from_url
 
 from schemas.account import SpanFile
 from schemas.errors import ConfigError, FatalError
-from transforms.storage.block_stream import BlockStream
+from schemas.span import FileSignature
+from transforms.storage.block_stream import RemoteStream
 from transforms.storage.storage import Storage, WholeFile
 
 SCHEMES = ("s3", "gs", "az", "abfs")
 _PART_BYTES = 8 << 20
 _UPLOADS = 4
+FIRST_BYTES = 1 << 17
+"""Bytes of the first request for an object, which show its format; later requests are larger."""
+REQUEST_BYTES = 4 << 20
 _BUFFER_BYTES = 1 << 20
 _LISTED = 1000
 _MAX_ERROR_CHARS = 300
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DENIED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _URI = re.compile(r"([a-z0-9]+)://([^/?#@:]+)(?:/(.*))?", re.DOTALL)
+_NOISE = re.compile(r"^Generic \w+ error: ")
+_STATUS = re.compile(r"status code: (\d+)")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_REQUEST = re.compile(r"Error performing [A-Z]+ (https?://[^/\s]+).*? - (.*)")
+_NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound")
+_NO_CREDENTIALS = re.compile(
+    "/latest/(api/token|meta-data)|/computeMetadata/|/metadata/identity/"
+    "|Account must be specified|Missing (SecretA|A)ccessKey"
+)
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, or GOOGLE_SKIP_SIGNATURE=true",
+}
+_AZURE = "AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY or AZURE_SKIP_SIGNATURE=true"
 
 
 class Version(NamedTuple):
@@ -72,7 +97,7 @@ class ObjectStorage(Storage):
 
     def open(self, name: str) -> IO[bytes]:
         with self.translating(name, is_read=True):
-            stream = _ObjectStream(self.store, self._key(name))
+            stream = ObjectStream(self._bucket, self._key(name))
         return io.BufferedReader(stream, _BUFFER_BYTES)
 
     def put(self, name: str, data: bytes) -> None:
@@ -115,13 +140,13 @@ class ObjectStorage(Storage):
     def sizes(self, prefix: str = "") -> dict[str, int]:
         begin = len(self._key("")) + 1 if self._prefix else 0
         with self.translating(prefix):
-            batches = obstore.list(self.store, self._key(prefix) or None, chunk_size=_LISTED)
-            return {found["path"][begin:]: found["size"] for batch in batches for found in batch}
+            objects = list_objects(self._bucket, self._key(prefix))
+            return {found.key[begin:]: found.signature.size or 0 for found in objects}
 
     def remove(self, prefix: str) -> None:
         with self.translating(prefix):
             key = self._key(prefix)
-            names = [found["path"] for batch in obstore.list(self.store, key) for found in batch]
+            names = [found.key for found in list_objects(self._bucket, key)]
             obstore.delete(self.store, names or [key])
 
     def make(self, name: str) -> None:
@@ -167,7 +192,7 @@ class ObjectStorage(Storage):
                 f"{self.locate(name)}: {self._bucket} is not there; expected a bucket that exists"
             ) from exc
         except (BaseError, OSError, ValueError) as exc:
-            text = str(exc).partition("\n")[0][:_MAX_ERROR_CHARS]
+            text = os_error(exc, self.locate(name)).strerror
             raise FatalError(
                 f"{self.locate(name)}: {text}; expected to read and write there: check the"
                 " credentials and the endpoint in the environment"
@@ -212,21 +237,142 @@ class _AbandonedError(Exception):
     """The block in which an object was written has failed."""
 
 
-class _ObjectStream(BlockStream):
-    def __init__(self, store: ObjectStore, key: str) -> None:
-        self._reader = obstore.open_reader(store, key, buffer_size=_BUFFER_BYTES)
+class ObjectStream(RemoteStream):
+    """An object as it was when it was opened, from an offset on; it can be sought.
+
+    Raise FileNotFoundError without such an object, and another OSError if it cannot be read.
+    """
+
+    def __init__(self, bucket: str, key: str, offset: int = 0, *, uri: str = "") -> None:
+        self._bucket = bucket
+        self._key = key
+        self._uri = uri or f"{bucket}/{key}"
+        self._position = self._begin = offset
+        self._request_bytes = FIRST_BYTES
+        self._signature, self._block = self._request(offset, offset + FIRST_BYTES)
+
+    def signature(self) -> FileSignature:
+        return self._signature
 
     def seekable(self) -> bool:
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._reader.seek(offset, whence)
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
 
     def read_block(self, max_bytes: int) -> bytes:
+        if self._position >= self._size:
+            return b""
+        if not self._begin <= self._position < self._begin + len(self._block):
+            self._take_next()
+        begin = self._position - self._begin
+        block = bytes(self._block[begin : begin + max_bytes])
+        self._position += len(block)
+        return block
+
+    @property
+    def _size(self) -> int:
+        return self._signature.size or 0
+
+    def _take_next(self) -> None:
+        """Request the bytes at the position: few after a seek, and more with each request."""
+        is_after = self._position == self._begin + len(self._block)
+        self._request_bytes = (
+            min(8 * self._request_bytes, REQUEST_BYTES) if is_after else FIRST_BYTES
+        )
+        end = min(self._position + self._request_bytes, self._size)
+        present, self._block = self._request(self._position, end)
+        self._begin = self._position
+        if present != self._signature:
+            raise OSError(errno.EIO, "changed while it was read", self._uri)
+
+    def _request(self, begin: int, end: int) -> tuple[FileSignature, memoryview]:
+        """Return the present signature of the object, and its bytes in a range."""
         try:
-            return bytes(self._reader.read(max_bytes))
+            found, block = self._get(begin, end)
+        except (BaseError, OSError, ValueError) as exc:
+            raise os_error(exc, self._uri) from exc
+        if begin + len(block) < min(end, found.size or 0):
+            ended = f"the connection ended after {begin + len(block)} of {found.size} bytes"
+            raise OSError(errno.EIO, ended, self._uri)
+        return found, block
+
+    def _get(self, begin: int, end: int) -> tuple[FileSignature, memoryview]:
+        store = clients(self._bucket, os.getpid())
+        try:
+            response = obstore.get(store, self._key, options={"range": (begin, end)})
+            found, block = response.meta, memoryview(response.bytes())
         except BaseError as exc:
-            raise OSError(errno.EIO, str(exc).partition("\n")[0][:_MAX_ERROR_CHARS]) from exc
+            if _status_of(exc) != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                raise
+            found, block = obstore.head(store, self._key), memoryview(b"")  # it ends before
+        return _sign(found["size"], found["last_modified"], found["e_tag"]), block
+
+
+class FoundObject(NamedTuple):
+    """An object of a list."""
+
+    key: str
+    signature: FileSignature
+
+
+def list_objects(
+    bucket: str, folder: str, *, uri: str = "", is_deep: bool = True
+) -> Iterator[FoundObject]:
+    """Yield the objects below a folder, page by page; or only those in it, all of which are held.
+
+    Raise OSError if they cannot be listed.
+    """
+    try:
+        store = clients(bucket, os.getpid())
+        objects = (
+            chain.from_iterable(obstore.list(store, folder or None, chunk_size=_LISTED))
+            if is_deep
+            else obstore.list_with_delimiter(store, folder or None)["objects"]
+        )
+        for found in objects:
+            signature = _sign(found["size"], found["last_modified"], found["e_tag"])
+            yield FoundObject(found["path"], signature)
+    except (BaseError, OSError, ValueError) as exc:
+        raise os_error(exc, uri or f"{bucket}/{folder}") from exc
+
+
+def _sign(size: int, modified: datetime, etag: str | None) -> FileSignature:
+    modified_ns = (modified - _EPOCH) // timedelta(microseconds=1) * 1000
+    return FileSignature(size=size, modified_ns=modified_ns, version=(etag or "").strip('"'))
+
+
+def os_error(exc: Exception, uri: str) -> OSError:
+    """Return an error of the library as an OSError of a URI, in few words."""
+    if isinstance(exc, OSError) and exc.strerror:
+        return exc
+    text = _NOISE.sub("", str(exc).partition("\n\nDebug source")[0])
+    scheme = uri.partition(":")[0]
+    status, code, request = _status_of(exc), _CODE.search(text), _REQUEST.search(text)
+    if _NO_BUCKET.search(text):
+        return OSError(errno.ENOENT, "there is no such bucket or container", uri)
+    if isinstance(exc, FileNotFoundError):
+        return OSError(errno.ENOENT, os.strerror(errno.ENOENT), uri)
+    if _NO_CREDENTIALS.search(text):
+        text = f"no credentials in the environment: set {_CREDENTIALS.get(scheme, _AZURE)}"
+        return OSError(errno.EACCES, text, uri)
+    if isinstance(exc, InvalidPathError):
+        text = f"{text}: rename it"
+    elif status is not None:
+        text = f"{status} {code[1] if code else HTTPStatus(status).phrase}"
+    elif "builder error" in text:
+        text = "http is not allowed: set AWS_ALLOW_HTTP=true"
+    elif request:
+        text = f"{request[2]} ({request[1]})"
+    number = errno.EACCES if status in _DENIED else errno.EIO
+    return OSError(number, text.partition("\n")[0][:_MAX_ERROR_CHARS], uri)
+
+
+def _status_of(exc: Exception) -> int | None:
+    match = _STATUS.search(str(exc))
+    return int(match[1]) if match else None
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,5 @@
 """Objects of a bucket, on an S3 server."""
 
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import SimpleHTTPRequestHandler
@@ -11,15 +10,16 @@ import pytest
 
 from schemas.errors import SourceError
 from support import remotes
-from transforms.sources.files import list_remote_files
 from transforms.sources.listing import ListingEntry
-from transforms.sources.remote import REQUEST_BYTES, open_remote, version_of
+from transforms.sources.remote import match_remote, open_remote, version_of
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.walk import list_tree
+from transforms.storage.objects import REQUEST_BYTES
 
 pytestmark = pytest.mark.slow
 
 ODD_NAMES = sorted(["a b", "a#b", "a%20b", "a+b", "a?b=c", "a@b:c", "ä", "\uff5e", "\U00010000"])
+DEEP = "s3://documents/deep/**/*.xml"
 ETAG_OF_TEXT = "1cb251ec0d568de6a929b520c4aed8d1"
 
 
@@ -86,7 +86,7 @@ def test_an_object_that_represents_a_folder_and_a_sidecar_are_no_documents(s3: A
     put(s3, "marked/a/b.pdf", "marked/a/b.pdf.meta.json")
     lines = listed("marked")
     assert [(line.key, line.code) for line in lines] == [
-        ("a/", "no-file"),
+        ("a", "empty"),
         ("a/b.pdf", ""),
         ("a/b.pdf.meta.json", "sidecar"),
     ]
@@ -99,18 +99,102 @@ def test_a_prefix_or_bucket_that_does_not_exist_ends_the_run() -> None:
         "no object with this prefix; expected a folder that can be listed"
     )
     assert refusal("s3://elsewhere/a") == (
-        "An error occurred (NoSuchBucket) when calling the ListObjectsV2 operation: The specified"
-        " bucket does not exist; expected a folder that can be listed"
+        "there is no such bucket or container; expected a folder that can be listed"
     )
 
 
-def test_missing_credentials_end_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with remotes.s3_at("http://127.0.0.1:9"):
+@pytest.mark.parametrize(
+    ("status", "answer", "expected"),
+    [
+        (403, "AccessDenied", "403 AccessDenied"),
+        (403, "InvalidAccessKeyId", "403 InvalidAccessKeyId"),
+        (401, "", "401 Unauthorized"),
+        (400, "ExpiredToken", "400 ExpiredToken"),
+        (404, "NoSuchBucket", "there is no such bucket or container"),
+    ],
+)
+def test_the_answer_of_the_server_is_the_reason(
+    status: int, answer: str, expected: str, tmp_path: Path
+) -> None:
+    def refuse(handler: SimpleHTTPRequestHandler) -> bool:
+        body = f"<Error><Code>{answer}</Code><Message>secret</Message></Error>" if answer else ""
+        remotes.send(handler, body.encode(), {"Content-Type": "application/xml"}, status=status)
+        return True
+
+    with remotes.web_server(tmp_path, refuse) as server, remotes.s3_at(server.root):
+        assert refusal("s3://documents/a") == f"{expected}; expected a folder that can be listed"
+        error = remotes.error_of("s3://documents/a.txt")
+    assert error.strerror == expected
+    assert isinstance(error, PermissionError) == (status in (401, 403))
+
+
+@pytest.mark.parametrize(
+    ("uri", "names"),
+    [
+        ("s3://b/a", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true"),
+        (
+            "az://b/a",
+            "AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY or"
+            " AZURE_SKIP_SIGNATURE=true",
+        ),
+    ],
+)
+def test_missing_credentials_end_the_run(
+    uri: str, names: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with remotes.web_server(tmp_path) as no_metadata, remotes.s3_at("http://127.0.0.1:9"):
         monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-        monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-        assert refusal("s3://documents/a").startswith("Unable to locate credentials; expected")
+        monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+        monkeypatch.setenv("AWS_METADATA_ENDPOINT", no_metadata.root)
+        assert refusal(uri) == (
+            f"no credentials in the environment: set {names}; expected a folder that can be listed"
+        )
+
+
+def test_a_public_bucket_is_read_without_credentials(
+    s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3.put_object(Bucket=remotes.BUCKET, Key="public/a.txt", Body=b"text", ACL="public-read")
+    put(s3, "private/a.txt")
+    with remotes.s3_at(s3.meta.endpoint_url):
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+        monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+        assert remotes.read("s3://documents/public/a.txt") == b"text"
+        assert remotes.error_of("s3://documents/private/a.txt").strerror == "403 Forbidden"
+
+
+def test_http_is_only_used_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with remotes.s3_at("http://127.0.0.1:9"):
+        monkeypatch.delenv("AWS_ALLOW_HTTP")
+        assert refusal("s3://documents/a") == (
+            "http is not allowed: set AWS_ALLOW_HTTP=true; expected a folder that can be listed"
+        )
+
+
+def test_a_server_that_does_not_respond_is_named() -> None:
+    with remotes.s3_at("http://127.0.0.1:9"):
+        assert refusal("s3://documents/a").startswith(
+            "HTTP error: error sending request (http://127.0.0.1:9); "
+        )
+
+
+def test_an_object_whose_name_is_no_path_is_named(s3: Any) -> None:
+    put(s3, "no-path/a//b.txt", "no-path/c.txt")
+    assert refusal("s3://documents/no-path") == (
+        'Encountered object with invalid path: Path "no-path/a//b.txt" contained empty path'
+        " segment: rename it; expected a folder that can be listed"
+    )
+
+
+@pytest.mark.usefixtures("s3")
+def test_an_empty_object_is_read(s3: Any) -> None:
+    put(s3, "empty", body=b"")
+    with open_remote("s3://documents/empty") as stream:
+        assert stream.read() == b""
+        signature = version_of(stream)
+    assert signature is not None
+    assert signature.size == 0
 
 
 def test_a_large_object_is_read_completely_and_from_any_offset(s3: Any) -> None:
@@ -141,23 +225,35 @@ def test_an_object_that_vanished_is_not_found() -> None:
     assert (type(error), error.filename) == (FileNotFoundError, "s3://documents/vanished.txt")
 
 
-def test_an_object_that_may_not_be_read_is_reported(tmp_path: Path) -> None:
-    def forbid(handler: SimpleHTTPRequestHandler) -> bool:
-        remotes.send(handler, b"", {"Content-Type": "application/xml"}, status=403)
+def test_a_connection_that_ends_in_an_object_is_never_its_end(tmp_path: Path) -> None:
+    def break_off(handler: SimpleHTTPRequestHandler) -> bool:
+        headers = {
+            "Last-Modified": "Fri, 02 Jan 2026 00:00:00 GMT",
+            "ETag": '"1"',
+            "Content-Range": "bytes 0-1999/2000",
+        }
+        remotes.send(handler, b"x" * 1000, headers, status=206, length=2000)
         return True
 
-    with remotes.web_server(tmp_path, forbid) as server, remotes.s3_at(server.root):
+    with remotes.web_server(tmp_path, break_off) as server, remotes.s3_at(server.root):
         error = remotes.error_of("s3://documents/a.txt")
-    assert (type(error), error.strerror) == (PermissionError, "Forbidden")
-
-
-def test_a_connection_that_ends_in_an_object_is_never_its_end(tmp_path: Path) -> None:
-    with remotes.web_server(tmp_path, remotes.break_off) as server, remotes.s3_at(server.root):
-        error = remotes.error_of("s3://documents/a.txt")
-    assert re.fullmatch("the connection ended after 1?0+ of 2000 bytes", error.strerror or "")
+    assert error.strerror == "HTTP error: request or response body error"
 
 
 def test_the_files_that_match_the_glob_of_a_uri_are_sorted(s3: Any) -> None:
     put(s3, "feeds/b.xml", "feeds/a.xml", "feeds/notes.txt", "feeds/old/c.xml")
-    files = list_remote_files(f"s3://{remotes.BUCKET}/feeds/*.xml")
-    assert files == [f"s3://{remotes.BUCKET}/feeds/{name}.xml" for name in "ab"]
+    files = match_remote(f"s3://{remotes.BUCKET}/feeds/*.xml")
+    assert list(files) == [f"s3://{remotes.BUCKET}/feeds/{name}.xml" for name in "ab"]
+
+
+def test_a_glob_finds_files_at_any_depth(s3: Any) -> None:
+    put(s3, "deep/2026/a.xml", "deep/2026/b/c.xml", "deep/d.xml")
+    assert [uri.removeprefix("s3://documents/deep/") for uri in match_remote(DEEP)] == [
+        "2026/a.xml",
+        "2026/b/c.xml",
+        "d.xml",
+    ]
+    assert [*match_remote("s3://documents/deep/20*/*.xml")] == ["s3://documents/deep/2026/a.xml"]
+    (signature,) = match_remote("s3://documents/deep/[d]*").values()
+    assert signature is not None
+    assert (signature.size, signature.version) == (4, ETAG_OF_TEXT)

@@ -1,8 +1,7 @@
 """The folders of local and remote trees, as entries of a listing.
 
-Every file system is asked for the items of one folder: their names, their types in the words of
-fsspec, and their signatures. Buckets of S3 are listed page by page, and folders of SFTP servers
-item by item. Of other object stores, the items of one folder are in memory.
+Every file system is asked for the items of one folder: their names, their types, and their
+signatures. Buckets are listed page by page, and other folders item by item.
 
 The fingerprint of a local file is one text of everything but its content that decides its record.
 With POSIX ACLs it has mode, owners and change time of the file, and a digest of the permissions of
@@ -17,7 +16,6 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from schemas.errors import ConfigError
 from schemas.span import FileSignature
@@ -26,8 +24,9 @@ from transforms.sources.remote import (
     check_remote,
     connect,
     error_text,
+    is_object,
     join_uri,
-    read_info,
+    locate_object,
     scheme_of,
 )
 from transforms.sources.tree.patterns import SIDECARS
@@ -62,47 +61,33 @@ def folder_lister(tree: Tree) -> ListFolder:
     if not scheme_of(tree.root):
         return LocalFolders(tree)
     check_remote(tree.root)
-    return lambda folder: remote_folder(folder, *connect(folder.path))
+    return _remote_folder
 
 
-RemoteSystem = Any
-"""A file system of fsspec, which has no types."""
-
-
-def remote_folder(
-    folder: ListingEntry, filesystem: RemoteSystem, path: str
-) -> Iterator[ListingEntry]:
-    """List a folder of a file system of fsspec; of S3, all objects below it."""
-    list_items = _LISTERS.get(scheme_of(folder.path), _object_items)
-    for name, type_, signature in list_items(filesystem, path):
+def _remote_folder(folder: ListingEntry) -> Iterator[ListingEntry]:
+    """List a folder of an SFTP server; of object storage, all objects below it."""
+    list_items = _object_items if is_object(folder.path) else _sftp_items
+    for name, type_, signature in list_items(folder.path):
         yield _entry(folder.key + name, join_uri(folder.path, name), type_, signature)
 
 
-def _object_items(filesystem: RemoteSystem, path: str) -> Iterator[_Item]:
-    for info in filesystem.ls(path, detail=True):
-        if info["name"].strip("/") != path.strip("/"):  # the folder itself, as an object
-            yield info["name"].rstrip("/").rpartition("/")[2], info["type"], read_info(info)
-
-
-def _s3_items(filesystem: RemoteSystem, path: str) -> Iterator[_Item]:
+def _object_items(uri: str) -> Iterator[_Item]:
     """List all objects below a prefix: a request per folder takes too long."""
-    bucket, _, prefix = path.partition("/")
-    prefix = f"{prefix}/" if prefix else ""
-    query = {"Bucket": bucket, "Prefix": prefix}
+    from transforms.storage.objects import list_objects
+
+    bucket, prefix = locate_object(uri)
+    begin = len(prefix) + 1 if prefix else 0
     is_empty = True
-    while query:
-        page = filesystem.call_s3("list_objects_v2", **query)
-        for info in page.get("Contents", ()):
-            is_empty = False
-            if name := info["Key"].removeprefix(prefix):
-                yield name, _OTHER if name.endswith("/") else _FILE, read_info(info)
-        token = page.get("NextContinuationToken")
-        query = query | {"ContinuationToken": token} if token else {}
+    for found in list_objects(bucket, prefix, uri=uri):
+        is_empty = False
+        if name := found.key[begin:]:  # without one, it represents the folder itself
+            yield name, _FILE, found.signature
     if is_empty:
         raise OSError("no object with this prefix")
 
 
-def _sftp_items(filesystem: RemoteSystem, path: str) -> Iterator[_Item]:
+def _sftp_items(uri: str) -> Iterator[_Item]:
+    filesystem, path = connect(uri)
     try:
         for status in filesystem.ftp.listdir_iter(path):
             seconds = status.st_mtime
@@ -111,13 +96,6 @@ def _sftp_items(filesystem: RemoteSystem, path: str) -> Iterator[_Item]:
             yield status.filename, _type_of(status.st_mode or stat.S_IFREG), signature
     except UnicodeDecodeError as exc:
         raise OSError(f"the name {exc.object!r} in it is not UTF-8, so rename it") from exc
-
-
-_LISTERS: dict[str, Callable[[RemoteSystem, str], Iterator[_Item]]] = {
-    "s3": _s3_items,
-    "sftp": _sftp_items,
-    "ssh": _sftp_items,
-}
 
 
 def _type_of(mode: int) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +20,7 @@ from transforms.sources.listing import (
     read_listing,
     write_listing,
 )
-from transforms.sources.tree.folders import LocalFolders, remote_folder
+from transforms.sources.tree.folders import LocalFolders
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.walk import list_tree, walk
 
@@ -355,23 +354,6 @@ def test_a_walk_that_is_given_up_leaves_no_file_open(tmp_path: Path) -> None:
     next(walked)
     del walked
     assert len(os.listdir("/dev/fd")) == before
-
-
-def test_a_file_system_of_fsspec_is_listed_by_folders() -> None:
-    memory = MemoryFileSystem(skip_instance_cache=True)
-    memory.store = {}
-    for name in ("b.txt", "a/c.txt", "a.txt"):
-        memory.pipe(f"/bucket/tree/{name}", b"text")
-
-    def list_folder(above: ListingEntry) -> Iterator[ListingEntry]:
-        return remote_folder(above, memory, above.path.removeprefix("gs:/"))
-
-    entries = walk(Tree(root="gs://bucket/tree", base_url=BASE), list_folder)
-    assert [(line.key, line.path, line.size) for line in entries] == [
-        ("a.txt", "gs://bucket/tree/a.txt", 4),
-        ("a/c.txt", "gs://bucket/tree/a/c.txt", 4),
-        ("b.txt", "gs://bucket/tree/b.txt", 4),
-    ]
 
 
 def test_sidecars_are_listed_with_their_file(tmp_path: Path) -> None:
