@@ -197,10 +197,11 @@ def _convert(
 
 
 def _is_parallel(spans: Sequence[Span], options: ConvertOptions) -> bool:
-    """Whether several workers can share a file; the size of a remote file is not known yet."""
+    """Whether several workers can share a file; the size of a remote file may not be known yet."""
     has_workers = uses_processes(options) or options.runner is not None
     return has_workers and any(
-        "://" in span.path or size_of(span) > options.span_bytes for span in spans
+        ("://" in span.path and span.signature is None) or size_of(span) > options.span_bytes
+        for span in spans
     )
 
 

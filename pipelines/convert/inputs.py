@@ -7,7 +7,9 @@ import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -26,8 +28,10 @@ from schemas.span import FileSignature, Span
 from transforms.formats import find_format
 from transforms.sources import (
     SOURCES,
+    Source,
     check_input_name,
     find_source,
+    is_object,
     match_remote,
     open_span,
     sign_path,
@@ -38,6 +42,9 @@ from transforms.storage.storage import LocalStorage
 
 MAX_MEMBERS = 1000
 """The most files of one span."""
+
+REQUESTS = 64
+"""How many files of object storage are examined at once."""
 
 STDIN = "-"
 _BLOCK_BYTES = 1 << 20
@@ -51,36 +58,20 @@ def list_spans(options: ConvertOptions, *, stdin_copy: Path) -> list[Span]:
     listed. A file that cannot be read, or whose format is neither given nor recognised, is a span
     that is rejected; if this is true for all files, raise the error of the first.
     """
-    from_format, encoding = options.from_format, options.encoding or ""
-    stated = find_source(from_format)
+    stated = find_source(options.from_format)
     if stated is not None and stated.is_folder:
-        return _with_encoding(stated.list_inputs(options.inputs, first=0), encoding)
+        return _with_encoding(stated.list_inputs(options.inputs, first=0), options)
     spans: list[Span] = []
     faults: list[FeedferryError] = []
-    for name in options.inputs:
-        # The tree comes first in SOURCES and last here: a spool is a folder too.
-        matching = (source for source in reversed(SOURCES) if source.matches(name))
-        source = next(matching, None) if from_format is None else None
-        if source is not None:
-            spans += _with_encoding(source.list_inputs((name,), first=len(spans)), encoding)
-            continue
-        for path in expand_input(name):
-            span = Span(source=path.encode("utf-8", "backslashreplace").decode())
-            span = replace(span, source_ordinal=len(spans), encoding=encoding)
-            try:
-                check_input_name(path)
-                span = _locate(span, stdin_copy)
-                if find_format(from_format) and "://" not in span.path:
-                    with open_span(span):  # raises where it cannot be opened
-                        pass
-                span = replace(span, format=from_format or sniff_format(span))
-            except (FileNameError, UnknownFormatError, UnreadableError, EncodingError) as exc:
-                faults.append(exc)
-                span = replace(span, format=UNREADABLE, position=unreadable_file(path, exc))
-            spans.append(span)
+    for examined in _examine_all(options, stdin_copy):
+        spans += examined.spans
+        faults += examined.faults
     if faults and len(faults) == len(spans):
         raise faults[0]
-    return [replace(span, is_only=len(spans) == 1) for span in spans]
+    is_only = len(spans) == 1
+    return [
+        replace(span, source_ordinal=ordinal, is_only=is_only) for ordinal, span in enumerate(spans)
+    ]
 
 
 def group_spans(spans: list[Span], *, span_bytes: int) -> list[Span]:
@@ -103,20 +94,86 @@ def size_of(span: Span) -> int:
     return (span.signature and span.signature.size) or 0
 
 
-def _with_encoding(spans: Iterable[Span], encoding: str) -> list[Span]:
-    return [replace(span, encoding=encoding) for span in spans]
+def _with_encoding(spans: Iterable[Span], options: ConvertOptions) -> list[Span]:
+    return [replace(span, encoding=options.encoding or "") for span in spans]
+
+
+class InputFile(NamedTuple):
+    """A file that an argument names; a list of object storage has its signature.
+
+    `source` is the source of an argument that is a folder, which lists itself.
+    """
+
+    path: str
+    signature: FileSignature | None = None
+    source: Source[Any] | None = None
+
+
+class _Examined(NamedTuple):
+    spans: list[Span]
+    faults: list[FeedferryError]
+
+
+def _examine_all(options: ConvertOptions, stdin_copy: Path) -> Iterator[_Examined]:
+    """Yield the spans of the inputs in order, and raise the first error in that order.
+
+    Requests to object storage are made by many threads at once.
+    """
+    inputs = _find_inputs(options)
+    examine = partial(_examine, options=options, stdin_copy=stdin_copy)
+    if not any(map(is_object, options.inputs)):
+        yield from map(examine, inputs)
+        return
+
+    from multiprocessing.pool import ThreadPool
+
+    def examine_object(file: InputFile) -> tuple[InputFile, _Examined | None]:
+        return file, examine(file) if is_object(file.path) else None
+
+    with ThreadPool(REQUESTS) as pool:
+        for file, examined in pool.imap(examine_object, inputs):
+            yield examined or examine(file)
+
+
+def _find_inputs(options: ConvertOptions) -> Iterator[InputFile]:
+    for name in options.inputs:
+        # The tree comes first in SOURCES and last here: a spool is a folder too.
+        matching = (source for source in reversed(SOURCES) if source.matches(name))
+        source = next(matching, None) if options.from_format is None else None
+        if source is not None:
+            yield InputFile(name, source=source)
+        else:
+            yield from expand_input(name)
+
+
+def _examine(file: InputFile, options: ConvertOptions, stdin_copy: Path) -> _Examined:
+    """Return the spans of a file or a folder; a file that cannot be read has a fault as well."""
+    path, from_format = file.path, options.from_format
+    if file.source is not None:
+        return _Examined(_with_encoding(file.source.list_inputs((path,), first=0), options), [])
+    source = path.encode("utf-8", "backslashreplace").decode()
+    span = Span(source=source, encoding=options.encoding or "", signature=file.signature)
+    try:
+        check_input_name(path)
+        span = _locate(span, stdin_copy)
+        if find_format(from_format) and "://" not in span.path:
+            with open_span(span):  # raises where it cannot be opened
+                pass
+        return _Examined([replace(span, format=from_format or sniff_format(span))], [])
+    except (FileNameError, UnknownFormatError, UnreadableError, EncodingError) as exc:
+        position = unreadable_file(path, exc)
+        return _Examined([replace(span, format=UNREADABLE, position=position)], [exc])
 
 
 def _locate(span: Span, stdin_copy: Path) -> Span:
     """Return the span with the path of the file, and the file's signature as it is now."""
     source = span.source
+    if "://" in source:
+        return replace(span, path=source)
     if source == STDIN:
-        signature: FileSignature | None = _copy_stdin(stdin_copy)
-        path = str(stdin_copy.absolute())
-    else:
-        path = source if "://" in source else str(Path(source).absolute())
-        signature = sign_path(path)
-    return replace(span, path=path, signature=signature)
+        return replace(span, path=str(stdin_copy.absolute()), signature=_copy_stdin(stdin_copy))
+    path = str(Path(source).absolute())
+    return replace(span, path=path, signature=sign_path(path))
 
 
 def _groups(spans: Iterable[Span], span_bytes: int) -> Iterator[list[Span]]:
@@ -140,16 +197,16 @@ def _put_together(group: list[Span]) -> Span:
     return Span(source=source, source_ordinal=first.source_ordinal, members=tuple(group))
 
 
-def expand_input(name: str) -> Iterator[str]:
+def expand_input(name: str) -> Iterator[InputFile]:
     """Yield the files that an argument names."""
     if name == STDIN:
-        yield name
+        yield InputFile(name)
     elif "://" in name:
         yield from _expand_remote(name)
     elif Path(name).is_dir():
         yield from _sorted(name, _inputs_below(Path(name)))
     elif Path(name).exists():
-        yield name
+        yield InputFile(name)
     elif _GLOB_CHARS & set(name):
         root = Path(name).anchor or "."
         pattern = str(Path(name).relative_to(root)) if Path(name).is_absolute() else name
@@ -178,26 +235,26 @@ def _is_input(path: Path, root: Path) -> bool:
     return not hidden and (path.is_file() or (path.is_symlink() and not path.exists()))
 
 
-def _sorted(name: str, paths: Iterator[Path]) -> list[str]:
+def _sorted(name: str, paths: Iterator[Path]) -> Iterator[InputFile]:
     files = sorted(str(path) for path in paths)
     if not files:
         raise ConfigError(f"⟦inputs⟧: {name!r} holds no file; expected at least one")
-    return files
+    return map(InputFile, files)
 
 
-def _expand_remote(name: str) -> list[str]:
+def _expand_remote(name: str) -> list[InputFile]:
     """Return the files that match a glob; any other URI is a file, and in HTTP ? begins a query."""
     glob_chars = _GLOB_CHARS - {"?"} if name.startswith(("http://", "https://")) else _GLOB_CHARS
     if not glob_chars & set(name):
-        return [name]
+        return [InputFile(name)]
     try:
-        files = [*match_remote(name)]
+        files = match_remote(name)
     except (OSError, ValueError) as exc:
         text = getattr(exc, "strerror", None) or exc
         raise SourceError(f"{name}: {text}; expected a uri that can be listed") from exc
     if not files:
         raise ConfigError(f"⟦inputs⟧: {name!r} matches no file; expected at least one")
-    return files
+    return [InputFile(*file) for file in files.items()]
 
 
 def _copy_stdin(spool: Path) -> FileSignature:

@@ -32,7 +32,8 @@ class SpanInputs(msgspec.Struct, frozen=True):
         return self._files([str(path)], "a groups feed").records()
 
     def updated(self, base: Path, steps: AppliedSteps, folder: Path) -> Iterable[Record]:
-        files = self._files(expand_input(str(base)), "documents")
+        names = (file.path for file in expand_input(str(base)))
+        files = self._files(names, "documents")
         return updated_documents(files.records, lambda: steps.results(self.records()), folder)
 
     def _files(self, names: Iterable[str], expected: str) -> "SpanInputs":

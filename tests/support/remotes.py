@@ -242,6 +242,8 @@ class WebServer(ThreadingHTTPServer):
     `asked` has the method and the path of each request.
     """
 
+    request_queue_size = 128
+
     def __init__(self, folder: Path, answer: Answer | None) -> None:
         self.asked: list[str] = []
         self.answer = answer

@@ -1,0 +1,90 @@
+"""A small S3 server for tests, which counts requests and answers them late."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+from support.remotes import s3_at, send, web_server
+
+PAGE_KEYS = 1000
+_MODIFIED = "2026-01-02T03:04:05.000Z"
+_HEADERS = {"Last-Modified": "Fri, 02 Jan 2026 03:04:05 GMT", "ETag": '"1"'}
+
+
+class Bucket:
+    """The objects of one bucket, by their keys; `seconds_of` says how long an answer takes.
+
+    `asked` has the method and the key of each request, `most` the number of requests at once. The
+    objects `denied` may not be read.
+    """
+
+    def __init__(
+        self, objects: Mapping[str, bytes], seconds_of: Callable[[str], float] = lambda key: 0.0
+    ) -> None:
+        self.asked: list[str] = []
+        self.most = 0
+        self.denied: set[str] = set()
+        self._objects = objects
+        self._keys = sorted(objects)
+        self._seconds_of = seconds_of
+        self._present = 0
+        self._lock = threading.Lock()
+
+    def answer(self, handler: SimpleHTTPRequestHandler) -> bool:
+        url = urlsplit(handler.path)
+        key = unquote(url.path).lstrip("/").partition("/")[2]
+        with self._lock:
+            self.asked.append(f"{handler.command} {key}".rstrip())
+            self._present += 1
+            self.most = max(self.most, self._present)
+        time.sleep(self._seconds_of(key))
+        with self._lock:
+            self._present -= 1
+        if not key:
+            self._send_page(handler, parse_qs(url.query))
+        elif key in self.denied or key not in self._objects:
+            send(handler, b"", {}, status=403 if key in self.denied else 404)
+        elif handler.headers["Range"] and not self._objects[key]:
+            send(handler, b"", {}, status=416)
+        else:
+            self._send_object(handler, self._objects[key])
+        return True
+
+    def _send_page(self, handler: SimpleHTTPRequestHandler, query: dict[str, list[str]]) -> None:
+        prefix = query.get("prefix", [""])[0]
+        after = query.get("continuation-token", [""])[0]
+        keys = [key for key in self._keys if key.startswith(prefix) and key > after]
+        page = keys[:PAGE_KEYS]
+        more = (
+            f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>"
+            if keys[PAGE_KEYS:]
+            else ""
+        )
+        contents = "".join(
+            f"<Contents><Key>{escape(key)}</Key><LastModified>{_MODIFIED}</LastModified>"
+            f"<ETag>&quot;1&quot;</ETag><Size>{len(self._objects[key])}</Size></Contents>"
+            for key in page
+        )
+        truncated = f"<IsTruncated>{str(bool(more)).lower()}</IsTruncated>"
+        body = f"<ListBucketResult>{truncated}{more}{contents}</ListBucketResult>"
+        send(handler, body.encode(), {"Content-Type": "application/xml"})
+
+    def _send_object(self, handler: SimpleHTTPRequestHandler, content: bytes) -> None:
+        begin, end = 0, len(content)
+        if ranged := re.fullmatch(r"bytes=(\d+)-(\d*)", handler.headers["Range"] or ""):
+            begin, end = int(ranged[1]), min(end, int(ranged[2] or end) + 1)
+        headers = _HEADERS | {"Content-Range": f"bytes {begin}-{end - 1}/{len(content)}"}
+        send(handler, content[begin:end], headers, status=206 if ranged else 200)
+
+
+@contextmanager
+def bucket_server(bucket: Bucket) -> Iterator[Bucket]:
+    """Serve a bucket at s3:// in this process."""
+    with web_server(Path(), bucket.answer) as server, s3_at(server.root):
+        yield bucket
