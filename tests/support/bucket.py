@@ -1,5 +1,9 @@
-"""A small S3 server for tests, which counts requests and answers them late."""
+"""A small server of object storage for tests, which counts requests and answers them late.
 
+It speaks as much of S3, Google Cloud Storage and Azure as lists and reads need.
+"""
+
+import json
 import re
 import threading
 import time
@@ -10,7 +14,9 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from support.remotes import s3_at, send, web_server
+import pytest
+
+from support.remotes import BUCKET, s3_at, send, web_server
 
 PAGE_KEYS = 1000
 _MODIFIED = "2026-01-02T03:04:05.000Z"
@@ -38,7 +44,7 @@ class Bucket:
 
     def answer(self, handler: SimpleHTTPRequestHandler) -> bool:
         url = urlsplit(handler.path)
-        key = unquote(url.path).lstrip("/").partition("/")[2]
+        key = unquote(url.path).partition(f"/{BUCKET}")[2].lstrip("/")
         with self._lock:
             self.asked.append(f"{handler.command} {key}".rstrip())
             self._present += 1
@@ -47,7 +53,9 @@ class Bucket:
         with self._lock:
             self._present -= 1
         if not key:
-            self._send_page(handler, parse_qs(url.query))
+            query = {name: values[0] for name, values in parse_qs(url.query).items()}
+            page = self._azure_page(query) if "comp" in query else self._s3_page(query)
+            send(handler, page.encode(), {"Content-Type": "application/xml"})
         elif key in self.denied or key not in self._objects:
             send(handler, b"", {}, status=403 if key in self.denied else 404)
         elif handler.headers["Range"] and not self._objects[key]:
@@ -56,24 +64,31 @@ class Bucket:
             self._send_object(handler, self._objects[key])
         return True
 
-    def _send_page(self, handler: SimpleHTTPRequestHandler, query: dict[str, list[str]]) -> None:
-        prefix = query.get("prefix", [""])[0]
-        after = query.get("continuation-token", [""])[0]
+    def _s3_page(self, query: dict[str, str]) -> str:
+        prefix, after = query.get("prefix", ""), query.get("continuation-token", "")
         keys = [key for key in self._keys if key.startswith(prefix) and key > after]
-        page = keys[:PAGE_KEYS]
-        more = (
-            f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>"
-            if keys[PAGE_KEYS:]
-            else ""
-        )
+        page, has_more = keys[:PAGE_KEYS], len(keys) > PAGE_KEYS
+        token = escape(page[-1]) if has_more else ""
         contents = "".join(
             f"<Contents><Key>{escape(key)}</Key><LastModified>{_MODIFIED}</LastModified>"
             f"<ETag>&quot;1&quot;</ETag><Size>{len(self._objects[key])}</Size></Contents>"
             for key in page
         )
-        truncated = f"<IsTruncated>{str(bool(more)).lower()}</IsTruncated>"
-        body = f"<ListBucketResult>{truncated}{more}{contents}</ListBucketResult>"
-        send(handler, body.encode(), {"Content-Type": "application/xml"})
+        return (
+            f"<ListBucketResult><IsTruncated>{str(has_more).lower()}</IsTruncated>"
+            f"<NextContinuationToken>{token}</NextContinuationToken>{contents}</ListBucketResult>"
+        )
+
+    def _azure_page(self, query: dict[str, str]) -> str:
+        blobs = "".join(
+            f"<Blob><Name>{escape(key)}</Name><Properties>"
+            f"<Last-Modified>{_HEADERS['Last-Modified']}</Last-Modified><Etag>1</Etag>"
+            f"<Content-Length>{len(self._objects[key])}</Content-Length>"
+            "<Content-Type>text/plain</Content-Type></Properties></Blob>"
+            for key in self._keys
+            if key.startswith(query.get("prefix", ""))
+        )
+        return f"<EnumerationResults><Blobs>{blobs}</Blobs></EnumerationResults>"
 
     def _send_object(self, handler: SimpleHTTPRequestHandler, content: bytes) -> None:
         begin, end = 0, len(content)
@@ -85,6 +100,16 @@ class Bucket:
 
 @contextmanager
 def bucket_server(bucket: Bucket) -> Iterator[Bucket]:
-    """Serve a bucket at s3:// in this process."""
-    with web_server(Path(), bucket.answer) as server, s3_at(server.root):
+    """Serve a bucket at s3://, gs://, az:// and abfs:// in this process."""
+    with (
+        web_server(Path(), bucket.answer) as server,
+        s3_at(server.root),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        account = {"gcs_base_url": server.root, "disable_oauth": True}
+        empty = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+        patch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps(account | empty))
+        patch.setenv("GOOGLE_ALLOW_HTTP", "true")
+        patch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
+        patch.setenv("AZURITE_BLOB_STORAGE_URL", server.root)
         yield bucket

@@ -10,6 +10,7 @@ import pytest
 
 from schemas.errors import SourceError
 from support import remotes
+from support.bucket import Bucket, bucket_server
 from transforms.sources.listing import ListingEntry
 from transforms.sources.remote import match_remote, open_remote, version_of
 from transforms.sources.tree.tree import Tree
@@ -257,3 +258,16 @@ def test_a_glob_finds_files_at_any_depth(s3: Any) -> None:
     (signature,) = match_remote("s3://documents/deep/[d]*").values()
     assert signature is not None
     assert (signature.size, signature.version) == (4, ETAG_OF_TEXT)
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs", "az", "abfs"])
+def test_every_object_storage_is_listed_and_read(scheme: str) -> None:
+    content = bytes(range(256)) * 1000
+    with bucket_server(Bucket({"a/b.txt": content, "a/c d/e.txt": b"text", "b.txt": b""})):
+        lines = listed("a", root=f"{scheme}://documents/")
+        assert [(line.key, line.size, line.fingerprint) for line in lines] == [
+            ("b.txt", 256_000, "1"),
+            ("c d/e.txt", 4, "1"),
+        ]
+        assert [remotes.read(line.path) for line in lines] == [content, b"text"]
+        assert [*match_remote(f"{scheme}://documents/a/*/*.txt")] == [lines[1].path]

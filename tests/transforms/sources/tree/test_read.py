@@ -473,7 +473,7 @@ def test_the_acl_of_a_folder_is_sent(tmp_path: Path) -> None:
 
 
 def test_the_files_of_a_remote_tree_are_opened_over_the_network() -> None:
-    with pytest.raises(ConfigError, match="unknown scheme 'ftp'; expected one of s3, gs, az, sftp"):
+    with pytest.raises(ConfigError, match="unknown scheme 'ftp'; expected one of s3, gs, az, abfs"):
         run(replace(listed(Path(), "a.txt"), path="ftp://host/a.txt"))
 
 
