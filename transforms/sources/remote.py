@@ -23,6 +23,8 @@ from importlib.util import find_spec
 from typing import IO, Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
+from msgspec.structs import replace
+
 from schemas.errors import ConfigError, FeedferryError, SourceError
 from schemas.span import FileSignature
 from transforms.config.secrets import resolve, secrets_in
@@ -175,7 +177,7 @@ def version_of(stream: IO[bytes]) -> FileSignature | None:
 
 
 def match_remote(pattern: str) -> dict[str, FileSignature | None]:
-    """Return the files that match the glob of a URI, sorted; object storage lists signatures.
+    """Return the files that match the glob of a URI, sorted; object storage lists size and time.
 
     Raise ConfigError for an unknown scheme, OSError if the files cannot be listed.
     """
@@ -194,7 +196,9 @@ def match_remote(pattern: str) -> dict[str, FileSignature | None]:
     is_deep = "**" in key or "/" in key.removeprefix(f"{folder}/")
     found = list_objects(bucket, folder, uri=pattern, is_deep=is_deep)
     prefix = pattern.removesuffix(key)
-    return dict(sorted((f"{prefix}{name}", signed) for name, signed in found if is_match(name)))
+    # Not every server has the same ETag in a list and in the response with the object.
+    files = {f"{prefix}{name}": replace(sign, version="") for name, sign in found if is_match(name)}
+    return dict(sorted(files.items()))
 
 
 def read_info(info: Mapping[str, Any]) -> FileSignature:

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from http import HTTPStatus
 from itertools import chain
 from typing import IO, NamedTuple
 
@@ -41,10 +40,10 @@ _BUFFER_BYTES = 1 << 20
 _LISTED = 1000
 _MAX_ERROR_CHARS = 300
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DENIED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+_DENIED = ("401", "403")
 _URI = re.compile(r"([a-z0-9]+)://([^/?#@:]+)(?:/(.*))?", re.DOTALL)
 _NOISE = re.compile(r"^Generic \w+ error: ")
-_STATUS = re.compile(r"status code: (\d+)")
+_STATUS = re.compile(r"status code: (\d+)([^:\n]*)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _REQUEST = re.compile(r"Error performing [A-Z]+ (https?://[^/\s]+).*? - (.*)")
 _NO_RANGE = re.compile("status code: 416|non-partial response")  # it may end before
@@ -247,7 +246,7 @@ class ObjectStream(RemoteStream):
     def __init__(self, bucket: str, key: str, offset: int = 0, *, uri: str = "") -> None:
         self._bucket = bucket
         self._key = key
-        self._uri = uri or f"{bucket}/{key}"
+        self._uri = uri or f"{bucket}/{key}"  # what errors show
         self._position = self._begin = offset
         self._request_bytes = FIRST_BYTES
         self._signature, self._block = self._request(offset, offset + FIRST_BYTES)
@@ -353,7 +352,7 @@ def os_error(exc: Exception, uri: str) -> OSError:
         return exc
     text = _NOISE.sub("", str(exc).partition("\n\nDebug source")[0])
     scheme = uri.partition(":")[0]
-    status, code, request = _status_of(exc), _CODE.search(text), _REQUEST.search(text)
+    status, code, request = _STATUS.search(text), _CODE.search(text), _REQUEST.search(text)
     if _NO_BUCKET.search(text):
         return OSError(errno.ENOENT, "there is no such bucket or container", uri)
     if isinstance(exc, FileNotFoundError):
@@ -363,19 +362,14 @@ def os_error(exc: Exception, uri: str) -> OSError:
         return OSError(errno.EACCES, text, uri)
     if isinstance(exc, InvalidPathError):
         text = f"{text}: rename it"
-    elif status is not None:
-        text = f"{status} {code[1] if code else HTTPStatus(status).phrase}"
+    elif status:
+        text = f"{status[1]} {code[1] if code else status[2].strip()}"
     elif "builder error" in text:
         text = "http is not allowed: set AWS_ALLOW_HTTP=true"
     elif request:
         text = f"{request[2]} ({request[1]})"
-    number = errno.EACCES if status in _DENIED else errno.EIO
+    number = errno.EACCES if status and status[1] in _DENIED else errno.EIO
     return OSError(number, text.partition("\n")[0][:_MAX_ERROR_CHARS], uri)
-
-
-def _status_of(exc: Exception) -> int | None:
-    match = _STATUS.search(str(exc))
-    return int(match[1]) if match else None
 
 
 @lru_cache(maxsize=1)

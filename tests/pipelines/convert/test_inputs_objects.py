@@ -1,5 +1,6 @@
 """Files in object storage as inputs: few requests, many at once, and the order of the arguments."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from support.archives import document, gsa_feed, put
 from support.bucket import Bucket, bucket_server
 from transforms.file_spans import begin
 from transforms.formats import ReadOptions
+from transforms.sources import sniff_format
 
 FEED = gsa_feed(document(1))
 KEYS = [f"feeds/{number:03}.xml" for number in range(200)]
@@ -46,10 +48,24 @@ def test_a_list_has_the_sizes_so_small_files_are_not_opened_to_be_cut() -> None:
         (span,) = spans(GLOB, from_format="gsa-feed")
         whole = begin(span, span_bytes=1 << 20, options=ReadOptions())
     assert whole == [span]
-    assert span.signature == FileSignature(
-        size=len(FEED), modified_ns=1_767_323_045_000_000_000, version="1"
-    )
+    assert span.signature == FileSignature(size=len(FEED), modified_ns=1_767_323_045_000_000_000)
     assert bucket.asked == ["GET"]
+
+
+def test_an_object_that_changed_after_it_was_listed_is_refused() -> None:
+    objects = {KEYS[0]: FEED}
+    with bucket_server(Bucket(objects)):
+        (span,) = spans(GLOB, from_format="gsa-feed")
+        objects[KEYS[0]] += b" "
+        with pytest.raises(SourceError, match="changed while it was converted: it had "):
+            sniff_format(span)
+
+
+def test_a_compressed_file_is_recognised_by_one_request_too() -> None:
+    with bucket_server(Bucket({"feeds/a.xml.gz": gzip.compress(FEED)})) as bucket:
+        (span,) = spans("s3://documents/feeds/*")
+    assert span.format == "gsa-feed"
+    assert bucket.asked == ["GET", "GET feeds/a.xml.gz"]
 
 
 def seconds_of(key: str) -> float:
