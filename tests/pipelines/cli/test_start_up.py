@@ -14,7 +14,16 @@ from schemas.account import Chunk
 from support.archives import document, gsa_feed, put
 from support.runs import ROOT
 
-NEVER = {"apache_beam", "fastavro", "fsspec", "httpx2", "jinja2", "smart_open", "sqlalchemy"}
+NEVER = {
+    "apache_beam",
+    "fastavro",
+    "fsspec",
+    "httpx2",
+    "jinja2",
+    "obstore",
+    "smart_open",
+    "sqlalchemy",
+}
 OTHER_FORMATS = {
     "transforms.formats.command_stream.syntax",
     "transforms.formats.thunderstone.dataload",
