@@ -160,11 +160,11 @@ def clean(job: str, keep: str | None, *, dry_run: bool) -> None:
     import os
     from pathlib import Path
 
-    from pipelines.folders.remote_folder import is_in_object_storage
     from pipelines.job.job import Retention
     from pipelines.job.list_runs import clean_runs, parse_keep
+    from transforms.storage.storage import is_object
 
-    if is_in_object_storage(job):
+    if is_object(job):
         retention = Retention()
     elif keep is not None:
         retention = parse_keep(keep)

@@ -31,14 +31,13 @@ from transforms.sources import (
     Source,
     check_input_name,
     find_source,
-    is_object,
     match_remote,
     open_span,
     sign_path,
     sniff_format,
 )
 from transforms.storage.atomic import AtomicFile
-from transforms.storage.storage import LocalStorage
+from transforms.storage.storage import LocalStorage, is_object
 
 MAX_MEMBERS = 1000
 """The most files of one span."""

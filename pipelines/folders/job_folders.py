@@ -15,12 +15,13 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from pipelines.folders.remote_folder import is_in_object_storage, mirror_to_read
+from pipelines.folders.remote_folder import mirror_to_read
 from schemas.errors import ConfigError
 from schemas.run_record import RUN_RECORD, RunRecord
 from transforms.config.secrets import resolve
 from transforms.config.yaml_structs import read_scalars
 from transforms.storage.run_record import read_run, write_run
+from transforms.storage.storage import is_object
 
 __all__ = ["find_home", "find_run", "read_run", "runs_of"]  # the functions that others use
 
@@ -67,7 +68,7 @@ def find_run(text: str) -> Path:
     A replay is not the newest run of a job. The output folder of a conversion without a job is the
     folder of a run as well. Raises ConfigError if there is none.
     """
-    if is_in_object_storage(text):
+    if is_object(text):
         return _check_run(mirror_to_read(text), text)
     folder = Path(text)
     if any((folder / name).is_file() for name in _RUN_FILES):

@@ -7,7 +7,7 @@ its end. Paths of the mirror become the URI in files of text and in messages.
 
 import atexit
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,9 +17,8 @@ from pipelines.folders.manifest import MANIFEST, REPORT, read_manifest
 from schemas.account import SpanFile
 from schemas.errors import BusyError, FatalError, FeedferryError, errors_worded
 from transforms.storage.attempts import files_of
-from transforms.storage.lease import Lease
 from transforms.storage.mirrors import mirroring
-from transforms.storage.objects import SCHEMES, ObjectStorage, listed_once
+from transforms.storage.storage import Storage, is_object
 
 LEASE = f"{WORK}/lease.json"
 _TEXT_SUFFIXES = (".json", ".jsonl", ".html", ".log", ".yaml", ".txt", ".csv")
@@ -32,15 +31,18 @@ _RECEIPT = re.compile(rf"({_JOURNAL.pattern})/\d+")
 
 
 class RemoteFolder:
-    """The folder of a run in object storage, which this process has leased unless it only reads."""
+    """The folder of a run in object storage.
+
+    `check` raises BusyError if another process has the lease; without one, it is only read.
+    """
 
     def __init__(
-        self, uri: str, storage: ObjectStorage, mirror: Path, lease: Lease | None = None
+        self, uri: str, storage: Storage, mirror: Path, check: Callable[[], object] = lambda: None
     ) -> None:
         self.uri = uri
         self.mirror = mirror
         self._storage = storage
-        self._lease = lease
+        self._check = check
         self._saved = self._download()
 
     def work_uri(self, work: Path) -> str:
@@ -110,10 +112,6 @@ class RemoteFolder:
     def remove(self, names: Iterable[str]) -> None:
         self._storage.remove_files(names)
 
-    def _check(self) -> None:
-        if self._lease is not None:
-            self._lease.check()
-
     def _download(self) -> dict[str, tuple[int, int]]:
         for name in sorted(self._storage.sizes()):
             if _is_mirrored(name):
@@ -149,6 +147,9 @@ def opened_remote(uri: str, *, is_read_only: bool = False) -> Iterator[RemoteFol
 
     Raises BusyError if another process has leased it. A folder to read needs no lease.
     """
+    from transforms.storage.lease import Lease
+    from transforms.storage.objects import ObjectStorage, listed_once
+
     storage = ObjectStorage.of(uri)
     uri = storage.locate("").rstrip("/")
     listed_once.cache_clear()
@@ -162,7 +163,7 @@ def opened_remote(uri: str, *, is_read_only: bool = False) -> Iterator[RemoteFol
                     yield folder
                 return
             with Lease(storage, LEASE) as lease, mirroring(mirror, storage):
-                folder = RemoteFolder(uri, storage, mirror, lease)
+                folder = RemoteFolder(uri, storage, mirror, lease.check)
                 try:
                     yield folder
                 except BaseException:
@@ -179,7 +180,7 @@ def opened_runs(names: Sequence[str], *, is_read_only: bool = False) -> Iterator
         folders = {
             name: opened.enter_context(opened_remote(name, is_read_only=is_read_only)).mirror
             for name in dict.fromkeys(names)
-            if is_in_object_storage(name)
+            if is_object(name)
         }
         yield tuple(str(folders.get(name, name)) for name in names)
 
@@ -191,15 +192,13 @@ def mirror_to_read(uri: str) -> Path:
     return opened.enter_context(opened_remote(uri, is_read_only=True)).mirror
 
 
-def is_in_object_storage(name: str) -> bool:
-    """Whether a name is the URI of something in object storage."""
-    scheme, colon, _ = name.partition("://")
-    return bool(colon) and scheme in SCHEMES
-
-
 def holds_run(name: str) -> bool:
     """Whether a name is the URI of a folder in object storage that has a manifest."""
-    return is_in_object_storage(name) and ObjectStorage.of(name).version(MANIFEST) is not None
+    if not is_object(name):
+        return False
+    from transforms.storage.objects import ObjectStorage
+
+    return ObjectStorage.of(name).version(MANIFEST) is not None
 
 
 def is_remote(path: str) -> bool:

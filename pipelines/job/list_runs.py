@@ -9,7 +9,7 @@ import msgspec
 
 from pipelines.folders.job_folders import RUNS, find_home, find_run, runs_of
 from pipelines.folders.locks import LOCK
-from pipelines.folders.remote_folder import is_in_object_storage, opened_remote
+from pipelines.folders.remote_folder import opened_remote
 from pipelines.job.job import Retention
 from pipelines.job.retention import remove_runs, runs_to_remove
 from pipelines.report.conversion_report import as_text
@@ -20,6 +20,7 @@ from schemas.run_record import RunRecord
 from schemas.units import format_clock, parse_duration
 from transforms.storage.lock import Lock
 from transforms.storage.mirrors import shown
+from transforms.storage.storage import is_object
 
 VERSION = 1
 _COLUMNS = ("run", "gen", "took", "phase", "exit", "read", "written", "rejects", "pushed")
@@ -54,7 +55,7 @@ def clean_runs(text: str, keep: Retention, *, is_dry: bool) -> list[str]:
     A run in object storage is not removed, but what its attempts have left that nothing names. With
     `is_dry`, nothing is removed.
     """
-    if is_in_object_storage(text):
+    if is_object(text):
         return _clean_remote(text, is_dry=is_dry)
     home = find_home(text)
     with Lock(home / LOCK, where=str(home), by="run"):

@@ -35,7 +35,7 @@ from transforms.sources.files import (
     sniff_format,
 )
 from transforms.sources.programs.programs_source import PROGRAMS
-from transforms.sources.remote import is_object, match_remote
+from transforms.sources.remote import match_remote
 from transforms.sources.spool.spool_source import SPOOLS
 from transforms.sources.state_changes import unsure_changes
 from transforms.sources.tree.tree_source import TREE
@@ -56,7 +56,6 @@ __all__ = [
     "cut_file",
     "find_source",
     "is_compressed",
-    "is_object",
     "match_remote",
     "open_span",
     "read_span",

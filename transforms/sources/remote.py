@@ -31,6 +31,7 @@ from transforms.config.secrets import resolve, secrets_in
 from transforms.net.redaction import Mask
 from transforms.net.retry import RetryPolicy, retry
 from transforms.storage.block_stream import RemoteStream
+from transforms.storage.storage import is_object
 
 BUFFER_BYTES = 1 << 20
 REQUEST_BYTES = 4 << 20
@@ -80,12 +81,6 @@ _Result = TypeVar("_Result")
 def scheme_of(uri: str) -> str:
     """Return the scheme of a URI in lower case, or "" for the path of a local file."""
     return _split(uri)[0]
-
-
-def is_object(uri: str) -> bool:
-    """Whether a path is the URI of object storage."""
-    known = _SCHEMES.get(scheme_of(uri))
-    return known is not None and not known.package
 
 
 def check_remote(root: str) -> None:

@@ -28,9 +28,8 @@ from schemas.account import SpanFile
 from schemas.errors import ConfigError, FatalError
 from schemas.span import FileSignature
 from transforms.storage.block_stream import RemoteStream
-from transforms.storage.storage import Storage, WholeFile
+from transforms.storage.storage import OBJECT_SCHEMES, Storage, WholeFile
 
-SCHEMES = ("s3", "gs", "az", "abfs")
 _PART_BYTES = 8 << 20
 _UPLOADS = 4
 FIRST_BYTES = 1 << 17
@@ -77,7 +76,7 @@ class ObjectStorage(Storage):
     def of(cls, uri: str) -> "ObjectStorage":
         """Return the storage of a URI; raise ConfigError for one that is none of object storage."""
         match = _URI.fullmatch(uri)
-        if match is None or match[1] not in SCHEMES:
+        if match is None or match[1] not in OBJECT_SCHEMES:
             scheme = uri.partition("://")[0]
             found = f"{scheme}://…"  # what follows may be a password
             raise ConfigError(
@@ -153,7 +152,6 @@ class ObjectStorage(Storage):
         pass
 
     def remove_files(self, names: Iterable[str]) -> None:
-        """Remove files, many by one request."""
         if keys := [self._key(name) for name in names]:
             with self.translating(""):
                 obstore.delete(self.store, keys)

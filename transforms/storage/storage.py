@@ -11,7 +11,7 @@ import io
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Self
@@ -24,8 +24,17 @@ from transforms.storage.lock import Lock
 PARTIAL = ".partial"
 """Suffix of an incomplete file."""
 
+OBJECT_SCHEMES = ("s3", "gs", "az", "abfs")
+"""The schemes of object storage."""
+
 _BLOCK_BYTES = 1 << 20
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+
+
+def is_object(name: str) -> bool:
+    """Whether a name is the URI of something in object storage."""
+    scheme, separator, _ = name.partition("://")
+    return bool(separator) and scheme.lower() in OBJECT_SCHEMES
 
 
 class WholeFile(ABC):
@@ -76,6 +85,11 @@ class Storage(ABC):
     @abstractmethod
     def remove(self, prefix: str) -> None:
         """Remove a file, or a folder with all that is in it, if it is there."""
+
+    def remove_files(self, names: Iterable[str]) -> None:
+        """Remove files, with few requests where there are requests."""
+        for name in names:
+            self.remove(name)
 
     @abstractmethod
     def make(self, name: str) -> None:

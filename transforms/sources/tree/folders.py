@@ -24,7 +24,6 @@ from transforms.sources.remote import (
     check_remote,
     connect,
     error_text,
-    is_object,
     join_uri,
     locate_object,
     scheme_of,
@@ -33,6 +32,7 @@ from transforms.sources.tree.patterns import SIDECARS
 from transforms.sources.tree.posix_acl import read_acl
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import is_unicode
+from transforms.storage.storage import is_object
 
 NOT_PUBLIC = "shut"
 """Marks the fingerprint of a file that others may not read, in a tree without ACLs."""
