@@ -311,7 +311,8 @@ def _push(
     decoded = [_chunks.decode(chunk) for chunk in owned[1]]
     progress = PushProgress(_log.warning)
     with Pusher(settings, stop=StopSignal(), progress=progress) as pusher:
-        return msgspec.json.encode(pusher.push(decoded, root=root, folder=folder))
+        account = pusher.push(decoded, root=root, folder=folder)
+        return msgspec.json.encode(replace(account, outcomes=[*account.outcomes]))
 
 
 def _cut(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]:

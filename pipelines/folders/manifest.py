@@ -1,6 +1,7 @@
 """The manifest of a run, and the folders of its receipts."""
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -8,8 +9,10 @@ import msgspec
 from pipelines.folders.locks import PUSHES
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FatalError
+from schemas.lazy_sequence import LazySequence
 from transforms.sinks.push.settings import PushSettings
 from transforms.storage.atomic import whole_file
+from transforms.storage.line_file import LineFile
 
 MANIFEST = "manifest.jsonl"
 REPORT = "report.json"
@@ -18,13 +21,47 @@ EXPECTED_INPUT = (
     "expected the folder of a finished run (the -o of convert), or feed files with ⟦output DIR⟧"
 )
 
+_decoder = msgspec.json.Decoder(Chunk)
+
+
+class Manifest(LazySequence[Chunk]):
+    """The chunks of a run by their ordinals, as the file has them when it is first read.
+
+    In memory is only where the lines begin: 8 bytes for each chunk.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the file once; raise OSError, MsgspecError or UnicodeDecodeError for a bad one."""
+        self._lines = LineFile(path)
+        self._begins = array("q")
+        ordinals, offset = array("q"), 0
+        for line in self._lines:
+            ordinals.append(_decoder.decode(line).ordinal)
+            self._begins.append(offset)
+            offset += len(line) + 1
+        indexes = range(len(ordinals))
+        self._is_ordered = all(ordinals[index - 1] <= ordinals[index] for index in indexes[1:])
+        if not self._is_ordered:
+            ordered = sorted(indexes, key=ordinals.__getitem__)
+            self._begins = array("q", map(self._begins.__getitem__, ordered))
+
+    def __len__(self) -> int:
+        return len(self._begins)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        lines = self._lines if self._is_ordered else map(self._lines.line_at, self._begins)
+        return map(_decoder.decode, lines)
+
+    def at(self, index: int) -> Chunk:
+        return _decoder.decode(self._lines.line_at(self._begins[index]))
+
 
 def receipts_folder(root: Path, settings: PushSettings) -> Path:
     """Return the folder with the receipts of a run for an appliance."""
     return root / PUSHES / settings.appliance.name
 
 
-def read_manifest(root: Path) -> list[Chunk]:
+def read_manifest(root: Path) -> Manifest:
     """Return the chunks of a run.
 
     Raises ConfigError for an unfinished run, and FatalError for a damaged manifest.
@@ -33,8 +70,7 @@ def read_manifest(root: Path) -> list[Chunk]:
         raise ConfigError(unfinished_message(root))
     path = root / MANIFEST
     try:
-        lines = path.read_bytes().splitlines()
-        return [msgspec.json.decode(line, type=Chunk) for line in lines]
+        return Manifest(path)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
         raise FatalError(
             f"{path}: {exc}; expected the manifest of a run: restore it, or convert again with"

@@ -8,8 +8,8 @@ from pipelines.folders.manifest import read_manifest, receipts_folder
 from pipelines.report.conversion_report import Report
 from schemas.account import Chunk, SpanFile
 from schemas.errors import BalanceError
-from transforms.sinks.push.outcome import outcomes_of
-from transforms.sinks.push.push_plan import is_added_update, plan_chunks
+from transforms.sinks.push.outcome import totals_of
+from transforms.sinks.push.push_plan import plan_chunks
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.storage import mirrors
@@ -39,15 +39,14 @@ def settle(root: Path, settings: PushSettings, *, verify: bool) -> Settlement:
     """
     planned = plan_chunks(read_manifest(root), settings)
     receipts = Receipts(receipts_folder(root, settings), planned, settings).read()
-    outcomes = outcomes_of(planned, receipts)
+    outcomes = receipts.outcomes(planned)
     for outcome in outcomes:
         if not outcome.state.is_settled:
             raise BalanceError(
                 f"{outcome.chunk.path}: no final receipt: report this defect of feedferry"
             )
-    records = [outcome for outcome in outcomes if not is_added_update(outcome.chunk)]
-    accepted = sum(outcome.accepted for outcome in records)
-    refused = sum(outcome.refused for outcome in records)
+    totals = totals_of(outcomes)
+    accepted, refused = totals.accepted, totals.refused
     report = msgspec.json.decode((root / "report.json").read_bytes(), type=Report)
     written = sum(report.account.written.values())
     if written != accepted + refused:
@@ -56,9 +55,7 @@ def settle(root: Path, settings: PushSettings, *, verify: bool) -> Settlement:
             " defect of feedferry; the state is not updated"
         )
     changed = tuple(
-        outcome.chunk.path
-        for outcome in outcomes
-        if not _is_unchanged(outcome.chunk, root, settings, reads=verify)
+        chunk.path for chunk in planned if not _is_unchanged(chunk, root, settings, reads=verify)
     )
     return Settlement(
         root=root, accepted=accepted, refused=refused, chunks=len(outcomes), changed=changed

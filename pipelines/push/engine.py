@@ -1,6 +1,7 @@
 """Push the chunks of runs, or feed files, to an appliance: in order and throttled."""
 
 import logging
+from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,9 +27,10 @@ from pipelines.options.push_options import PushOptions
 from pipelines.push.record import PushResult, record_push
 from schemas.account import Chunk
 from schemas.errors import ConfigError
+from schemas.lazy_sequence import Subsequence
 from schemas.run_record import Phase
 from transforms.sinks.push.generations import check_generation
-from transforms.sinks.push.outcome import ChunkOutcome, PushProgress, outcomes_of
+from transforms.sinks.push.outcome import Outcomes, PushProgress
 from transforms.sinks.push.push_plan import check_several_full, plan_chunks
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import PushSettings, SeveralFull
@@ -40,7 +42,7 @@ class PushPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a push would send: the chunks that are left, and how."""
 
     root: Path
-    chunks: tuple[Chunk, ...]
+    chunks: Sequence[Chunk]
     settings: PushSettings
 
 
@@ -139,7 +141,7 @@ def notify_stop(result: PushResult, observer: Observer) -> None:
         observer.notice(f"feedferry: {result.reason}", logging.ERROR)
 
 
-def _run_of_files(options: PushOptions, settings: PushSettings) -> tuple[Path, list[Chunk]]:
+def _run_of_files(options: PushOptions, settings: PushSettings) -> tuple[Path, Sequence[Chunk]]:
     from pipelines.push.feed_files import make_run
 
     return make_run(options, settings)
@@ -147,18 +149,17 @@ def _run_of_files(options: PushOptions, settings: PushSettings) -> tuple[Path, l
 
 def _plan(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> PushPlan:
     outcomes = _read_outcomes(root, chunks, settings)
-    remaining = tuple(outcome.chunk for outcome in outcomes if not outcome.allows_next)
+    left = (index for index, outcome in enumerate(outcomes) if not outcome.allows_next)
+    remaining = Subsequence(plan_chunks(chunks, settings), array("q", left))
     check_generation(root, remaining, settings)
     return PushPlan(root=root, chunks=remaining, settings=settings)
 
 
-def _read_outcomes(
-    root: Path, chunks: Sequence[Chunk], settings: PushSettings
-) -> tuple[ChunkOutcome, ...]:
+def _read_outcomes(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> Outcomes:
     """Return the outcomes of earlier pushes; make no file."""
     planned = plan_chunks(chunks, settings)
     receipts = Receipts(receipts_folder(root, settings), planned, settings)
-    return outcomes_of(planned, receipts.read())
+    return receipts.read().outcomes(planned)
 
 
 def _run_folders(options: PushOptions) -> list[Path]:
@@ -191,7 +192,7 @@ def _run_folders(options: PushOptions) -> list[Path]:
 
 def _read_runs(
     folders: Sequence[Path], options: PushOptions, settings: PushSettings
-) -> list[tuple[Path, list[Chunk]]]:
+) -> list[tuple[Path, Sequence[Chunk]]]:
     """Return the planned chunks of each run; raise ConfigError if one must not be sent."""
     file_flags = (
         ("⟦datasource⟧", options.datasource),
@@ -204,9 +205,10 @@ def _read_runs(
                 f"{flag}: given with the folder of a run; expected it with feed files only,"
                 " because the manifest of a run states it"
             )
-    runs = [(root, plan_chunks(read_manifest(root), settings)) for root in folders]
-    for root, planned in runs if len(runs) > 1 else ():  # a single run is checked by its push
+    planned_runs = [(root, plan_chunks(read_manifest(root), settings)) for root in folders]
+    for root, planned in planned_runs if len(folders) > 1 else ():  # one is checked by its push
         Receipts(receipts_folder(root, settings), planned, settings).read()
+    runs: list[tuple[Path, Sequence[Chunk]]] = [*planned_runs]
     if options.several_full is not SeveralFull.EACH:
         check_several_full((str(root), planned) for root, planned in runs)
     return runs

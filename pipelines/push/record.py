@@ -1,7 +1,7 @@
 """Write the report, the manifest and the rejects of a push into the folder of its run."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from pipelines.folders.manifest import REPORT, read_manifest, receipts_folder, write_manifest
 from pipelines.report.push_report import as_json
+from schemas.account import Chunk
 from schemas.receipt import ChunkState
 from schemas.setting import in_flags
 from transforms.rules.known_rejects import load_known_rejects
-from transforms.sinks.push.outcome import PushAccount, write_rejects
+from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, write_rejects
 from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.storage import mirrors
 from transforms.storage.atomic import write_json
@@ -52,20 +53,24 @@ def record_push(root: Path, account: PushAccount, settings: PushSettings) -> Pus
     report = as_json(account)
     if not (account.is_settled_before and _has_result(folder / REPORT, report)):
         write_json(folder / REPORT, report)
-    chunks = {chunk.ordinal: chunk for chunk in read_manifest(root)}
-    for outcome in account.outcomes:  # an update of indexes that is not pushed stays as it is
-        chunks[outcome.chunk.ordinal] = replace(
-            chunks[outcome.chunk.ordinal],
-            state=outcome.state,
-            attempts=outcome.attempts,
-            reply=outcome.reply,
-        )
-    write_manifest(root, chunks.values())
+    write_manifest(root, _with_outcomes(read_manifest(root), account.outcomes))
     if settings.keep is Keep.REFUSED:
         for outcome in account.outcomes:
             if outcome.state is ChunkState.ACCEPTED:
                 mirrors.remove(root / outcome.chunk.path)
     return PushResult(root=root, receipts=folder, account=account, reason=reason)
+
+
+def _with_outcomes(chunks: Iterable[Chunk], outcomes: Iterable[ChunkOutcome]) -> Iterator[Chunk]:
+    """Yield chunks with their outcomes, both in order; an update that is not pushed has none."""
+    left = iter(outcomes)
+    outcome = next(left, None)
+    for chunk in chunks:
+        if outcome is None or outcome.chunk.ordinal != chunk.ordinal:
+            yield chunk
+            continue
+        yield replace(chunk, state=outcome.state, attempts=outcome.attempts, reply=outcome.reply)
+        outcome = next(left, None)
 
 
 def _has_result(path: Path, report: Mapping[str, object]) -> bool:

@@ -1,7 +1,7 @@
 """The account of a push, as text for a terminal and as `report.json` next to its receipts."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -11,7 +11,7 @@ from schemas.account import Chunk, RejectSample
 from schemas.receipt import ChunkState
 from schemas.units import counted, format_clock
 from transforms.sinks.push.model import count_records
-from transforms.sinks.push.outcome import ChunkOutcome, PushAccount
+from transforms.sinks.push.outcome import ChunkOutcome, OutcomeTotals, PushAccount, totals_of
 from transforms.sinks.push.push_plan import is_added_update
 from transforms.sinks.push.settings import PushSettings
 from transforms.storage.mirrors import shown
@@ -55,37 +55,40 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def summary_of(account: PushAccount, *, root: Path, folder: Path) -> Summary:
     """Return the account as a table, then refusals, notices and the places of files."""
-    outcomes, records = account.outcomes, _count_records(account.outcomes)
+    totals = totals_of(account.outcomes)
+    records = _records_of(totals)
     rows = [
-        (name, (sum(outcome.state in states for outcome in outcomes), records[name]))
+        (name, (sum(totals.chunks[state] for state in states), records[name]))
         for name, states in _STATES.items()
     ]
     return Summary(
         columns=("chunks", "records"),
-        rows=(*rows, ("total", (len(outcomes), sum(records.values())))),
-        lines=tuple(_lines(account, root, folder)),
+        rows=(*rows, ("total", (len(account.outcomes), sum(records.values())))),
+        lines=tuple(_lines(account, totals, root, folder)),
         label_chars=10,
     )
 
 
-def _lines(account: PushAccount, root: Path, folder: Path) -> Iterator[tuple[str, str]]:
-    outcomes = account.outcomes
-    earlier, total = account.earlier_chunks, len(outcomes)
+def _lines(
+    account: PushAccount, totals: OutcomeTotals, root: Path, folder: Path
+) -> Iterator[tuple[str, str]]:
+    earlier, total = account.earlier_chunks, len(account.outcomes)
     if account.is_settled_before:
         chunks = f"an earlier push has settled {counted(total, 'chunk')}"
         yield "push", f"nothing to send: {chunks}; --replay sends them again"
     elif earlier:
         yield "sent", f"an earlier push has settled {earlier:,} of the {total:,} chunks"
-    yield from (("refused", line) for line in _refusals(outcomes)[:MAX_SAMPLES])
+    if totals.rejects or totals.chunks[ChunkState.REFUSED]:
+        yield from (("refused", line) for line in _refusals(account.outcomes))
     for words, count in sorted(account.notices.items()):
         yield "notice", f"{words}: {count:,}"
-    if refused := sum(outcome.refused for outcome in outcomes):
+    if totals.rejects:
         accepted = sum(account.accepted_rejects.values())
         known = f" ({accepted:,} accepted)" if accepted else ""
-        yield "rejects", f"{refused:,}{known}, in {shown(root)}/rejects/"
+        yield "rejects", f"{totals.rejects:,}{known}, in {shown(root)}/rejects/"
     time, waited = format_clock(account.seconds), account.waited_seconds
     waiting = f", {format_clock(waited)} waiting" if waited >= 1 else ""
-    sent = f", {account.sent_bytes:,} bytes on the wire in {time}{waiting}"
+    sent = f", {totals.bytes - account.earlier_bytes:,} bytes on the wire in {time}{waiting}"
     yield "target", account.target + ("" if account.is_settled_before else sent)
     yield "receipts", f"{shown(folder)}/"
     yield "report", f"{shown(root)}/report.html"
@@ -93,15 +96,15 @@ def _lines(account: PushAccount, root: Path, folder: Path) -> Iterator[tuple[str
 
 def as_json(account: PushAccount) -> dict[str, object]:
     """Return the report as plain values; the manifest has the outcome of each chunk."""
-    outcomes = account.outcomes
+    totals = totals_of(account.outcomes)
     report = PushReport(
         target=account.target,
-        chunks=dict(sorted(Counter(outcome.state.value for outcome in outcomes).items())),
-        records=_count_records(outcomes),
+        chunks=dict(sorted((state.value, count) for state, count in totals.chunks.items())),
+        records=_records_of(totals),
         earlier_chunks=account.earlier_chunks,
-        bytes=account.sent_bytes + account.earlier_bytes,
-        sent_bytes=account.sent_bytes,
-        attempts=sum(outcome.attempts for outcome in outcomes),
+        bytes=totals.bytes,
+        sent_bytes=totals.bytes - account.earlier_bytes,
+        attempts=totals.attempts,
         notices=account.notices,
         accepted_rejects=account.accepted_rejects,
         reject_samples=account.reject_samples,
@@ -113,45 +116,47 @@ def as_json(account: PushAccount) -> dict[str, object]:
     return values
 
 
-def plan_text(chunks: Sequence[Chunk], settings: PushSettings) -> str:
+def plan_text(chunks: Iterable[Chunk], settings: PushSettings) -> str:
     """Return the chunks that a push would send, in order, with a line for each datasource."""
-    by_source: dict[tuple[str, str], list[Chunk]] = {}
+    by_source: dict[tuple[str, str], _SourceTotals] = defaultdict(_SourceTotals)
     for chunk in chunks:
-        by_source.setdefault((chunk.format or "", chunk.datasource or ""), []).append(chunk)
+        totals = by_source[chunk.format or "", chunk.datasource or ""]
+        totals.feedtypes[chunk.feedtype or chunk.format or ""] += 1
+        totals.records += 0 if is_added_update(chunk) else count_records(chunk)
+        totals.bytes += chunk.bytes
     lines = []
-    for (format, datasource), of_source in by_source.items():
-        feedtypes = Counter(chunk.feedtype or format for chunk in of_source)
-        types = ", ".join(f"{count} {feedtype}" for feedtype, count in feedtypes.items())
-        records = sum(count_records(chunk) for chunk in of_source if not is_added_update(chunk))
-        size = sum(chunk.bytes for chunk in of_source)
+    for (format, datasource), totals in by_source.items():
+        types = ", ".join(f"{count} {feedtype}" for feedtype, count in totals.feedtypes.items())
         lines.append(
-            f"chunks    {datasource or format}: {len(of_source):,} ({types}), {records:,} records,"
-            f" {size:,} bytes"
+            f"chunks    {datasource or format}: {totals.feedtypes.total():,} ({types}),"
+            f" {totals.records:,} records, {totals.bytes:,} bytes"
         )
     lines = lines or ["chunks    none left: earlier pushes have settled all of them"]
     return "\n".join([*lines, f"target    {settings.appliance.url}", "nothing was sent"])
 
 
-def _count_records(outcomes: Sequence[ChunkOutcome]) -> dict[str, int]:
-    """Count accepted, refused and left records; an update of indexes that we added is no record."""
-    counted = [outcome for outcome in outcomes if not is_added_update(outcome.chunk)]
-    return {
-        "accepted": sum(outcome.accepted for outcome in counted),
-        "refused": sum(outcome.refused for outcome in counted),
-        "left": sum(outcome.left for outcome in counted),
-    }
+class _SourceTotals(msgspec.Struct):
+    """The sums of the chunks of one datasource."""
+
+    feedtypes: Counter[str] = msgspec.field(default_factory=Counter)
+    records: int = 0
+    bytes: int = 0
 
 
-def _refusals(outcomes: Sequence[ChunkOutcome]) -> list[str]:
-    """Return a line for each refused record, then for each chunk that was refused as a whole."""
-    records = [
-        f"{outcome.chunk.path}, record {refusal.record + 1}: {refusal.words}"
-        for outcome in outcomes
-        for refusal in outcome.refusals
-    ]
-    whole_chunks = [
-        f"{outcome.chunk.path}: {outcome.reply}"
-        for outcome in outcomes
-        if outcome.state is ChunkState.REFUSED and not outcome.refusals
-    ]
-    return [*records, *whole_chunks]
+def _records_of(totals: OutcomeTotals) -> dict[str, int]:
+    return {"accepted": totals.accepted, "refused": totals.refused, "left": totals.left}
+
+
+def _refusals(outcomes: Iterable[ChunkOutcome]) -> list[str]:
+    """Return a line for each of the first refused records, then for chunks refused as a whole."""
+    records: list[str] = []
+    whole_chunks: list[str] = []
+    for outcome in outcomes:
+        path = outcome.chunk.path
+        records += (f"{path}, record {each.record + 1}: {each.words}" for each in outcome.refusals)
+        if outcome.state is ChunkState.REFUSED and not outcome.refusals:
+            whole_chunks.append(f"{path}: {outcome.reply}")
+        if len(records) >= MAX_SAMPLES:
+            break
+        del whole_chunks[MAX_SAMPLES:]
+    return [*records, *whole_chunks][:MAX_SAMPLES]

@@ -11,7 +11,7 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -44,7 +44,7 @@ from pipelines.serve.rehearsal.index import (
 from pipelines.serve.retry import describe
 from pipelines.serve.spool_consumer import SpoolConsumer, name
 from pipelines.serve.worker_process import SetAsideError, WorkerProcess
-from schemas.account import Account, merge
+from schemas.account import Account, Chunk, merge
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FeedferryError, SourceError, StoppedError, TargetError
 from schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, check_datasource
@@ -383,7 +383,7 @@ class Gateway(SpoolConsumer):
             )
 
     def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> DeliveryOutcome:
-        chunks = read_manifest(root)
+        chunks: Sequence[Chunk] = read_manifest(root)
         if delivery.feedtype == REPLACE:  # groups that were posted as `replace` are pushed so
             chunks = [
                 replace(chunk, feedtype=REPLACE) if chunk.feedtype == FULL else chunk

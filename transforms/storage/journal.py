@@ -50,7 +50,8 @@ class Journal(Generic[Entry]):
 
     `decode` makes an entry of a line, and raises MsgspecError or ValueError for a damaged line.
     `expected` names an entry in messages, and `fix` what to do without a copy of the file. Lines
-    are counted from 1: `number` is that of the last line that was read or appended.
+    are counted from 1: `number` is that of the last line that was read or appended, `offset` is
+    where it begins.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Journal(Generic[Entry]):
         disk: Disk = DISK,
     ) -> None:
         self.path = path
-        self.number = 0
+        self.number = self.offset = 0
         self._decode = decode
         self._help = f"expected {expected}: restore the file from a copy, or {fix}"
         self._disk = disk
@@ -98,8 +99,7 @@ class Journal(Generic[Entry]):
                 except (msgspec.MsgspecError, ValueError) as exc:
                     where = f"{self.path}:{self.number + 1}"
                     raise FatalError(f"{where}: {exc}; {self._help}") from exc
-                self.number += 1
-                self._size += len(line)
+                self._count(line)
                 yield entry
 
     def open(self) -> int:
@@ -134,13 +134,17 @@ class Journal(Generic[Entry]):
             with suppress(OSError):
                 self._disk.truncate(file, self._size)
             raise
-        self.number += 1
-        self._size += len(line)
+        self._count(line)
 
     def close(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    def _count(self, line: bytes) -> None:
+        self.number += 1
+        self.offset = self._size
+        self._size += len(line)
 
 
 def write_at(file: int, block: bytes, offset: int) -> None:

@@ -13,6 +13,7 @@ from schemas.receipt import ChunkState, Receipt
 from support.fake_appliance import GSA, chunk_of, finished
 from support.runs import ROOT
 from support.served import run, serving
+from transforms.sinks.push.push_plan import plan_chunks
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import PushSettings
 from transforms.sources.spool import read_deliveries
@@ -143,7 +144,7 @@ def test_a_plan_leaves_out_accepted_chunks(
     settings = PushSettings(appliance=replace(GSA, url="http://127.0.0.1:1"))
     plan = ["push", str(tmp_path), *CLOSED_PORT, "--dry-run"]
     end = "target    http://127.0.0.1:1\nnothing was sent\n"
-    with Receipts(folder, chunks, settings) as receipts:
+    with Receipts(folder, plan_chunks(chunks, settings), settings) as receipts:
         receipts.add(Receipt(chunk=1, sha256="", state=ChunkState.ACCEPTED))
         assert main(plan) == 0
         assert capsys.readouterr().out == (

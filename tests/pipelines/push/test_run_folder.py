@@ -1,11 +1,12 @@
 """The account of a push as text and JSON, and its plan."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from pipelines.folders.manifest import read_manifest
+from pipelines.folders.manifest import read_manifest, write_manifest
 from pipelines.report.push_report import as_json, plan_text, summary_of
 from pipelines.terminal.summary import summary_text
 from schemas.errors import FatalError
@@ -124,3 +125,27 @@ def test_a_damaged_manifest_names_the_file_and_the_cure(tmp_path: Path, damage: 
     (tmp_path / "manifest.jsonl").write_bytes(damage)
     with pytest.raises(FatalError, match=r"manifest\.jsonl: .*; expected .* --fresh"):
         read_manifest(tmp_path)
+
+
+def test_a_manifest_is_in_the_order_of_ordinals_and_keeps_its_lines(tmp_path: Path) -> None:
+    chunks = [replace(CHUNK, ordinal=ordinal, first_url="é" * 5000) for ordinal in (3, 1, 2)]
+    (tmp_path / "report.json").write_text("{}")
+    write_manifest(tmp_path, chunks)
+    manifest = read_manifest(tmp_path)
+    assert list(manifest) == [chunks[1], chunks[2], chunks[0]]  # opens the file
+    write_manifest(tmp_path, [])
+
+    assert [manifest[0], *manifest[1:], manifest[-1]] == [*(chunks[i] for i in (1, 2, 0, 0))]
+    assert list(read_manifest(tmp_path)) == []
+
+
+def test_a_manifest_takes_a_few_bytes_of_memory_for_each_chunk(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text("{}")
+    write_manifest(tmp_path, (replace(CHUNK, ordinal=ordinal) for ordinal in range(20_000)))
+    tracemalloc.start()
+    manifest = read_manifest(tmp_path)
+    size = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+
+    assert len(manifest) == 20_000
+    assert size < 20 * len(manifest)

@@ -1,8 +1,8 @@
 """The outcome of each chunk by its receipts; account, progress and rejects of a push."""
 
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import msgspec
 
 from schemas.account import Chunk, RejectSample, add_reject_sample
 from schemas.errors import RecordError
+from schemas.lazy_sequence import LazySequence
 from schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
 from schemas.reject import Reject
 from transforms.rules.known_rejects import entry_of
@@ -52,6 +53,28 @@ class ChunkOutcome(msgspec.Struct, frozen=True, kw_only=True):
         return count_records(self.chunk) - self.accepted - self.refused
 
 
+class Outcomes(LazySequence[ChunkOutcome]):
+    """The outcome of each chunk of a sequence, by its receipts at the time when it is asked for."""
+
+    def __init__(
+        self, chunks: Sequence[Chunk], receipts_of: Callable[[int], list[Receipt]]
+    ) -> None:
+        self._chunks = chunks
+        self._receipts_of = receipts_of
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def __iter__(self) -> Iterator[ChunkOutcome]:
+        return map(self._outcome, self._chunks)
+
+    def at(self, index: int) -> ChunkOutcome:
+        return self._outcome(self._chunks[index])
+
+    def _outcome(self, chunk: Chunk) -> ChunkOutcome:
+        return outcome_of(chunk, self._receipts_of(chunk.ordinal))
+
+
 class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
     """The account of a push, and of earlier pushes that it continues.
 
@@ -62,7 +85,7 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     target: str
-    outcomes: tuple[ChunkOutcome, ...]
+    outcomes: Sequence[ChunkOutcome]
     earlier_chunks: int = 0
     earlier_bytes: int = 0
     notices: dict[str, int] = {}
@@ -77,11 +100,6 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
     def is_settled_before(self) -> bool:
         """Whether earlier pushes have settled all chunks."""
         return self.stopped is None and 0 < len(self.outcomes) == self.earlier_chunks
-
-    @property
-    def sent_bytes(self) -> int:
-        """The bytes of the accepted requests of this push."""
-        return sum(outcome.bytes for outcome in self.outcomes) - self.earlier_bytes
 
 
 class PushProgress:
@@ -123,12 +141,36 @@ class PushProgress:
             self.rejects += rejects
 
 
-def outcomes_of(chunks: Iterable[Chunk], receipts: Iterable[Receipt]) -> tuple[ChunkOutcome, ...]:
-    """Return the outcome of each chunk, in the order of the chunks."""
-    by_chunk: dict[int, list[Receipt]] = defaultdict(list)
-    for receipt in receipts:
-        by_chunk[receipt.chunk].append(receipt)
-    return tuple(outcome_of(chunk, by_chunk[chunk.ordinal]) for chunk in chunks)
+class OutcomeTotals(msgspec.Struct, kw_only=True):
+    """The sums of outcomes.
+
+    An update of indexes that we added is no record, but a reject if it is refused.
+    """
+
+    chunks: Counter[ChunkState] = msgspec.field(default_factory=Counter)
+    accepted: int = 0
+    refused: int = 0
+    left: int = 0
+    rejects: int = 0
+    attempts: int = 0
+    bytes: int = 0
+    is_settled: bool = True
+
+
+def totals_of(outcomes: Iterable[ChunkOutcome]) -> OutcomeTotals:
+    """Add up outcomes; `is_settled` says that nothing is left to send."""
+    totals = OutcomeTotals()
+    for outcome in outcomes:
+        totals.chunks[outcome.state] += 1
+        totals.attempts += outcome.attempts
+        totals.bytes += outcome.bytes
+        totals.rejects += outcome.refused
+        totals.is_settled &= outcome.allows_next
+        if not is_added_update(outcome.chunk):
+            totals.accepted += outcome.accepted
+            totals.refused += outcome.refused
+            totals.left += outcome.left
+    return totals
 
 
 def outcome_of(chunk: Chunk, receipts: list[Receipt]) -> ChunkOutcome:
@@ -176,24 +218,21 @@ def write_rejects(
     A chunk of several records that was refused as a whole is one reject, with its first bytes. Its
     file is kept.
     """
-    refused = [
-        outcome
-        for outcome in account.outcomes
-        if outcome.refused or outcome.state is ChunkState.REFUSED
-    ]
-    if not refused:
-        path.unlink(missing_ok=True)  # an earlier push wrote it; its records are accepted now
-        return account
-    path.parent.mkdir(exist_ok=True)
     rejects = RejectFile(LocalStorage(path.parent), path.name)
     samples = dict[str, tuple[RejectSample, ...]]()
     accepted = Counter[str]()
-    for outcome in refused:
+    for outcome in account.outcomes:
+        if not outcome.refused and outcome.state is not ChunkState.REFUSED:
+            continue
+        path.parent.mkdir(exist_ok=True)
         for reject in rejects_of(outcome, root):
             is_accepted = entry_of(reject) in known
             accepted[reject.code] += is_accepted
             rejects.add(reject)
             add_reject_sample(samples, reject, is_accepted=is_accepted)
+    if not rejects.count:
+        path.unlink(missing_ok=True)  # an earlier push wrote it; its records are accepted now
+        return account
     rejects.close(whole=True)
     is_well = accepted.total() == rejects.count and account.exit_code == HAS_REJECTS
     return msgspec.structs.replace(

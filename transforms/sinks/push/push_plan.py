@@ -4,15 +4,21 @@
 inserts/deletes)".
 """
 
+import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from operator import attrgetter
 
+import msgspec
 from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.delivery import Door
 from schemas.errors import ConfigError
 from schemas.feed import FULL, INCREMENTAL, METADATA_AND_URL, check_datasource
+from schemas.lazy_sequence import LazySequence
 from schemas.record import Action, Record
 from transforms.chunk import write_chunk
 from transforms.formats import FORMATS, THUNDERSTONE, Format, WriteOptions, find_format
@@ -25,34 +31,80 @@ from transforms.storage.storage import Storage
 UPDATE_FILE = "update-index.xml"
 """The request that updates search indexes, if no feed file makes one."""
 
+_MAX_FAULTS = 20
 _WEB_FEEDTYPES = (METADATA_AND_URL, INCREMENTAL)
 _DEFAULT_OPTIONS = WriteOptions()
 
 
-def plan_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> list[Chunk]:
+class PlannedChunks(LazySequence[Chunk]):
+    """The chunks of a push in their order; some have the feedtype of the groups mode.
+
+    `feedtypes` has the feedtypes that differ, by the index of the chunk.
+    """
+
+    def __init__(
+        self, chunks: Sequence[Chunk], settings: PushSettings, feedtypes: Mapping[int, str]
+    ) -> None:
+        self.settings = settings
+        self._chunks = chunks
+        self._feedtypes = feedtypes
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return (self._planned(index, chunk) for index, chunk in enumerate(self._chunks))
+
+    def at(self, index: int) -> Chunk:
+        return self._planned(index, self._chunks[index])
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the files, datasources and feedtypes, which identifies the run."""
+        digest = hashlib.sha256(b"[")
+        for index, chunk in enumerate(self):
+            identity = chunk.sha256, chunk.datasource, chunk.feedtype
+            digest.update(b"," * bool(index) + msgspec.json.encode(identity))
+        digest.update(b"]")
+        return digest.hexdigest()[:16]
+
+    def _planned(self, index: int, chunk: Chunk) -> Chunk:
+        feedtype = self._feedtypes.get(index)
+        return chunk if feedtype is None else replace(chunk, feedtype=feedtype)
+
+
+def plan_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> PlannedChunks:
     """Return the chunks in their order, with the feedtypes of the groups mode.
 
     Raises ConfigError, with a line for each fault, if the appliance cannot take a chunk, or if one
     would empty a datasource unasked.
     """
-    ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)  # Beam may change the order
-    if settings.groups_mode is not None:
-        ordered = _with_groups_mode(ordered, settings.groups_mode)
-    faults: list[str] = []
-    for chunk in ordered:
+    if isinstance(chunks, PlannedChunks) and chunks.settings == settings:
+        return chunks
+    if not isinstance(chunks, LazySequence):  # a manifest is in order
+        chunks = sorted(chunks, key=attrgetter("ordinal"))  # Beam may change the order
+    mode = settings.groups_mode
+    feedtypes = {} if mode is None else _groups_feedtypes(chunks, mode)
+    planned = PlannedChunks(chunks, settings, feedtypes)
+    faults = islice(_faults(planned, settings), _MAX_FAULTS)
+    if text := "\n".join(faults):
+        raise ConfigError(text)
+    return planned
+
+
+def _faults(planned: Iterable[Chunk], settings: PushSettings) -> Iterator[str]:
+    """Yield a line for each reason why a chunk must not be sent."""
+    for chunk in planned:
         try:
             check_chunk(chunk, settings.appliance)
         except ConfigError as exc:
-            faults.append(exc.text)
+            yield exc.text
         is_empty = chunk.feedtype in ERASING_FEEDTYPES and not count_records(chunk)
         if is_empty and not settings.allow_empty_full:
-            faults.append(
+            yield (
                 f"{chunk.path}: a full feed without records, which empties {chunk.datasource!r};"
                 " expected records, or ⟦allow_empty_full⟧"
             )
-    if faults:
-        raise ConfigError("\n".join(faults[:20]))
-    return ordered
 
 
 def pushed_formats(protocol: ApplianceProtocol | None = None) -> list[Format]:
@@ -100,7 +152,7 @@ def check_several_full(inputs: Iterable[tuple[str, Sequence[Chunk]]]) -> None:
     """Raise ConfigError if several inputs, by their names, have a full feed of one datasource."""
     names: dict[tuple[str | None, str | None], list[str]] = defaultdict(list)
     for name, chunks in inputs:
-        full = [chunk for chunk in chunks if chunk.feedtype in ERASING_FEEDTYPES]
+        full = (chunk for chunk in chunks if chunk.feedtype in ERASING_FEEDTYPES)
         for key in {(chunk.format, chunk.datasource) for chunk in full}:
             names[key].append(name)
     for (_, datasource), several in names.items():
@@ -131,21 +183,19 @@ def write_update(storage: Storage, name: str, *, options: WriteOptions = _DEFAUL
     return replace(chunk, records={Action.UPDATE_INDEX.value: 1}, format=THUNDERSTONE.name)
 
 
-def _with_groups_mode(ordered: Sequence[Chunk], mode: str) -> list[Chunk]:
-    """Change the feedtype of the first groups feed of each groupsource, and of each full one.
+def _groups_feedtypes(chunks: Iterable[Chunk], mode: str) -> dict[int, str]:
+    """Return the feedtype of the first groups feed of each groupsource, and of each full one.
 
     Raises ConfigError if there are no groups feeds.
     """
     seen: set[str | None] = set()
-    changed = []
-    for chunk in ordered:
+    feedtypes: dict[int, str] = {}
+    for index, chunk in enumerate(chunks):
         format = find_format(chunk.format)
         is_groups = format is not None and format.door is Door.GROUPS
         if is_groups and (chunk.feedtype == FULL or chunk.datasource not in seen):
             seen.add(chunk.datasource)
-            changed.append(replace(chunk, feedtype=mode))
-        else:
-            changed.append(chunk)
+            feedtypes[index] = mode
     if not seen:
         raise ConfigError(f"⟦groups_mode⟧ {mode}: no groups feed is pushed; expected one")
-    return changed
+    return feedtypes

@@ -15,8 +15,9 @@ URLs, and the full part of a feed is only sent while nothing after it was accept
 import logging
 import threading
 import time
+from array import array
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ from msgspec.structs import replace
 from schemas.account import Chunk
 from schemas.errors import FatalError, FeedferryError, RecordError, TargetError, TooManyRejectsError
 from schemas.feed import INCREMENTAL
+from schemas.lazy_sequence import Subsequence
 from schemas.receipt import ChunkState, Receipt
 from schemas.setting import in_flags
 from transforms.net.retry import RetryPauses
@@ -46,8 +48,8 @@ from transforms.sinks.push.outcome import (
     HAS_REJECTS,
     PushAccount,
     PushProgress,
-    outcomes_of,
     rejects_of,
+    totals_of,
 )
 from transforms.sinks.push.push_plan import (
     UPDATE_FILE,
@@ -84,6 +86,7 @@ _log = logging.getLogger(__name__)
 _NO_RESPONSE = ApplianceResponse()
 _NO_VERDICT = Verdict(meaning=ResponseMeaning.RETRY)
 
+_WITH_REFUSALS = (ChunkState.PARTLY_ACCEPTED, ChunkState.REFUSED)
 _BY_SEVERITY = (5, 4, 3, 2, 75, 0)
 """Exit codes of errors; the most serious error of several datasources decides."""
 
@@ -353,7 +356,7 @@ class Pusher:
     def __exit__(self, *exc: object) -> None:
         self.client.__exit__(*exc)
 
-    def push(self, chunks: Sequence[Chunk], *, root: Path, folder: Path) -> PushAccount:
+    def push(self, manifest: Sequence[Chunk], *, root: Path, folder: Path) -> PushAccount:
         """Push all chunks that are not settled yet; return the account of the whole run.
 
         Chunks are below `root`; the push writes its own files to `folder`. Raises ConfigError
@@ -362,12 +365,16 @@ class Pusher:
         stated in the account; a push that is started again continues.
         """
         settings, started = self._settings, time.monotonic()
-        planned = plan_chunks(chunks, settings)
+        planned = plan_chunks(manifest, settings)
         with ExitStack() as claims:
             receipts = claims.enter_context(Receipts(folder, planned, settings, disk=self._disk))
-            chunks = [chunk for chunk in planned if settings.update_index or not is_update(chunk)]
-            earlier = outcomes_of(chunks, receipts.all())
-            remaining = [outcome.chunk for outcome in earlier if not outcome.allows_next]
+            chunks: Sequence[Chunk] = planned
+            if not settings.update_index:
+                chunks = Subsequence(planned, _indexes(not is_update(chunk) for chunk in planned))
+            earlier = receipts.outcomes(chunks)
+            earlier_bytes = sum(outcome.bytes for outcome in earlier)
+            is_left = (not outcome.allows_next for outcome in earlier)
+            remaining = Subsequence(chunks, _indexes(is_left))
             for chunk in remaining:  # a full part deletes what missing files could not bring back
                 whole_chunk(chunk, root)
             if remaining:
@@ -376,7 +383,7 @@ class Pusher:
             known = load_known_rejects(settings.accepted_rejects)
             self._progress.add_earlier(earlier)
             if known:
-                refused = [reject for outcome in earlier for reject in rejects_of(outcome, root)]
+                refused = (reject for outcome in earlier for reject in rejects_of(outcome, root))
                 accepted = sum(entry_of(reject) in known for reject in refused)
                 self._progress.add(size=0, records=0, rejects=0, accepted=accepted)
             sender = ChunkSender(
@@ -396,15 +403,15 @@ class Pusher:
                     self._send(remaining, sender)
             except (FeedferryError, PushInterrupted, OSError) as exc:
                 error = exc
-            outcomes = outcomes_of(chunks, receipts.all())
-        is_settled = error is None and all(outcome.allows_next for outcome in outcomes)
-        refused_states = (ChunkState.PARTLY_ACCEPTED, ChunkState.REFUSED)
-        has_refusals = any(outcome.state in refused_states for outcome in outcomes)
+            outcomes = receipts.outcomes(chunks)
+        totals = totals_of(outcomes)
+        is_settled = error is None and totals.is_settled
+        has_refusals = any(totals.chunks[state] for state in _WITH_REFUSALS)
         return PushAccount(
             target=settings.appliance.target,
             outcomes=outcomes,
             earlier_chunks=len(earlier) - len(remaining),
-            earlier_bytes=sum(outcome.bytes for outcome in earlier),
+            earlier_bytes=earlier_bytes,
             notices=dict(sender.notices),
             stopped=None if is_settled else _text_of(error or PushInterrupted()),
             exit_code=(_error_code(error) if error else 0) or HAS_REJECTS * has_refusals,
@@ -447,13 +454,13 @@ class Pusher:
         The first error ends the other datasources after their current chunk. Chunks without a
         datasource are sent one after another, so the last of them is sent after all others.
         """
-        by_source: dict[tuple[str | None, str | None] | None, list[Chunk]] = {}
-        for chunk in chunks:
+        by_source: dict[tuple[str | None, str | None] | None, array[int]] = {}
+        for index, chunk in enumerate(chunks):
             key = (chunk.format, chunk.datasource) if chunk.datasource else None
-            by_source.setdefault(key, []).append(chunk)
+            by_source.setdefault(key, array("q")).append(index)
         waiting = SimpleQueue[Sequence[Chunk]]()
         for of_source in by_source.values():
-            waiting.put(of_source)
+            waiting.put(Subsequence(chunks, of_source))
         errors: list[Exception] = []
 
         def work() -> None:
@@ -476,6 +483,11 @@ class Pusher:
                 thread.join(1.0)
         if errors:
             raise min(errors, key=lambda error: _BY_SEVERITY.index(_error_code(error)))
+
+
+def _indexes(flags: Iterable[bool]) -> Sequence[int]:
+    """Return the indexes of the flags that are set."""
+    return array("q", (index for index, flag in enumerate(flags) if flag))
 
 
 def _text_of(error: Exception) -> str:

@@ -5,22 +5,25 @@ replay. The first line of a file names run and appliance. A line that was torn b
 consequences yet, so it is cut off.
 """
 
-import hashlib
 import threading
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
 import msgspec
+from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.errors import ConfigError
-from schemas.receipt import Receipt
-from transforms.sinks.push.outcome import outcomes_of
+from schemas.receipt import ChunkState, Receipt
+from transforms.sinks.push.outcome import Outcomes
+from transforms.sinks.push.push_plan import PlannedChunks
 from transforms.sinks.push.settings import PushSettings
 from transforms.storage.atomic import writing
 from transforms.storage.journal import DISK, Disk, Journal
+from transforms.storage.line_file import LineFile
 from transforms.storage.lock import Lock
 
 VERSION = 1
@@ -62,6 +65,68 @@ def _journal_in(path: Path, disk: Disk = DISK) -> ReceiptsJournal:
     return journal
 
 
+class ReceiptIndex:
+    """The receipts of a file by their chunk.
+
+    Of a chunk that was accepted at its first attempt, whole and without refusals, only the place of
+    its receipt in the file is in memory: 8 bytes. Of other chunks, all receipts are, and of those
+    whose ordinal is greater than the number of chunks.
+    """
+
+    def __init__(self, path: Path, *, chunks: int) -> None:
+        self._lines = LineFile(path)
+        self._places = array("q", bytes(8 * (chunks + 1)))
+        """By ordinal; 0 without one, because the header is there."""
+        self._receipts: dict[int, list[Receipt]] = {}
+        self._last: dict[tuple[int, int, int], Receipt] = {}
+
+    def add(self, receipt: Receipt, place: int) -> None:
+        """Add a receipt, which begins at `place` in the file."""
+        ordinal = receipt.chunk
+        if self._place(ordinal):
+            self._receipts[ordinal] = self.of_chunk(ordinal)
+            self._last[ordinal, 0, 0] = self._receipts[ordinal][-1]
+            self._places[ordinal] = 0
+        receipts = self._receipts.setdefault(ordinal, [])
+        receipts.append(receipt)
+        self._last[ordinal, receipt.first, receipt.count] = receipt
+        if ordinal < len(self._places) and _is_plain(receipts):
+            self._places[ordinal] = place
+            del self._receipts[ordinal], self._last[ordinal, 0, 0]
+
+    def of_chunk(self, ordinal: int) -> list[Receipt]:
+        """Return the receipts of a chunk, in their order."""
+        if not (place := self._place(ordinal)):
+            return self._receipts.get(ordinal, [])
+        accepted = _receipt_decoder.decode(self._lines.line_at(place))
+        state = ChunkState.SENDING
+        sending = replace(accepted, state=state, bytes=0, status=None, reply="", seconds=0.0)
+        return [sending, accepted]
+
+    def last(self, ordinal: int, first: int, count: int) -> Receipt | None:
+        """Return the last receipt of these records of a chunk."""
+        if (first, count) == (0, 0) and self._place(ordinal):
+            return self.of_chunk(ordinal)[-1]
+        return self._last.get((ordinal, first, count))
+
+    def outcomes(self, chunks: Sequence[Chunk]) -> Outcomes:
+        """Return the outcome of each chunk, in the order of the chunks."""
+        return Outcomes(chunks, self.of_chunk)
+
+    def _place(self, ordinal: int) -> int:
+        return self._places[ordinal] if ordinal < len(self._places) else 0
+
+
+def _is_plain(receipts: Sequence[Receipt]) -> bool:
+    """Whether these are the receipts of a chunk that was accepted as it is at once."""
+    return (
+        len(receipts) == 2
+        and [receipt.state for receipt in receipts] == [ChunkState.SENDING, ChunkState.ACCEPTED]
+        and all((each.first, each.count, each.attempt) == (0, 0, 1) for each in receipts)
+        and not receipts[1].refused
+    )
+
+
 class Receipts:
     """The receipts of one run at one appliance; no other process can have them at the same time.
 
@@ -71,21 +136,18 @@ class Receipts:
     """
 
     def __init__(
-        self, folder: Path, planned: Sequence[Chunk], settings: PushSettings, *, disk: Disk = DISK
+        self, folder: Path, planned: PlannedChunks, settings: PushSettings, *, disk: Disk = DISK
     ) -> None:
         self._folder = folder
         self._disk = disk
         self._planned = planned
         self._is_replay = settings.replay
-        identity = [(chunk.sha256, chunk.datasource, chunk.feedtype) for chunk in planned]
-        run = hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:16]
         target = settings.appliance.canonical_target
-        self._header = ReceiptsHeader(version=VERSION, target=target, run=run)
+        self._header = ReceiptsHeader(version=VERSION, target=target, run=planned.digest)
         self._lock = threading.Lock()
         self._opened = ExitStack()
         self._journal = _journal_in(_last_file(folder), disk)
-        self._receipts: list[Receipt] = []
-        self._last: dict[tuple[int, int, int], Receipt] = {}
+        self._index = self._new_index()
 
     def __enter__(self) -> Self:
         """Lock the folder and read the receipts; no file is made before the first receipt.
@@ -97,8 +159,7 @@ class Receipts:
             self._folder.mkdir(parents=True, exist_ok=True)
             where = str(self._folder)
             opened.enter_context(Lock(self._folder / "lock", where=where, by="push"))
-            for receipt in self.read():
-                self._remember(receipt)
+            self._index = self.read()
             self._opened = opened.pop_all()
         return self
 
@@ -106,10 +167,9 @@ class Receipts:
         self._journal.close()
         self._opened.close()
 
-    def all(self) -> list[Receipt]:
-        """Return all receipts of this push, in their order."""
-        with self._lock:
-            return list(self._receipts)
+    def outcomes(self, chunks: Sequence[Chunk]) -> Outcomes:
+        """Return the outcome of each chunk, in the order of the chunks, by all receipts so far."""
+        return self._index.outcomes(chunks)
 
     def add(self, receipt: Receipt) -> None:
         """Add a receipt, which is on the disk on return."""
@@ -118,41 +178,44 @@ class Receipts:
                 if not self._journal.number:
                     self._journal.append(self._header)
                 self._journal.append(receipt)
-            self._remember(receipt)
+            self._index.add(receipt, self._journal.offset)
 
     def last(self, chunk: Chunk, first: int, count: int) -> Receipt | None:
         """Return the receipt of the last attempt to send these records, None if there was none."""
         with self._lock:
-            return self._last.get((chunk.ordinal, first, count))
+            return self._index.last(chunk.ordinal, first, count)
 
-    def read(self) -> list[Receipt]:
+    def read(self) -> ReceiptIndex:
         """Return the receipts in the folder; make no file.
 
         Raises ConfigError if they belong to another run, or if there is nothing to replay.
         """
         path = _last_file(self._folder)
         self._journal = _journal_in(path, self._disk)
-        receipts: list[Receipt] = []
+        index = self._new_index()
         for entry in self._journal.read():
             if isinstance(entry, ReceiptsHeader):
                 self._check_header(entry, path)
             else:
-                receipts.append(entry)
+                index.add(entry, self._journal.offset)
         if not self._is_replay:
-            return receipts
+            return index
         number = int(path.stem.rpartition("-")[2])
-        outcomes = outcomes_of(self._planned, receipts)
+        outcomes = index.outcomes(self._planned)
         if self._journal.number and all(outcome.allows_next for outcome in outcomes):
             new = self._folder / f"receipts-{number + 1:03d}.jsonl"
             self._journal = _journal_in(new, self._disk)
-            return []
+            return self._new_index()
         if number == 1:
             found = "a push that is not finished" if self._journal.number else "nothing was pushed"
             raise ConfigError(
                 f"⟦replay⟧: {self._folder}: {found}; expected a finished push: push without it"
                 " first"
             )
-        return receipts
+        return index
+
+    def _new_index(self) -> ReceiptIndex:
+        return ReceiptIndex(self._journal.path, chunks=len(self._planned))
 
     def _check_header(self, header: ReceiptsHeader, path: Path) -> None:
         if header.version != VERSION:
@@ -163,7 +226,3 @@ class Receipts:
                 f"that they belong to, with the same ⟦groups_mode⟧, or remove {self._folder} to "
                 "push all of these"
             )
-
-    def _remember(self, receipt: Receipt) -> None:
-        self._receipts.append(receipt)
-        self._last[receipt.chunk, receipt.first, receipt.count] = receipt

@@ -13,7 +13,6 @@ from transforms.sinks.push.outcome import (
     ChunkOutcome,
     PushAccount,
     outcome_of,
-    outcomes_of,
     write_rejects,
 )
 
@@ -68,9 +67,8 @@ def test_attempts_bytes_and_the_last_reply_are_kept() -> None:
         receipt(FAILED, reply="connection closed"),
         receipt(SENDING),
         receipt(ACCEPTED, reply="Success", bytes=90),
-        Receipt(chunk=2, sha256="", state=FAILED),
     ]
-    [outcome] = outcomes_of([CHUNK], receipts)
+    outcome = outcome_of(CHUNK, receipts)
 
     assert (outcome.attempts, outcome.bytes, outcome.reply) == (2, 90, "Success")
 

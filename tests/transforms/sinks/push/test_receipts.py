@@ -2,18 +2,23 @@
 
 import os
 import socket
+import tracemalloc
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError
 from schemas.receipt import ChunkState, Receipt, Refusal
 from support.appliance_sockets import chunk
 from support.fake_appliance import GSA, read_receipts
-from transforms.sinks.push.receipts import Receipts
+from transforms.sinks.push.outcome import outcome_of
+from transforms.sinks.push.push_plan import PlannedChunks
+from transforms.sinks.push.receipts import ReceiptIndex, Receipts
 from transforms.sinks.push.settings import PushSettings
 from transforms.storage.journal import DISK, Disk
 
@@ -44,13 +49,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 def opened(folder: Path, *, disk: Disk = DISK) -> Receipts:
-    return Receipts(folder, [CHUNK], TO_GSA, disk=disk)
+    return Receipts(folder, PlannedChunks([CHUNK], TO_GSA, {}), TO_GSA, disk=disk)
 
 
 def push(folder: Path, *added: Receipt) -> None:
     with opened(folder) as receipts:
         for receipt in added:
             receipts.add(receipt)
+
+
+def range_of(receipt: Receipt) -> tuple[int, int]:
+    return receipt.first, receipt.count
 
 
 def file_of(folder: Path) -> Path:
@@ -70,11 +79,68 @@ def test_the_last_receipt_of_the_same_records_counts(folder: Path) -> None:
         assert receipts.last(CHUNK, 0, 0) is None
         for receipt in (SENDING, FAILED, SENDING, half, other):
             receipts.add(receipt)
-            assert receipts.all()[-1] == read_receipts(folder)[-1] == receipt
+            assert (
+                receipts.last(replace(CHUNK, ordinal=receipt.chunk), *range_of(receipt)) == receipt
+            )
+            assert read_receipts(folder)[-1] == receipt
     with opened(folder) as receipts:
         assert receipts.last(CHUNK, 0, 0) == SENDING
         assert receipts.last(CHUNK, 4, 5) == half
         assert receipts.last(CHUNK, 4, 4) is None
+
+
+RECEIPT = st.builds(
+    Receipt,
+    chunk=st.integers(1, 4),
+    sha256=st.just(SHA),
+    state=st.sampled_from([ChunkState.SENDING, ChunkState.ACCEPTED, ChunkState.FAILED]),
+    first=st.sampled_from([0, 0, 0, 2]),
+    count=st.sampled_from([0, 0, 0, 2]),
+    attempt=st.integers(1, 2),
+    bytes=st.integers(0, 99),
+    reply=st.sampled_from(["", "Success", "é" * 3000]),
+    refused=st.sampled_from([(), (Refusal(1, "no"),)]),
+)
+
+
+@given(added=st.lists(RECEIPT, max_size=20))
+def test_an_index_of_places_has_the_outcomes_of_all_receipts(
+    added: list[Receipt], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("index") / "receipts.jsonl"
+    chunks = [replace(CHUNK, ordinal=ordinal, records={"ADD": 4}) for ordinal in (1, 2, 3)]
+    index = ReceiptIndex(path, chunks=3)
+    with path.open("wb", buffering=0) as stream:
+        stream.write(b"the header\n")
+        for receipt in added:
+            place = stream.tell()
+            stream.write(msgspec.json.encode(receipt) + b"\n")
+            index.add(receipt, place)
+    for each in (*chunks, replace(CHUNK, ordinal=4)):
+        receipts = [receipt for receipt in added if receipt.chunk == each.ordinal]
+        last = {range_of(receipt): receipt for receipt in receipts}
+
+        assert index.outcomes([each])[0] == outcome_of(each, receipts)
+        assert [index.last(each.ordinal, *records) for records in last] == [*last.values()]
+
+
+def test_chunks_that_were_accepted_at_once_take_a_few_bytes_of_memory(tmp_path: Path) -> None:
+    path, number = tmp_path / "receipts.jsonl", 5000
+    accepted = replace(ACCEPTED, refused=(), reply="Success" * 200)
+    tracemalloc.start()
+    index = ReceiptIndex(path, chunks=number)
+    with path.open("wb") as stream:
+        stream.write(b"the header\n")
+        for ordinal in range(1, number + 1):
+            index.add(replace(SENDING, chunk=ordinal), 0)
+            place = stream.tell()
+            stream.write(msgspec.json.encode(replace(accepted, chunk=ordinal)) + b"\n")
+            index.add(replace(accepted, chunk=ordinal), place)
+    size = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+
+    assert index.last(number, 0, 0) == replace(accepted, chunk=number)
+    assert size < 50 * number
 
 
 def test_a_receipt_is_one_line(folder: Path) -> None:
@@ -108,10 +174,11 @@ def test_a_file_is_continued_and_the_last_one_counts(folder: Path) -> None:
     ],
 )
 def test_a_folder_belongs_to_one_run_and_one_appliance(
-    folder: Path, chunks: list[object], url: str, expected: str
+    folder: Path, chunks: list[Chunk], url: str, expected: str
 ) -> None:
     push(folder, ACCEPTED)
-    other = Receipts(folder, chunks, PushSettings(appliance=replace(GSA, url=url)))  # type: ignore[arg-type]
+    settings = PushSettings(appliance=replace(GSA, url=url))
+    other = Receipts(folder, PlannedChunks(chunks, settings, {}), settings)
 
     assert refusal(other, ConfigError) == (
         f"{folder}/receipts-001.jsonl: receipts of '{RUN}' at '{GSA.url}'; expected those of "
