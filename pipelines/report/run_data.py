@@ -1,7 +1,7 @@
 """Read the folder of a run for its report: what is missing or damaged is left out."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -11,6 +11,7 @@ import msgspec
 
 from pipelines.folders.job_folders import runs_of
 from pipelines.folders.locks import WORK
+from pipelines.report.chunk_values import NO_VALUES, ChunkValues
 from pipelines.report.conversion_report import Report
 from pipelines.report.page_text import MAX_ROWS
 from pipelines.report.push_report import PushReport
@@ -52,7 +53,7 @@ class PushData(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     report: PushReport | None
-    seconds: dict[int, float] = {}
+    seconds: Mapping[int, float] = NO_VALUES
 
 
 class RunData(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +71,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     pushes: tuple[PushData, ...]
     verification: Verification | None = None
     points: tuple[TimelinePoint, ...] = ()
-    sizes: dict[int, int] = {}
+    sizes: Mapping[int, float] = NO_VALUES
     rejects: tuple[NumberedReject, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -93,18 +94,13 @@ def read_run_data(folder: Path, *, has_chunks: bool = True) -> RunData:
             PushData(
                 name=path.name,
                 report=_decode(path / "report.json", PushReport, problems),
-                seconds=_acceptances(path, problems) if has_chunks else {},
+                seconds=ChunkValues("d", _acceptances(path, problems)) if has_chunks else NO_VALUES,
             )
             for path in sorted(folder.glob("push/*/"))
         ),
         verification=_decode(folder / VERIFICATION, Verification, problems),
         points=tuple(_lines(folder / TIMELINE, TimelinePoint, problems)) if has_points else (),
-        sizes={
-            chunk.ordinal: chunk.bytes
-            for chunk in _lines(folder / "manifest.jsonl", Chunk, problems)
-        }
-        if has_chunks
-        else {},
+        sizes=ChunkValues("q", _sizes(folder, problems)) if has_chunks else NO_VALUES,
         rejects=tuple(_first_rejects(folder, problems)) if has_chunks else (),
         problems=tuple(problems),
     )
@@ -150,18 +146,26 @@ def _first_rejects(run: Path, problems: list[str]) -> Iterator[NumberedReject]:
         problems.append(str(exc))
 
 
-def _acceptances(folder: Path, problems: list[str]) -> dict[int, float]:
-    """Return the seconds until each chunk was accepted, from the last file of receipts."""
+def _sizes(folder: Path, problems: list[str]) -> Iterator[tuple[int, int]]:
+    for chunk in _lines(folder / "manifest.jsonl", Chunk, problems):
+        yield chunk.ordinal, chunk.bytes
+
+
+def _acceptances(folder: Path, problems: list[str]) -> Iterator[tuple[int, float]]:
+    """Yield the seconds until each chunk was accepted, from the last file of receipts.
+
+    A chunk that was sent in parts has several; the last one counts.
+    """
     started: dict[int, datetime] = {}
-    seconds: dict[int, float] = {}
     for receipt in _readable(read_receipts(folder), problems):
         at = _moment(receipt.at)
         if at is None:
             continue
         begin = started.setdefault(receipt.chunk, at)
         if receipt.state is ChunkState.ACCEPTED:  # of the whole chunk, or of its last part so far
-            seconds[receipt.chunk] = max((at - begin).total_seconds(), 0.0)
-    return seconds
+            yield receipt.chunk, max((at - begin).total_seconds(), 0.0)
+            if not receipt.count:
+                del started[receipt.chunk]
 
 
 def _decode(path: Path, kind: type[_T], problems: list[str]) -> _T | None:

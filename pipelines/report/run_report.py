@@ -1,5 +1,6 @@
 """`report.html` in the folder of a run."""
 
+from array import array
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -95,15 +96,15 @@ def _draw_chunks(run: RunData) -> Iterator[Chart]:
             yield _draw_seconds(push, run.sizes, title=f"Time until each chunk was accepted{by}")
 
 
-def _draw_sizes(sizes: Mapping[int, int]) -> Chart:
-    bins = chunk_bins(sorted(sizes), sizes, BYTES.text)
+def _draw_sizes(sizes: Mapping[int, float]) -> Chart:
+    bins = chunk_bins(array("q", sizes), sizes, BYTES.text)
     largest = BYTES.text(max(sizes.values()))
     words = f"{len(sizes):,} chunks, {BYTES.text(sum(sizes.values()))} in all, {largest} at most"
     return draw("Size of each chunk", bins, Axes(CHUNKS, BYTES), words=words, is_line=False)
 
 
-def _draw_seconds(push: PushData, sizes: Mapping[int, int], *, title: str) -> Chart:
-    bins = chunk_bins(sorted(sizes or push.seconds), push.seconds, span_text)
+def _draw_seconds(push: PushData, sizes: Mapping[int, float], *, title: str) -> Chart:
+    bins = chunk_bins(array("q", sizes or push.seconds), push.seconds, span_text)
     seconds = push.seconds.values()
     mean = span_text(sum(seconds) / len(seconds))
     words = f"{mean} on average, {span_text(max(seconds))} at most"
