@@ -82,13 +82,13 @@ from transforms.rules.known_rejects import entry_of, load_known_rejects
 from transforms.rules.normalize import normalize
 from transforms.sources import SpanRequest, read_span, source_of
 from transforms.sources.state_changes import SEEN, StateChangeFile
+from transforms.span_progress import SpanProgress, finish_progress, write_progress
 from transforms.steps.run_lists import RunLists
 from transforms.storage.atomic import (
     AtomicFile,
     RejectFile,
     WrittenFile,
     read_stored_rejects,
-    write_by_several,
 )
 from transforms.storage.attempts import Attempt
 from transforms.storage.find_storage import storage_of
@@ -99,9 +99,6 @@ UNREADABLE_ACTION = "unreadable"
 REJECTS = ".rejects.avro"
 """Suffix of the rejects of a span in the folder of a run."""
 
-PROGRESS = ".progress"
-"""Suffix of the progress files in the folder of a run."""
-
 CANCELLED = "cancelled"
 """The file in the folder of a run that ends its workers: runners may let tasks run to the end."""
 
@@ -110,9 +107,6 @@ DELETIONS = (Action.DELETE.value, Action.DELETE_PATTERN.value)
 _NO_PROVENANCE = Provenance(source="\0")  # no record has it
 _COLLECTED_OBJECTS = 20_000
 _PROGRESS_SECONDS = 0.5
-_CANCEL_SECONDS = 10.0
-"""How often a worker asks object storage whether the job was cancelled."""
-
 _PROGRESS_RECORDS = 256
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
 _log = logging.getLogger(__name__)
@@ -137,7 +131,8 @@ def convert_on(
         following = account.next
         if following is None and account.stopped is None:
             for wrong in {guess.name for guess in attempted if guess.name not in names}:
-                (settings.local / f"{wrong}{PROGRESS}").unlink(missing_ok=True)
+                if settings.has_progress:
+                    finish_progress(settings.local, wrong, None)
 
 
 def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> Account:
@@ -151,6 +146,7 @@ def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> A
         return _accept_rejects(earlier, span, settings)
     _log.info("span %s of %s: begun", span.name, span.source)
     try:
+        _check_cancelled(settings)
         with attempt:
             account = attempt.commit(SpanConversion(span, settings, attempt).run())
     except FeedferryError as exc:
@@ -159,6 +155,13 @@ def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> A
         return Account(spans=1, stopped=str(exc), exit_code=FatalError.exit_code)
     _log.info("span %s of %s: ended; %s", span.name, span.source, _describe_counts(account))
     return account
+
+
+def _check_cancelled(settings: Settings) -> None:
+    """Raise FatalError if the job was cancelled: its runner may let tasks run to the end."""
+    is_run = settings.has_progress or settings.local_folder is not None
+    if is_run and storage_of(settings.folder).get(CANCELLED) is not None:
+        raise FatalError("the job was cancelled")
 
 
 @contextmanager
@@ -206,7 +209,7 @@ class SpanConversion:
             see=None if settings.state is None else self._changes.add,
             state=settings.state,
         )
-        self._progress_due_at = 0.0
+        self._progress_due_at = time.monotonic() + _PROGRESS_SECONDS
         self._account = Account(spans=1)
         self._counts = {name: Counter[str]() for name in COUNTERS}
         self._full_feeds = FullFeedLog(span, settings.target)
@@ -227,7 +230,8 @@ class SpanConversion:
                 for record in self._adapt(self._steps.ahead(self._without_batches(results))):
                     self._write(record)
             self._chunks.close(whole=True)
-            self._write_progress()
+            if self._settings.has_progress:
+                finish_progress(self._settings.local, self._span.name, self._progress())
             whole = True
         finally:
             self._steps.close()
@@ -597,21 +601,14 @@ class SpanConversion:
         return feed, make_encoder(self._settings, feed, memberships=memberships)
 
     def _write_progress(self) -> None:
-        """Write the progress where it is read, and end with a job that was cancelled."""
+        self._progress_due_at = time.monotonic() + _PROGRESS_SECONDS
         if self._settings.has_progress:
-            records = self._counts["read"].total()
-            self._progress_due_at = time.monotonic() + _PROGRESS_SECONDS
-            progress = [self._request.count.stored, records, self._rejects.count]
-            path = self._settings.local / f"{self._span.name}{PROGRESS}"
-            write_by_several(path, msgspec.json.encode(progress))
-            is_cancelled = path.with_name(CANCELLED).exists()
-        elif self._settings.local_folder is not None:
-            self._progress_due_at = time.monotonic() + _CANCEL_SECONDS
-            is_cancelled = storage_of(self._settings.folder).get(CANCELLED) is not None
-        else:
-            return
-        if is_cancelled:
-            raise FatalError("the job was cancelled")
+            write_progress(self._settings.local, self._span.name, self._progress())
+            _check_cancelled(self._settings)
+
+    def _progress(self) -> SpanProgress:
+        records = self._counts["read"].total()
+        return SpanProgress(self._request.count.stored, records, self._rejects.count)
 
     def _close(self) -> Account:
         account = self._account

@@ -6,27 +6,24 @@ from pathlib import Path
 
 from pipelines.observer.progress import Snapshot
 from schemas.span import Span
-from transforms.convert import PROGRESS
 from transforms.sources import source_of
-from transforms.storage.atomic import read_undamaged
+from transforms.span_progress import ProgressReader
 
 
 class ConvertProgress:
-    """Adds up the progress files of spans in the folder of an unfinished run."""
+    """What the spans of an unfinished run have done and what they have to do."""
 
     def __init__(self, work: Path, spans: Sequence[Span]) -> None:
-        self._work = work
+        self._reader = ProgressReader(work)
         self._spans = spans
 
     def snapshot(self) -> Snapshot:
-        paths = self._work.glob(f"*{PROGRESS}")
-        counts = filter(None, (read_undamaged(path, tuple[int, int, int]) for path in paths))
-        done, records, rejects = map(sum, zip((0, 0, 0), *counts, strict=True))
+        done = self._reader.sum()
         total, counts_records = self._total
         return Snapshot(
-            bytes=done,
-            records=records,
-            rejects=rejects,
+            bytes=done.bytes,
+            records=done.records,
+            rejects=done.rejects,
             total=total,
             counts_records=counts_records,
         )
