@@ -1,10 +1,12 @@
 """The options of a run that concern its sources."""
 
+from collections.abc import Iterable
 from decimal import Decimal
 
 import msgspec
 
 from schemas.choices import Oversize, SpoolHistory
+from schemas.span_size import AUTO, auto_span_bytes
 
 
 class Safety(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +26,7 @@ class SourceOptions(Safety, frozen=True, kw_only=True):
     to_format: str
     datasource: str | None = None
     feedtype: str | None = None
-    span_bytes: int = 32 << 20
+    span_bytes: int = AUTO
     jobs: int = 1
     base_url: str | None = None
     url_template: str | None = None
@@ -45,3 +47,7 @@ class SourceOptions(Safety, frozen=True, kw_only=True):
     state: str | None = None
     refresh: bool = False
     written_paths: tuple[tuple[str, str], ...] = ()
+
+    def span_bytes_for(self, sizes: Iterable[int]) -> int:
+        """Return the size of spans for inputs of these sizes, 0 for an unknown one."""
+        return self.span_bytes or auto_span_bytes(sizes)

@@ -16,6 +16,7 @@ from pathlib import Path
 import apache_beam as beam
 import msgspec
 from apache_beam.io.filesystems import FileSystems
+from msgspec.structs import replace
 
 from pipelines.convert.beam_job import run_to_file
 from pipelines.convert.fork_server import uses_processes
@@ -62,15 +63,16 @@ _log = logging.getLogger(__name__)
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     """A conversion before its first write: its options, and its inputs as they are now.
 
-    `configs` are the configurations of the inputs that are not files of records. Conversions with
-    the same fingerprint write the same output. `remote` is the folder in object storage of which
-    the output folder is the mirror.
+    `configs` are the configurations of the inputs that are not files of records; files of records
+    are cut into spans of `span_bytes`. Conversions with the same fingerprint write the same output.
+    `remote` is the folder in object storage of which the output folder is the mirror.
     """
 
     options: ConvertOptions
     known_urls: tuple[str, ...]
     spans: list[Span]
     configs: dict[str, SourceConfig]
+    span_bytes: int
     fingerprint: str
     remote: RemoteFolder | None = None
 
@@ -104,12 +106,15 @@ def list_inputs(options: ConvertOptions, observer: Observer) -> Conversion:
     except ConfigError:
         stdin_copy.unlink(missing_ok=True)
         raise
+    span_bytes = options.span_bytes_for(map(size_of, spans))
+    affecting = replace(options, span_bytes=span_bytes)
     return Conversion(
         options=options,
         known_urls=known_urls,
         spans=spans,
         configs=configs,
-        fingerprint=_fingerprint(options, (known_urls, steps.fingerprint()), spans, configs),
+        span_bytes=span_bytes,
+        fingerprint=_fingerprint(affecting, (known_urls, steps.fingerprint()), spans, configs),
     )
 
 
@@ -129,7 +134,7 @@ def convert(
     _log.info("conversion to %s: %s; inputs: %s", conversion.output, begun, len(spans))
     settings = settings_of(options, conversion.known_urls, work, conversion.configs)
     if remote is not None:
-        settings = msgspec.structs.replace(
+        settings = replace(
             settings,
             folder=remote.work_uri(work),
             local_folder=str(work),
@@ -146,13 +151,13 @@ def convert(
         seal(work)
     if remote is not None:
         remote.save()
-    account, progress = _convert(parts, settings, options, observer, remote)
+    account, progress = _convert(parts, settings, conversion, observer)
     with followed(observer, Step.PUBLISH) as step:
         store_update(sources, account, work)
         report = publish(account, settings, output=conversion.output, spans=spans, options=options)
         if remote is not None:
             remote.publish()
-            report = msgspec.structs.replace(report, folder=remote.uri)
+            report = replace(report, folder=remote.uri)
         write_report(conversion.output)
         step.result = result = ConversionResult(
             report=report, progress=progress, defects=account.defects, is_pushed=is_pushed
@@ -161,24 +166,21 @@ def convert(
 
 
 def _convert(
-    parts: list[Span],
-    settings: Settings,
-    options: ConvertOptions,
-    observer: Observer,
-    remote: RemoteFolder | None,
+    parts: list[Span], settings: Settings, conversion: Conversion, observer: Observer
 ) -> tuple[Account, Progress]:
     """Convert all spans of the sources; raise FeedferryError for a run that must stop."""
+    options, span_bytes, remote = conversion.options, conversion.span_bytes, conversion.remote
     work = settings.local
     account = Account()
     snapshot = ConvertProgress(work, parts).snapshot
     with metered(observer, Phase.CONVERT, snapshot, folder=Path(options.output)) as meter:
-        if grouped := group_spans(parts, span_bytes=options.span_bytes):
-            is_parallel = _is_parallel(grouped, options)
+        if grouped := group_spans(parts, span_bytes=span_bytes):
+            is_parallel = _is_parallel(grouped, conversion)
             pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
             total = (
                 pipeline
                 | "Files" >> beam.Create([msgspec.json.encode(span) for span in grouped])
-                | Convert(settings, options.span_bytes, is_parallel=is_parallel)
+                | Convert(settings, span_bytes, is_parallel=is_parallel)
                 | Merge()
             )
             watched = snapshot if settings.has_progress else storage_of(settings.folder).sizes
@@ -196,11 +198,12 @@ def _convert(
     return account, meter.last or meter.finish()
 
 
-def _is_parallel(spans: Sequence[Span], options: ConvertOptions) -> bool:
+def _is_parallel(spans: Sequence[Span], conversion: Conversion) -> bool:
     """Whether several workers can share a file; the size of a remote file may not be known yet."""
+    options = conversion.options
     has_workers = uses_processes(options) or options.runner is not None
     return has_workers and any(
-        ("://" in span.path and span.signature is None) or size_of(span) > options.span_bytes
+        ("://" in span.path and span.signature is None) or size_of(span) > conversion.span_bytes
         for span in spans
     )
 

@@ -26,6 +26,7 @@ from pipelines.options.value_parsers import (
     REJECTS,
     RUN_FOLDER,
     SAMPLE,
+    SPAN_SIZE,
     TIMEOUT,
     TO,
     ZONE,
@@ -202,7 +203,11 @@ declare(
         "YAML file that maps the rows of a database to documents.", PATH, fits=_is_database
     ),
     zone=Flag("Time zone of dates that state none.", ZONE),
-    span_bytes=Flag("Size of the parts that the input is divided into.", POSITIVE_SIZE),
+    span_bytes=Flag(
+        "Size of the parts of the input; auto is 32MiB, and up to 900MiB for large inputs.",
+        SPAN_SIZE,
+        default="auto",
+    ),
     max_content_bytes=Flag("Most bytes of one document, decoded.", POSITIVE_SIZE),
 )
 declare(

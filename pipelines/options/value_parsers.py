@@ -17,6 +17,7 @@ import msgspec
 
 from schemas.errors import ConfigError
 from schemas.record import Crawl, Record
+from schemas.span_size import AUTO
 from schemas.spelling import did_you_mean
 from schemas.units import (
     DURATION_PATTERN,
@@ -30,6 +31,7 @@ from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.sinks.push.throttle.window import find_zone, parse_deadline, parse_window
 
 MIN_CHUNK_BYTES = 64 * 1024
+_AUTO = "auto"
 _MAX_PORT = 65535
 _COUNT = re.compile("[0-9]{1,18}", re.ASCII)
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%?", re.ASCII)
@@ -90,6 +92,20 @@ def parse_positive_size(text: str) -> int:
     if not size:
         raise ConfigError(f"{text!r}; expected at least one byte")
     return size
+
+
+def parse_span_size(text: str) -> int:
+    """Return the size of spans in bytes; AUTO for `auto`."""
+    if text == _AUTO:
+        return AUTO
+    try:
+        return parse_positive_size(text)
+    except ConfigError as exc:
+        raise ConfigError(f"{text!r}; expected auto, or a size such as 32MiB") from exc
+
+
+def span_size_text(size: int) -> str:
+    return size_text(size) if size else _AUTO
 
 
 def parse_chunk_size(text: str) -> int:
@@ -312,6 +328,7 @@ def _parse_deadline(text: str) -> float:
 
 
 _SIZE_SCHEMA = {"type": ["integer", "string"], "pattern": SIZE_PATTERN, "minimum": 0}
+_SPAN_SIZE_SCHEMA = {**_SIZE_SCHEMA, "pattern": f"^{_AUTO}$|{SIZE_PATTERN}"}
 _DURATION_SCHEMA = {"type": "string", "pattern": DURATION_PATTERN}
 _PERCENT_SCHEMA = {"type": ["number", "string"], "pattern": f"^{_PERCENT.pattern}$"}
 _REJECTS_SCHEMA = {"type": ["integer", "string"], "pattern": f"^{_PERCENT.pattern}$"}
@@ -330,6 +347,7 @@ ACL = ValueType("posix|posix-inherited|public|CSV", str, is_path=True)
 PATHS = ValueType("INPUT", tuple, is_path=True)
 SIZE = ValueType("SIZE", parse_size, size_text, _SIZE_SCHEMA)
 POSITIVE_SIZE = ValueType("SIZE", parse_positive_size, size_text, _SIZE_SCHEMA)
+SPAN_SIZE = ValueType("SIZE|auto", parse_span_size, span_size_text, _SPAN_SIZE_SCHEMA)
 CHUNK_SIZE = ValueType("SIZE", parse_chunk_size, size_text, _SIZE_SCHEMA)
 DURATION = ValueType("TIME", parse_duration, duration_text, _DURATION_SCHEMA)
 TIMEOUT = ValueType("TIME", parse_timeout, duration_text, _DURATION_SCHEMA)

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.convert.inputs import group_spans, list_spans
+from pipelines.convert.inputs import group_spans, list_spans, size_of
 from pipelines.convert.publish import number_chunks, report_of
 from pipelines.convert.source_runs import (
     check_account,
@@ -75,13 +75,15 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
     """
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="feedferry-plan-") as folder:
-        span_bytes = options.span_bytes if sample is None else min(options.span_bytes, PART_BYTES)
         wholes = list_spans(options, stdin_copy=Path(folder) / STDIN_COPY)
+        run_span_bytes = options.span_bytes_for(map(size_of, wholes))
+        span_bytes = run_span_bytes if sample is None else min(run_span_bytes, PART_BYTES)
         configs = load_sources(wholes, options)
         load_known_rejects(options.accepted_rejects)  # raises ConfigError
         settings = settings_of(options, read_known_urls(options), Path(folder), configs)
         check_inputs_of_steps(settings.steps, configs)
-        sources = source_runs(wholes, settings, replace(options, span_bytes=span_bytes))
+        cut_options = options if sample is None else replace(options, span_bytes=span_bytes)
+        sources = source_runs(wholes, settings, cut_options)
         split = list(split_sources(sources))
         prepare_steps(split, settings)
         grouped = group_spans(split, span_bytes=span_bytes)
@@ -98,7 +100,7 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
         chunks = [published for _, published in number_chunks(account, settings)]
         report = report_of(account, chunks, settings, folder=None, spans=wholes)
         if sample is not None:
-            spans = count_spans(parts, span_bytes=max(options.span_bytes, PART_BYTES))
+            spans = count_spans(parts, span_bytes=max(run_span_bytes, PART_BYTES))
             report = replace(report, chunks=estimate_chunks(account, settings, spans=spans))
             seconds *= len(parts) / max(converted, 1)
     return Plan(

@@ -283,7 +283,7 @@ class Gateway(SpoolConsumer):
         options = self._options_of(delivery, to_format, output)
         settings = settings_of(options, (), work, {})
         spans = self._spans_of(delivery, work)
-        arguments = (spans, settings, self._options.span_bytes)
+        arguments = (spans, settings, self._options.span_bytes_for([delivery.bytes]))
         account = self.worker.run(self._convert_spans, *arguments, size=delivery.bytes)
         self._check(account, delivery)
         publish(account, settings, output=output, spans=spans, options=options)

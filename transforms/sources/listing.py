@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from schemas.sent_document import SentDocument
 from schemas.span import Span
+from schemas.span_size import AUTO, auto_span_bytes
 from transforms.sources.files import sign_path
 from transforms.storage.atomic import whole_file
 
@@ -124,6 +125,10 @@ def size_listing(stream: IO[bytes]) -> tuple[int, int]:
 
 def cut_listing(whole: Span, *, span_bytes: int) -> Iterator[Span]:
     """Yield spans of a listing, each with about `span_bytes` of listed content, in order."""
+    if span_bytes == AUTO:
+        with open(whole.path, "rb") as stream:
+            size, number = size_listing(stream)
+        span_bytes = auto_span_bytes([size + LINE_BYTES * number])
     whole = replace(whole, format=LISTING, signature=sign_path(whole.path))
     ordinal = begin = end = size = 0
     with open(whole.path, "rb") as stream:

@@ -12,6 +12,9 @@ import fastavro
 import pytest
 
 from pipelines.cli.main import main
+from pipelines.convert.engine import Conversion, list_inputs
+from pipelines.observer.observer import Observer
+from pipelines.options.convert_checks import parse
 from support import served
 from support.archives import (
     ACL,
@@ -252,6 +255,26 @@ def test_a_stopped_run_leaves_nothing_that_looks_finished(span_bytes: str) -> No
     assert sorted(os.listdir("out")) == [
         *(".work", "config.rendered.yaml", "report.html", "run.json", "run.log", "timeline.jsonl")
     ]
+
+
+def test_a_run_with_the_size_of_spans_that_auto_means_is_the_same_run(
+    good: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path("large.xml").open("wb") as stream:
+        stream.truncate(10**12)  # without blocks on the disk
+    words = {"inputs": (good, "large.xml"), "output": "out", "to_format": "avro"}
+
+    def listed(**others: object) -> Conversion:
+        options = parse({**words, "from_format": "gsa-feed", **others})
+        return list_inputs(options, Observer())
+
+    automatic = listed()
+    assert automatic.span_bytes == listed(span_bytes="auto").span_bytes == 48 << 20
+    assert automatic.fingerprint == listed(span_bytes="48MiB").fingerprint
+    assert automatic.fingerprint != listed(span_bytes="32MiB").fingerprint
+    assert (
+        listed(inputs=(good,)).fingerprint == listed(inputs=(good,), span_bytes="32MiB").fingerprint
+    )
 
 
 def test_a_run_that_cannot_write_its_manifest_leaves_no_chunks_and_is_resumed(good: str) -> None:

@@ -44,7 +44,7 @@ def test_a_text_of_digits_stays_a_text() -> None:
     words = {"inputs": ("docs",), "output": "out", "to_format": "avro", "acl_namespace": "1000"}
     text = render(job_of_flags({**words, **tree}))
     assert '  acl_namespace: "1000" ' in text
-    assert "  span_bytes: 32MiB " in text
+    assert "  max_content_bytes: 20MiB " in text
 
 
 def test_a_token_in_a_url_is_not_rendered() -> None:

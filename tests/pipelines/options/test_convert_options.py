@@ -9,6 +9,7 @@ from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.value_parsers import RejectLimit
 from schemas.choices import NotFound
 from schemas.errors import ConfigError
+from schemas.span_size import AUTO
 from support.format_names import READ, SOURCE_NAMES, WRITTEN
 from transforms.formats import Docids
 
@@ -24,7 +25,7 @@ def refusal(words: dict[str, object]) -> str:
 def test_defaults_are_the_documented_ones() -> None:
     options = parse({**MINIMUM, "jobs": None, "include": ()})
     assert options == ConvertOptions(inputs=("a.xml",), output="out", to_format="avro")
-    assert (options.max_chunk_bytes, options.span_bytes) == (943_718_400, 33_554_432)
+    assert (options.max_chunk_bytes, options.span_bytes) == (943_718_400, AUTO)
     assert (options.max_content_bytes, options.max_token_bytes) == (20_971_520, 16_777_216)
     assert (options.min_records, options.max_delete_percent) == (1, Decimal(20))
     assert (options.zone, options.dialect, options.delimiter) == ("UTC", "7.x", "\0")
@@ -146,6 +147,8 @@ def test_unusable_options_are_refused(words: dict[str, object], message: str) ->
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ({"span_bytes": "0"}, "--span-bytes: '0'; expected auto, or a size such as 32MiB"),
+        ({"span_bytes": "Auto"}, "--span-bytes: 'Auto'; expected auto, or a size such as 32MiB"),
         ({"base_url": "adaptor/doc/"}, "--base-url: base url 'adaptor/doc/'; expected "),
         ({"url_template": "http://x/"}, "--url-template: template "),
         (

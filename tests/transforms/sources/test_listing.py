@@ -7,6 +7,7 @@ import pytest
 
 from schemas.sent_document import SentDocument
 from schemas.span import Span
+from schemas.span_size import AUTO
 from transforms.sources.listing import (
     EntryKind,
     ListingEntry,
@@ -54,11 +55,25 @@ def test_defaults_are_not_written(tmp_path: Path) -> None:
     assert Path(span.path).read_bytes() == b'{"key":"a"}\n'
 
 
+LARGE = ListingEntry(key="large", size=80 * 20_000 << 20)
+
+
 @pytest.mark.parametrize(
     ("lines", "span_bytes", "expected"),
     [
         ((), 1 << 20, []),
         (LINES, 1 << 20, [["a.txt", "b\n\N{CHERRIES}", "c.zip"]]),
+        (LINES, AUTO, [["a.txt", "b\n\N{CHERRIES}", "c.zip"]]),
+        (
+            [ListingEntry(key=key, size=size << 40) for key, size in (("a", 4), ("b", 5))],
+            AUTO,
+            [["a"], ["b"]],
+        ),
+        (
+            [ListingEntry(key=key, size=40 << 20) for key in "abc"] + [LARGE],
+            AUTO,
+            [["a", "b"], ["c"], ["large"]],
+        ),
         (LINES, 2100, [["a.txt", "b\n\N{CHERRIES}"], ["c.zip"]]),
         (
             (ListingEntry(key="a"), ListingEntry(key="b", size=1 << 30), ListingEntry(key="c")),

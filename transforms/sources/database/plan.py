@@ -28,6 +28,7 @@ from msgspec.structs import replace
 
 from schemas.sent_document import NO_DIGEST
 from schemas.span import KeyRange, RowFilter, Span, Watermark
+from schemas.span_size import auto_span_bytes
 from transforms.sources.base import SourceRun
 from transforms.sources.database.columns import Key
 from transforms.sources.database.connection import UnreadableValueError
@@ -245,6 +246,7 @@ def cut_rows(table: TableQuery, *, span_bytes: int) -> Iterator[KeyRange]:
 def _cut(table: TableQuery, count: int, span_bytes: int) -> Iterator[KeyRange]:
     limits = _every_nth_key(table, -(-count // MAX_LIMITS))
     row_bytes = _estimate_row_bytes(table, limits[:: max(1, len(limits) // _SAMPLE_ROWS)])
+    span_bytes = span_bytes or auto_span_bytes([count * row_bytes])
     ranges = max(1, min(len(limits), -(-count * row_bytes // span_bytes)))
     ends = [limits[len(limits) * number // ranges - 1] for number in range(1, ranges)]
     after = None

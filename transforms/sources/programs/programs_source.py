@@ -63,7 +63,8 @@ class ProgramsSource(Source[Programs]):
             list_documents(run.config, run.listing, run.reading)
         path = str(run.listing)
         listing = replace(run.span, path=path, format=LISTER_STREAM.name, signature=sign_path(path))
-        listed_bytes = run.options.span_bytes // _SPAN_BYTES_PER_LISTED_BYTE
+        size = run.listing.stat().st_size * _SPAN_BYTES_PER_LISTED_BYTE
+        listed_bytes = run.options.span_bytes_for([size]) // _SPAN_BYTES_PER_LISTED_BYTE
         for span in cut_file(listing, span_bytes=max(1, min(listed_bytes, _LISTED_BYTES))):
             yield replace(span, format=ADAPTOR)
 
