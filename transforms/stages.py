@@ -54,6 +54,9 @@ _spans = msgspec.json.Decoder(Span)
 _accounts = msgspec.json.Decoder(Account)
 _errors = {error.exit_code: error for error in (ConfigError, StoppedError, FatalError, BusyError)}
 _ORDINALS = 10**12
+_MAX_SURVEYS = 1000
+"""Each is of as many adjacent parts of a file as necessary."""
+
 _Item = TypeVar("_Item", bound=ReadResult)
 _Key = tuple[str, bool]
 """A key of the user, and whether it is that of groups."""
@@ -330,6 +333,10 @@ class _Surveyed(msgspec.Struct, frozen=True):
     survey: Survey | None = None
 
 
+_parts_of = msgspec.json.Decoder(list[Span]).decode
+_surveyed_of = msgspec.json.Decoder(list[_Surveyed]).decode
+
+
 class _Converted(msgspec.Struct, frozen=True):
     """A span, certain or guessed, and its account."""
 
@@ -343,17 +350,20 @@ def _begin(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[byte
 
 
 def _parts(span: bytes) -> Iterator[bytes]:
-    yield from map(msgspec.json.encode, file_spans.parts(_spans.decode(span)))
+    """Yield the parts of a file, several together, because the runner keeps more than the bytes."""
+    parts = list(file_spans.parts(_spans.decode(span)))
+    size = -(-len(parts) // _MAX_SURVEYS) or 1
+    yield from (msgspec.json.encode(parts[at : at + size]) for at in range(0, len(parts), size))
 
 
-def _survey(part: bytes) -> tuple[int, bytes]:
-    span = _spans.decode(part)
-    return span.source_ordinal, msgspec.json.encode(_Surveyed(span, file_spans.survey(span)))
+def _survey(parts: bytes) -> tuple[int, bytes]:
+    surveyed = [_Surveyed(part, file_spans.survey(part)) for part in _parts_of(parts)]
+    return surveyed[0].span.source_ordinal, msgspec.json.encode(surveyed)
 
 
 def _guess(surveyed: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
     """Yield the spans of one source: those that are certain, and guesses."""
-    parts = [msgspec.json.decode(part, type=_Surveyed) for part in surveyed[1]]
+    parts = [part for text in surveyed[1] for part in _surveyed_of(text)]
     parts.sort(key=lambda part: part.span.ordinal)
     surveys = [part.survey for part in parts if part.survey is not None]
     spans = [part.span for part in parts if part.survey is None or not part.span.ordinal]

@@ -9,7 +9,9 @@ is written last: a run without a report is unfinished.
 import logging
 import os
 import shutil
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO
 
@@ -17,6 +19,7 @@ import msgspec
 
 from pipelines.convert.step_lists import STEP_LISTS
 from pipelines.folders.locks import WORK
+from pipelines.folders.manifest import MANIFEST, Manifest, write_manifest
 from pipelines.options.convert_options import ConvertOptions, given_options
 from pipelines.report.conversion_report import Report, as_json
 from schemas.account import Account, Chunk
@@ -37,8 +40,9 @@ from transforms.storage.storage import LocalStorage
 _log = logging.getLogger(__name__)
 _COPY_BYTES = 1 << 20
 _SYNC_THREADS = 8
+_SYNC_FILES = 1000
 _REPORT = "report.json"
-_PUBLISHED = ("chunks", "rejects", "manifest.jsonl", "urls.txt", "filtered.jsonl", *STEP_LISTS)
+_PUBLISHED = ("chunks", "rejects", MANIFEST, "urls.txt", "filtered.jsonl", *STEP_LISTS)
 _APPENDED = (
     "incremental: adds to the groups of the full feed in the first chunk; push it after that chunk"
 )
@@ -70,9 +74,9 @@ def publish(
         shutil.rmtree(folder, ignore_errors=True)
     staged.mkdir()
     place = _place if is_remote else _stage
-    chunks = [place(*pair, staged, settings) for pair in number_chunks(account, settings)]
-    with whole_file(output / "manifest.jsonl") as stream:
-        stream.writelines(msgspec.json.encode(chunk, order="sorted") + b"\n" for chunk in chunks)
+    numbered = number_chunks(account, settings)
+    write_manifest(output, (place(*pair, staged, settings) for pair in numbered))
+    chunks = Manifest(output / MANIFEST)
     _publish_rejects(account, work, output)
     _join(_parts(account, work, ".urls.txt"), output / "urls.txt")
     _join(_parts(account, work, ".filtered.jsonl"), output / "filtered.jsonl")
@@ -94,8 +98,8 @@ def publish(
     return report
 
 
-def number_chunks(account: Account, settings: Settings) -> list[tuple[Chunk, Chunk]]:
-    """Return the chunks of a run in input order, each as it was written and as it is published.
+def number_chunks(account: Account, settings: Settings) -> Iterator[tuple[Chunk, Chunk]]:
+    """Yield the chunks of a run in input order, each as it was written and as it is published.
 
     A target with index updates gets one after the chunks. If the published chunk states another
     feedtype, its `bytes` are right and its `sha256` is not.
@@ -105,10 +109,8 @@ def number_chunks(account: Account, settings: Settings) -> list[tuple[Chunk, Chu
         run = storage_of(settings.folder)
         chunks.append(write_update(run, "update-index.xml", options=settings.writing))
     full = _full_chunks(chunks)
-    return [
-        (chunk, _number(chunk, ordinal, settings, is_full=chunk.path in full))
-        for ordinal, chunk in enumerate(chunks, start=1)
-    ]
+    for ordinal, chunk in enumerate(chunks, start=1):
+        yield chunk, _number(chunk, ordinal, settings, is_full=chunk.path in full)
 
 
 def check_files(account: Account, work: Path, *, verify: bool) -> None:
@@ -133,11 +135,14 @@ def _sync(output: Path) -> None:
     """
     paths = [output / name for name in _PUBLISHED if (output / name).exists()]
     folders = [path for path in paths if path.is_dir()]
-    files = [path for path in paths if not path.is_dir()]
+    files = chain(
+        (path for path in paths if not path.is_dir()),
+        (file for folder in folders for file in folder.iterdir()),
+    )
     with ThreadPoolExecutor(_SYNC_THREADS) as pool:
-        files += [file for folder in folders for file in folder.iterdir()]
-        for _ in pool.map(sync_file, files):
-            pass
+        while batch := list(islice(files, _SYNC_FILES)):
+            for _ in pool.map(sync_file, batch):
+                pass
     for folder in (*folders, output):
         sync_file(folder)
 
@@ -253,7 +258,7 @@ def _join(parts: list[Path], path: Path) -> None:
 
 def report_of(
     account: Account,
-    chunks: list[Chunk],
+    chunks: Collection[Chunk],
     settings: Settings,
     *,
     folder: str | None,

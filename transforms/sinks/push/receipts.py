@@ -143,7 +143,7 @@ class Receipts:
         self._planned = planned
         self._is_replay = settings.replay
         target = settings.appliance.canonical_target
-        self._header = ReceiptsHeader(version=VERSION, target=target, run=planned.digest)
+        self.header = ReceiptsHeader(version=VERSION, target=target, run=planned.digest)
         self._lock = threading.Lock()
         self._opened = ExitStack()
         self._journal = _journal_in(_last_file(folder), disk)
@@ -176,7 +176,7 @@ class Receipts:
         with self._lock:
             with writing(self._folder):
                 if not self._journal.number:
-                    self._journal.append(self._header)
+                    self._journal.append(self.header)
                 self._journal.append(receipt)
             self._index.add(receipt, self._journal.offset)
 
@@ -220,9 +220,9 @@ class Receipts:
     def _check_header(self, header: ReceiptsHeader, path: Path) -> None:
         if header.version != VERSION:
             raise ConfigError(f"{path}:1: version {header.version}; expected {VERSION}")
-        if header != self._header:
+        if header != self.header:
             raise ConfigError(
-                f"{path}: receipts of {header}; expected those of {self._header}: push the files "
+                f"{path}: receipts of {header}; expected those of {self.header}: push the files "
                 f"that they belong to, with the same ⟦groups_mode⟧, or remove {self._folder} to "
                 "push all of these"
             )

@@ -1,0 +1,179 @@
+"""What many spans and chunks cost: `PYTHONPATH=.. python -m benchmarks.scale [SHARE]` in `tests`.
+
+Each row is a process of its own; its workers are not counted. SHARE makes everything smaller.
+"""
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from benchmarks import feeds
+from pipelines.folders.manifest import read_manifest, receipts_folder, write_manifest
+from pipelines.options.push_options import parse_push
+from pipelines.report.run_report import write_report
+from schemas.account import Account, Chunk, SpanFile
+from schemas.receipt import ChunkState, Receipt
+from transforms.sinks.push.push_plan import plan_chunks
+from transforms.sinks.push.receipts import Receipts
+
+_SPANS = 20_000
+_ACCOUNTS = 100_000
+_CHUNKS = 1_000_000
+_RECORDS_OF_SPAN = 10
+_SPAN_BYTES = 4_100
+_URL = "http://127.0.0.1:19900"
+_LEFT = 1000
+"""Chunks without a receipt."""
+
+
+def _convert(folder: Path, share: float) -> None:
+    """A feed that two workers convert in 20,000 spans."""
+    from pipelines.cli.main import main as feedferry
+
+    feeds.small(folder / "feed.xml", int(_SPANS * share * _RECORDS_OF_SPAN))
+    words = ["convert", str(folder / "feed.xml"), "-o", str(folder / "out"), "--to", "gsa-feed"]
+    words += ["--datasource", "benchmark", "--span-bytes", str(_SPAN_BYTES), "--jobs", "2"]
+    feedferry([*words, "--quiet"])
+    print(sum(1 for _ in (folder / "out/chunks").iterdir()), end=" ")
+
+
+def _merge(folder: Path, share: float) -> None:
+    """The accounts of 100,000 spans with a chunk each."""
+    import apache_beam as beam
+
+    from pipelines.convert.engine import run_to_file
+    from pipelines.convert.runners import LocalRunner
+    from transforms.stages import Merge
+
+    accounts = [msgspec.json.encode(_account(number)) for number in range(int(_ACCOUNTS * share))]
+    pipeline = beam.Pipeline(runner=LocalRunner())
+    total = pipeline | beam.Create(accounts) | Merge()
+    merged = msgspec.json.decode(run_to_file(pipeline, total, folder / "account"), type=Account)
+    print(merged.spans, end=" ")
+
+
+def _progress(folder: Path, share: float) -> None:
+    """The progress of 100,000 finished spans, ten times."""
+    from pipelines.convert.progress import ConvertProgress
+    from transforms.span_progress import SpanProgress, finish_progress
+
+    for number in range(int(_ACCOUNTS * share)):
+        finish_progress(folder, f"{number:05d}-00000", SpanProgress(4000, 10, 0))
+    progress = ConvertProgress(folder, [])
+    progress.snapshot()
+    begun = time.process_time()
+    for _ in range(10):
+        records = progress.snapshot().records
+    print(records, f"({(time.process_time() - begun) * 100:.2f} ms each time)", end=" ")
+
+
+def _plan_push(folder: Path, share: float) -> None:
+    """A push of a million chunks, of which a thousand are left, up to its first request."""
+    from pipelines.cli.main import main as feedferry
+
+    _make_run(folder, int(_CHUNKS * share))
+    feedferry(["push", str(folder), "--to", _URL, "--dry-run"])
+
+
+def _report(folder: Path, share: float) -> None:
+    """The report of a run with a million chunks that are pushed."""
+    _make_run(folder, int(_CHUNKS * share))
+    write_report(folder)
+    print((folder / "report.html").stat().st_size, end=" ")
+
+
+_ROWS: dict[str, Callable[[Path, float], None]] = {
+    "convert": _convert,
+    "merge": _merge,
+    "progress": _progress,
+    "push": _plan_push,
+    "report": _report,
+}
+
+
+def _account(number: int) -> Account:
+    chunk = _chunk(number)
+    file = SpanFile(path=chunk.path, bytes=chunk.bytes, sha256=chunk.sha256, modified_ns=number)
+    counts = {"ADD": 10}
+    return Account(read=counts, written=counts, chunks=[chunk], files=[file], spans=1)
+
+
+def _chunk(ordinal: int) -> Chunk:
+    url = f"http://www.example.com/some/where/{ordinal:08d}"
+    return Chunk(
+        ordinal=ordinal,
+        path=f"chunks/{ordinal:08d}-000.xml",
+        bytes=4000,
+        sha256=f"{ordinal:064x}",
+        records={"ADD": 10},
+        first_url=f"{url}/first.html",
+        last_url=f"{url}/last.html",
+        source="/data/feeds/2026/monday.xml",
+        span=ordinal,
+        format="gsa-feed",
+        datasource="benchmark",
+        feedtype="incremental",
+    )
+
+
+def _make_run(folder: Path, count: int) -> None:
+    """Make a finished run in a process of its own, because making it takes memory too."""
+    code = f"from benchmarks.scale import make_run; make_run({str(folder)!r}, {count})"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def make_run(name: str, count: int) -> None:
+    """Make a finished run of small chunks, and the receipts of most of them."""
+    folder = Path(name)
+    (folder / "report.json").write_text("{}")
+    write_manifest(folder, map(_chunk, range(1, count + 1)))
+    settings = parse_push({"inputs": (name,), "url": _URL})[1]
+    planned = plan_chunks(read_manifest(folder), settings)
+    receipts = receipts_folder(folder, settings)
+    receipts.mkdir(parents=True)
+    header = Receipts(receipts, planned, settings).header
+    with (receipts / "receipts-001.jsonl").open("wb") as stream:
+        stream.write(msgspec.json.encode(header) + b"\n")
+        for ordinal in range(1, count - _LEFT + 1):
+            for receipt in _receipts(ordinal):
+                stream.write(msgspec.json.encode(receipt) + b"\n")
+
+
+def _receipts(ordinal: int) -> Iterator[Receipt]:
+    sending = Receipt(
+        chunk=ordinal,
+        sha256=f"{ordinal:064x}",
+        state=ChunkState.SENDING,
+        feedtype="incremental",
+        at="2026-11-21T20:00:00.123+00:00",
+    )
+    yield sending
+    accepted = ChunkState.ACCEPTED
+    yield replace(sending, state=accepted, bytes=4500, status=200, reply="Success", seconds=0.012)
+
+
+def main() -> int:
+    """Measure all rows, or as a process of its own one of them."""
+    if len(sys.argv) > 2:
+        name, share = sys.argv[1], float(sys.argv[2])
+        with tempfile.TemporaryDirectory(prefix="feedferry-benchmark-") as folder:
+            _ROWS[name](Path(folder), share)
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        seconds = usage.ru_utime + usage.ru_stime
+        print(f"{name:8}  {seconds:5.1f} s of CPU  {usage.ru_maxrss / 1000:5,.0f} MB", flush=True)
+        return 0
+    all_of = sys.argv[1] if len(sys.argv) > 1 else "1"
+    for name in _ROWS:
+        subprocess.run([sys.executable, "-m", "benchmarks.scale", name, all_of], check=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
