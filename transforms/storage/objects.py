@@ -46,6 +46,7 @@ _STATUS = re.compile(r"status code: (\d+)([^:\n]*)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _REQUEST = re.compile(r"Error performing [A-Z]+ (https?://[^/\s]+).*? - (.*)")
 _NO_RANGE = re.compile("status code: 416|non-partial response")  # it may end before
+_OTHER_REGION = re.compile("without LOCATION|PermanentRedirect|AuthorizationHeaderMalformed")
 _NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound")
 _NO_CREDENTIALS = re.compile(
     "/latest/(api/token|meta-data)|/computeMetadata/|/metadata/identity/"
@@ -192,8 +193,7 @@ class ObjectStorage(Storage):
         except (BaseError, OSError, ValueError) as exc:
             text = os_error(exc, self.locate(name)).strerror
             raise FatalError(
-                f"{self.locate(name)}: {text}; expected to read and write there: check the"
-                " credentials and the endpoint in the environment"
+                f"{self.locate(name)}: {text}; expected to read and write there"
             ) from exc
 
 
@@ -358,15 +358,18 @@ def os_error(exc: Exception, uri: str) -> OSError:
     if _NO_CREDENTIALS.search(text):
         text = f"no credentials in the environment: set {_CREDENTIALS.get(scheme, _AZURE)}"
         return OSError(errno.EACCES, text, uri)
+    number = errno.EACCES if status and status[1] in _DENIED else errno.EIO
     if isinstance(exc, InvalidPathError):
         text = f"{text}: rename it"
-    elif status:
-        text = f"{status[1]} {code[1] if code else status[2].strip()}"
+    elif _OTHER_REGION.search(text):
+        text = "the bucket is in another region: set AWS_DEFAULT_REGION"
     elif "builder error" in text:
         text = "http is not allowed: set AWS_ALLOW_HTTP=true"
+    elif status:
+        text = f"{status[1]} {code[1] if code else status[2].strip()}"
+        text += ": check the credentials in the environment" if number == errno.EACCES else ""
     elif request:
-        text = f"{request[2]} ({request[1]})"
-    number = errno.EACCES if status and status[1] in _DENIED else errno.EIO
+        text = f"{request[2]} ({request[1]}): check the endpoint in the environment"
     return OSError(number, text.partition("\n")[0][:_MAX_ERROR_CHARS], uri)
 
 

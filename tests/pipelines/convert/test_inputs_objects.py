@@ -17,6 +17,7 @@ from transforms.sources import sniff_format
 
 FEED = gsa_feed(document(1))
 KEYS = [f"feeds/{number:03}.xml" for number in range(200)]
+DENIED = "403 Forbidden: check the credentials in the environment"
 GLOB = "s3://documents/feeds/*.xml"
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
@@ -77,7 +78,7 @@ def test_the_first_error_in_the_order_of_the_files_is_raised() -> None:
     bucket.denied = {KEYS[3], KEYS[4], KEYS[150]}
     with bucket_server(bucket), pytest.raises(SourceError) as caught:
         spans(GLOB)
-    assert str(caught.value) == (f"{uri(KEYS[3])}: 403 Forbidden; expected a file that can be read")
+    assert str(caught.value) == f"{uri(KEYS[3])}: {DENIED}; expected a file that can be read"
 
 
 @pytest.mark.parametrize(

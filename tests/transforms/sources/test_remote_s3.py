@@ -22,6 +22,8 @@ pytestmark = pytest.mark.slow
 
 ODD_NAMES = sorted(["a b", "a#b", "a%20b", "a+b", "a?b=c", "a@b:c", "ä", "\uff5e", "\U00010000"])
 DEEP = "s3://documents/deep/**/*.xml"
+CHECK = "check the credentials in the environment"
+OTHER_REGION = "the bucket is in another region: set AWS_DEFAULT_REGION"
 ETAG_OF_TEXT = "1cb251ec0d568de6a929b520c4aed8d1"
 
 
@@ -108,9 +110,11 @@ def test_a_prefix_or_bucket_that_does_not_exist_ends_the_run() -> None:
 @pytest.mark.parametrize(
     ("status", "answer", "expected"),
     [
-        (403, "AccessDenied", "403 AccessDenied"),
-        (403, "InvalidAccessKeyId", "403 InvalidAccessKeyId"),
-        (401, "", "401 Unauthorized"),
+        (403, "AccessDenied", f"403 AccessDenied: {CHECK}"),
+        (403, "InvalidAccessKeyId", f"403 InvalidAccessKeyId: {CHECK}"),
+        (401, "", f"401 Unauthorized: {CHECK}"),
+        (301, "", OTHER_REGION),
+        (400, "AuthorizationHeaderMalformed", OTHER_REGION),
         (400, "ExpiredToken", "400 ExpiredToken"),
         (420, "", "420 <unknown status code>"),
         (404, "NoSuchBucket", "there is no such bucket or container"),
@@ -164,7 +168,9 @@ def test_a_public_bucket_is_read_without_credentials(
         monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
         monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
         assert remotes.read("s3://documents/public/a.txt") == b"text"
-        assert remotes.error_of("s3://documents/private/a.txt").strerror == "403 Forbidden"
+        assert (
+            remotes.error_of("s3://documents/private/a.txt").strerror == f"403 Forbidden: {CHECK}"
+        )
 
 
 def test_http_is_only_used_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +184,7 @@ def test_http_is_only_used_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) 
 def test_a_server_that_does_not_respond_is_named() -> None:
     with remotes.s3_at("http://127.0.0.1:9"):
         assert refusal("s3://documents/a").startswith(
-            "HTTP error: error sending request (http://127.0.0.1:9); "
+            "HTTP error: error sending request (http://127.0.0.1:9): check the endpoint in the"
         )
 
 
