@@ -6,6 +6,7 @@ so that one record is in memory at a time. The result is an account of a few hun
 
 import gc
 import logging
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -143,6 +144,8 @@ def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> A
     """
     attempt = by(storage_of(settings.folder), span, verify=settings.verify)
     if (earlier := attempt.find_account()) is not None:
+        if settings.has_progress:
+            os.utime(settings.local)  # to hash its files is progress as well
         return _accept_rejects(earlier, span, settings)
     _log.info("span %s of %s: begun", span.name, span.source)
     try:

@@ -10,7 +10,8 @@ started again continues in the part in which it ended.
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import apache_beam as beam
@@ -183,8 +184,13 @@ def _convert(
                 | Convert(settings, span_bytes, is_parallel=is_parallel)
                 | Merge()
             )
-            watched = snapshot if settings.has_progress else storage_of(settings.folder).sizes
-            text = run_to_file(pipeline, total, settings.folder, options=options, progress=watched)
+            text = run_to_file(
+                pipeline,
+                total,
+                settings.folder,
+                options=options,
+                progress=partial(_work_done, settings, snapshot),
+            )
             account = msgspec.json.decode(text, type=Account)
     check_account(account)
     if remote is not None:
@@ -196,6 +202,13 @@ def _convert(
         # The account shows it, too.
         _log.warning("%s; %s in all", notice.first.message, notice.count, extra={"is_shown": True})
     return account, meter.last or meter.finish()
+
+
+def _work_done(settings: Settings, snapshot: Callable[[], object]) -> object:
+    """Return a value that changes with the work of a job: a stall is when it does not."""
+    if not settings.has_progress:
+        return storage_of(settings.folder).sizes()
+    return snapshot(), settings.local.stat().st_mtime_ns  # a verified span changes the latter
 
 
 def _is_parallel(spans: Sequence[Span], conversion: Conversion) -> bool:

@@ -48,14 +48,17 @@ def _merge(folder: Path, share: float) -> None:
     """The accounts of 100,000 spans with a chunk each."""
     import apache_beam as beam
 
-    from pipelines.convert.engine import run_to_file
+    from pipelines.convert.beam_job import run_to_file
     from pipelines.convert.runners import LocalRunner
+    from pipelines.options.convert_options import ConvertOptions
     from transforms.stages import Merge
 
     accounts = [msgspec.json.encode(_account(number)) for number in range(int(_ACCOUNTS * share))]
     pipeline = beam.Pipeline(runner=LocalRunner())
     total = pipeline | beam.Create(accounts) | Merge()
-    merged = msgspec.json.decode(run_to_file(pipeline, total, folder / "account"), type=Account)
+    options = ConvertOptions(inputs=("-",), output=str(folder), to_format="avro")
+    text = run_to_file(pipeline, total, str(folder), options=options)
+    merged = msgspec.json.decode(text, type=Account)
     print(merged.spans, end=" ")
 
 

@@ -529,3 +529,12 @@ def test_a_span_writes_its_progress(work: Path) -> None:
     convert(span_of(work, MIXED), settings(work, has_progress=True))
 
     assert ProgressReader(work).sum() == SpanProgress(len(MIXED), 4, 1)
+
+
+def test_a_span_that_is_only_verified_is_seen_as_progress(work: Path) -> None:
+    """Otherwise a job that hashes the files of many finished spans would count as stalled."""
+    span, given = span_of(work, MIXED), settings(work, has_progress=True)
+    convert(span, given)
+    os.utime(work, ns=(0, 0))
+    assert convert(span, given).spans == 1
+    assert work.stat().st_mtime_ns > 0
