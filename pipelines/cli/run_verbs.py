@@ -149,8 +149,8 @@ def clean(job: str, keep: str | None, *, dry_run: bool) -> None:
     The newest of them is always kept, and so is a run that the next start resumes. --keep is their
     number, or an age such as 30d. Rejects of a removed run are removed with it.
 
-    JOB may be the URI of a run in object storage. Then the files are removed that attempts have
-    left which were killed; the run stays.
+    JOB may be the URI of a run in object storage. The run stays: what killed attempts have left is
+    removed, and uploads that they have begun are aborted (on S3).
 
     \b
     Examples:

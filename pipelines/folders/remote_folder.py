@@ -109,6 +109,16 @@ class RemoteFolder:
             kept |= {name, *(f"{folder}/{path}" for path in files_of(self._storage.get(name)))}
         return [name for name in files if name not in kept and not _is_kept(name)]
 
+    def clean(self, *, is_dry: bool) -> list[str]:
+        """Remove what attempts left, and abort their uploads; return the names in the run.
+
+        With `is_dry`, nothing is removed, and at most a thousand uploads are returned.
+        """
+        names = self.abandoned()
+        if not is_dry:
+            self.remove(names)
+        return names + self._storage.uploads(abort=not is_dry)
+
     def remove(self, names: Iterable[str]) -> None:
         self._storage.remove_files(names)
 

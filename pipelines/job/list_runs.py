@@ -52,8 +52,8 @@ def show_run(text: str, *, as_json: bool) -> str:
 def clean_runs(text: str, keep: Retention, *, is_dry: bool) -> list[str]:
     """Remove the runs of a job that are over and beyond the retention; return their folders.
 
-    A run in object storage is not removed, but what its attempts have left that nothing names. With
-    `is_dry`, nothing is removed.
+    A run in object storage is not removed, but what its attempts have left that nothing names, and
+    the uploads that they have begun. With `is_dry`, nothing is removed.
     """
     if is_object(text):
         return _clean_remote(text, is_dry=is_dry)
@@ -67,10 +67,7 @@ def clean_runs(text: str, keep: Retention, *, is_dry: bool) -> list[str]:
 def _clean_remote(uri: str, *, is_dry: bool) -> list[str]:
     """Remove what attempts that were killed have left in a run in object storage."""
     with opened_remote(uri) as remote:
-        names = remote.abandoned()
-        if not is_dry:
-            remote.remove(names)
-        return [f"{remote.uri}/{name}" for name in names]
+        return [f"{remote.uri}/{name}" for name in remote.clean(is_dry=is_dry)]
 
 
 def parse_keep(text: str) -> Retention:

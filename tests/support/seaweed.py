@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from support import remotes
@@ -22,23 +22,41 @@ def seaweed(folder: Path) -> Iterator[None]:
     keys = [{"accessKey": remotes.USER, "secretKey": remotes.PASSWORD}]
     user = {"name": "feeder", "credentials": keys, "actions": ["Admin", "Read", "Write", "List"]}
     config.write_text(json.dumps({"identities": [user]}))
-    ports = dict(zip(_PORTS, _free_ports(), strict=True))
-    command = [
-        *(str(Path(sys.executable).parent / "weed"), "server", f"-dir={folder}"),
-        *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", f"-s3.config={config}"),
-        *(f"-{name}={port}" for name, port in ports.items()),
-        *(f"-{name}.grpc={port + 1}" for name, port in ports.items()),
-        *("-master.volumeSizeLimitMB=64", "-s3.port.iceberg=0", "-s3.port.lance=0"),
-    ]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+    process, port = _start(folder, config)
     try:
-        with remotes.s3_at(f"http://127.0.0.1:{ports['s3.port']}") as client:
+        with remotes.s3_at(f"http://127.0.0.1:{port}") as client:
             _wait_for_bucket(client, folder / "log")
             yield
     finally:
         process.kill()
         process.wait()
+
+
+def _start(folder: Path, config: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a server, and again if another program takes one of its ports first."""
+    while True:
+        ports = dict(zip(_PORTS, _free_ports(), strict=True))
+        command = [
+            *(str(Path(sys.executable).parent / "weed"), "server", f"-dir={folder}"),
+            *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", f"-s3.config={config}"),
+            *(f"-{name}={port}" for name, port in ports.items()),
+            *(f"-{name}.grpc={port + 1}" for name, port in ports.items()),
+            *("-master.volumeSizeLimitMB=64", "-s3.port.iceberg=0", "-s3.port.lance=0"),
+        ]
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        if _listens(process, ports["s3.port"]):
+            return process, ports["s3.port"]
+        assert b"already in use" in (folder / "log").read_bytes()
+
+
+def _listens(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Wait until a server listens; return False if it has ended."""
+    while process.poll() is None:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def _wait_for_bucket(client: object, log: Path) -> None:

@@ -157,6 +157,15 @@ class ObjectStorage(Storage):
             with self.translating(""):
                 obstore.delete(self.store, keys)
 
+    def uploads(self, *, abort: bool) -> list[str]:
+        if not self._bucket.startswith("s3://"):
+            return []
+        from transforms.storage.uploads import Uploads
+
+        open_ones = Uploads(self._bucket, f"{self._prefix}/" if self._prefix else "", self.store)
+        found = open_ones.abort() if abort else open_ones.find()
+        return [f"{upload.name} (upload {upload.id})" for upload in found]
+
     def modified_ns(self, name: str) -> int:
         return 0
 

@@ -106,6 +106,14 @@ class Storage(ABC):
     def modified_ns(self, name: str) -> int:
         """Return the time stamp of a file in nanoseconds, 0 where it does not tell of changes."""
 
+    def uploads(self, *, abort: bool) -> list[str]:
+        """Return the uploads that are open in this folder, or abort them all and return them.
+
+        There are none where they cannot be listed, and at most a thousand are found without
+        `abort`.
+        """
+        return []
+
     def put(self, name: str, data: bytes) -> None:
         """Write a file at once, replacing one of that name."""
         file = self.open_whole(name)

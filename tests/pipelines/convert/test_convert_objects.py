@@ -16,7 +16,7 @@ import feedferry
 from pipelines.cli.main import main
 from pipelines.folders.remote_folder import RemoteFolder
 from pipelines.job.run_result import RunResult
-from schemas.errors import BusyError, ConfigError
+from schemas.errors import BusyError, ConfigError, FatalError
 from support import remotes
 from support.archives import BROKEN, document, gsa_feed
 from support.runs import ROOT, chosen
@@ -166,6 +166,65 @@ def test_what_was_converted_is_not_converted_again(
 
 def _killed(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+_WRITER = """
+import sys, time
+from transforms.storage.find_storage import storage_of
+file = storage_of(sys.argv[1]).open_whole("00000-00000-000.xml")
+file.write(bytes(20 << 20))
+print("begun", flush=True)
+time.sleep(600)
+"""
+
+
+def _kill_a_writer(uri: str) -> None:
+    command = (sys.executable, "-c", _WRITER, uri)
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.kill()
+
+
+def _open_uploads() -> list[str]:
+    uploads = ObjectStorage.of(f"s3://{remotes.BUCKET}").uploads(abort=False)
+    return [upload.partition(" (upload ")[0] for upload in uploads]
+
+
+def _check_uploads_are_aborted(capsys: pytest.CaptureFixture[str]) -> None:
+    attempt = ".work/abc/00000-00000/host-1-a b"
+    for uri in (f"{URI}/{attempt}", f"{URI}-2/{attempt}"):
+        _kill_a_writer(uri)
+    file = f"{attempt}/00000-00000-000.xml"
+    other = f"run-2/{file}"
+    assert sorted(_open_uploads()) == [other, f"run/{file}"]
+
+    assert main(["runs", "clean", URI, "--dry-run"]) == 0
+    assert f"would remove  {URI}/{file} (upload " in capsys.readouterr().out
+    assert len(_open_uploads()) == 2
+    assert main(["runs", "clean", URI]) == 0
+    assert f"removed  {URI}/{file} (upload " in capsys.readouterr().out
+    assert _open_uploads() == [other]
+    assert storage_of(URI).sizes() == {}
+
+
+def test_uploads_of_killed_writers_are_aborted(capsys: pytest.CaptureFixture[str]) -> None:
+    _check_uploads_are_aborted(capsys)
+
+
+@pytest.mark.slow
+def test_another_server_aborts_uploads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """This server checks the signatures of requests."""
+    with seaweed(tmp_path):
+        _check_uploads_are_aborted(capsys)
+
+
+def test_uploads_that_may_not_be_listed_are_an_error_with_the_permissions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with remotes.s3_at("http://127.0.0.1:9"):
+        with pytest.raises(FatalError, match=r"s3://documents/run/: open uploads: ConnectError"):
+            ObjectStorage.of(URI).uploads(abort=True)
 
 
 @pytest.mark.slow
