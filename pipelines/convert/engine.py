@@ -177,6 +177,8 @@ def _convert(
     with metered(observer, Phase.CONVERT, snapshot, folder=Path(options.output)) as meter:
         if grouped := group_spans(parts, span_bytes=span_bytes):
             is_parallel = _is_parallel(grouped, conversion)
+            if remote is not None:
+                grouped = list(map(remote.shared, grouped))
             pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
             total = (
                 pipeline

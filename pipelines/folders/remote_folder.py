@@ -7,18 +7,22 @@ its end. Paths of the mirror become the URI in files of text and in messages.
 
 import atexit
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
+
 from pipelines.folders.locks import WORK
 from pipelines.folders.manifest import MANIFEST, REPORT, read_manifest
 from schemas.account import SpanFile
 from schemas.errors import BusyError, FatalError, FeedferryError, errors_worded
+from schemas.span import Span
 from transforms.storage.attempts import files_of
 from transforms.storage.mirrors import mirroring
-from transforms.storage.storage import Storage, is_object
+from transforms.storage.storage import Storage, is_object, writing
 
 LEASE = f"{WORK}/lease.json"
 _TEXT_SUFFIXES = (".json", ".jsonl", ".html", ".log", ".yaml", ".txt", ".csv")
@@ -26,6 +30,7 @@ _OF_DRIVER = re.compile(
     rf"{re.escape(WORK)}/[^/]+/"
     r"(seal\.json|generation|state-update\.json|[^/]+\.(listing|listed-at|plan\.json|gone|prepared))"
 )
+_COPY_BYTES = 1 << 20
 _JOURNAL = re.compile(r"push/[^/]+/receipts-\d+\.jsonl")
 _RECEIPT = re.compile(rf"({_JOURNAL.pattern})/\d+")
 
@@ -43,11 +48,24 @@ class RemoteFolder:
         self.mirror = mirror
         self._storage = storage
         self._check = check
+        self.names = {str(mirror): uri}
+        """Paths of this machine, and what they are called in files of text."""
         self._saved = self._download()
 
     def work_uri(self, work: Path) -> str:
         """Return the URI of a folder of the mirror, for workers."""
         return self._storage.locate(str(work.relative_to(self.mirror)))
+
+    def shared(self, span: Span) -> Span:
+        """Return a span of a list in the mirror as one of its object, which all workers can read.
+
+        The seal of the run has the digest of the list, so its signature is not needed.
+        """
+        path = Path(span.path)
+        if not path.is_relative_to(self.mirror):
+            return span
+        uri = self._storage.locate(path.relative_to(self.mirror).as_posix())
+        return msgspec.structs.replace(span, path=uri, signature=None)
 
     def clear(self) -> None:
         """Remove all files of earlier runs."""
@@ -63,7 +81,7 @@ class RemoteFolder:
         present = self._scan()
         for name, stamp in present.items():
             if self._saved.get(name) != stamp and not (name == REPORT and name not in self._saved):
-                self._storage.put(name, self._read(name))
+                self._upload(name)
                 self._saved[name] = stamp
         gone = self._saved.keys() - present.keys()
         self.remove(gone)
@@ -76,7 +94,7 @@ class RemoteFolder:
             self._storage.remove(REPORT)
         self.save()
         self._check()
-        if not self._storage.put_if_absent(REPORT, self._read(REPORT)):
+        if not self._storage.put_if_absent(REPORT, self._text(REPORT)):
             raise BusyError(f"{self.uri}/{REPORT}: published by another process meanwhile")
         self._saved[REPORT] = self._scan()[REPORT]
 
@@ -132,8 +150,8 @@ class RemoteFolder:
 
     def _download_to(self, name: str, path: Path, *, mode: str = "wb") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open(mode) as stream:
-            stream.write(self._storage.get(name) or b"")
+        with path.open(mode) as stream, self._storage.open(name) as source:
+            shutil.copyfileobj(source, stream, _COPY_BYTES)
 
     def _scan(self) -> dict[str, tuple[int, int]]:
         names = (path.relative_to(self.mirror).as_posix() for path in self.mirror.rglob("*"))
@@ -144,10 +162,18 @@ class RemoteFolder:
             if (self.mirror / name).is_file()
         }
 
-    def _read(self, name: str) -> bytes:
+    def _upload(self, name: str) -> None:
+        """Upload a file; one in the folder of an unfinished run has to fit its seal."""
+        if name.endswith(_TEXT_SUFFIXES) and not name.startswith(f"{WORK}/"):
+            self._storage.put(name, self._text(name))
+            return
+        with (self.mirror / name).open("rb") as source, writing(self._storage, name) as file:
+            shutil.copyfileobj(source, file, _COPY_BYTES)
+
+    def _text(self, name: str) -> bytes:
         data = (self.mirror / name).read_bytes()
-        if name.endswith(_TEXT_SUFFIXES):
-            return data.replace(str(self.mirror).encode(), self.uri.encode())
+        for local, uri in self.names.items():
+            data = data.replace(local.encode(), uri.encode())
         return data
 
 

@@ -301,12 +301,10 @@ def _refuse_remote(job: Job, conversion: Conversion, remote: RemoteFolder) -> No
             f"⟦transform⟧: step {step!r} is not for ⟦runner⟧ with ⟦output⟧ {remote.uri}; expected a"
             " conversion without ⟦runner⟧"
         )
-    names = [span.source for span in conversion.spans if span.source in conversion.configs]
-    names += [span.source for span in conversion.spans if span.source == STDIN]
-    if names:
+    if any(span.source == STDIN for span in conversion.spans):
         raise ConfigError(
-            f"⟦output⟧ {remote.uri}: for {names[0]}, which is no file of records; expected files of"
-            " records: convert into a folder of this machine, and copy that"
+            f"⟦output⟧ {remote.uri}: for standard input, which cannot be read again to resume;"
+            " expected a file"
         )
 
 

@@ -22,7 +22,7 @@ from typing import IO, NamedTuple
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, PreconditionError
-from obstore.store import ObjectStore, from_url
+from obstore.store import ObjectStore, S3Store, from_url
 
 from schemas.account import SpanFile
 from schemas.errors import ConfigError, FatalError
@@ -158,12 +158,14 @@ class ObjectStorage(Storage):
                 obstore.delete(self.store, keys)
 
     def uploads(self, *, abort: bool) -> list[str]:
-        if not self._bucket.startswith("s3://"):
+        store = self.store
+        if not isinstance(store, S3Store):
             return []
         from transforms.storage.uploads import Uploads
 
-        open_ones = Uploads(self._bucket, f"{self._prefix}/" if self._prefix else "", self.store)
-        found = open_ones.abort() if abort else open_ones.find()
+        with self.translating(""):
+            uploads = Uploads(self._bucket, f"{self._prefix}/" if self._prefix else "", store)
+        found = uploads.abort() if abort else uploads.find()
         return [f"{upload.name} (upload {upload.id})" for upload in found]
 
     def modified_ns(self, name: str) -> int:

@@ -116,9 +116,8 @@ class Storage(ABC):
 
     def put(self, name: str, data: bytes) -> None:
         """Write a file at once, replacing one of that name."""
-        file = self.open_whole(name)
-        file.write(data)
-        file.close(whole=True)
+        with writing(self, name) as file:
+            file.write(data)
 
     def get(self, name: str) -> bytes | None:
         """Return the bytes of a file, None without one."""
@@ -149,6 +148,17 @@ class Storage(ABC):
         A process makes the list once, so later files may be missing from it.
         """
         return self
+
+
+@contextmanager
+def writing(storage: Storage, name: str) -> Iterator[WholeFile]:
+    """Write a file that gets its name at the end of the block, unless the block raises."""
+    file, is_whole = storage.open_whole(name), False
+    try:
+        yield file
+        is_whole = True
+    finally:
+        file.close(whole=is_whole)
 
 
 class LocalStorage(Storage):

@@ -10,13 +10,14 @@ then ends up in the parameter `x-id`, which S3 ignores.
 from collections.abc import Container, Mapping
 from datetime import timedelta
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import quote, urlencode
 
 import httpx2
 import obstore
 from lxml import etree
-from obstore.store import ObjectStore, from_url
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
 
 from schemas.errors import FatalError
 from transforms.net.web_client import AGENT
@@ -38,7 +39,7 @@ class Upload(NamedTuple):
 class Uploads:
     """The open uploads below a prefix of a bucket, `s3://NAME`."""
 
-    def __init__(self, bucket: str, prefix: str, store: ObjectStore) -> None:
+    def __init__(self, bucket: str, prefix: str, store: S3Store) -> None:
         self._bucket = bucket
         self._prefix = prefix
         plain = obstore.sign(store, "GET", _PROBE, _VALID)
@@ -65,17 +66,21 @@ class Uploads:
         return Upload(key.removeprefix(self._prefix), element.findtext("{*}UploadId", ""))
 
     def _request(
-        self, method: str, path: str, query: Mapping[str, str], expected: Container[int]
+        self,
+        method: Literal["GET", "DELETE"],
+        path: str,
+        query: Mapping[str, str],
+        expected: Container[int],
     ) -> bytes:
         """Send a signed request; raise FatalError for a response with another status."""
         endpoint = f"{self._endpoint}{path}?{urlencode(query)}&x-id="
-        config = {"endpoint": endpoint, "virtual_hosted_style_request": "true"}
-        url = obstore.sign(from_url(self._bucket, config=config), method, _PROBE, _VALID)
+        store = S3Store.from_url(self._bucket, endpoint=endpoint, virtual_hosted_style_request=True)
         try:
+            url = obstore.sign(store, method, _PROBE, _VALID)
             response = httpx2.request(
                 method, url, headers={"User-Agent": AGENT}, timeout=_TIMEOUT_SECONDS
             )
-        except httpx2.TransportError as exc:
+        except (httpx2.TransportError, BaseError) as exc:
             raise self._error(f"{type(exc).__name__}: {exc}") from exc
         if response.status_code not in expected:
             raise self._error(f"{response.status_code} {response.reason_phrase}")

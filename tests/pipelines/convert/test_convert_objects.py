@@ -1,5 +1,6 @@
 """Runs in object storage: their chunks are those of a run on this machine."""
 
+import io
 import json
 import os
 import random
@@ -108,12 +109,11 @@ def test_a_finished_run_is_refused_and_fresh_replaces_it(feed: str) -> None:
     assert len([name for name in storage_of(URI).sizes() if name.endswith(".xml")]) == len(first)
 
 
-def test_a_tree_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/a.txt").write_text("text")
-    with pytest.raises(ConfigError, match="no file of records; expected files of records"):
-        _convert(str(tmp_path / "docs"), URI, datasource="d", base_url="http://e.com/")
-    assert storage_of(URI).get("report.json") is None
+def test_standard_input_is_refused(feed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(feed, "rb") as stream:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
+        with pytest.raises(ConfigError, match="for standard input, which cannot be read again"):
+            _convert("-", URI)
 
 
 def test_workers_of_a_runner_do_not_push(feed: str) -> None:
@@ -219,12 +219,12 @@ def test_another_server_aborts_uploads(tmp_path: Path, capsys: pytest.CaptureFix
         _check_uploads_are_aborted(capsys)
 
 
-def test_uploads_that_may_not_be_listed_are_an_error_with_the_permissions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with remotes.s3_at("http://127.0.0.1:9"):
-        with pytest.raises(FatalError, match=r"s3://documents/run/: open uploads: ConnectError"):
-            ObjectStorage.of(URI).uploads(abort=True)
+def test_uploads_that_may_not_be_listed_are_an_error_with_the_permissions() -> None:
+    with (
+        remotes.s3_at("http://127.0.0.1:9"),
+        pytest.raises(FatalError, match=r"s3://documents/run/: open uploads: ConnectError"),
+    ):
+        ObjectStorage.of(URI).uploads(abort=True)
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from transforms.formats.base import ReadResult
 from transforms.sources.base import Source, SourceRun, SpanRequest, SpanSize
 from transforms.sources.database.mapping import DATABASE, RowMapping
 from transforms.sources.state_changes import read_changes
+from transforms.storage.mirrors import shown
 from transforms.storage.state import StateHead, open_state, update_state
 
 
@@ -110,7 +111,7 @@ class DatabaseSource(Source[RowMapping]):
                 mark=plan.mark,
                 path=run.work / "state-changes.jsonl",
             )
-        mark, name = encode_mark(plan.mark), str(run.work)
+        mark, name = encode_mark(plan.mark), shown(run.work)
         stamp = StateHead(source=run.span.path, rules=plan.rules, mark=mark, run=name)
         update_state(path, changes, before=generation, stamp=stamp)
 

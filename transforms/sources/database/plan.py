@@ -49,7 +49,7 @@ from transforms.sources.database.watermark import (
     read_clock,
     watermark_of,
 )
-from transforms.sources.listing import cut_listing, write_listing
+from transforms.sources.listing import LISTING, cut_listing, write_listing
 from transforms.storage.atomic import whole_file
 from transforms.storage.state import SourceState
 
@@ -94,12 +94,22 @@ def plan_rows(table: TableQuery, state: SourceState | None, run: SourceRun[RowMa
 
 
 def read_plan(run: SourceRun[RowMapping]) -> RowPlan:
-    """Return the existing plan of a run."""
-    return msgspec.json.decode(_path(run).read_bytes(), type=RowPlan)
+    """Return the existing plan of a run, whose folder may have been moved since."""
+    plan = msgspec.json.decode(_path(run).read_bytes(), type=RowPlan)
+    moved = (
+        replace(span, path=str(_gone(run))) if span.format == LISTING else span
+        for span in plan.spans
+    )
+    return replace(plan, spans=tuple(moved))
 
 
 def _path(run: SourceRun[RowMapping]) -> Path:
     return run.work / f"{run.span.name}.plan.json"
+
+
+def _gone(run: SourceRun[RowMapping]) -> Path:
+    """Return the listing of deletions."""
+    return run.work / f"{run.span.name}.gone"
 
 
 def rules_of(mapping: RowMapping) -> str:
@@ -205,7 +215,7 @@ def _deletion_spans(
     table: TableQuery, state: SourceState, run: SourceRun[RowMapping], *, is_refresh: bool
 ) -> Iterator[Span]:
     """Yield the spans of the listing of deletions, which is complete before the first."""
-    path = run.work / f"{run.span.name}.gone"
+    path = _gone(run)
     compares_keys = table.mapping.reading.compares_keys
     with closing(KeySets()) as keys:
         _collect_keys(table, keys)

@@ -37,6 +37,7 @@ from transforms.sources.base import (
     check_input_name,
 )
 from transforms.sources.feed_files import read_files
+from transforms.sources.files import open_span
 from transforms.sources.spool.deliveries import is_whole, name_of, read_deliveries
 from transforms.storage.atomic import write_json
 
@@ -187,7 +188,9 @@ class SpoolSource(Source[Spool]):
         """Yield the notices of a selection, or all feeds that a whole spool has ever taken."""
         span = request.span
         if span.format == SELECTION:
-            for counted in _read_selection(Path(span.path)).notices:
+            with open_span(span) as stream:
+                notices = msgspec.json.decode(stream.read(), type=Selection).notices
+            for counted in notices:
                 yield from repeat(counted.first, counted.count)
             return
         everything = Spool(source=span.source, root=span.path, history=SpoolHistory.ALL)

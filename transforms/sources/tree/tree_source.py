@@ -48,6 +48,7 @@ from transforms.sources.tree.acl_table import load_acl_table
 from transforms.sources.tree.patterns import judge
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import check_urls
+from transforms.storage.mirrors import shown
 from transforms.storage.state import StateHead, open_state, update_state
 
 FILES = "files"
@@ -176,7 +177,7 @@ class TreeSource(Source[Tree]):
             source=run.span.path,
             rules=self.fingerprint(run.config),
             listed_at_ns=int(_listed_at(run.listing).read_text()),
-            run=str(run.work),
+            run=shown(run.work),
         )
         seen = read_changes(run.work, account.files)
         update_state(Path(run.options.state or ""), seen, before=generation, stamp=stamp)
