@@ -57,6 +57,7 @@ from transforms.rules.known_rejects import load_known_rejects
 from transforms.sources import SourceConfig, source_of
 from transforms.stages import Convert, Merge
 from transforms.storage.find_storage import storage_of
+from transforms.storage.mirrors import shown
 
 _log = logging.getLogger(__name__)
 
@@ -235,6 +236,8 @@ def _fingerprint(
         for name, declared in flags_of(ConvertOptions).items()
         if declared.flag.affects_output
     }
+    if options.state is not None:
+        affecting["state"] = shown(Path(options.state))  # the copy of one in object storage moves
     states = [(span.source, span.format, span.signature) for span in spans]
     rules = {
         span.source: source_of(span).fingerprint(configs[span.source])

@@ -8,15 +8,17 @@ its end. Paths of the mirror become the URI in files of text and in messages.
 import atexit
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 
 import msgspec
 
 from pipelines.folders.locks import WORK
 from pipelines.folders.manifest import MANIFEST, REPORT, read_manifest
+from pipelines.folders.remote_state import RemoteState
 from schemas.account import SpanFile
 from schemas.errors import BusyError, FatalError, FeedferryError, errors_worded
 from schemas.span import Span
@@ -24,7 +26,8 @@ from transforms.storage.attempts import files_of
 from transforms.storage.mirrors import mirroring
 from transforms.storage.storage import Storage, is_object, writing
 
-LEASE = f"{WORK}/lease.json"
+_LEASE = "lease.json"
+LEASE = f"{WORK}/{_LEASE}"
 _TEXT_SUFFIXES = (".json", ".jsonl", ".html", ".log", ".yaml", ".txt", ".csv")
 _OF_DRIVER = re.compile(
     rf"{re.escape(WORK)}/[^/]+/"
@@ -42,14 +45,18 @@ class RemoteFolder:
     """
 
     def __init__(
-        self, uri: str, storage: Storage, mirror: Path, check: Callable[[], object] = lambda: None
+        self,
+        storage: Storage,
+        mirror: Path,
+        names: dict[str, str],
+        check: Callable[[], object] = lambda: None,
     ) -> None:
-        self.uri = uri
+        self.uri = names[str(mirror)]
         self.mirror = mirror
         self._storage = storage
         self._check = check
-        self.names = {str(mirror): uri}
-        """Paths of this machine, and what they are called in files of text."""
+        self._names = names
+        self._state: RemoteState | None = None
         self._saved = self._download()
 
     def work_uri(self, work: Path) -> str:
@@ -66,6 +73,28 @@ class RemoteFolder:
             return span
         uri = self._storage.locate(path.relative_to(self.mirror).as_posix())
         return msgspec.structs.replace(span, path=uri, signature=None)
+
+    @contextmanager
+    def opened_state(self, uri: str) -> Iterator[str]:
+        """Lease a state in object storage, and yield the path of a copy; see `save_state`.
+
+        Raises BusyError if another run has leased it.
+        """
+        from transforms.storage.lease import Lease
+        from transforms.storage.objects import ObjectStorage
+
+        storage = ObjectStorage.of(uri)
+        folder = Path(mkdtemp(dir=self.mirror.parent))
+        with Lease(storage, _LEASE), mirroring(folder, storage):
+            self._state = RemoteState(storage, folder / "state.db")
+            self._names[str(self._state.path)] = uri
+            yield str(self._state.path)
+
+    def save_state(self) -> None:
+        """Upload the state if it was updated; raise BusyError if another process has the lease."""
+        self._check()
+        if self._state is not None:
+            self._state.save()
 
     def clear(self) -> None:
         """Remove all files of earlier runs."""
@@ -93,8 +122,9 @@ class RemoteFolder:
         if self._saved.pop(REPORT, None):  # of an interrupted attempt
             self._storage.remove(REPORT)
         self.save()
+        report = self._named((self.mirror / REPORT).read_bytes())
         self._check()
-        if not self._storage.put_if_absent(REPORT, self._text(REPORT)):
+        if not self._storage.put_if_absent(REPORT, report):
             raise BusyError(f"{self.uri}/{REPORT}: published by another process meanwhile")
         self._saved[REPORT] = self._scan()[REPORT]
 
@@ -164,17 +194,17 @@ class RemoteFolder:
 
     def _upload(self, name: str) -> None:
         """Upload a file; one in the folder of an unfinished run has to fit its seal."""
-        if name.endswith(_TEXT_SUFFIXES) and not name.startswith(f"{WORK}/"):
-            self._storage.put(name, self._text(name))
-            return
         with (self.mirror / name).open("rb") as source, writing(self._storage, name) as file:
-            shutil.copyfileobj(source, file, _COPY_BYTES)
+            if name.endswith(_TEXT_SUFFIXES) and not name.startswith(f"{WORK}/"):
+                for line in source:
+                    file.write(self._named(line))
+            else:
+                shutil.copyfileobj(source, file, _COPY_BYTES)
 
-    def _text(self, name: str) -> bytes:
-        data = (self.mirror / name).read_bytes()
-        for local, uri in self.names.items():
-            data = data.replace(local.encode(), uri.encode())
-        return data
+    def _named(self, text: bytes) -> bytes:
+        for local, uri in self._names.items():
+            text = text.replace(local.encode(), uri.encode())
+        return text
 
 
 @contextmanager
@@ -192,14 +222,15 @@ def opened_remote(uri: str, *, is_read_only: bool = False) -> Iterator[RemoteFol
     with TemporaryDirectory(prefix="feedferry-") as temporary:
         mirror = Path(temporary).resolve() / (uri.rpartition("/")[2] or "run")
         mirror.mkdir()
-        with errors_worded(lambda text: text.replace(str(mirror), uri)):
+        names = {str(mirror): uri}
+        with errors_worded(partial(_reworded, names)):
             if is_read_only:
-                folder = RemoteFolder(uri, storage, mirror)
+                folder = RemoteFolder(storage, mirror, names)
                 with mirroring(mirror, storage):
                     yield folder
                 return
             with Lease(storage, LEASE) as lease, mirroring(mirror, storage):
-                folder = RemoteFolder(uri, storage, mirror, lease.check)
+                folder = RemoteFolder(storage, mirror, names, lease.check)
                 try:
                     yield folder
                 except BaseException:
@@ -226,6 +257,13 @@ def mirror_to_read(uri: str) -> Path:
     opened = ExitStack()
     atexit.register(opened.close)
     return opened.enter_context(opened_remote(uri, is_read_only=True)).mirror
+
+
+def _reworded(names: Mapping[str, str], text: str) -> str:
+    """Replace the paths of mirrors by their URI."""
+    for local, uri in names.items():
+        text = text.replace(local, uri)
+    return text
 
 
 def holds_run(name: str) -> bool:

@@ -69,8 +69,11 @@ def convert(job: Job, observer: Observer) -> RunResult:
     """
     if not is_remote(job.convert.output):
         return _convert(job, observer, None)
-    with opened_remote(job.convert.output) as remote:
+    with opened_remote(job.convert.output) as remote, ExitStack() as opened:
         options = replace(job.convert, output=str(remote.mirror))
+        if options.state is not None and is_remote(options.state):
+            state = opened.enter_context(remote.opened_state(options.state))
+            options = replace(options, state=state)
         result = _convert(replace(job, home=remote.mirror, convert=options), observer, remote)
         remote.save()
         remote.remove(remote.abandoned())
@@ -273,6 +276,8 @@ class JobRun:
         state, work = self._job.convert.state, find_work(self.folder)
         if work is not None:  # otherwise an earlier attempt has removed it, after this
             remember(work, state)
+            if self._conversion is not None and self._conversion.remote is not None:
+                self._conversion.remote.save_state()
             close_work_folder(work)
 
     def _end(self, ending: Ending) -> None:
@@ -295,6 +300,11 @@ def _refuse_remote(job: Job, conversion: Conversion, remote: RemoteFolder) -> No
         raise ConfigError(
             f"⟦push_to⟧: not with ⟦runner⟧ and ⟦output⟧ {remote.uri}; expected feedferry push"
             f" {remote.uri} after the conversion"
+        )
+    if job.convert.runner is not None and job.convert.state is not None:
+        raise ConfigError(
+            f"⟦state⟧: not with ⟦runner⟧ and ⟦output⟧ {remote.uri}, because workers on other hosts"
+            " do not have it; expected a conversion without ⟦runner⟧"
         )
     if job.convert.runner is not None and (step := steps_of(job.convert).reading_step) is not None:
         raise ConfigError(

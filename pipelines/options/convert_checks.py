@@ -127,8 +127,8 @@ def _target_conflicts(options: ConvertOptions) -> Iterator[str]:
 def _input_conflicts(options: ConvertOptions) -> Iterator[str]:
     """Yield a message for each option that does not fit the source or another option."""
     name = options.from_format
-    if "://" in options.output and options.state is not None:
-        yield f"⟦state⟧: not with ⟦output⟧ {options.output}; expected a folder of this machine"
+    if "://" in (options.state or "") and "://" not in options.output:
+        yield f"⟦state⟧ {options.state}: only with an ⟦output⟧ in object storage; expected a file"
     format_ = find_format(name)
     is_stream = format_ is not None and "strict" in format_.option_names
     if options.strict and not is_stream and name not in (None, PROGRAMS.name):

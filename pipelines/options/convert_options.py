@@ -18,7 +18,6 @@ from pipelines.options.value_parsers import (
     FROM,
     MAPPINGS,
     MIMETYPE,
-    OUTPUT_FILE,
     PATH,
     PATHS,
     PERCENT,
@@ -27,6 +26,7 @@ from pipelines.options.value_parsers import (
     RUN_FOLDER,
     SAMPLE,
     SPAN_SIZE,
+    STATE_FILE,
     TIMEOUT,
     TO,
     ZONE,
@@ -237,7 +237,7 @@ declare(
 declare(
     ConvertOptions,
     _STATE,
-    state=Flag("Read only what changed since the last run with this file.", OUTPUT_FILE),
+    state=Flag("Read only what changed since the last run with this file, or URI.", STATE_FILE),
     refresh=Flag("Read everything, and update the state."),
     min_records=Flag(
         "Stop if the source has fewer records.", count_of("records"), key="safety.min_records"

@@ -343,6 +343,7 @@ NO_OUTPUT = os.devnull  # of verbs that write no files
 OUTPUT_FOLDER = ValueType("DIR", parse_output)
 RUN_FOLDER = ValueType("DIR|URI", parse_run_folder)
 OUTPUT_FILE = ValueType("FILE", parse_output, is_path=True)
+STATE_FILE = ValueType("FILE|URI", parse_run_folder, is_path=True)
 ACL = ValueType("posix|posix-inherited|public|CSV", str, is_path=True)
 PATHS = ValueType("INPUT", tuple, is_path=True)
 SIZE = ValueType("SIZE", parse_size, size_text, _SIZE_SCHEMA)

@@ -376,7 +376,6 @@ CONVERT = ["convert", "a.xml", "--to", "avro"]
 @pytest.mark.parametrize(
     "args",
     [
-        [*CONVERT, "-o", "out", "--state"],
         [*CONVERT, "-o", "out", "--log-file"],
         ["push", "a.xml", "--to", "http://127.0.0.1:9", "-o"],
         ["serve", "--spool"],

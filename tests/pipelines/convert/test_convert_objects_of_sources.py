@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import feedferry
-from pipelines.folders.remote_folder import RemoteFolder
+from pipelines.folders.remote_folder import RemoteFolder, opened_remote
 from pipelines.job.run_result import RunResult
+from schemas.errors import BusyError, ConfigError, FatalError
 from support import remotes
 from support.archives import document, gsa_feed, put
 from support.spools import HandSpool
@@ -127,3 +128,80 @@ def test_a_killed_run_of_a_source_is_resumed_by_another_driver(
     run(URI, given)
 
     assert chunks(URI) == chunks("out")
+
+
+STATE = f"s3://{remotes.BUCKET}/states/docs"
+
+
+def generations() -> list[str]:
+    return sorted(storage_of(STATE).sizes())
+
+
+@pytest.mark.parametrize("source", [tree, database])
+def test_a_state_in_object_storage_has_an_object_for_each_generation(
+    source: Callable[[], dict[str, object]],
+) -> None:
+    given = source()
+    counts = []
+    for number in range(4):
+        result = run(f"{URI}-{number}", given, state=STATE)
+        assert result.conversion is not None
+        counts.append(result.conversion.report.account.written)
+        run(f"out-{number}", given, state="docs.state")
+        assert chunks(f"{URI}-{number}") == chunks(f"out-{number}")
+        if source is tree:
+            Path("docs/0/0.txt").unlink(missing_ok=True)
+
+    assert counts[0] == {"ADD": 40}
+    assert counts[1:] == ([{"DELETE": 1}, {}, {}] if source is tree else [{}, {}, {}])
+    assert generations() == ["000000003.db", "000000004.db"]
+    report = json.loads(storage_of(f"{URI}-1").get("report.json") or b"")
+    assert report["options"]["state"] == STATE
+
+
+def test_a_run_that_is_killed_after_it_has_put_its_state_is_resumed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = tree()
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.job.engine.close_work_folder", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(URI, given, state=STATE)
+    assert generations() == ["000000001.db"]
+    monkeypatch.setattr(SpanConversion, "run", _killed)
+    run(URI, given, state=STATE)
+
+    assert generations() == ["000000001.db"]
+    assert len(chunks(URI)) > 1
+
+
+def test_a_state_that_another_run_has_updated_is_left_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its lease was taken over: the generation is put only if there is none."""
+    given, save = tree(), RemoteFolder.save_state
+
+    def raced(self: RemoteFolder) -> None:
+        storage_of(STATE).put("000000001.db", b"of another run")
+        save(self)
+
+    monkeypatch.setattr(RemoteFolder, "save_state", raced)
+    with pytest.raises(FatalError, match=r"000000001\.db: another run has updated this state"):
+        run(URI, given, state=STATE)
+    assert storage_of(STATE).get("000000001.db") == b"of another run"
+
+
+def test_two_runs_of_a_state_are_refused() -> None:
+    given = tree()
+    busy = pytest.raises(BusyError, match=f"{STATE}: in use by process")
+    with opened_remote(f"{URI}-2") as other, other.opened_state(STATE), busy:
+        run(URI, given, state=STATE)
+    assert run(URI, given, state=STATE).exit_code == 0
+
+
+def test_a_state_in_object_storage_is_for_a_run_there() -> None:
+    given = tree()
+    with pytest.raises(ConfigError, match="only with an output in object storage"):
+        run("out", given, state=STATE)
+    with pytest.raises(ConfigError, match="state: not with runner and output s3://"):
+        run(URI, given, state=STATE, runner="DirectRunner")
