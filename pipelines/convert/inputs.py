@@ -62,9 +62,9 @@ def list_spans(options: ConvertOptions, *, stdin_copy: Path) -> list[Span]:
         return _with_encoding(stated.list_inputs(options.inputs, first=0), options)
     spans: list[Span] = []
     faults: list[FeedferryError] = []
-    for examined in _examine_all(options, stdin_copy):
-        spans += examined.spans
-        faults += examined.faults
+    for found, found_faults in _examine_all(options, stdin_copy):
+        spans += found
+        faults += found_faults
     if faults and len(faults) == len(spans):
         raise faults[0]
     is_only = len(spans) == 1
@@ -108,9 +108,8 @@ class InputFile(NamedTuple):
     source: Source[Any] | None = None
 
 
-class _Examined(NamedTuple):
-    spans: list[Span]
-    faults: list[FeedferryError]
+_Examined = tuple[list[Span], list[FeedferryError]]
+"""The spans of an input, and why they cannot be read."""
 
 
 def _examine_all(options: ConvertOptions, stdin_copy: Path) -> Iterator[_Examined]:
@@ -149,7 +148,7 @@ def _examine(file: InputFile, options: ConvertOptions, stdin_copy: Path) -> _Exa
     """Return the spans of a file or a folder; a file that cannot be read has a fault as well."""
     path, from_format = file.path, options.from_format
     if file.source is not None:
-        return _Examined(_with_encoding(file.source.list_inputs((path,), first=0), options), [])
+        return _with_encoding(file.source.list_inputs((path,), first=0), options), []
     source = path.encode("utf-8", "backslashreplace").decode()
     span = Span(source=source, encoding=options.encoding or "", signature=file.signature)
     try:
@@ -158,10 +157,9 @@ def _examine(file: InputFile, options: ConvertOptions, stdin_copy: Path) -> _Exa
         if find_format(from_format) and "://" not in span.path:
             with open_span(span):  # raises where it cannot be opened
                 pass
-        return _Examined([replace(span, format=from_format or sniff_format(span))], [])
+        return [replace(span, format=from_format or sniff_format(span))], []
     except (FileNameError, UnknownFormatError, UnreadableError, EncodingError) as exc:
-        position = unreadable_file(path, exc)
-        return _Examined([replace(span, format=UNREADABLE, position=position)], [exc])
+        return [replace(span, format=UNREADABLE, position=unreadable_file(path, exc))], [exc]
 
 
 def _locate(span: Span, stdin_copy: Path) -> Span:
