@@ -62,7 +62,12 @@ def formats() -> None:
 def _flags_of(verb: str) -> list[click.Parameter]:
     """Return the arguments and flags of a verb, in the order of its help."""
     from pipelines.cli.click_flags import click_options
-    from pipelines.options.convert_options import ConvertOptions, HeadOptions, PlanOptions
+    from pipelines.options.convert_options import (
+        ON_A_CLUSTER,
+        ConvertOptions,
+        HeadOptions,
+        PlanOptions,
+    )
     from pipelines.options.display_options import DisplayOptions
     from pipelines.options.push_options import (
         DRY_RUN,
@@ -85,7 +90,7 @@ def _flags_of(verb: str) -> list[click.Parameter]:
     if verb == "push":
         own = [*click_options(PushOptions), *click_options(ApplianceOptions)]
     elif verb == "plan":
-        unused = ("output", "fresh", "verify", "runner", "cluster", "stall")
+        unused = ("output", "fresh", "verify", *ON_A_CLUSTER)
         own = [*click_options(PlanOptions), *click_options(ConvertOptions, omit=unused)]
     elif verb == "inspect":
         shared = ("from_format", "encoding", "base_url", "url_template", "zone", "strict")

@@ -41,15 +41,20 @@ from schemas.errors import ConfigError, FatalError
 _DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
 _DASK_NAME = "daskrunner"
 _CLUSTER_FLAGS = {
-    _DASK_NAME: "--dask_client_address",
-    "flinkrunner": "--flink_master",
-    "portablerunner": "--job_endpoint",
-    "prismrunner": "--job_endpoint",
-    "sparkrunner": "--spark_master_url",
+    "cluster": {
+        "DaskRunner": "--dask_client_address",
+        "FlinkRunner": "--flink_master",
+        "PortableRunner": "--job_endpoint",
+        "PrismRunner": "--job_endpoint",
+        "SparkRunner": "--spark_master_url",
+    },
+    "parallelism": {"FlinkRunner": "--parallelism", "PortableRunner": "--parallelism"},
+    "workers_per_node": dict.fromkeys(
+        ("FlinkRunner", "PortableRunner", "SparkRunner"), "--sdk_worker_parallelism"
+    ),
 }
-"""The flag of each runner for the address of its cluster."""
+"""The flag of each runner for each of our options."""
 
-_CLUSTER_RUNNERS = ("DaskRunner", "FlinkRunner", "PortableRunner", "PrismRunner", "SparkRunner")
 _EXTRAS = {
     _DASK_NAME: ("distributed", "feedferry[dask]"),
     "dataflowrunner": ("apitools", "apache-beam[gcp]"),
@@ -69,8 +74,9 @@ _POLL_SECONDS = 0.1
 def runner_of(options: ConvertOptions) -> PipelineRunner:
     """Return the runner that --runner names; raise ConfigError if there is none of that name."""
     if options.runner is None:
-        if options.cluster is not None:
-            raise ConfigError("⟦cluster⟧: without a runner; expected ⟦runner NAME⟧ with it")
+        for name in _CLUSTER_FLAGS:
+            if getattr(options, name) is not None:
+                raise ConfigError(f"⟦{name}⟧: without a runner; expected ⟦runner NAME⟧ with it")
         return LocalRunner()
     name = _full_name(options.runner)
     _check_extra(name)
@@ -88,7 +94,7 @@ def pipeline_options(options: ConvertOptions) -> PipelineOptions:
     """Return the options for Beam: the number of workers, and the words after `--`."""
     flags = ["--default_sdk_harness_log_level=ERROR"]
     if options.runner is not None:
-        flags += _cluster_flags(_short_name(options.runner), options.cluster)
+        flags += _cluster_flags(_short_name(options.runner), options)
     flags += options.beam_flags
     if uses_processes(options):
         flags += [
@@ -255,16 +261,21 @@ def _check_extra(runner: str) -> None:
         )
 
 
-def _cluster_flags(runner: str, cluster: str | None) -> list[str]:
+def _cluster_flags(runner: str, options: ConvertOptions) -> list[str]:
+    """Return the flags of a runner for our options; raise ConfigError for one that it lacks."""
     flags = ["--dask_partition_size=1"] if runner == _DASK_NAME else []
-    if cluster is None:
-        return flags
-    if runner not in _CLUSTER_FLAGS:
-        raise ConfigError(
-            f"⟦cluster {cluster}⟧: not for this runner; expected flags of Beam after --, or one of"
-            f" {', '.join(_CLUSTER_RUNNERS)}"
-        )
-    return [*flags, f"{_CLUSTER_FLAGS[runner]}={cluster}"]
+    for option, names in _CLUSTER_FLAGS.items():
+        value = getattr(options, option)
+        if value is None:
+            continue
+        flag = next((flag for name, flag in names.items() if name.lower() == runner), None)
+        if flag is None:
+            raise ConfigError(
+                f"⟦{option} {value}⟧: not for this runner; expected flags of Beam after --, or one"
+                f" of {', '.join(names)}"
+            )
+        flags.append(f"{flag}={value}")
+    return flags
 
 
 def _unknown_runner(found: str) -> ConfigError:

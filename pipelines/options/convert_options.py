@@ -175,6 +175,8 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     verify: bool = True
     runner: str | None = None
     cluster: str | None = None
+    parallelism: int | None = None
+    workers_per_node: int | None = None
     stall: float = 900.0
     beam_flags: tuple[str, ...] = ()
 
@@ -341,12 +343,28 @@ declare(
         metavar="URL",
         affects_output=False,
     ),
+    parallelism=Flag(
+        "With --runner, spans that the cluster converts at the same time.",
+        count_of("spans", minimum=1),
+        default="that of the cluster",
+        affects_output=False,
+    ),
+    workers_per_node=Flag(
+        "With --runner, Python processes for each worker node.",
+        count_of("processes", minimum=1),
+        default="that of the runner, 1 for Flink",
+        affects_output=False,
+    ),
     stall=Flag(
         "With --runner, cancel the job after this time without progress.",
         TIMEOUT,
         affects_output=False,
     ),
 )
+
+
+ON_A_CLUSTER = ("runner", "cluster", "parallelism", "workers_per_node", "stall")
+"""The options of where a conversion runs."""
 
 
 def given_options(options: ConvertOptions) -> dict[str, object]:

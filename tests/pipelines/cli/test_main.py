@@ -355,6 +355,15 @@ def test_an_unknown_runner_is_refused_before_anything_is_written(
             "--cluster tcp://a:1: not for this runner; expected flags of Beam after --, or one of"
             " DaskRunner, FlinkRunner, PortableRunner, PrismRunner, SparkRunner",
         ),
+        (
+            ("--parallelism", "4"),
+            "--parallelism: without a runner; expected --runner NAME with it",
+        ),
+        (
+            ("--runner", "DaskRunner", "--workers-per-node", "2"),
+            "--workers-per-node 2: not for this runner; expected flags of Beam after --, or one of"
+            " FlinkRunner, PortableRunner, SparkRunner",
+        ),
     ],
 )
 def test_a_runner_without_its_packages_or_a_cluster_is_refused(

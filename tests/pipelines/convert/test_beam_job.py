@@ -4,9 +4,11 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 
 from pipelines.convert.beam_job import StallWatch, run_to_file
+from pipelines.convert.runners import pipeline_options
 from pipelines.options.convert_options import ConvertOptions
 from schemas.errors import FatalError
 
@@ -50,6 +52,37 @@ class LosingRunner(PipelineRunner):
 
     def run_pipeline(self, pipeline: beam.Pipeline, options: object) -> LostResult:
         return self._result
+
+
+@pytest.mark.parametrize(
+    ("runner", "cluster", "flags"),
+    [
+        (
+            "FlinkRunner",
+            "--flink_master=a:1",
+            ["--parallelism=8", "--sdk_worker_parallelism=4"],
+        ),
+        (
+            "portable",
+            "--job_endpoint=a:1",
+            ["--parallelism=8", "--sdk_worker_parallelism=4"],
+        ),
+        ("SparkRunner", "--spark_master_url=a:1", ["--sdk_worker_parallelism=4"]),
+        ("PrismRunner", "--job_endpoint=a:1", []),
+    ],
+)
+def test_our_flags_become_those_of_the_runner(runner: str, cluster: str, flags: list[str]) -> None:
+    options = ConvertOptions(
+        inputs=("a.xml",),
+        output="out",
+        to_format="avro",
+        runner=runner,
+        cluster="a:1",
+        parallelism=8 if len(flags) > 1 else None,
+        workers_per_node=4 if flags else None,
+    )
+    expected = PipelineOptions(["--default_sdk_harness_log_level=ERROR", cluster, *flags])
+    assert pipeline_options(options).get_all_options() == expected.get_all_options()
 
 
 def test_an_error_of_the_runner_cancels_the_job_and_is_resumed_from(tmp_path: Path) -> None:
