@@ -3,6 +3,8 @@
 #   ./run_local.sh             set up, convert the bundled sample and push it to a rehearsal
 #                              appliance on this machine; all files are in runs/
 #   ./run_local.sh test        set up, then run every check of CI
+#   ./run_local.sh test-cluster  set up, then test a Flink cluster on this machine: needs Java 17 and
+#                              Maven, 400 MB of downloads the first time and 15 minutes
 #   ./run_local.sh VERB …      run the command, as in: ./run_local.sh convert --help
 set -euo pipefail
 
@@ -134,6 +136,11 @@ case ${1-} in
   test)
     set_up dev
     run_tests
+    ;;
+  test-cluster)
+    set_up dev
+    cd -- "$HERE"
+    exec timeout -k 60 5400 "$VENV/bin/pytest" -q -rfEs -m "" -n0 --durations=0 tests/cluster
     ;;
   *)
     set_up run

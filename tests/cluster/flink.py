@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]  # its stubs are a package of their own
-import yaml
+import yaml  # type: ignore[import-untyped]  # it has no types
 
 from support.ports import kept_port
 from support.runs import ROOT
@@ -32,14 +32,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "feedfe
 HOME = CACHE / "flink"
 JOB_SERVICE = CACHE / "job-service.jar"
 START_SECONDS = 120
-ENVIRONMENT = {
-    **os.environ,
-    "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-    "PYTHONPATH": str(ROOT),
-    "NO_PROXY": "localhost,127.0.0.1",
-}
-"""A pool starts the first `python` of PATH."""
-
+_TASK_MANAGERS = 2
 _JOB_SERVICE_CLASS = "org.apache.beam.runners.flink.FlinkJobServerDriver"
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -50,6 +43,17 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   </dependency></dependencies>
 </project>
 """
+
+
+def environment(**more: Path) -> dict[str, str]:
+    """Return the environment of processes: a pool starts the first `python` of PATH."""
+    return {
+        **os.environ,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": str(ROOT),
+        "NO_PROXY": "localhost,127.0.0.1",
+        **{name: str(path) for name, path in more.items()},
+    }
 
 
 def install() -> None:
@@ -130,6 +134,7 @@ class FlinkCluster:
     def __init__(self, folder: Path, stack: ExitStack, *, slots: int, retries: int) -> None:
         self.folder = folder
         install()
+        self._slots = _TASK_MANAGERS * slots
         self._processes: list[subprocess.Popen[bytes]] = []
         ports = [stack.enter_context(kept_port()) for _ in range(5)]
         self.rest, rpc, self._jobs, artifacts, self._pool = ports
@@ -138,7 +143,7 @@ class FlinkCluster:
         shutil.copytree(HOME / "conf", conf)
         _configure(conf / "config.yaml", rpc=rpc, rest=self.rest, slots=slots, retries=retries)
         self.job_manager = self._start_flink("jobmanager")
-        self.task_managers = [self.start_task_manager() for _ in range(2)]
+        self.task_managers = [self.start_task_manager() for _ in range(_TASK_MANAGERS)]
         self.job_service = self._start(
             *("java", "-Xmx512m", "-jar", str(JOB_SERVICE)),
             *("--job-host=localhost", f"--job-port={self._jobs}"),
@@ -147,12 +152,13 @@ class FlinkCluster:
         )
         self.pool = self.start_pool()
         _wait_for_port(self._jobs)
-        wait_until(lambda: self.overview()["slots-total"] == 2 * slots, "TaskManagers")
+        wait_until(lambda: self.overview()["taskmanagers"] == _TASK_MANAGERS, "TaskManagers")
 
     @property
     def flags(self) -> list[str]:
         """The flags of feedferry for this cluster; flags of Beam follow."""
-        return ["--runner", "PortableRunner", "--cluster", f"localhost:{self._jobs}"]
+        parallelism = ["--parallelism", str(self._slots), "--workers-per-node", "2"]
+        return ["--runner", "PortableRunner", "--cluster", f"localhost:{self._jobs}", *parallelism]
 
     @property
     def beam_flags(self) -> list[str]:
@@ -170,6 +176,14 @@ class FlinkCluster:
         process = self._start(sys.executable, "-m", module, f"--service_port={self._pool}")
         _wait_for_port(self._pool)
         return process
+
+    def mend(self) -> None:
+        """Start the TaskManagers and the pool that are missing."""
+        if self.pool.poll() is not None:
+            self.pool = self.start_pool()
+        while len(self.task_managers) < _TASK_MANAGERS:
+            self.task_managers.append(self.start_task_manager())
+        wait_until(lambda: self.overview()["taskmanagers"] == _TASK_MANAGERS, "TaskManagers")
 
     def python_workers(self) -> list[int]:
         """Return the processes that the pool has started."""
@@ -203,15 +217,11 @@ class FlinkCluster:
         return self._start("bash", str(script), "start-foreground")
 
     def _start(self, *command: str) -> subprocess.Popen[bytes]:
-        environment = {
-            **ENVIRONMENT,
-            "FLINK_CONF_DIR": str(self.folder / "conf"),
-            "FLINK_LOG_DIR": str(self.folder),
-        }
+        folders = {"FLINK_CONF_DIR": self.folder / "conf", "FLINK_LOG_DIR": self.folder}
         number = len(self._processes)
         with (self.folder / f"{number}.log").open("ab") as log:
             process = subprocess.Popen(
-                command, cwd=self.folder, env=environment, stdout=log, stderr=log,
+                command, cwd=self.folder, env=environment(**folders), stdout=log, stderr=log,
                 start_new_session=True,
             )  # fmt: skip
         self._processes.append(process)
