@@ -1,8 +1,8 @@
-"""Verbs that check before a run: `doctor`, `loss`."""
+"""Verbs that check before a run: `cluster-check`, `doctor`, `loss`."""
 
 import click
 
-from pipelines.cli.verb import Verb
+from pipelines.cli.verb import BeamVerb, Verb
 
 
 def _loss_flags(_name: str) -> list[click.Parameter]:
@@ -77,4 +77,40 @@ def doctor(job: str, **words: object) -> int:
     return print_checks(load_job(Path(job), {}, os.environ), options.report_format)
 
 
-COMMANDS: tuple[click.Command, ...] = (doctor, loss)
+def _cluster_flags(_name: str) -> list[click.Parameter]:
+    from pipelines.cli.click_flags import click_options
+    from pipelines.options.convert_options import ON_A_CLUSTER, ConvertOptions
+    from pipelines.options.display_options import DisplayOptions
+
+    formats = click_options(DisplayOptions, only=("report_format",))
+    return [*click_options(ConvertOptions, only=("output", *ON_A_CLUSTER)), *formats]
+
+
+@click.command(cls=BeamVerb, flags=_cluster_flags, short_help="Check the workers of a cluster.")
+def cluster_check(**words: object) -> int:
+    """Check that the workers of a cluster can convert into the folder DIR.
+
+    The command and each worker write, read and create files in DIR, and report their versions, the
+    names of their variables with credentials, the difference of their clock to that of the
+    storage, and their free disk for temporary files. The files are removed.
+
+    \b
+    Examples:
+      feedferry cluster-check -o s3://feeds/check --runner DaskRunner \\
+          --cluster tcp://scheduler:8786
+      feedferry cluster-check -o /shared/out --runner FlinkRunner \\
+          --cluster flink:8081 --parallelism 16 --format json
+
+    \b
+    Exit codes:
+      0  a run can begin; there may be warnings
+      2  an option cannot be used
+      4  a check failed, or the cluster did
+      5  a defect of feedferry
+    """
+    from pipelines.cli.cluster_results import print_cluster_check
+
+    return print_cluster_check(words)
+
+
+COMMANDS: tuple[click.Command, ...] = (cluster_check, doctor, loss)

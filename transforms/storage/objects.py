@@ -11,6 +11,7 @@ request and its whole response; `os_error` makes them short.
 
 import errno
 import io
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -170,6 +171,10 @@ class ObjectStorage(Storage):
 
     def modified_ns(self, name: str) -> int:
         return 0
+
+    def written_at(self, name: str) -> float:
+        version = self.version(name)
+        return math.nan if version is None else version.modified.timestamp()
 
     def are_whole(self, files: Sequence[SpanFile], *, verify: bool = True) -> bool:
         """Compare the sizes: what was uploaded is complete, and the server keeps it."""

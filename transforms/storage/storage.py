@@ -106,6 +106,10 @@ class Storage(ABC):
     def modified_ns(self, name: str) -> int:
         """Return the time stamp of a file in nanoseconds, 0 where it does not tell of changes."""
 
+    def written_at(self, name: str) -> float:
+        """Return when a file was written, by the clock of the storage, in seconds since 1970."""
+        return self.modified_ns(name) / 1e9
+
     def uploads(self, *, abort: bool) -> list[str]:
         """Return the uploads that are open in this folder, or abort them all and return them.
 

@@ -1,6 +1,5 @@
 """A Dask cluster writes the same bytes as one process, and is left without work by an interrupt."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,40 +11,16 @@ from pathlib import Path
 import pytest
 
 from support.archives import documents, gsa_feed, put
+from support.dask_cluster import ENVIRONMENT, DaskCluster
 from support.ports import kept_port
-from support.runs import ROOT, convert, keep_levels, manifest
+from support.runs import convert, keep_levels, manifest
 
 pytestmark = pytest.mark.slow
 
 FILES = 8
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 FEEDFERRY = [sys.executable, "-c", "from pipelines.cli.main import main; raise SystemExit(main())"]
 TO = ("--to", "gsa-feed", "--span-bytes", "100KB")
 WAIT_SECONDS = 120
-
-
-class DaskCluster:
-    """A scheduler and two workers, without nannies, so that a killed worker is not replaced."""
-
-    def __init__(self, port: int, log: Path) -> None:
-        self.url = f"tcp://127.0.0.1:{port}"
-        self._log = log
-        host = ("--host", "127.0.0.1")
-        self.scheduler = self._start("dask_scheduler", *host, "--port", str(port))
-        workers = ("--nthreads", "1", "--no-nanny")
-        self.workers = [self._start("dask_worker", self.url, *host, *workers) for _ in range(2)]
-
-    def end(self) -> None:
-        for process in (*self.workers, self.scheduler):
-            process.kill()
-            process.wait(WAIT_SECONDS)
-
-    def _start(self, name: str, *args: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", f"distributed.cli.{name}", *args, "--no-dashboard"]
-        with self._log.open("ab") as log:
-            return subprocess.Popen(
-                command, cwd=self._log.parent, env=ENVIRONMENT, stdout=log, stderr=log
-            )
 
 
 @pytest.fixture
