@@ -186,9 +186,9 @@ class FlinkCluster:
         wait_until(lambda: self.overview()["taskmanagers"] == _TASK_MANAGERS, "TaskManagers")
 
     def python_workers(self) -> list[int]:
-        """Return the processes that the pool has started."""
-        path = Path(f"/proc/{self.pool.pid}/task/{self.pool.pid}/children")
-        return [int(word) for word in path.read_text().split()]
+        """Return the processes that the threads of the pool have started."""
+        threads = Path(f"/proc/{self.pool.pid}/task").glob("*/children")
+        return [int(word) for path in threads for word in path.read_text().split()]
 
     def overview(self) -> Any:  # JSON
         return self._get("overview")

@@ -41,7 +41,8 @@ def _start(folder: Path, config: Path) -> tuple[subprocess.Popen[bytes], int]:
             *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", f"-s3.config={config}"),
             *(f"-{name}={port}" for name, port in ports.items()),
             *(f"-{name}.grpc={port + 1}" for name, port in ports.items()),
-            *("-master.volumeSizeLimitMB=64", "-s3.port.iceberg=0", "-s3.port.lance=0"),
+            *("-master.volumeSizeLimitMB=64", "-volume.max=0"),
+            *("-s3.port.iceberg=0", "-s3.port.lance=0"),
         ]
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -1,5 +1,6 @@
 """Object storage: a run needs few operations, and each is as sure as in a folder."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,6 +95,18 @@ def test_an_upload_to_a_bucket_that_is_not_there_names_the_object_once(s3: None)
 def test_a_bucket_that_is_not_there_is_fatal(s3: None) -> None:
     with pytest.raises(FatalError, match=r"^s3://none/run/a: .*; expected a bucket that exists$"):
         storage_of("s3://none/run").put("a", b"")
+
+
+def test_a_file_that_cannot_be_stored_is_named_once(s3: None) -> None:
+    file = storage_of("s3://none/run").open_whole("span/a.xml")
+    with pytest.raises(FatalError, match=r"^s3://none/run/span/a\.xml: "):
+        file.close(whole=True)
+
+
+def test_the_server_tells_when_a_file_was_written(storage: Storage) -> None:
+    begin = time.time()
+    storage.put("a", b"")
+    assert begin - 2 < storage.written_at("a") < time.time() + 2
 
 
 @pytest.mark.parametrize("uri", ["sftp://host/run", "s3://user:pass@bucket/run", "hdfs://host/run"])
