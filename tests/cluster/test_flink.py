@@ -28,7 +28,7 @@ FEEDFERRY = [sys.executable, "-c", "from pipelines.cli.main import main; raise S
 PAGE = "plan " * 6_000
 PIECES = 16
 RUN_SECONDS = 600
-STALL_SECONDS = 30
+STALL_SECONDS = 60
 TO = ("--to", "gsa-feed", "--accept-loss", "acl")
 SMALL_SPANS = ("--span-bytes", "4MiB")
 
@@ -109,6 +109,7 @@ def under_way(
     process = start(cluster, folder, feed.path, "-o", output, *TO, *SMALL_SPANS, *args)
     try:
         wait_until(lambda: process.poll() is not None or accounts(output) > 4, "accounts")
+        assert process.poll() is None, process.communicate()
         yield process
     finally:
         process.kill()
@@ -259,7 +260,8 @@ def test_an_interrupt_cancels_the_job(
         process.send_signal(signal.SIGINT)
         text, _ = process.communicate(timeout=RUN_SECONDS)
     assert process.returncode == 130, text
-    wait_until(lambda: cluster.jobs()[0] == "CANCELED", "cancelled job")
+    wait_until(lambda: cluster.jobs()[0] in ("FAILED", "CANCELED"), "end of the job")
+    assert accounts(output) < len(feed.chunks)
 
 
 def test_flink_repeats_a_job_if_its_configuration_says_so(

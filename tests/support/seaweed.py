@@ -16,13 +16,16 @@ _PORTS = ("master.port", "volume.port", "filer.port", "s3.port")
 
 
 @contextmanager
-def seaweed(folder: Path) -> Iterator[None]:
-    """Run a server with the bucket of `remotes`, and use it for s3:// in this process."""
+def seaweed(folder: Path, *, metrics_port: int = 0) -> Iterator[None]:
+    """Run a server with the bucket of `remotes`, and use it for s3:// in this process.
+
+    With `metrics_port`, it counts its requests there.
+    """
     config = folder / "s3.json"
     keys = [{"accessKey": remotes.USER, "secretKey": remotes.PASSWORD}]
     user = {"name": "feeder", "credentials": keys, "actions": ["Admin", "Read", "Write", "List"]}
     config.write_text(json.dumps({"identities": [user]}))
-    process, port = _start(folder, config)
+    process, port = _start(folder, config, metrics_port)
     try:
         with remotes.s3_at(f"http://127.0.0.1:{port}") as client:
             _wait_for_bucket(client, folder / "log")
@@ -32,7 +35,7 @@ def seaweed(folder: Path) -> Iterator[None]:
         process.wait()
 
 
-def _start(folder: Path, config: Path) -> tuple[subprocess.Popen[bytes], int]:
+def _start(folder: Path, config: Path, metrics_port: int) -> tuple[subprocess.Popen[bytes], int]:
     """Start a server, and again if another program takes one of its ports first."""
     while True:
         ports = dict(zip(_PORTS, _free_ports(), strict=True))
@@ -41,7 +44,7 @@ def _start(folder: Path, config: Path) -> tuple[subprocess.Popen[bytes], int]:
             *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", f"-s3.config={config}"),
             *(f"-{name}={port}" for name, port in ports.items()),
             *(f"-{name}.grpc={port + 1}" for name, port in ports.items()),
-            *("-master.volumeSizeLimitMB=64", "-volume.max=0"),
+            *("-master.volumeSizeLimitMB=64", "-volume.max=0", f"-metricsPort={metrics_port}"),
             *("-s3.port.iceberg=0", "-s3.port.lance=0"),
         ]
         with (folder / "log").open("wb") as log:
