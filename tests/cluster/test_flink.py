@@ -143,6 +143,15 @@ def test_the_flink_runner_starts_its_own_job_service(cluster: FlinkCluster, tmp_
     assert digests(str(tmp_path / "out")) == in_process(tmp_path / "expected", sample, *TO)
 
 
+def test_the_workers_are_checked(cluster: FlinkCluster, output: str, tmp_path: Path) -> None:
+    words = ["cluster-check", "-o", output, "--format", "json", *cluster.flags]
+    command = [*FEEDFERRY, *words, "--", *cluster.beam_flags]
+    text = subprocess.check_output(command, cwd=tmp_path, env=environment(), timeout=RUN_SECONDS)
+    report = json.loads(text)
+    assert len(report["workers"]) == 4
+    assert [check["level"] for check in report["checks"]] == ["ok"] * 6
+
+
 def test_a_gigabyte_in_16_pieces_is_equal(
     cluster: FlinkCluster, output: str, tmp_path: Path
 ) -> None:

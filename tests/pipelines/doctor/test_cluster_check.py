@@ -1,6 +1,7 @@
 """The workers of a cluster are checked: storage, versions, clocks."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,11 @@ from msgspec.structs import replace
 from pipelines.cli.main import main
 from pipelines.doctor.cluster_check import ClusterCheck, WorkerCheck, check_process
 from schemas.check import Level
+from support import remotes
 from support.dask_cluster import ENVIRONMENT, DaskCluster
+from support.object_faults import Request, faulty_proxy
 from support.ports import kept_port
+from transforms.storage.find_storage import storage_of
 from transforms.storage.storage import LocalStorage
 
 WORKER = WorkerCheck(
@@ -127,6 +131,27 @@ def test_this_process_is_checked_and_nothing_is_left(
     assert "AWS_SECRET_ACCESS_KEY" in report["workers"][0]["credentials"]
     assert "open sesame" not in text
     assert list(Path("out").iterdir()) == []
+
+
+def _drop_condition(request: Request) -> str:
+    del request.headers["If-None-Match"]
+    return "pass"
+
+
+@pytest.mark.slow
+def test_object_storage_is_checked_and_refused_without_conditional_puts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["cluster-check", "-o", f"s3://{remotes.BUCKET}/run"]
+    with remotes.s3_server(), faulty_proxy(os.environ["AWS_ENDPOINT_URL"]) as proxy:
+        assert main(words) == 0
+        assert "AWS_ACCESS_KEY_ID" in capsys.readouterr().out
+        proxy.fault = _drop_condition
+        assert main(words) == 4
+        assert storage_of(words[-1]).sizes() == {}
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith("fail command s3://documents/run/.cluster-check-")
+    assert "a second conditional put succeeded" in text
 
 
 @pytest.mark.slow
