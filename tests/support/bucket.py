@@ -7,6 +7,7 @@ import json
 import re
 import threading
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler
@@ -66,7 +67,9 @@ class Bucket:
 
     def _s3_page(self, query: dict[str, str]) -> str:
         prefix, after = query.get("prefix", ""), query.get("continuation-token", "")
-        keys = [key for key in self._keys if key.startswith(prefix) and key > after]
+        begin = bisect_right(self._keys, after) if after else bisect_left(self._keys, prefix)
+        following = self._keys[begin : begin + PAGE_KEYS + 1]
+        keys = [key for key in following if key.startswith(prefix)]
         page, has_more = keys[:PAGE_KEYS], len(keys) > PAGE_KEYS
         token = escape(page[-1]) if has_more else ""
         contents = "".join(
