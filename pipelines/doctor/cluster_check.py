@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import shutil
 import socket
 import tempfile
@@ -13,7 +14,6 @@ from uuid import uuid4
 
 import apache_beam as beam
 import msgspec
-from packaging.requirements import Requirement
 
 from pipelines.convert.beam_job import run_to_file
 from pipelines.convert.runners import pipeline_options, runner_of
@@ -173,10 +173,10 @@ def _joined(checks: Sequence[bytes]) -> bytes:
 def _packages() -> dict[str, str]:
     """Return the versions of feedferry and of what it requires, without the extras."""
     try:
-        required = [Requirement(text) for text in requires(_FEEDFERRY) or ()]
+        required = [text for text in requires(_FEEDFERRY) or () if "extra ==" not in text]
     except PackageNotFoundError:
         return {}
-    names = [_FEEDFERRY, *(one.name for one in required if one.marker is None)]
+    names = re.findall(r"^[\w.-]+", "\n".join([_FEEDFERRY, *required]), re.MULTILINE)
     return {name: _version(name) for name in names}
 
 
