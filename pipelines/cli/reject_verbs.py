@@ -192,6 +192,14 @@ def replay_(
     """
     import os
 
+    from pipelines.folders.remote_folder import is_in_object_storage
+    from schemas.errors import ConfigError
+
+    if is_in_object_storage(run):
+        raise ConfigError(
+            f"{run}: a replay writes into the folder of its run; expected a run in a folder of this"
+            " machine: use feedferry rejects export, and convert the corrected files"
+        )
     found = _find(run)
     from pipelines.cli.terminal_results import observer_of
     from pipelines.options.display_options import DisplayOptions

@@ -15,8 +15,9 @@ import pytest
 
 import feedferry
 from pipelines.cli.main import main
-from pipelines.folders.remote_folder import RemoteFolder
+from pipelines.folders.remote_folder import LEASE, RemoteFolder
 from pipelines.job.run_result import RunResult
+from schemas.account import Account
 from schemas.errors import BusyError, ConfigError, FatalError
 from support import remotes
 from support.archives import BROKEN, document, gsa_feed
@@ -86,13 +87,14 @@ def test_the_files_of_the_run_name_the_uri(feed: str) -> None:
     assert any(name.startswith("rejects/") for name in storage.sizes())
 
 
+def _published() -> set[str]:
+    manifest = (storage_of(URI).get("manifest.jsonl") or b"").splitlines()
+    return {json.loads(line)["path"] for line in manifest}
+
+
 def test_only_published_objects_are_left(feed: str) -> None:
     _convert(feed, URI)
-    storage = storage_of(URI)
-    manifest = (storage.get("manifest.jsonl") or b"").splitlines()
-
-    published = {json.loads(line)["path"] for line in manifest}
-    assert {name for name in storage.sizes() if name.startswith(".work/")} <= published
+    assert set(storage_of(URI).sizes(".work")) == _published()
 
 
 def test_a_finished_run_is_refused_and_fresh_replaces_it(feed: str) -> None:
@@ -162,6 +164,42 @@ def test_what_was_converted_is_not_converted_again(
 
     assert len(listings) < 8
     assert before <= {name for name in storage.sizes() if name.endswith(".xml")}
+
+
+def test_a_driver_that_has_lost_its_lease_publishes_nothing(
+    feed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a pause of its host: another driver has taken the run over meanwhile."""
+    convert, lease = SpanConversion.run, b'{"host": "other", "token": "other"}'
+
+    def pausing(self: SpanConversion) -> Account:
+        storage_of(URI).remove(LEASE)
+        storage_of(URI).put(LEASE, lease)
+        return convert(self)
+
+    monkeypatch.setattr(SpanConversion, "run", pausing)
+    with pytest.raises(BusyError, match="taken over by another process"):
+        _convert(feed, URI)
+    storage = storage_of(URI)
+    assert (storage.get("report.json"), storage.get("manifest.jsonl")) == (None, None)
+    assert storage.get(LEASE) == lease
+
+
+def test_a_driver_that_another_one_was_faster_than_publishes_nothing(
+    feed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report is the last object, and is put only if there is none."""
+    put_if_absent = ObjectStorage.put_if_absent
+
+    def raced(self: ObjectStorage, name: str, data: bytes) -> bool:
+        if name == "report.json":
+            self.put(name, b"of another driver")
+        return put_if_absent(self, name, data)
+
+    monkeypatch.setattr(ObjectStorage, "put_if_absent", raced)
+    with pytest.raises(BusyError, match=r"run/report\.json: published by another process"):
+        _convert(feed, URI)
+    assert storage_of(URI).get("report.json") == b"of another driver"
 
 
 def _killed(*_: object) -> None:
@@ -239,32 +277,45 @@ def test_another_server_has_the_same_chunks(feed: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_at_any_time_is_resumed(feed: str, tmp_path: Path) -> None:
-    local = str(tmp_path / "out")
-    _convert(feed, local)
-    rng = random.Random(22)
-    command = (
-        *(sys.executable, "-c", MAIN),
-        *("convert", feed, "-o", URI, "--to", "gsa-feed", "--span-bytes", "64KiB", "-q"),
-        *("--accept-holes", "--jobs", "2"),
-    )
-    kills = chosen(usual=8, full=50)
-    for _ in range(kills):
-        process = subprocess.Popen(command, start_new_session=True, cwd=ROOT)
-        try:
-            code = process.wait(rng.uniform(0.8, 4.5))
-        except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            assert storage_of(URI).get("report.json") is None or _chunks(URI) == _chunks(local)
-        else:
-            # It was finished now, or it had been when it was killed.
-            assert code in (1, 2)
-            assert _chunks(URI) == _chunks(local)
-            storage_of(URI).remove("")
-    assert subprocess.run(command, cwd=ROOT, check=False).returncode in (1, 2)
-    assert _chunks(URI) == _chunks(local)
+def test_a_run_that_is_killed_at_any_time_is_resumed(tmp_path: Path) -> None:
+    """Nothing is published, or all. Chunks are sent in parts, so killed workers leave uploads."""
+    local, feed, rng = str(tmp_path / "out"), tmp_path / "feed.xml", random.Random(22)
+    feed.write_bytes(gsa_feed(*(document(n, text="text " * 40_000) for n in range(120))))
+    words = ("--to", "gsa-feed", "--span-bytes", "10MiB", "-q")
+    command = (*(sys.executable, "-c", MAIN), "convert", str(feed), "-o", URI, *words)
+    _convert(str(feed), local, span_bytes="10MiB")
+    (tmp_path / "server").mkdir()
+    uploads = 0
+    with seaweed(tmp_path / "server"):
+        for _ in range(chosen(usual=8, full=50)):
+            seconds = rng.uniform(0.8, 6)
+            if _finishes((*command, "--jobs", "2"), seconds):
+                assert _chunks(URI) == _chunks(local)
+                assert _open_uploads() == []
+                storage_of(URI).remove("")
+            else:
+                uploads += len(_open_uploads())
+                assert storage_of(URI).get("report.json") is None or _chunks(URI) == _chunks(local)
+        assert subprocess.run(command, cwd=ROOT, check=False).returncode in (0, 2)
+        assert main(["runs", "clean", URI]) == 0
+        assert _chunks(URI) == _chunks(local)
+        assert _open_uploads() == []
+        assert set(storage_of(URI).sizes(".work")) == _published()
+    assert uploads, "no worker was killed while it uploaded"
+
+
+def _finishes(command: tuple[str, ...], seconds: float) -> bool:
+    """Start a run, and kill it with its workers after some time; return whether it had finished."""
+    process = subprocess.Popen(command, start_new_session=True, cwd=ROOT)
+    try:
+        code = process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return False
+    assert code in (0, 2)  # it finishes now, or had published when it was killed
+    return True
 
 
 def test_what_killed_attempts_have_left_is_removed(

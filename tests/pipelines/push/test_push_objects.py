@@ -114,6 +114,36 @@ def test_verbs_show_a_run_where_it_is(converted: str, appliance: Served) -> None
     assert storage_of(converted).get(".work/lease.json") is None
 
 
+def test_runs_in_object_storage_are_compared(converted: str, tmp_path: Path) -> None:
+    path = tmp_path / "later.xml"
+    path.write_bytes(gsa_feed(*(document(number, text="text " * 200) for number in range(1, 100))))
+    later = f"{URI}-later"
+    feedferry.convert(str(path), later, to_format="gsa-feed")
+    same = run("diff", converted, converted)
+    other = run("diff", converted, later)
+    local = run("diff", converted, str(path))
+
+    assert (same.returncode, other.returncode, local.returncode) == (0, 1, 1), other.stderr
+    assert "removed" in other.stdout
+    assert "feedferry-" not in other.stdout + other.stderr
+
+
+def test_rejects_of_a_run_in_object_storage_are_exported_and_accepted(
+    converted: str, tmp_path: Path
+) -> None:
+    exported, known = tmp_path / "corrections", tmp_path / "known.txt"
+    export = run("rejects", "export", converted, "-o", str(exported))
+    accept = run("rejects", "accept", converted, "-o", str(known))
+    replay = run("rejects", "replay", converted, str(exported))
+
+    assert (export.returncode, accept.returncode) == (0, 0), export.stderr + accept.stderr
+    assert "1 reject\n" in export.stdout
+    assert any(path.is_file() for path in exported.rglob("*"))
+    assert "\nmalformed http" in known.read_text()
+    assert replay.returncode == 2
+    assert "expected a run in a folder of this machine" in replay.stderr
+
+
 def test_two_pushes_at_once_are_refused(converted: str, appliance: Served) -> None:
     from pipelines.folders.remote_folder import opened_remote
 
