@@ -2,23 +2,21 @@
 
 import json
 import os
-import threading
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import feedferry
-from schemas.account import Account
 from schemas.errors import FatalError
-from schemas.span import Span
 from support import remotes
 from support.archives import document, gsa_feed
 from support.object_faults import FaultyProxy, Request, faulty_proxy, times
-from transforms.storage.attempts import Attempt
+from support.runs import ROOT, chosen
 from transforms.storage.find_storage import storage_of
-from transforms.storage.objects import ObjectStorage, listed_once
 
 pytestmark = pytest.mark.slow
 
@@ -104,28 +102,53 @@ def test_a_fault_that_stays_ends_the_run_which_is_resumed(
     assert _chunks(URI) == _chunks(str(tmp_path / "out"))
 
 
-@pytest.mark.parametrize("delay", [0, 1, 2, 5, 10, 20, 50])
-def test_of_two_attempts_on_a_span_one_counts(proxy: FaultyProxy, delay: int) -> None:
-    """The loser removes its files, and returns the account of the winner."""
-    listed_once.cache_clear()
-    span = Span(source="a.xml", format="gsa-feed")
-    storage = ObjectStorage.of(URI)
-    begin, accounts = threading.Event(), []
+_RACER = """
+import sys, time
+from schemas.account import Account
+from schemas.span import Span
+from transforms.storage.attempts import Attempt
+from transforms.storage.objects import ObjectStorage
 
-    def convert(milliseconds: int) -> None:
-        with Attempt(storage, span) as attempt:
-            attempt.storage.put("a.xml", os.urandom(8))
-            begin.wait()
-            threading.Event().wait(milliseconds / 1000)
-            accounts.append(attempt.commit(Account(spans=1, bytes_read=id(attempt))))
+storage, number = ObjectStorage.of(sys.argv[1]), int(sys.argv[2])
+print("ready", flush=True)
+begin = float(sys.stdin.readline())
+for ordinal, seconds in enumerate(map(float, sys.argv[3:])):
+    with Attempt(storage, Span(source="a.xml", format="gsa-feed", ordinal=ordinal)) as attempt:
+        attempt.storage.put("a.xml", bytes([number]))
+        time.sleep(max(0.0, begin + seconds - time.time()))
+        account = attempt.commit(Account(spans=1, bytes_read=number))
+    print(account.bytes_read)
+"""
+_EVERY_DELAY = [step / 20 for step in range(21)]
+_SPACE_SECONDS = 1.3
 
-    threads = [threading.Thread(target=convert, args=(wait,)) for wait in (0, delay)]
-    for thread in threads:
-        thread.start()
-    begin.set()
-    for thread in threads:
-        thread.join()
 
-    first, second = (msgspec.json.encode(account) for account in accounts)
+def test_of_two_processes_on_a_span_one_counts() -> None:
+    """One commits up to a second after the other. The loser removes its files, and both agree."""
+    delays = chosen(usual=[0.0, 0.002, 0.01, 0.05, 0.5, 1.0], full=_EVERY_DELAY)
+    earlier = [ordinal * _SPACE_SECONDS for ordinal in range(len(delays))]
+    later = [begin + delay for begin, delay in zip(earlier, delays, strict=True)]
+    with remotes.s3_server():
+        racers = [_racer(1, earlier), _racer(2, later)]
+        for racer in racers:
+            assert racer.stdout is not None
+            assert racer.stdout.readline() == "ready\n"
+        begin = f"{time.time() + 1}\n"
+        for racer in racers:
+            assert racer.stdin is not None
+            racer.stdin.write(begin)
+            racer.stdin.flush()
+        first, second = (racer.communicate(timeout=120)[0].split() for racer in racers)
+        assert [racer.returncode for racer in racers] == [0, 0]
+        storage = storage_of(URI)
+        winners = [storage.get(name) for name in sorted(storage.sizes()) if "/" in name]
+
     assert first == second
-    assert len([name for name in storage.sizes() if name.endswith("a.xml")]) == 1
+    assert winners == [bytes([int(number)]) for number in first]
+    assert len(winners) == len(delays)
+
+
+def _racer(number: int, times: Sequence[float]) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", _RACER, URI, str(number), *map(str, times)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
