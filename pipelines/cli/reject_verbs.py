@@ -192,10 +192,10 @@ def replay_(
     """
     import os
 
-    from pipelines.folders.remote_folder import is_in_object_storage
     from schemas.errors import ConfigError
+    from transforms.storage.storage import is_object
 
-    if is_in_object_storage(run):
+    if is_object(run):
         raise ConfigError(
             f"{run}: a replay writes into the folder of its run; expected a run in a folder of this"
             " machine: use feedferry rejects export, and convert the corrected files"
