@@ -8,10 +8,12 @@ what that does.
 
 import hashlib
 import logging
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -54,6 +56,9 @@ _spans = msgspec.json.Decoder(Span)
 _accounts = msgspec.json.Decoder(Account)
 _errors = {error.exit_code: error for error in (ConfigError, StoppedError, FatalError, BusyError)}
 _ORDINALS = 10**12
+_FAST = 1
+"""The level of compression."""
+
 _MAX_SURVEYS = 1000
 """Each is of as many adjacent parts of a file as necessary."""
 
@@ -344,6 +349,9 @@ class _Converted(msgspec.Struct, frozen=True):
     account: Account
 
 
+_converted_of = msgspec.json.Decoder(_Converted).decode
+
+
 def _begin(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]:
     spans = file_spans.begin(_spans.decode(whole), span_bytes=span_bytes, options=options)
     yield from map(msgspec.json.encode, spans)
@@ -375,7 +383,7 @@ def _guess(surveyed: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
 def _convert_span(span: bytes, settings: Settings) -> tuple[int, bytes]:
     decoded = _spans.decode(span)
     converted = _Converted(decoded, _convert.convert(decoded, settings))
-    return decoded.source_ordinal, msgspec.json.encode(converted)
+    return decoded.source_ordinal, zlib.compress(msgspec.json.encode(converted), _FAST)
 
 
 def _convert_in_turn(span: bytes, settings: Settings) -> Iterator[bytes]:
@@ -386,7 +394,7 @@ def _convert_in_turn(span: bytes, settings: Settings) -> Iterator[bytes]:
 
 def _check(converted: tuple[int, Iterable[bytes]], settings: Settings) -> Iterator[bytes]:
     """Yield the accounts of all spans of one source, of which all or some were converted before."""
-    spans = [msgspec.json.decode(text, type=_Converted) for text in converted[1]]
+    spans = [_converted_of(zlib.decompress(data)) for data in converted[1]]
     attempted = {at.span: at.account for at in spans}
     for span in [span for span in attempted if not (span.grid and span.ordinal)]:
         for account in _convert.convert_on(span, settings, attempted):
@@ -518,22 +526,38 @@ def _adapter(target: Target) -> Adapter:
     return adapter(target)
 
 
+_Collected = tuple[list[bytes], list[bytes]]
+"""Accounts, and blocks of several compressed accounts."""
+
+
 class _MergeOnce(beam.CombineFn):
     """Collects encoded accounts and merges them at the end.
 
     Beam would apply a function to partial sums after every few accounts, and so decode and encode
-    the growing sum each time.
+    the growing sum each time. It keeps several copies of what it transfers: many accounts together
+    are compressed to a tenth.
     """
 
-    def create_accumulator(self) -> list[bytes]:
-        return []
+    def create_accumulator(self) -> _Collected:
+        return [], []
 
-    def add_input(self, collected: list[bytes], account: bytes) -> list[bytes]:
-        collected.append(account)
+    def add_input(self, collected: _Collected, account: bytes) -> _Collected:
+        collected[0].append(account)
         return collected
 
-    def merge_accumulators(self, parts: Iterable[list[bytes]]) -> list[bytes]:
-        return [account for part in parts for account in part]
+    def merge_accumulators(self, parts: Iterable[_Collected]) -> _Collected:
+        merged = self.create_accumulator()
+        for accounts, blocks in parts:
+            merged[0].extend(accounts)
+            merged[1].extend(blocks)
+        return merged
 
-    def extract_output(self, collected: list[bytes]) -> bytes:
-        return msgspec.json.encode(merge(map(_accounts.decode, collected)))
+    def compact(self, collected: _Collected) -> _Collected:
+        accounts, blocks = collected
+        added = [zlib.compress(b"\n".join(accounts), _FAST)] if accounts else []
+        return [], [*blocks, *added]
+
+    def extract_output(self, collected: _Collected) -> bytes:
+        accounts, blocks = collected
+        lines = (line for block in blocks for line in zlib.decompress(block).split(b"\n"))
+        return msgspec.json.encode(merge(map(_accounts.decode, chain(accounts, lines))))

@@ -25,6 +25,7 @@ from transforms.sinks.push.receipts import Receipts
 
 _SPANS = 20_000
 _ACCOUNTS = 100_000
+_BLOCK = 1000
 _CHUNKS = 1_000_000
 _RECORDS_OF_SPAN = 10
 _SPAN_BYTES = 4_100
@@ -53,13 +54,12 @@ def _merge(folder: Path, share: float) -> None:
     from pipelines.options.convert_options import ConvertOptions
     from transforms.stages import Merge
 
-    accounts = [msgspec.json.encode(_account(number)) for number in range(int(_ACCOUNTS * share))]
+    blocks = range(int(_ACCOUNTS * share) // _BLOCK)
     pipeline = beam.Pipeline(runner=LocalRunner())
-    total = pipeline | beam.Create(accounts) | Merge()
-    options = ConvertOptions(inputs=("-",), output=str(folder), to_format="avro")
+    total = pipeline | beam.Create(blocks) | beam.FlatMap(accounts_of) | Merge()
+    options = ConvertOptions(inputs=(), output="", to_format="gsa-feed")
     text = run_to_file(pipeline, total, str(folder), options=options)
-    merged = msgspec.json.decode(text, type=Account)
-    print(merged.spans, end=" ")
+    print(msgspec.json.decode(text, type=Account).spans, end=" ")
 
 
 def _progress(folder: Path, share: float) -> None:
@@ -99,6 +99,12 @@ _ROWS: dict[str, Callable[[Path, float], None]] = {
     "push": _plan_push,
     "report": _report,
 }
+
+
+def accounts_of(block: int) -> Iterator[bytes]:
+    """Yield the accounts of some spans; a worker makes them, as a conversion does."""
+    for number in range(block * _BLOCK, (block + 1) * _BLOCK):
+        yield msgspec.json.encode(_account(number))
 
 
 def _account(number: int) -> Account:
