@@ -62,6 +62,9 @@ _FAST = 1
 _MAX_SURVEYS = 1000
 """Each is of as many adjacent parts of a file as necessary."""
 
+_MAX_SPREAD = 5000
+"""The same for spans, which are converted one after another."""
+
 _Item = TypeVar("_Item", bound=ReadResult)
 _Key = tuple[str, bool]
 """A key of the user, and whether it is that of groups."""
@@ -104,6 +107,7 @@ class GuessSpans(beam.PTransform):
             | "Gather" >> beam.GroupByKey()
             | "Guess" >> beam.FlatMap(_guess).with_output_types(bytes)
             | "SpreadSpans" >> beam.Reshuffle()
+            | "Span" >> beam.FlatMap(_each).with_output_types(bytes)
         )
 
 
@@ -338,7 +342,7 @@ class _Surveyed(msgspec.Struct, frozen=True):
     survey: Survey | None = None
 
 
-_parts_of = msgspec.json.Decoder(list[Span]).decode
+_spans_of = msgspec.json.Decoder(list[Span]).decode
 _surveyed_of = msgspec.json.Decoder(list[_Surveyed]).decode
 
 
@@ -358,14 +362,21 @@ def _begin(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[byte
 
 
 def _parts(span: bytes) -> Iterator[bytes]:
-    """Yield the parts of a file, several together, because the runner keeps more than the bytes."""
-    parts = list(file_spans.parts(_spans.decode(span)))
-    size = -(-len(parts) // _MAX_SURVEYS) or 1
-    yield from (msgspec.json.encode(parts[at : at + size]) for at in range(0, len(parts), size))
+    return _together(list(file_spans.parts(_spans.decode(span))), most=_MAX_SURVEYS)
+
+
+def _together(spans: Sequence[Span], *, most: int) -> Iterator[bytes]:
+    """Yield adjacent spans together: an element of a shuffle costs the runner several kB."""
+    size = -(-len(spans) // most) or 1
+    yield from (msgspec.json.encode(spans[at : at + size]) for at in range(0, len(spans), size))
+
+
+def _each(spans: bytes) -> Iterator[bytes]:
+    yield from map(msgspec.json.encode, _spans_of(spans))
 
 
 def _survey(parts: bytes) -> tuple[int, bytes]:
-    surveyed = [_Surveyed(part, file_spans.survey(part)) for part in _parts_of(parts)]
+    surveyed = [_Surveyed(part, file_spans.survey(part)) for part in _spans_of(parts)]
     return surveyed[0].span.source_ordinal, msgspec.json.encode(surveyed)
 
 
@@ -377,7 +388,7 @@ def _guess(surveyed: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
     spans = [part.span for part in parts if part.survey is None or not part.span.ordinal]
     if surveys:
         spans += file_spans.guess(spans[0], surveys)
-    yield from map(msgspec.json.encode, spans)
+    yield from _together(spans, most=_MAX_SPREAD)
 
 
 def _convert_span(span: bytes, settings: Settings) -> tuple[int, bytes]:
