@@ -140,7 +140,7 @@ case ${1-} in
   test-cluster)
     set_up dev
     cd -- "$HERE"
-    exec timeout -k 60 5400 "$VENV/bin/pytest" -q -rfEs -m "" -n0 --durations=0 tests/cluster
+    exec timeout -s INT -k 60 5400 "$VENV/bin/pytest" -q -rfEs -m "" -n0 --durations=0 tests/cluster
     ;;
   *)
     set_up run
