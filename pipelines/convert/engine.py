@@ -10,7 +10,8 @@ started again continues in the part in which it ended.
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -40,7 +41,7 @@ from pipelines.convert.state_update import store_generation, store_update
 from pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
 from pipelines.convert.step_lists import list_results
 from pipelines.convert.work_folder import STDIN_COPY, open_work_folder, seal
-from pipelines.folders.locks import WORK
+from pipelines.folders.locks import ACCOUNT, WORK
 from pipelines.folders.remote_folder import RemoteFolder
 from pipelines.observer.observer import Observer, Step, followed, metered
 from pipelines.observer.progress import Progress
@@ -49,13 +50,14 @@ from pipelines.options.flags import flags_of
 from pipelines.report.conversion_report import ConversionResult
 from pipelines.report.run_report import write_report
 from schemas.account import Account
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, StoppedError
 from schemas.run_record import Phase
 from schemas.span import Span
 from transforms.conversion_settings import Settings
 from transforms.rules.known_rejects import load_known_rejects
 from transforms.sources import SourceConfig, source_of
 from transforms.stages import Convert, Merge
+from transforms.storage.atomic import whole_file
 from transforms.storage.find_storage import storage_of
 from transforms.storage.mirrors import shown
 
@@ -195,12 +197,13 @@ def _convert(
                 progress=partial(_work_done, settings, snapshot),
             )
             account = msgspec.json.decode(text, type=Account)
-    check_account(account)
-    if remote is not None:
-        remote.fetch(work, account.files, but=(chunk.path for chunk in account.chunks))
-    check_limits(account, options)
-    list_results(account, settings)
-    check_steps(account, settings.steps)
+    with _kept_if_stopped(account, work):
+        check_account(account)
+        if remote is not None:
+            remote.fetch(work, account.files, but=(chunk.path for chunk in account.chunks))
+        check_limits(account, options)
+        list_results(account, settings)
+        check_steps(account, settings.steps)
     for notice in account.notices.values():
         # The account shows it, too.
         _log.warning("%s; %s in all", notice.first.message, notice.count, extra={"is_shown": True})
@@ -212,6 +215,17 @@ def _work_done(settings: Settings, snapshot: Callable[[], object]) -> object:
     if not settings.has_progress:
         return storage_of(settings.folder).sizes()
     return snapshot(), settings.local.stat().st_mtime_ns  # a verified span changes the latter
+
+
+@contextmanager
+def _kept_if_stopped(account: Account, work: Path) -> Iterator[None]:
+    """Keep the account of a run that must stop, for the pages and verbs that show the run."""
+    try:
+        yield
+    except StoppedError:
+        with whole_file(work / ACCOUNT) as stream:
+            stream.write(msgspec.json.encode(account))
+        raise
 
 
 def _is_parallel(spans: Sequence[Span], conversion: Conversion) -> bool:

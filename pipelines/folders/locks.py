@@ -15,6 +15,9 @@ from transforms.storage.storage import unwritable
 WORK = ".work"
 """Folder of an output folder with the files of unfinished runs."""
 
+ACCOUNT = "account.json"
+"""The account of a conversion that stopped at a limit, in the folder of an unfinished run."""
+
 PUSHES = "push"
 """Folder of an output folder with the receipts, in a folder for each appliance."""
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from pipelines.folders.job_folders import runs_of
-from pipelines.folders.locks import WORK
+from pipelines.folders.locks import ACCOUNT, WORK
 from pipelines.report.chunk_values import NO_VALUES, ChunkValues
 from pipelines.report.conversion_report import Report
 from pipelines.report.page_text import MAX_ROWS
@@ -127,8 +127,8 @@ def read_runs(home: Path, most: int | None = None) -> list[RunData]:
 
 
 def _unpublished(folder: Path, problems: list[str]) -> AccountTotals | None:
-    """Return the account of a conversion that stopped at a limit, or was killed before its end."""
-    paths = sorted(folder.glob(f"{WORK}/*/account.json"))
+    """Return the account of a conversion that stopped at a limit."""
+    paths = sorted(folder.glob(f"{WORK}/*/{ACCOUNT}"))
     return _decode(paths[-1], AccountTotals, problems) if paths else None
 
 

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+import feedferry
 from pipelines.cli.main import main
 from pipelines.job.job import Retention
 from pipelines.job.retention import runs_to_remove
+from schemas.errors import StoppedError
 from schemas.run_record import Phase, Replay, RunRecord
+from support.archives import BROKEN, document, gsa_feed
 from transforms.storage.lock import Lock
 from transforms.storage.run_record import write_run
 
@@ -92,6 +95,18 @@ def test_runs_are_listed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "list", "people", "--format", "json"]) == 0
     newest = json.loads(capsys.readouterr().out)["runs"][0]
     assert (newest["id"], newest["phase"], newest["rejected"]) == (NIGHTS[3].id, "push", 1)
+
+
+def test_a_run_that_stopped_at_a_limit_shows_its_account(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "feed.xml").write_bytes(gsa_feed(document(1), BROKEN))
+    with pytest.raises(StoppedError):
+        feedferry.convert("feed.xml", "out", to_format="gsa-feed", max_rejects="1%")
+    capsys.readouterr()
+    assert main(["runs", "show", "out", "--format", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["read"], shown["written"], shown["rejected"]) == (2, 1, 1)
 
 
 @pytest.mark.usefixtures("runs")
