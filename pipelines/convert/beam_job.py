@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from uuid import uuid4
 
 import apache_beam as beam
@@ -78,10 +79,10 @@ def run_to_file(
     """
     storage, name = storage_of(folder), f"account-{uuid4().hex}.json"
     _ = account | "Report" >> beam.Map(_store, folder, name)
+    storage.remove(CANCELLED)  # of an earlier job, which may have had another runner
     if options.runner is None:
         pipeline.run().wait_until_finish()
     else:
-        storage.remove(CANCELLED)
         watch = None if progress is None else StallWatch(progress, options.stall)
         _run_elsewhere(pipeline, options.runner, watch, storage)
     text = storage.get(name)
@@ -105,7 +106,8 @@ def _run_elsewhere(
             _wait(result, watch)
         except BaseException:
             if watch is not None:
-                storage.put_if_absent(CANCELLED, b"")
+                with suppress(FeedferryError):  # the first error counts; the runner cancels, too
+                    storage.put_if_absent(CANCELLED, b"")
             _cancel(result)
             raise
     except FeedferryError:

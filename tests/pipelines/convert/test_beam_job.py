@@ -11,6 +11,8 @@ from pipelines.convert.beam_job import StallWatch, run_to_file
 from pipelines.convert.runners import pipeline_options
 from pipelines.options.convert_options import ConvertOptions
 from schemas.errors import FatalError
+from support.archives import put
+from transforms.convert import CANCELLED
 
 
 def test_a_stall_is_the_same_progress_for_all_of_the_time() -> None:
@@ -30,6 +32,15 @@ def test_progress_is_not_read_at_each_check() -> None:
     for _ in range(4):
         watch.check()
     assert next(progress, None) is None
+
+
+def test_a_job_that_was_cancelled_is_resumed_in_this_process(tmp_path: Path) -> None:
+    put(tmp_path / CANCELLED, b"")
+    pipeline = beam.Pipeline(runner="FnApiRunner")
+    options = ConvertOptions(inputs=("a.xml",), output="out", to_format="avro")
+    account = pipeline | beam.Create([b"{}"])
+    assert run_to_file(pipeline, account, str(tmp_path), options=options) == b"{}"
+    assert list(tmp_path.iterdir()) == []
 
 
 class LostResult(PipelineResult):
