@@ -22,19 +22,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a run, for each of its spans.
 
     `folder` holds the files of an unfinished run, a path or a URI. If it is a URI, `local_folder`
-    has its progress, and the lists of steps. `sources` are the configurations of the sources
-    that have one, by the names of their spans. `state` is the path of the state of earlier runs.
-    A datasource or feedtype of the `target` replaces that of the source. The loss of a field in
-    `refused` stops the run. A full feed deletes everything that it leaves out, so an empty full
-    feed, and one with documents known to be missing, stop the run unless they are allowed. With
-    `verify`, the files of earlier attempts are hashed again; otherwise only their sizes count.
-    `accepted_rejects` is the path of a list of known rejects. Records that are alike are converted
-    in batches of at most `batch_records`, one by one if it is 0; the result is the same. `steps`
-    change records before they are normalized.
+    has its progress, and the lists of steps; `begun` identifies the start of the run. `sources` are
+    the configurations of the sources that have one, by the names of their spans. `state` is the
+    path of the state of earlier runs. A datasource or feedtype of the `target` replaces that of the
+    source. The loss of a field in `refused` stops the run. A full feed deletes everything that it
+    leaves out, so an empty full feed, and one with documents known to be missing, stop the run
+    unless they are allowed. With `verify`, the files of earlier attempts are hashed again;
+    otherwise only their sizes count. `accepted_rejects` is the path of a list of known rejects.
+    Records that are alike are converted in batches of at most `batch_records`, one by one if it is
+    0; the result is the same. `steps` change records before they are normalized.
     """
 
     folder: str
     local_folder: str | None = None
+    begun: str = ""
     target: Target
     reading: ReadOptions
     writing: WriteOptions

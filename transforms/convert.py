@@ -143,7 +143,7 @@ def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> A
     fix are not raised: the account then says why the span was stopped.
     """
     attempt = by(storage_of(settings.folder), span, verify=settings.verify)
-    if (earlier := attempt.find_account()) is not None:
+    if (earlier := attempt.find_account(begun=settings.begun)) is not None:
         if settings.has_progress:
             os.utime(settings.local)  # to hash its files is progress as well
         return _accept_rejects(earlier, span, settings)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import apache_beam as beam
 import msgspec
@@ -142,6 +143,7 @@ def convert(
             settings,
             folder=remote.work_uri(work),
             local_folder=str(work),
+            begun=uuid4().hex,
             has_progress=options.runner is None,  # other hosts do not see this one's folders
         )
     sources = source_runs(spans, settings, options)

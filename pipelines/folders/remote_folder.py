@@ -9,6 +9,7 @@ import atexit
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -34,8 +35,9 @@ _OF_DRIVER = re.compile(
     r"(seal\.json|generation|state-update\.json|[^/]+\.(listing|listed-at|plan\.json|gone|prepared))"
 )
 _COPY_BYTES = 1 << 20
+_DOWNLOADS = 32
 _JOURNAL = re.compile(r"push/[^/]+/receipts-\d+\.jsonl")
-_RECEIPT = re.compile(rf"({_JOURNAL.pattern})/\d+")
+_RECEIPT = re.compile(rf"{_JOURNAL.pattern}/\d+")
 
 
 class RemoteFolder:
@@ -135,7 +137,7 @@ class RemoteFolder:
         """
         begin = work.relative_to(self.mirror).as_posix()
         sizes = self._storage.sizes(begin)
-        chunks = set(but)
+        chunks, needed = set(but), []
         for file in files:
             name = f"{begin}/{file.path}"
             if sizes.get(name) != file.bytes:
@@ -144,7 +146,8 @@ class RemoteFolder:
                     " written; start again to write it again"
                 )
             if file.path not in chunks:
-                self._download_to(name, work / file.path)
+                needed.append(name)
+        self._download_all(needed)
 
     def abandoned(self) -> list[str]:
         """Return what attempts left that no account and no manifest names, by names in the run."""
@@ -171,16 +174,27 @@ class RemoteFolder:
         self._storage.remove_files(names)
 
     def _download(self) -> dict[str, tuple[int, int]]:
-        for name in sorted(self._storage.sizes()):
-            if _is_mirrored(name):
-                self._download_to(name, self.mirror / name)
-            elif (found := _RECEIPT.fullmatch(name)) is not None:
-                self._download_to(name, self.mirror / found[1], mode="ab")
+        names = sorted(self._storage.sizes())
+        self._download_all(filter(_is_mirrored, names))
+        receipts = [name for name in names if _RECEIPT.fullmatch(name)]
+        with ThreadPoolExecutor(_DOWNLOADS) as pool:
+            for name, line in zip(receipts, pool.map(self._storage.get, receipts), strict=True):
+                path = (self.mirror / name).parent
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("ab") as journal:
+                    journal.write(line or b"")
         return self._scan()
 
-    def _download_to(self, name: str, path: Path, *, mode: str = "wb") -> None:
+    def _download_all(self, names: Iterable[str]) -> None:
+        """Download files into the mirror, many at a time: a request takes longer than a file."""
+        with ThreadPoolExecutor(_DOWNLOADS) as pool:
+            for _ in pool.map(self._download_one, names):
+                pass
+
+    def _download_one(self, name: str) -> None:
+        path = self.mirror / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open(mode) as stream, self._storage.open(name) as source:
+        with path.open("wb") as stream, self._storage.open(name) as source:
             shutil.copyfileobj(source, stream, _COPY_BYTES)
 
     def _scan(self) -> dict[str, tuple[int, int]]:
@@ -214,11 +228,10 @@ def opened_remote(uri: str, *, is_read_only: bool = False) -> Iterator[RemoteFol
     Raises BusyError if another process has leased it. A folder to read needs no lease.
     """
     from transforms.storage.lease import Lease
-    from transforms.storage.objects import ObjectStorage, listed_once
+    from transforms.storage.objects import ObjectStorage
 
     storage = ObjectStorage.of(uri)
     uri = storage.locate("").rstrip("/")
-    listed_once.cache_clear()
     with TemporaryDirectory(prefix="feedferry-") as temporary:
         mirror = Path(temporary).resolve() / (uri.rpartition("/")[2] or "run")
         mirror.mkdir()

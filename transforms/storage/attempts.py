@@ -61,9 +61,12 @@ class Attempt:
         self.storage = run.below(self.path_of(""))
         """Where the files of this attempt are."""
 
-    def find_account(self) -> Account | None:
-        """Return the account of any attempt that counts, None if there is none with whole files."""
-        return self._find(self._run.snapshot())
+    def find_account(self, *, begun: str = "") -> Account | None:
+        """Return the account of any attempt that counts, None if there is none with whole files.
+
+        An account that was published after this start of the run, `begun`, may be missing.
+        """
+        return self._find(self._run.snapshot(begun))
 
     def _find(self, run: Storage) -> Account | None:
         while (data := self._read(run, self._damaged)) is not None:

@@ -182,8 +182,8 @@ class ObjectStorage(Storage):
         sizes = {name: size for folder in folders for name, size in self.sizes(folder).items()}
         return all(sizes.get(file.path) == file.bytes for file in files)
 
-    def snapshot(self) -> Storage:
-        return _ListedStorage(self._bucket, self._prefix)
+    def snapshot(self, begun: str) -> Storage:
+        return _ListedStorage(self._bucket, self._prefix, begun)
 
     @property
     def store(self) -> ObjectStore:
@@ -216,6 +216,10 @@ class ObjectStorage(Storage):
 class _ListedStorage(ObjectStorage):
     """A storage that answers from one list, so that what is not there costs no request."""
 
+    def __init__(self, bucket: str, prefix: str, begun: str) -> None:
+        super().__init__(bucket, prefix)
+        self._begun = begun
+
     def get(self, name: str) -> bytes | None:
         return super().get(name) if name in self._listed else None
 
@@ -224,7 +228,7 @@ class _ListedStorage(ObjectStorage):
 
     @property
     def _listed(self) -> dict[str, int]:
-        return listed_once(self._bucket, self._prefix, os.getpid())
+        return _listed_once(self._bucket, self._prefix, os.getpid(), self._begun)
 
 
 class _ObjectFile(WholeFile):
@@ -390,10 +394,10 @@ def os_error(exc: Exception, uri: str) -> OSError:
 
 
 @lru_cache(maxsize=1)
-def listed_once(bucket: str, prefix: str, process: int) -> dict[str, int]:
-    """Return the sizes of the objects below a prefix when this process first asks for them.
+def _listed_once(bucket: str, prefix: str, process: int, begun: str) -> dict[str, int]:
+    """Return the sizes of the objects below a prefix when a process first asks in a run.
 
-    The driver clears this at the begin of a run, because a process may execute several.
+    Workers of a cluster may outlive a run that is killed, and see the one that resumes it.
     """
     return ObjectStorage(bucket, prefix).sizes()
 

@@ -146,10 +146,11 @@ class Storage(ABC):
         """Whether all files are as they were written; see `is_whole`."""
         return all(self.is_whole(file, verify=verify) for file in files)
 
-    def snapshot(self) -> "Storage":
+    def snapshot(self, begun: str) -> "Storage":
         """Return the storage, or one that answers from a list of its files made earlier.
 
-        A process makes the list once, so later files may be missing from it.
+        A process makes the list once for each start of a run, which is `begun`, so later files may
+        be missing from it.
         """
         return self
 

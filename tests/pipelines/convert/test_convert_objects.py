@@ -20,11 +20,13 @@ from pipelines.folders.remote_folder import LEASE, RemoteFolder
 from pipelines.job.run_result import RunResult
 from schemas.account import Account
 from schemas.errors import BusyError, ConfigError, FatalError
+from schemas.span import Span
 from support import remotes
 from support.archives import BROKEN, document, gsa_feed
 from support.runs import ROOT, chosen
 from support.seaweed import seaweed
 from transforms.convert import SpanConversion
+from transforms.storage.attempts import Attempt
 from transforms.storage.find_storage import storage_of
 from transforms.storage.objects import ObjectStorage
 
@@ -264,6 +266,16 @@ def test_uploads_that_may_not_be_listed_are_an_error_with_the_permissions() -> N
         pytest.raises(FatalError, match=r"s3://documents/run/: open uploads: ConnectError"),
     ):
         ObjectStorage.of(URI).uploads(abort=True)
+
+
+def test_a_process_lists_the_objects_again_for_a_later_start(feed: str) -> None:
+    """Workers of a cluster outlive a run that is killed."""
+    span, storage = Span(source="a.xml", format="gsa-feed"), storage_of(URI)
+    assert Attempt(storage, span).find_account(begun="first") is None
+    with Attempt(storage, span) as attempt:
+        attempt.commit(Account(spans=1))
+    assert Attempt(storage, span).find_account(begun="first") is None
+    assert Attempt(storage, span).find_account(begun="second") == Account(spans=1)
 
 
 @pytest.mark.slow

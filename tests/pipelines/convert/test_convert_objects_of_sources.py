@@ -97,14 +97,14 @@ def _killed(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("words", [{}, {"jobs": "2"}, {"runner": "FnApiRunner"}])
 @pytest.mark.parametrize("source", [tree, database, programs, spool])
 def test_a_source_in_object_storage_has_the_chunks_of_a_local_run(
-    source: Callable[[], dict[str, object]], jobs: str
+    source: Callable[[], dict[str, object]], words: dict[str, object]
 ) -> None:
     given = source()
     run("out", given)
-    run(URI, given, jobs=jobs)
+    run(URI, given, **words)
 
     assert chunks(URI) == chunks("out")
     assert len(chunks(URI)) > 1 or source is programs
