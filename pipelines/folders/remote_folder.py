@@ -149,7 +149,7 @@ class RemoteFolder:
                 needed.append(name)
         self._download_all(needed)
 
-    def abandoned(self) -> list[str]:
+    def _abandoned(self) -> list[str]:
         """Return what attempts left that no account and no manifest names, by names in the run."""
         is_published = (self.mirror / REPORT).exists()
         kept = {chunk.path for chunk in read_manifest(self.mirror)} if is_published else set()
@@ -163,12 +163,16 @@ class RemoteFolder:
     def clean(self, *, is_dry: bool) -> list[str]:
         """Remove what attempts left, and abort their uploads; return the names in the run.
 
-        With `is_dry`, nothing is removed, and at most a thousand uploads are returned.
+        Uploads are aborted first, so that none becomes a file meanwhile. With `is_dry`, nothing is
+        removed, and at most a thousand uploads are returned.
         """
-        names = self.abandoned()
-        if not is_dry:
-            self.remove(names)
-        return names + self._storage.uploads(abort=not is_dry)
+        try:
+            uploads = self._storage.uploads(abort=not is_dry)
+        finally:
+            names = self._abandoned()
+            if not is_dry:
+                self.remove(names)
+        return names + uploads
 
     def remove(self, names: Iterable[str]) -> None:
         self._storage.remove_files(names)

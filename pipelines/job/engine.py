@@ -76,8 +76,17 @@ def convert(job: Job, observer: Observer) -> RunResult:
             options = replace(options, state=state)
         result = _convert(replace(job, home=remote.mirror, convert=options), observer, remote)
         remote.save()
-        remote.remove(remote.abandoned())
+        _clean(remote, observer)
     return replace(result, uri=remote.uri)
+
+
+def _clean(remote: RemoteFolder, observer: Observer) -> None:
+    """Remove what attempts have left; the run is complete, so an error does not end it."""
+    try:
+        remote.clean(is_dry=False)
+    except FatalError as exc:
+        text = f"feedferry: {exc}; the run is complete: feedferry runs clean {remote.uri} does that"
+        observer.notice(text, logging.WARNING)
 
 
 def _convert(job: Job, observer: Observer, remote: RemoteFolder | None) -> RunResult:

@@ -103,9 +103,11 @@ def faulty_proxy(upstream: str) -> Iterator[FaultyProxy]:
         patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.server_port}")
         patch.setenv("NO_PROXY", "*")
         objects.clients.cache_clear()
-        yield proxy
-        proxy.shutdown()
-        thread.join()
+        try:
+            yield proxy
+        finally:
+            proxy.shutdown()
+            thread.join()
     objects.clients.cache_clear()
 
 

@@ -23,6 +23,7 @@ from schemas.errors import BusyError, ConfigError, FatalError
 from schemas.span import Span
 from support import remotes
 from support.archives import BROKEN, document, gsa_feed
+from support.object_faults import faulty_proxy, times
 from support.runs import ROOT, chosen
 from support.seaweed import seaweed
 from transforms.convert import SpanConversion
@@ -251,6 +252,23 @@ def _check_uploads_are_aborted(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_uploads_of_killed_writers_are_aborted(capsys: pytest.CaptureFixture[str]) -> None:
     _check_uploads_are_aborted(capsys)
+
+
+def test_a_run_that_ends_aborts_uploads(feed: str) -> None:
+    _kill_a_writer(f"{URI}/.work/abc/00000-00000/host-1-a")
+    _convert(feed, URI)
+    assert _open_uploads() == []
+
+
+def test_a_run_whose_uploads_cannot_be_listed_is_complete(
+    feed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage_of(URI).put(".work/abc/00000-00000/host-1-a/00000-00000-000.xml", b"left")
+    with faulty_proxy(os.environ["AWS_ENDPOINT_URL"]) as proxy:
+        proxy.fault = times(1, "slow", lambda request: "uploads=&" in request.path)
+        assert main(["convert", feed, "-o", URI, "--to", "gsa-feed", "--accept-holes"]) == 1
+    assert f"the run is complete: feedferry runs clean {URI}" in capsys.readouterr().err
+    assert not any(name.startswith(".work/abc/") for name in storage_of(URI).sizes())
 
 
 @pytest.mark.slow
