@@ -104,8 +104,9 @@ def runs() -> None:
 def list_(job: str | None, *, as_json: bool) -> None:
     """List the runs of a job, the newest first; without JOB, those of all jobs in runs/.
 
-    JOB is a job file, the folder of a job, or the name of a job in runs/. The name of a run is the
-    time of its begin, in UTC. A phase other than done is that of a run that the next start resumes.
+    JOB is a job file, the folder of a job, the name of a job in runs/, or a URI of object storage
+    with runs below it. The name of a run of a job is the time of its begin, in UTC. A phase other
+    than done is that of a run that the next start resumes.
 
     \b
     Examples:

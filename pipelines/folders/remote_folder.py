@@ -22,6 +22,7 @@ from pipelines.folders.manifest import MANIFEST, REPORT, read_manifest
 from pipelines.folders.remote_state import RemoteState
 from schemas.account import SpanFile
 from schemas.errors import BusyError, FatalError, FeedferryError, errors_worded
+from schemas.run_record import RUN_RECORD
 from schemas.span import Span
 from transforms.storage.attempts import files_of
 from transforms.storage.mirrors import mirroring
@@ -32,8 +33,12 @@ LEASE = f"{WORK}/{_LEASE}"
 _TEXT_SUFFIXES = (".json", ".jsonl", ".html", ".log", ".yaml", ".txt", ".csv")
 _OF_DRIVER = re.compile(
     rf"{re.escape(WORK)}/[^/]+/"
-    r"(seal\.json|generation|state-update\.json|[^/]+\.(listing|listed-at|plan\.json|gone|prepared))"
+    r"(seal\.json|generation|state-update\.json|account\.json|"
+    r"[^/]+\.(listing|listed-at|plan\.json|gone|prepared))"
 )
+_SPAN_REJECTS = ".rejects.avro"
+"""That of transforms.convert, which loads all formats. A run without a report shows these."""
+
 _COPY_BYTES = 1 << 20
 _DOWNLOADS = 32
 _JOURNAL = re.compile(r"push/[^/]+/receipts-\d+\.jsonl")
@@ -51,12 +56,13 @@ class RemoteFolder:
         storage: Storage,
         mirror: Path,
         names: dict[str, str],
-        check: Callable[[], object] = lambda: None,
+        check: Callable[[], object] | None = None,
     ) -> None:
         self.uri = names[str(mirror)]
         self.mirror = mirror
         self._storage = storage
-        self._check = check
+        self._is_read_only = check is None
+        self._check = check or (lambda: None)
         self._names = names
         self._state: RemoteState | None = None
         self._saved = self._download()
@@ -179,7 +185,12 @@ class RemoteFolder:
 
     def _download(self) -> dict[str, tuple[int, int]]:
         names = sorted(self._storage.sizes())
-        self._download_all(filter(_is_mirrored, names))
+        is_shown = self._is_read_only and REPORT not in names
+        self._download_all(
+            name
+            for name in names
+            if _is_mirrored(name) or (is_shown and name.endswith(_SPAN_REJECTS))
+        )
         receipts = [name for name in names if _RECEIPT.fullmatch(name)]
         with ThreadPoolExecutor(_DOWNLOADS) as pool:
             for name, line in zip(receipts, pool.map(self._storage.get, receipts), strict=True):
@@ -267,6 +278,15 @@ def opened_runs(names: Sequence[str], *, is_read_only: bool = False) -> Iterator
             if is_object(name)
         }
         yield tuple(str(folders.get(name, name)) for name in names)
+
+
+def runs_below(uri: str) -> list[str]:
+    """Return the URIs of the runs directly below a URI in object storage, or of the run there."""
+    from transforms.storage.objects import ObjectStorage
+
+    storage = ObjectStorage.of(uri)
+    places = [storage, *map(storage.below, storage.folders())]
+    return [place.locate("") for place in places if place.version(RUN_RECORD) is not None]
 
 
 def mirror_to_read(uri: str) -> Path:

@@ -9,7 +9,7 @@ import msgspec
 
 from pipelines.folders.job_folders import RUNS, find_home, find_run, runs_of
 from pipelines.folders.locks import LOCK
-from pipelines.folders.remote_folder import opened_remote
+from pipelines.folders.remote_folder import opened_remote, runs_below
 from pipelines.job.job import Retention
 from pipelines.job.retention import remove_runs, runs_to_remove
 from pipelines.report.conversion_report import as_text
@@ -28,8 +28,7 @@ _COLUMNS = ("run", "gen", "took", "phase", "exit", "read", "written", "rejects",
 
 def list_runs(text: str | None, *, as_json: bool) -> Iterator[str]:
     """Yield lines about the runs of one job, or of all jobs in runs/, the newest first."""
-    homes = [find_home(text)] if text else sorted(Path(RUNS).glob("*/"))
-    found = {home: runs for home in homes if (runs := read_runs(home))}
+    found = _runs_by_home(text)
     if as_json:
         values = [_values(run, row_of(run)) for runs in found.values() for run in runs]
         yield json.dumps({"version": VERSION, "runs": values}, indent=2, ensure_ascii=False)
@@ -38,6 +37,16 @@ def list_runs(text: str | None, *, as_json: bool) -> Iterator[str]:
         yield f"{home}/"
         rows = [_cells(run.record, row_of(run)) for run in runs if run.record is not None]
         yield from _table([_COLUMNS, *rows])
+
+
+def _runs_by_home(text: str | None) -> dict[str, list[RunData]]:
+    """Return the runs of one job, of all jobs in runs/, or below a URI, by where they are."""
+    if text is not None and is_object(text):
+        runs = [read_run_data(find_run(uri), has_chunks=False) for uri in runs_below(text)]
+        runs.sort(key=lambda run: run.record.started_at.timestamp() if run.record else 0.0)
+        return {text.rstrip("/"): runs[::-1]} if runs else {}
+    homes = [find_home(text)] if text else sorted(Path(RUNS).glob("*/"))
+    return {str(home): runs for home in homes if (runs := read_runs(home))}
 
 
 def show_run(text: str, *, as_json: bool) -> str:

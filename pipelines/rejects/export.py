@@ -35,6 +35,7 @@ from transforms.rules.feed_elements import DECLARATION, FeedElement, FeedMarkup,
 from transforms.sources import open_span, sniff_format
 from transforms.storage.atomic import write_json
 from transforms.storage.attempts import digest_of
+from transforms.storage.mirrors import shown
 
 INDEX = "export.json"
 RAW = "raw"
@@ -87,8 +88,8 @@ def export(run: Path, chosen: RejectFilter, folder: Path, *, base: Path) -> Expo
         places.setdefault(reject.offset, []).append(found._replace(reject=light))
     if not sources:
         cures = [*cures_without_bytes(run, chosen)]
-        lines = [f"{run}: no rejects to export; feedferry rejects list shows their state", *cures]
-        raise ConfigError("\n".join(lines))
+        text = f"{shown(run)}: no rejects to export; feedferry rejects list shows their state"
+        raise ConfigError("\n".join([text, *cures]))
     with ExitStack() as streams:
         writer = _ExportWriter(folder, streams)
         for (parent, source), places in sources.items():
@@ -99,7 +100,7 @@ def export(run: Path, chosen: RejectFilter, folder: Path, *, base: Path) -> Expo
             if found.number not in writer.numbers:
                 writer.add_other(found)
     files = [replace(file, sha256=digest_of(folder / file.path)) for file in writer.files]
-    made = Export(run=str(run.absolute()), files=files)
+    made = Export(run=shown(run.absolute()), files=files)
     write_json(folder / INDEX, msgspec.to_builtins(made))
     return made
 

@@ -123,7 +123,7 @@ def find_reject(run: Path, *, number: int | None = None, url: str | None = None)
             return found
     wanted = f"reject {number}" if number is not None else f"reject of {url}"
     raise ConfigError(
-        f"{run}: no {wanted}; expected one that feedferry rejects list --format json shows"
+        f"{shown(run)}: no {wanted}; expected one that feedferry rejects list --format json shows"
     )
 
 
@@ -139,7 +139,7 @@ def accept_rejects(
         path = known_path_of(run) if job_file is None else _known_path_of_job(job_file)
     if path is None:
         raise ConfigError(
-            f"{job_file or run}: no list of known rejects; expected ⟦output FILE⟧, and then"
+            f"{job_file or shown(run)}: no list of known rejects; expected ⟦output FILE⟧, and then"
             " ⟦accepted_rejects FILE⟧ or the key rejects.accepted of the job"
         )
     rejects = rejects_of(run, chosen, known_path=path)

@@ -158,6 +158,12 @@ class ObjectStorage(Storage):
             with self.translating(""):
                 obstore.delete(self.store, keys)
 
+    def folders(self) -> list[str]:
+        """Return the names of the folders directly in this one."""
+        with self.translating(""):
+            found = obstore.list_with_delimiter(self.store, self._prefix or None)
+        return [prefix.rpartition("/")[2] for prefix in found["common_prefixes"]]
+
     def uploads(self, *, abort: bool) -> list[str]:
         store = self.store
         if not isinstance(store, S3Store):
