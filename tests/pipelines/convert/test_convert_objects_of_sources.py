@@ -159,6 +159,28 @@ def test_a_state_in_object_storage_has_an_object_for_each_generation(
     assert report["options"]["state"] == STATE
 
 
+@pytest.mark.parametrize("step", ["publish", "save_state"])
+def test_a_killed_run_with_deletions_is_resumed_by_another_driver(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan names the list of deletions in the mirror of the killed run."""
+    given = {**database(), "max_delete_percent": "100"}
+    run("out-0", given, state="local.state")
+    run(f"{URI}-0", given, state=STATE)
+    with closing(sqlite3.connect("people.db")) as connection, connection:
+        connection.execute("DELETE FROM people WHERE id = 7")
+    run("out-1", given, state="local.state")
+    with monkeypatch.context() as patch:
+        patch.setattr(RemoteFolder, step, _killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(f"{URI}-1", given, state=STATE)
+    monkeypatch.setattr(SpanConversion, "run", _killed)
+    run(f"{URI}-1", given, state=STATE)
+
+    assert chunks(f"{URI}-1") == chunks("out-1")
+    assert b'action="delete"' in (chunks(f"{URI}-1")[0] or b"")
+
+
 def test_a_run_that_is_killed_after_it_has_put_its_state_is_resumed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

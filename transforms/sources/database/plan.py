@@ -49,6 +49,7 @@ from transforms.sources.database.watermark import (
     read_clock,
     watermark_of,
 )
+from transforms.sources.files import sign_path
 from transforms.sources.listing import LISTING, cut_listing, write_listing
 from transforms.storage.atomic import whole_file
 from transforms.storage.state import SourceState
@@ -96,10 +97,9 @@ def plan_rows(table: TableQuery, state: SourceState | None, run: SourceRun[RowMa
 def read_plan(run: SourceRun[RowMapping]) -> RowPlan:
     """Return the existing plan of a run, whose folder may have been moved since."""
     plan = msgspec.json.decode(_path(run).read_bytes(), type=RowPlan)
-    moved = (
-        replace(span, path=str(_gone(run))) if span.format == LISTING else span
-        for span in plan.spans
-    )
+    path = str(_gone(run))
+    placed = {"path": path, "signature": sign_path(path)}
+    moved = (replace(span, **placed) if span.format == LISTING else span for span in plan.spans)
     return replace(plan, spans=tuple(moved))
 
 
