@@ -6,6 +6,7 @@ import re
 import shutil
 import socket
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -36,6 +37,7 @@ _ELEMENT_SECONDS = 0.1
 """Elements take some time, so that a worker does not take those of the others."""
 
 _CLOCK_SECONDS = 5.0
+_one_thread = threading.Lock()
 
 
 class WorkerCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,10 +102,10 @@ def check_cluster(options: ConvertOptions) -> ClusterCheck:
         count = max(_LEAST_ELEMENTS, _ELEMENTS_PER_SPAN * (options.parallelism or 0))
         found = (
             pipeline
-            | beam.Create(range(count), reshuffle=False)
+            | beam.Create([b"%d" % number for number in range(count)], reshuffle=False)
             | beam.Reshuffle()
             | beam.Map(_check_worker, folder).with_output_types(bytes)
-            | beam.combiners.ToList()
+            | beam.combiners.ToList().without_defaults()
             | beam.Map(_joined).with_output_types(bytes)
         )
         text = run_to_file(pipeline, found, folder, options=options, progress=storage.sizes)
@@ -156,9 +158,10 @@ def _use(storage: Storage) -> tuple[str, float | None]:
     return "", clock
 
 
-def _check_worker(_: int, folder: str) -> bytes:
+def _check_worker(_: bytes, folder: str) -> bytes:
     time.sleep(_ELEMENT_SECONDS)
-    return _check_once(folder, os.getpid())
+    with _one_thread:
+        return _check_once(folder, os.getpid())
 
 
 @cache
