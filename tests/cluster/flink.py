@@ -138,6 +138,7 @@ class FlinkCluster:
         self._processes: list[subprocess.Popen[bytes]] = []
         ports = [stack.enter_context(kept_port()) for _ in range(5)]
         self.rest, rpc, self._jobs, artifacts, self._pool = ports
+        stack.callback(shutil.rmtree, folder / "tmp", ignore_errors=True)
         stack.callback(self.end)
         conf = folder / "conf"
         shutil.copytree(HOME / "conf", conf)
@@ -235,7 +236,11 @@ def _configure(path: Path, *, rpc: int, rest: int, slots: int, retries: int) -> 
     """
     host, memory = "127.0.0.1", {"process": {"size": "1g"}}
     config = yaml.safe_load(path.read_text())
+    temporary = path.parent.parent / "tmp"  # a process that is killed leaves gigabytes there
+    temporary.mkdir()
+    config["env"]["java"]["opts"]["all"] += f" -Djava.io.tmpdir={temporary}"
     config |= {
+        "io": {"tmp": {"dirs": str(temporary)}},
         "jobmanager": {"bind-host": host, "rpc": {"address": host, "port": rpc}, "memory": memory},
         "taskmanager": {
             "bind-host": host, "host": host, "numberOfTaskSlots": slots, "memory": memory,
