@@ -98,7 +98,6 @@ def list_inputs(options: ConvertOptions, observer: Observer) -> Conversion:
     """
     known_urls = read_known_urls(options)
     runner_of(options)  # raises ConfigError before anything is written
-    pipeline_options(options)  # the same
     load_known_rejects(options.accepted_rejects)  # the same
     steps = steps_of(options)
     steps.make()  # raises ConfigError, too

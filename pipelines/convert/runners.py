@@ -72,7 +72,10 @@ _POLL_SECONDS = 0.1
 
 
 def runner_of(options: ConvertOptions) -> PipelineRunner:
-    """Return the runner that --runner names; raise ConfigError if there is none of that name."""
+    """Return the runner that --runner names.
+
+    Raise ConfigError if there is none of that name, or if it lacks a setting of ours.
+    """
     if options.runner is None:
         for name in _CLUSTER_FLAGS:
             if getattr(options, name) is not None:
@@ -80,6 +83,7 @@ def runner_of(options: ConvertOptions) -> PipelineRunner:
         return LocalRunner()
     name = _full_name(options.runner)
     _check_extra(name)
+    _cluster_flags(_short_name(name), options)  # raises ConfigError
     try:
         runner = create_runner(name)
     except (AttributeError, ImportError, TypeError, ValueError) as exc:
