@@ -128,10 +128,10 @@ def early_fork_server(options: ConvertOptions) -> Iterator[None]:
 
     Servers that still run at the end of the block are killed.
     """
-    if uses_processes(options) and options.runner is None:
-        find_fork_server()
-    load_numpy()
     try:
+        if uses_processes(options) and options.runner is None:
+            find_fork_server()
+        load_numpy()
         yield
     finally:
         while _servers:
