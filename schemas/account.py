@@ -154,6 +154,12 @@ class Account(AccountTotals, kw_only=True):
     exit_code: int = 0
     next: Span | None = None
 
+    @property
+    def other_files(self) -> list[SpanFile]:
+        """The files that are no chunks."""
+        chunks = {chunk.path for chunk in self.chunks}
+        return [file for file in self.files if file.path not in chunks]
+
 
 def merge(accounts: Iterable[Account]) -> Account:
     """Return the sum; chunks, files and samples are in the order of the spans' names."""

@@ -158,7 +158,7 @@ def convert(
         remote.save()
     account, progress = _convert(parts, settings, conversion, observer)
     with followed(observer, Step.PUBLISH) as step:
-        store_update(sources, account, work)
+        store_update(sources, account.files if remote is None else account.other_files, work)
         report = publish(account, settings, output=conversion.output, spans=spans, options=options)
         if remote is not None:
             remote.publish()
@@ -201,7 +201,7 @@ def _convert(
     with _kept_if_stopped(account, work):
         check_account(account)
         if remote is not None:
-            remote.fetch(work, account.files, but=(chunk.path for chunk in account.chunks))
+            remote.fetch(work, account)
         check_limits(account, options)
         list_results(account, settings)
         check_steps(account, settings.steps)

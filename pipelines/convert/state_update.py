@@ -44,20 +44,19 @@ def store_generation(settings: Settings) -> None:
 
 def store_update(
     runs: Sequence[SourceRun[Any]],  # Any: each source has its own configuration
-    account: Account,
+    files: Sequence[SpanFile],
     work: Path,
 ) -> None:
     """Store how the state will be updated; nothing if the run, which has one source then, has none.
 
-    A run that is resumed is known by this to have no state, although its job has one now. Chunks in
-    object storage are not in the folder of the run, and are not needed.
+    A run that is resumed is known by this to have no state, although its job has one now. `files`
+    are those of the spans that are in the folder of the run.
     """
     update = None
     for run in runs:
         if run.options.state is not None:
             config = msgspec.Raw(msgspec.json.encode(run.config))
-            files = [file for file in account.files if (work / file.path).exists()]
-            update = StateUpdate(span=run.span, config=config, files=files)
+            update = StateUpdate(span=run.span, config=config, files=[*files])
     with whole_file(work / _UPDATE) as stream:
         stream.write(msgspec.json.encode(update))
 

@@ -23,7 +23,7 @@ from schemas.check import CheckLine, Level, fail, ok, warn
 from schemas.errors import FatalError
 from schemas.units import format_size
 from transforms.storage.find_storage import storage_of
-from transforms.storage.storage import Storage
+from transforms.storage.storage import Storage, is_object
 
 _FEEDFERRY = "feedferry"
 _SAME = (_FEEDFERRY, "apache-beam")
@@ -85,8 +85,8 @@ class ClusterCheck(msgspec.Struct, frozen=True, kw_only=True):
 def check_cluster(options: ConvertOptions) -> ClusterCheck:
     """Check the output folder from here, and then from all workers of --runner."""
     runner, flags = runner_of(options), pipeline_options(options)  # raise ConfigError
-    is_remote = "://" in options.output
-    output = storage_of(options.output if is_remote else os.path.abspath(options.output))
+    given = options.output
+    output = storage_of(given if is_object(given) else os.path.abspath(given))
     output.make("")
     name = f".cluster-check-{uuid4().hex}"
     folder = output.locate(name)

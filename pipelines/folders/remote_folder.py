@@ -20,13 +20,13 @@ import msgspec
 from pipelines.folders.locks import WORK
 from pipelines.folders.manifest import MANIFEST, REPORT, read_manifest
 from pipelines.folders.remote_state import RemoteState
-from schemas.account import SpanFile
+from schemas.account import Account
 from schemas.errors import BusyError, FatalError, FeedferryError, errors_worded
 from schemas.run_record import RUN_RECORD
 from schemas.span import Span
 from transforms.storage.attempts import files_of
 from transforms.storage.mirrors import mirroring
-from transforms.storage.storage import Storage, is_object, writing
+from transforms.storage.storage import Storage, is_object, whole_in
 
 _LEASE = "lease.json"
 LEASE = f"{WORK}/{_LEASE}"
@@ -136,24 +136,21 @@ class RemoteFolder:
             raise BusyError(f"{self.uri}/{REPORT}: published by another process meanwhile")
         self._saved[REPORT] = self._scan()[REPORT]
 
-    def fetch(self, work: Path, files: Iterable[SpanFile], *, but: Iterable[str]) -> None:
+    def fetch(self, work: Path, account: Account) -> None:
         """Check the sizes of the files of workers, and download all but the chunks.
 
         Raises FatalError for a file that is missing or has another size.
         """
         begin = work.relative_to(self.mirror).as_posix()
         sizes = self._storage.sizes(begin)
-        chunks, needed = set(but), []
-        for file in files:
+        for file in account.files:
             name = f"{begin}/{file.path}"
             if sizes.get(name) != file.bytes:
                 raise FatalError(
                     f"{self._storage.locate(name)}: differs from the {file.bytes:,} bytes that were"
                     " written; start again to write it again"
                 )
-            if file.path not in chunks:
-                needed.append(name)
-        self._download_all(needed)
+        self._download_all(f"{begin}/{file.path}" for file in account.other_files)
 
     def _abandoned(self) -> list[str]:
         """Return what attempts left that no account and no manifest names, by names in the run."""
@@ -223,7 +220,7 @@ class RemoteFolder:
 
     def _upload(self, name: str) -> None:
         """Upload a file; one in the folder of an unfinished run has to fit its seal."""
-        with (self.mirror / name).open("rb") as source, writing(self._storage, name) as file:
+        with (self.mirror / name).open("rb") as source, whole_in(self._storage, name) as file:
             if name.endswith(_TEXT_SUFFIXES) and not name.startswith(f"{WORK}/"):
                 for line in source:
                     file.write(self._named(line))
@@ -310,11 +307,6 @@ def holds_run(name: str) -> bool:
     from transforms.storage.objects import ObjectStorage
 
     return ObjectStorage.of(name).version(MANIFEST) is not None
-
-
-def is_remote(path: str) -> bool:
-    """Whether a folder is in object storage."""
-    return "://" in path
 
 
 def _is_account(name: str) -> bool:

@@ -30,7 +30,7 @@ from pipelines.convert.state_update import mark_unsure, remember
 from pipelines.convert.work_folder import check_output, close_work_folder, find_work
 from pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
 from pipelines.folders.locks import LOCK, PUSHES, WORK, locked_output, locked_state
-from pipelines.folders.remote_folder import RemoteFolder, is_remote, opened_remote
+from pipelines.folders.remote_folder import RemoteFolder, opened_remote
 from pipelines.job.job import Job
 from pipelines.job.job_text import render
 from pipelines.job.push_phase import push_output, push_settings
@@ -55,6 +55,7 @@ from transforms.sinks.push.generations import next_generation
 from transforms.storage.atomic import read_json, whole_file
 from transforms.storage.lock import Lock
 from transforms.storage.run_record import read_run, write_run
+from transforms.storage.storage import is_object
 
 CONFIG = "config.rendered.yaml"
 RUN_LOG = "run.log"
@@ -67,11 +68,11 @@ def convert(job: Job, observer: Observer) -> RunResult:
     The run is resumed if it is started again with the same settings and inputs. Raises
     FeedferryError with nothing published.
     """
-    if not is_remote(job.convert.output):
+    if not is_object(job.convert.output):
         return _convert(job, observer, None)
     with opened_remote(job.convert.output) as remote, ExitStack() as opened:
         options = replace(job.convert, output=str(remote.mirror))
-        if options.state is not None and is_remote(options.state):
+        if options.state is not None and is_object(options.state):
             state = opened.enter_context(remote.opened_state(options.state))
             options = replace(options, state=state)
         result = _convert(replace(job, home=remote.mirror, convert=options), observer, remote)

@@ -64,9 +64,6 @@ def settle(root: Path, settings: PushSettings, *, verify: bool) -> Settlement:
 
 def _is_unchanged(chunk: Chunk, root: Path, settings: PushSettings, *, reads: bool) -> bool:
     path = root / chunk.path
-    try:
-        mirrors.open_file(path).close()
-    except FileNotFoundError:
-        return settings.keep is Keep.REFUSED
     file = SpanFile(path=chunk.path, bytes=chunk.bytes, sha256=chunk.sha256, modified_ns=0)
-    return mirrors.is_whole(path, file, verify=reads)
+    is_whole = mirrors.is_whole(path, file, verify=reads)
+    return is_whole or (settings.keep is Keep.REFUSED and not mirrors.exists(path))

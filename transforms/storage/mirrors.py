@@ -4,7 +4,6 @@ A file that is not in a mirror is read from the storage. The lines of a journal 
 objects as well, one for each, `JOURNAL/OFFSET`: nothing can be appended to an object.
 """
 
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,11 +41,13 @@ def open_file(path: Path) -> IO[bytes]:
     return storage.open(name)
 
 
-def size_of(stream: IO[bytes]) -> int:
-    """Return the size of an open file."""
-    size = stream.seek(0, io.SEEK_END)
-    stream.seek(0)
-    return size
+def exists(path: Path) -> bool:
+    """Whether there is a file, or an object in its place."""
+    try:
+        open_file(path).close()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def shown(path: Path) -> str:

@@ -120,7 +120,7 @@ class Storage(ABC):
 
     def put(self, name: str, data: bytes) -> None:
         """Write a file at once, replacing one of that name."""
-        with writing(self, name) as file:
+        with whole_in(self, name) as file:
             file.write(data)
 
     def get(self, name: str) -> bytes | None:
@@ -135,10 +135,9 @@ class Storage(ABC):
         """Whether a file has the size of its account and, with `verify`, the SHA-256."""
         try:
             with self.open(file.path) as stream:
-                if stream.seek(0, io.SEEK_END) != file.bytes:
-                    return False
-                stream.seek(0)
-                return not verify or digest_of_stream(stream) == file.sha256
+                return size_of(stream) == file.bytes and (
+                    not verify or digest_of_stream(stream) == file.sha256
+                )
         except OSError:
             return False
 
@@ -156,7 +155,7 @@ class Storage(ABC):
 
 
 @contextmanager
-def writing(storage: Storage, name: str) -> Iterator[WholeFile]:
+def whole_in(storage: Storage, name: str) -> Iterator[WholeFile]:
     """Write a file that gets its name at the end of the block, unless the block raises."""
     file, is_whole = storage.open_whole(name), False
     try:
@@ -317,6 +316,13 @@ class _NoFile(WholeFile):
 
     def close(self, *, whole: bool) -> None:
         pass
+
+
+def size_of(stream: IO[bytes]) -> int:
+    """Return the size of an open file, which is then at its begin."""
+    size = stream.seek(0, io.SEEK_END)
+    stream.seek(0)
+    return size
 
 
 def digest_of_stream(stream: IO[bytes]) -> str:

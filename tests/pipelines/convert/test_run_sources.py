@@ -189,7 +189,7 @@ def converted(chosen: ConvertOptions) -> Path:
     parts = list(split_sources(runs))
     seal(Path(settings.folder))
     work = Path(settings.folder)
-    store_update(runs, merge(convert(part, settings) for part in parts), work)
+    store_update(runs, merge(convert(part, settings) for part in parts).files, work)
     return work
 
 

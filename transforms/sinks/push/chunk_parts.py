@@ -26,7 +26,7 @@ from transforms.sinks.push.model import (
     range_blocks,
 )
 from transforms.storage.atomic import HashingReader
-from transforms.storage.mirrors import size_of
+from transforms.storage.storage import size_of
 
 MAX_REJECT_BYTES = 1 << 20
 """How much of a refused record a reject keeps."""
