@@ -1,8 +1,9 @@
 """Sequences that are too long for the memory: an item is made each time it is needed."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import TypeVar, overload
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Self, TypeVar, overload
 
 Item_co = TypeVar("Item_co", covariant=True)
 
@@ -28,6 +29,11 @@ class Subsequence(LazySequence[Item_co]):
     def __init__(self, items: Sequence[Item_co], indexes: Sequence[int]) -> None:
         self._items = items
         self._indexes = indexes
+
+    @classmethod
+    def where(cls, flags: Iterable[bool], items: Sequence[Item_co]) -> Self:
+        """Return the items whose flags, in the same order, are set."""
+        return cls(items, array("q", (index for index, flag in enumerate(flags) if flag)))
 
     def __len__(self) -> int:
         return len(self._indexes)

@@ -1,7 +1,6 @@
 """Push the chunks of runs, or feed files, to an appliance: in order and throttled."""
 
 import logging
-from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -149,8 +148,8 @@ def _run_of_files(options: PushOptions, settings: PushSettings) -> tuple[Path, S
 
 def _plan(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> PushPlan:
     outcomes = _read_outcomes(root, chunks, settings)
-    left = (index for index, outcome in enumerate(outcomes) if not outcome.allows_next)
-    remaining = Subsequence(plan_chunks(chunks, settings), array("q", left))
+    planned = plan_chunks(chunks, settings)
+    remaining = Subsequence.where((not outcome.allows_next for outcome in outcomes), planned)
     check_generation(root, remaining, settings)
     return PushPlan(root=root, chunks=remaining, settings=settings)
 

@@ -17,7 +17,7 @@ import threading
 import time
 from array import array
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -370,11 +370,10 @@ class Pusher:
             receipts = claims.enter_context(Receipts(folder, planned, settings, disk=self._disk))
             chunks: Sequence[Chunk] = planned
             if not settings.update_index:
-                chunks = Subsequence(planned, _indexes(not is_update(chunk) for chunk in planned))
+                chunks = Subsequence.where((not is_update(chunk) for chunk in planned), planned)
             earlier = receipts.outcomes(chunks)
             earlier_bytes = sum(outcome.bytes for outcome in earlier)
-            is_left = (not outcome.allows_next for outcome in earlier)
-            remaining = Subsequence(chunks, _indexes(is_left))
+            remaining = Subsequence.where((not one.allows_next for one in earlier), chunks)
             for chunk in remaining:  # a full part deletes what missing files could not bring back
                 whole_chunk(chunk, root)
             if remaining:
@@ -483,11 +482,6 @@ class Pusher:
                 thread.join(1.0)
         if errors:
             raise min(errors, key=lambda error: _BY_SEVERITY.index(_error_code(error)))
-
-
-def _indexes(flags: Iterable[bool]) -> Sequence[int]:
-    """Return the indexes of the flags that are set."""
-    return array("q", (index for index, flag in enumerate(flags) if flag))
 
 
 def _text_of(error: Exception) -> str:
