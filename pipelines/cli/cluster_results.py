@@ -12,11 +12,12 @@ from pipelines.options.display_options import DisplayOptions, ReportFormat
 from pipelines.options.flags import decode
 from schemas.check import Level
 from schemas.errors import FatalError
+from transforms.formats import AVRO
 
 
 def print_cluster_check(words: Mapping[str, object]) -> int:
     """Print a line for each worker; return 4 if one of them cannot work."""
-    given = {**words, "inputs": ("-",), "to_format": "avro"}
+    given = {**words, "inputs": ("-",), "to_format": AVRO.name}
     check = check_cluster(decode(ConvertOptions, given))
     lines = list(check.lines())
     if decode(DisplayOptions, words).report_format is ReportFormat.JSON:

@@ -19,7 +19,7 @@ import msgspec
 
 from pipelines.convert.step_lists import STEP_LISTS
 from pipelines.folders.locks import WORK
-from pipelines.folders.manifest import MANIFEST, Manifest, write_manifest
+from pipelines.folders.manifest import MANIFEST, REPORT, Manifest, write_manifest
 from pipelines.options.convert_options import ConvertOptions, given_options
 from pipelines.report.conversion_report import Report, as_json
 from schemas.account import Account, Chunk
@@ -41,7 +41,6 @@ _log = logging.getLogger(__name__)
 _COPY_BYTES = 1 << 20
 _SYNC_THREADS = 8
 _SYNC_FILES = 1000
-_REPORT = "report.json"
 _PUBLISHED = ("chunks", "rejects", MANIFEST, "urls.txt", "filtered.jsonl", *STEP_LISTS)
 _APPENDED = (
     "incremental: adds to the groups of the full feed in the first chunk; push it after that chunk"
@@ -60,12 +59,12 @@ def publish(
 
     It may be called again after an interruption. Raises StoppedError for a full feed that would
     delete documents without being asked to (see `settle_full_feeds`), and FatalError if a file of
-    the run has changed; nothing is published then. Without files on this machine,
-    no chunk is copied, unless it states another feedtype: the manifest names the objects.
+    the run has changed; nothing is published then. Of a run in object storage no chunk is copied,
+    unless it states another feedtype: the manifest names the objects.
     """
     settle_full_feeds(account, settings)
     work = settings.local
-    (output / _REPORT).unlink(missing_ok=True)
+    (output / REPORT).unlink(missing_ok=True)
     is_remote = settings.local_folder is not None
     if not is_remote:
         check_files(account, work, verify=settings.verify)
@@ -89,8 +88,8 @@ def publish(
         options=given_options(options),
     )
     _sync(output)
-    write_json(output / _REPORT, as_json(report))
-    sync_file(output / _REPORT)
+    write_json(output / REPORT, as_json(report))
+    sync_file(output / REPORT)
     sync_file(output)
     for chunk in chunks:
         records = ", ".join(f"{count} {action}" for action, count in chunk.records.items())

@@ -25,7 +25,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, groupby
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from msgspec import structs
@@ -160,7 +160,7 @@ class _RowRecords:
         with closing(self._loaded_pages()) as pages:
             for page in pages:
                 if IncompleteRow not in {*map(type, page)}:
-                    yield from self._batches.outcomes(cast("list[Row]", page))
+                    yield from self._batches.outcomes(page)
                     continue
                 for kind, rows in groupby(page, type):
                     if kind is not IncompleteRow:
