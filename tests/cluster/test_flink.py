@@ -6,12 +6,11 @@
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ import pytest
 from cluster.flink import JOB_SERVICE, FlinkCluster, environment, flink_cluster, kill, wait_until
 from support import remotes
 from support.archives import BROKEN, documents, gsa_feed, put
+from support.plans import plans
 from support.runs import ROOT, convert, keep_levels
 from support.seaweed import seaweed
 from transforms.storage.find_storage import storage_of
@@ -204,20 +204,8 @@ def rejects(folder: str) -> dict[str, int]:
 
 
 def test_a_tree_and_a_database_are_equal(cluster: FlinkCluster, tmp_path: Path) -> None:
-    for number in range(400):
-        put(tmp_path / f"docs/{number % 7}/{number}.txt", b"plan " * 1_000)
-    with closing(sqlite3.connect(tmp_path / "plans.db")) as connection, connection:
-        connection.execute("CREATE TABLE plans (id INTEGER PRIMARY KEY, body TEXT)")
-        rows = [(number, "plan " * 1_000) for number in range(400)]
-        connection.executemany("INSERT INTO plans VALUES (?, ?)", rows)
-    mapping = f"connection: sqlite:///{tmp_path}/plans.db\ntable: plans\nurl: https://p.example.com/{{id}}\n"
-    put(tmp_path / "plans.yaml", mapping.encode())
     words = ("--to", "gsa-feed", "--datasource", "plans", "--span-bytes", "200KB")
-    sources = [
-        (str(tmp_path / "docs"), "--base-url", "https://docs.example.com/"),
-        (str(tmp_path / "plans.yaml"), "--from", "database"),
-    ]
-    for number, source in enumerate(sources):
+    for number, source in enumerate(plans(tmp_path, 400)):
         folder = str(tmp_path / f"out{number}")
         code, text = run(cluster, tmp_path, *source, *words, "-o", folder)
         assert code == 0, text

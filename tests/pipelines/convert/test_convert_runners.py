@@ -4,18 +4,18 @@ import gzip
 import hashlib
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import grpc  # type: ignore[import-untyped]  # its stubs are a package of their own
 import pytest
 
 from support.archives import ACL, BROKEN, DELETED, document, documents, gsa_feed, put
+from support.plans import plans
 from support.ports import kept_port
 from support.runs import OF_ONE_RUN, ROOT, chunks, convert, keep_levels, manifest
 
@@ -195,17 +195,8 @@ def accounts(folder: Path) -> int:
 def test_a_tree_and_a_database_are_read_the_same_by_a_pool_of_workers(
     flags: list[str], tmp_path: Path
 ) -> None:
-    for number in range(40):
-        put(tmp_path / f"docs/{number % 7}/{number}.txt", b"plan " * 1_000)
-    with closing(sqlite3.connect(tmp_path / "plans.db")) as connection, connection:
-        connection.execute("CREATE TABLE plans (id INTEGER PRIMARY KEY, body TEXT)")
-        rows = [(number, "plan " * 1_000) for number in range(40)]
-        connection.executemany("INSERT INTO plans VALUES (?, ?)", rows)
-    mapping = "connection: sqlite:///plans.db\ntable: plans\nurl: https://p.example.com/{id}\n"
-    put(tmp_path / "plans.yaml", mapping.encode())
     words = ("--to", "gsa-feed", "--datasource", "plans", "--span-bytes", "50KB", "-o")
-    tree = (str(tmp_path / "docs"), "--base-url", "https://docs.example.com/", *words)
-    rows_of = (str(tmp_path / "plans.yaml"), "--from", "database", *words)
+    tree, rows_of = ((*source, *words) for source in plans(tmp_path, 40))
     codes = [convert(*tree, str(tmp_path / "1")), convert(*rows_of, str(tmp_path / "2"))]
     runs = [
         portable(tmp_path, *tree, "3", flags=flags),
