@@ -21,6 +21,10 @@ FEED = "chunks/000001.xml"
 _SERVE = "from pipelines.cli.main import main; raise SystemExit(main())"
 _STOP_SECONDS = 60
 
+HASHING = "curl beside openssl"
+"""The command that sends a chunk and computes its SHA-256 at the same time, in two processes."""
+_BESIDE = 'openssl dgst -sha256 "$0" > /dev/null & "$@" && wait "$!"'
+
 
 class RunningReceiver(NamedTuple):
     """The URL and the process of a receiver."""
@@ -74,8 +78,11 @@ def receiving(folder: Path) -> Iterator[RunningReceiver]:
 
 
 def command_line(command: str, run: Path, server: RunningReceiver) -> Iterator[str]:
-    """Yield the command line of `curl` or `push` with a run."""
-    if command == "curl":
+    """Yield the command line of `curl`, alone or beside `openssl`, or `push` with a run."""
+    if command == HASHING:
+        yield from ("sh", "-c", _BESIDE, str(run / FEED))
+        yield from command_line("curl", run, server)
+    elif command == "curl":
         yield from ("curl", "-sS", "--fail", "--noproxy", "*", f"{server.url}/xmlfeed")
         for field in (f"datasource={DATASOURCE}", "feedtype=incremental", f"data=@{run / FEED}"):
             yield from ("-F", field)

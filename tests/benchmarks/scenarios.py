@@ -84,7 +84,7 @@ class Outcome(NamedTuple):
     figures: tuple[Figures, ...]
 
 
-PUSHING = ("curl", "push")
+PUSHING = ("curl", receiver.HASHING, "push")
 """Commands that send a chunk to a receiver; processor time is that of the client."""
 
 SCENARIOS = (

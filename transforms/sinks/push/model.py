@@ -20,7 +20,8 @@ REQUEST_BYTES_LIMIT = 1_000_000_000
 ERASING_FEEDTYPES = (FULL, REPLACE, CLEANUP)
 """Feedtypes that delete the previous content of a datasource; only its first request has one."""
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 21
+"""Smaller blocks wake the receiver more often; larger ones do not stay in the processor cache."""
 
 
 def count_records(chunk: Chunk) -> int:
