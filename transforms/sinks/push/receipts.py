@@ -123,6 +123,7 @@ def _is_plain(receipts: Sequence[Receipt]) -> bool:
         len(receipts) == 2
         and [receipt.state for receipt in receipts] == [ChunkState.SENDING, ChunkState.ACCEPTED]
         and all((each.first, each.count, each.attempt) == (0, 0, 1) for each in receipts)
+        and not receipts[0].reply
         and not receipts[1].refused
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -103,6 +103,7 @@ RECEIPT = st.builds(
 )
 
 
+@example(added=[replace(SENDING, chunk=2, reply="Success"), replace(ACCEPTED, chunk=2, reply="")])
 @given(added=st.lists(RECEIPT, max_size=20))
 def test_an_index_of_places_has_the_outcomes_of_all_receipts(
     added: list[Receipt], tmp_path_factory: pytest.TempPathFactory
