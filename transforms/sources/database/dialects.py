@@ -110,11 +110,14 @@ class PostgreSql(Dialect):
         # A driver that SQLite does not need; it takes 8 MB.
         from psycopg.types.string import TextLoader  # noqa: PLC0415
 
+        from transforms.sources.database.page_cursor import PageCursor  # noqa: PLC0415
+
         for name in self._TEXTS:
             connection.adapters.register_loader(name, TextLoader)
         with connection.cursor() as cursor:
             cursor.execute(self._START)
         connection.commit()
+        connection.cursor_factory = PageCursor
 
     def columns(self, cursor: Any) -> Iterator[ResultColumn]:
         for column in cursor.description:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
@@ -144,6 +145,26 @@ def test_a_thread_that_reads_a_page_waits_less_long_for_the_one_that_converts(
         next(rows)
         assert sys.getswitchinterval() < before
     assert sys.getswitchinterval() == before
+
+
+@pytest.mark.slow
+def test_a_page_of_postgresql_arrives_in_one_call(
+    postgresql_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[str] = []
+    wait = psycopg.Connection.wait
+
+    def record(connection: psycopg.Connection[Any], *arguments: Any) -> object:
+        waiting.append(threading.current_thread().name)
+        return wait(connection, *arguments)
+
+    monkeypatch.setattr(psycopg.Connection, "wait", record)
+    with closing(read_rows(span(), mapping=new_mapping(postgresql_server, PAGED, *FIVE))) as rows:
+        next(rows)
+        assert any(name.startswith("next-page") for name in waiting)
+        waiting.clear()
+        assert len([*rows]) == 4
+    assert not any(name.startswith("next-page") for name in waiting)
 
 
 def page_threads() -> int:
