@@ -203,10 +203,12 @@ def rejects(folder: str) -> dict[str, int]:
     return dict(report["account"]["reject_codes"])
 
 
-def test_a_tree_and_a_database_are_equal(cluster: FlinkCluster, tmp_path: Path) -> None:
+def test_a_tree_and_a_database_are_equal(
+    cluster: FlinkCluster, output: str, tmp_path: Path
+) -> None:
     words = ("--to", "gsa-feed", "--datasource", "plans", "--span-bytes", "200KB")
     for number, source in enumerate(plans(tmp_path, 400)):
-        folder = str(tmp_path / f"out{number}")
+        folder = f"{output}{number}"
         code, text = run(cluster, tmp_path, *source, *words, "-o", folder)
         assert code == 0, text
         assert digests(folder) == in_process(tmp_path / f"expected{number}", *source, *words)
