@@ -12,7 +12,7 @@ from pipelines.report.findings import json_lines, meaning_of, sarif_lines
 from schemas.errors import ConfigError
 from schemas.printable import printable
 from schemas.units import counted
-from transforms.validate.rule import Finding, Severity
+from transforms.validate.rules import Finding, Severity
 
 _FINDINGS_EXIT = 1
 _LINE_BYTES, _LINE_CHARS = 400, 90

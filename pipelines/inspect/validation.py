@@ -16,8 +16,7 @@ from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.sources import SpanRequest, open_span, read_span
 from transforms.validate.cross_checks import CrossChecks
 from transforms.validate.markup_checks import markup_findings
-from transforms.validate.rule import Finding
-from transforms.validate.rules import BY_CODE
+from transforms.validate.rules import Finding, all_rules
 from transforms.validate.validation import Validation
 
 
@@ -55,7 +54,7 @@ def _of_file(span: Span, reading: ReadOptions, *, is_checked: bool) -> Iterator[
     size = span.signature.size if span.signature else None
     if size is not None and size >= REQUEST_BYTES_LIMIT:
         detail = f"{size:,} bytes; expected less than {REQUEST_BYTES_LIMIT:,}"
-        yield BY_CODE["feed-too-large"].finding(detail, source=span.source)
+        yield all_rules()["feed-too-large"].finding(detail, source=span.source)
     if is_checked:
         with open_span(span) as stream:
             yield from markup_findings(stream, format_, span=span, options=reading)

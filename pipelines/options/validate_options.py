@@ -5,7 +5,7 @@ import msgspec
 from pipelines.options.flags import Flag, declare
 from pipelines.options.section import Section
 from pipelines.options.value_parsers import choice_of
-from transforms.validate.rule import Finding, Severity
+from transforms.validate.rules import Finding, Severity
 
 _CHECK = Section.CHECK
 

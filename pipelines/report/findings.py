@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from schemas.codes import find_code
-from transforms.validate.rule import Finding, Severity
-from transforms.validate.rules import BY_CODE, RULES
+from transforms.validate.rules import Finding, Severity, all_rules
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -27,7 +26,7 @@ def sarif_lines(findings: Iterable[Finding]) -> Iterator[str]:
             "shortDescription": {"text": rule.meaning},
             "help": {"text": f"{rule.cause} {rule.cure} {rule.section}."},
         }
-        for rule in RULES
+        for rule in all_rules().values()
     ]
     driver = {"name": "feedferry", "rules": rules}
     head = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}}]}
@@ -43,7 +42,7 @@ def sarif_lines(findings: Iterable[Finding]) -> Iterator[str]:
 def meaning_of(code: str) -> tuple[str, str] | None:
     """Return the cause and the cure of a code, as Markdown."""
     name = code.partition(" ")[0]
-    about = BY_CODE.get(name) or find_code("reject", name) or find_code("notice", name)
+    about = all_rules().get(name) or find_code("reject", name) or find_code("notice", name)
     return None if about is None else (about.cause, about.cure)
 
 

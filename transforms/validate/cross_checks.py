@@ -17,8 +17,7 @@ from transforms.formats.acl_metadata import parent_of
 from transforms.storage.scratch import scratch_database
 from transforms.storage.spill import Spill
 from transforms.validate.record_checks import MAX_MEMBERS
-from transforms.validate.rule import Finding
-from transforms.validate.rules import BY_CODE
+from transforms.validate.rules import Finding, all_rules
 
 _MAX_PARENTS = 50_000
 """The most parents whose children are counted in memory."""
@@ -199,4 +198,6 @@ def _cycles(chains: sqlite3.Connection) -> Iterator[Finding]:
 
 
 def _finding(code: str, detail: str, at: _Mention, *, url: str | None = None) -> Finding:
-    return BY_CODE[code].finding(detail, source=at.source, line=at.line, offset=at.offset, url=url)
+    return all_rules()[code].finding(
+        detail, source=at.source, line=at.line, offset=at.offset, url=url
+    )

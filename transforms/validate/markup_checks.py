@@ -18,8 +18,7 @@ from transforms.formats.base import Format, ReadOptions
 from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.elements import parse_markup
 from transforms.formats.xml.scanner import RawElement, RecordScanner
-from transforms.validate.rule import Finding
-from transforms.validate.rules import BY_CODE
+from transforms.validate.rules import Finding, all_rules
 
 _DOCTYPE = b"<!DOCTYPE"
 
@@ -80,6 +79,6 @@ def _of_markup(markup: bytes, dtd: etree.DTD, at: RawElement, span: Span) -> Ite
 def _finding(
     code: str, detail: str, place: Place, span: Span, *, url: str | None = None
 ) -> Finding:
-    return BY_CODE[code].finding(
+    return all_rules()[code].finding(
         detail, source=span.source, line=place.line, offset=place.offset, url=url
     )

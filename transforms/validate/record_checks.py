@@ -1,12 +1,12 @@
 """The checks of single records, memberships and headers."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from schemas.acl import Access
 from schemas.feed import FEEDTYPES, FULL, is_web
 from schemas.membership import Membership
-from schemas.record import DELETIONS, Action, Arrival, Record
+from schemas.record import DELETIONS, Action, Record
 from transforms.formats.values import doubtful_url, is_absolute
 
 MAX_URL_CHARS = 2_000
@@ -132,12 +132,6 @@ def acl_contradiction(record: Record) -> Iterator[str]:
             yield f"principal {denied.name!r} is permitted and denied; expected one of both"
 
 
-def inherit_from_itself(record: Record) -> Iterator[str]:
-    acl = record.acl
-    if acl is not None and acl.inherit_from == record.url and acl.inherit_fragment is None:
-        yield f"the acl of {record.url!r} inherits from itself; expected the URL of its parent"
-
-
 def group_in_itself(membership: Membership) -> Iterator[str]:
     group = membership.group
     for member in membership.members:
@@ -154,11 +148,30 @@ def wide_deletion(record: Record) -> Iterator[str]:
         yield f"a deletion of {record.url!r}; expected a pattern that names a part of a path"
 
 
-def update_without_fields(record: Record) -> Iterator[str]:
-    """Thunderstone: an update without a field changes nothing."""
-    states = (record.content, record.body, record.title, record.mimetype, record.modified)
-    is_empty = not any(states) and not record.metadata and not record.fields and not record.acl
-    if record.action is Action.UPDATE and record.arrival is Arrival.PUSHED and is_empty:
-        hints = (record.description, record.keywords, record.categories, record.crawl)
-        if not any(hints) and not record.extras:
-            yield f"an update of {record.url!r} without a field; expected a content or metadata"
+OF_HEADERS: Mapping[str, Callable[[str | None, str | None], Iterator[str]]] = {
+    "datasource-name": datasource_name,
+    "feedtype-name": feedtype_name,
+    "header-incomplete": header_missing,
+}
+OF_RECORDS: Mapping[str, Callable[[Record], Iterator[str]]] = {
+    "url-relative": url_relative,
+    "url-host": url_doubtful,
+    "url-length": url_length,
+    "content-in-web-feed": content_in_web_feed,
+    "metadata-in-web": metadata_in_web_feed,
+    "metadata-without-content": metadata_alone,
+    "mimetype-absent": mimetype_missing,
+    "mimetype-form": mimetype_form,
+    "crawl-immediately-ignored": crawl_immediately,
+    "crawl-once-ignored": crawl_once,
+    "metadata-empty": empty_metadata,
+    "acl-in-metadata": acl_in_metadata,
+    "principal-empty": principal_empty,
+    "principal-padded": principal_padded,
+    "principal-in-both": acl_contradiction,
+    "wide-deletion": wide_deletion,
+}
+OF_GROUPS: Mapping[str, Callable[[Membership], Iterator[str]]] = {
+    "group-in-itself": group_in_itself
+}
+"""The checks by the codes of their rules; each yields *finding; expected …* for each place."""

@@ -12,8 +12,8 @@ from transforms.formats.record_batch import singly
 from transforms.formats.values import notices as value_notices
 from transforms.rules.normalize import normalize
 from transforms.validate.cross_checks import CrossChecks
-from transforms.validate.rule import Finding, Rule, Severity, header_of
-from transforms.validate.rules import RULES
+from transforms.validate.record_checks import OF_GROUPS, OF_HEADERS, OF_RECORDS
+from transforms.validate.rules import Finding, Severity, all_rules
 
 _OWN_NOTICES = frozenset({"url-doubtful"})
 """Notices about records that a rule reports."""
@@ -26,9 +26,6 @@ class Validation:
         self._cross = cross
         self._has_header = False
         self._headers: set[tuple[str, str | None, str | None]] = set()
-        self._of_records = [(rule, rule.record) for rule in RULES if rule.record]
-        self._of_groups = [(rule, rule.membership) for rule in RULES if rule.membership]
-        self._of_headers = [(rule, rule.header) for rule in RULES if rule.header]
 
     def findings(self, results: Iterable[ReadResult], *, has_header: bool) -> Iterator[Finding]:
         """Yield the findings of results, in their order; their format may have a header."""
@@ -48,35 +45,37 @@ class Validation:
             yield from self._header(item)
             yield from self._record(item)
         elif isinstance(item, Membership):
-            for rule, check in self._of_groups:
+            for code, check in OF_GROUPS.items():
                 for detail in check(item):
-                    yield _finding(rule, detail, item)
+                    yield _finding(code, detail, item)
             self._cross.add(item)
 
     def _record(self, record: Record) -> Iterator[Finding]:
-        for rule, check in self._of_records:
+        for code, check in OF_RECORDS.items():
             for detail in check(record):
-                yield _finding(rule, detail, record)
+                yield _finding(code, detail, record)
         for notice in value_notices(normalize(record)):
             if notice.code not in _OWN_NOTICES:
                 yield _notice_finding(notice, record)
         self._cross.add(record)
 
     def _header(self, item: Record | FeedHeader) -> Iterator[Finding]:
-        header = header_of(item)
+        at = item if isinstance(item, FeedHeader) else item.provenance
+        header = at.source, at.datasource, at.feedtype
         if header in self._headers or not self._has_header:
             return
         self._headers.add(header)
-        source, datasource, feedtype = header
         line = 0 if isinstance(item, FeedHeader) else item.provenance.line
-        for rule, check in self._of_headers:
-            for detail in check(datasource, feedtype):
-                yield rule.finding(detail, source=source, line=line)
+        for code, check in OF_HEADERS.items():
+            for detail in check(at.datasource, at.feedtype):
+                yield all_rules()[code].finding(detail, source=at.source, line=line)
 
 
-def _finding(rule: Rule, detail: str, item: Record | Membership) -> Finding:
+def _finding(code: str, detail: str, item: Record | Membership) -> Finding:
     at = item.provenance
-    return rule.finding(detail, source=at.source, line=at.line, offset=at.offset, url=item.url)
+    return all_rules()[code].finding(
+        detail, source=at.source, line=at.line, offset=at.offset, url=item.url
+    )
 
 
 def _reject_finding(reject: Reject) -> Finding:
