@@ -9,13 +9,12 @@ read forbids everything.
 
 import time
 from base64 import b64encode
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from email.utils import format_datetime
+from functools import lru_cache
 from ipaddress import ip_network
 from threading import Lock, Semaphore
-from typing import Generic, TypeVar
 from urllib.robotparser import RobotFileParser
 
 import httpx2
@@ -54,7 +53,6 @@ _MAX_PAUSE_SECONDS = 300.0
 _DENIED = (401, 403, 407)
 _ROBOTS = "/robots.txt"
 _SCHEMES = ("http://", "https://")
-_Value = TypeVar("_Value")
 _FOUND_NO_ROBOTS = range(400, 500)
 
 
@@ -74,8 +72,9 @@ class FetchStep(RecordStep):
             check_hop=self._check_hop,
             is_allowed=self._is_allowed,
         )
-        self._gates = _Cache(lambda host: _HostGate(rules.per_host))
-        self._robots = _Cache(self._read_robots)
+        self._gates_lock = Lock()
+        self._gate_of = lru_cache(_MAX_HOSTS)(lambda host: _HostGate(rules.per_host))
+        self._robots_of = lru_cache(_MAX_HOSTS)(self._read_robots)
         self._pool: ThreadPoolExecutor | None = None
         self._begun: dict[int, Future[WebDocument | RecordError | None]] = {}
 
@@ -139,7 +138,8 @@ class FetchStep(RecordStep):
     def _get(self, url: str, headers: dict[str, str]) -> WebDocument | None:
         """Get a URL when its host may get a request."""
         host = url.partition("://")[2].partition("/")[0].lower()
-        gate = self._gates.get(host)
+        with self._gates_lock:  # all threads have the same gate
+            gate = self._gate_of(host)
         with gate.places:
             if self._rules.pause:
                 self._sleep(gate.wait_seconds(self._rules.pause))
@@ -174,7 +174,7 @@ class FetchStep(RecordStep):
             request.headers["Authorization"] = authorization
         if self._rules.robots == "obey" and url.path != _ROBOTS:
             origin = f"{url.scheme}://{url.netloc.decode('ascii')}"
-            robots = self._robots.get(origin)
+            robots = self._robots_of(origin)
             if isinstance(robots, RecordError):
                 raise RecordError(robots.code, robots.reason)
             if not robots.can_fetch(AGENT, str(url)):
@@ -216,27 +216,6 @@ class _HostGate:
             begin = max(now, self._next_at)
             self._next_at = begin + pause_seconds
             return begin - now
-
-
-class _Cache(Generic[_Value]):
-    """Values by hosts, of a bounded number of hosts; safe from several threads."""
-
-    def __init__(self, make: Callable[[str], _Value]) -> None:
-        self._make = make
-        self._lock = Lock()
-        self._values: OrderedDict[str, _Value] = OrderedDict()
-
-    def get(self, key: str) -> _Value:
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
-        made = self._make(key)  # several threads may make it at the same time
-        with self._lock:
-            value = self._values.setdefault(key, made)
-            if len(self._values) > _MAX_HOSTS:
-                self._values.popitem(last=False)
-            return value
 
 
 def _is_to_fetch(record: Record) -> bool:

@@ -21,22 +21,18 @@ CREATE TABLE pairs (old TEXT PRIMARY KEY, new TEXT NOT NULL, line INTEGER NOT NU
 class Table:
     """New values by old ones; raises ConfigError for a file that is no table of pairs."""
 
-    def __init__(self, path: Path, *, is_case_sensitive: bool = True) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._is_case_sensitive = is_case_sensitive
         self._database = scratch_database(_SCHEMA)
         for line, old, new in self._pairs():
-            self._add(line, self._key(old), new)
+            self._add(line, old, new)
         self.find = lru_cache(maxsize=_CACHED)(self._find)
 
     def _find(self, old: str) -> str | None:
         """Return the new value, None if the table has none."""
         query = "SELECT new FROM pairs WHERE old = ?"
-        row = self._database.execute(query, (self._key(old),)).fetchone()
+        row = self._database.execute(query, (old,)).fetchone()
         return None if row is None else str(row[0])
-
-    def _key(self, text: str) -> str:
-        return text if self._is_case_sensitive else text.casefold()
 
     def _pairs(self) -> Iterator[tuple[int, str, str]]:
         try:
