@@ -27,9 +27,8 @@ from pipelines.observer.observer import LogObserver, Observer, Observers
 from pipelines.options.convert_options import ConvertOptions, PlanOptions
 from pipelines.options.display_options import LogOptions
 from pipelines.options.flags import FieldFlag, decode, flags_of
-from pipelines.options.job_options import JobOptions
+from pipelines.options.job_options import JobOptions, RunOptions
 from pipelines.options.push_options import ApplianceOptions, PushOptions, parse_push
-from pipelines.options.run_options import RunOptions
 from pipelines.plan.plan import Plan
 from pipelines.plan.planned_job import find_planned, plan_job
 from pipelines.push.engine import push as push_runs

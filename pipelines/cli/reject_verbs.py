@@ -139,8 +139,8 @@ def _replay_flags(_name: str) -> list[click.Parameter]:
     from pipelines.options.convert_options import ConvertOptions
     from pipelines.options.display_options import DisplayOptions
     from pipelines.options.flags import Flag
+    from pipelines.options.job_options import RunOptions
     from pipelines.options.push_options import PUSH_TO, ApplianceOptions
-    from pipelines.options.run_options import RunOptions
     from pipelines.options.section import Section
     from pipelines.options.value_parsers import OUTPUT_FOLDER
 

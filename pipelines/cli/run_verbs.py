@@ -11,9 +11,8 @@ def _run_flags(_verb: str) -> list[click.Parameter]:
     from pipelines.cli.click_flags import click_options
     from pipelines.options.convert_options import ConvertOptions
     from pipelines.options.display_options import DisplayOptions
-    from pipelines.options.job_options import JobOptions
+    from pipelines.options.job_options import FRESH, JobOptions, RunOptions
     from pipelines.options.push_options import DRY_RUN, PUSH_TO, ApplianceOptions, PushOptions
-    from pipelines.options.run_options import FRESH, RunOptions
 
     omitted = ("inputs", "output", "state")
     return [
@@ -67,7 +66,7 @@ def run(job_file: str, **words: object) -> int:
             from pipelines.job.job_file import load_job
             from pipelines.options.display_options import DisplayOptions
             from pipelines.options.flags import decode
-            from pipelines.options.run_options import RunOptions
+            from pipelines.options.job_options import RunOptions
 
             options, display = decode(RunOptions, words), decode(DisplayOptions, words)
             job = load_job(Path(job_file), {**words, "deadline": None}, os.environ)

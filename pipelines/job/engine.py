@@ -43,7 +43,7 @@ from pipelines.observer.logs import log_to
 from pipelines.observer.observer import Observer, Step, followed
 from pipelines.observer.signals import DeadlinePassed, deadline_raised
 from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.run_options import RunOptions
+from pipelines.options.job_options import RunOptions
 from pipelines.report.conversion_report import Report
 from pipelines.report.job_index import write_index
 from pipelines.report.metrics import write_metrics

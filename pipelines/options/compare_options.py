@@ -15,8 +15,6 @@ from pipelines.options.value_parsers import (
 )
 from schemas.errors import ConfigError
 
-_CHECK = Section.CHECK
-
 
 def _parse_fields(text: str) -> frozenset[str]:
     return frozenset(filter(None, (name.strip() for name in text.split(","))))
@@ -68,7 +66,7 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 declare(
     CompareOptions,
-    _CHECK,
+    Section.CHECK,
     ignore=Flag(_IGNORE_HELP, _IGNORED),
     emit=Flag("Write a feed of the differences, in the format --to.", OUTPUT_FOLDER),
     differences_format=Flag(
@@ -91,7 +89,7 @@ class VerifyOptions(CompareOptions, frozen=True, kw_only=True):
 
 declare(
     VerifyOptions,
-    _CHECK,
+    Section.CHECK,
     against=Flag(
         "Address of a rehearsal appliance, a spool, or another input; urls asks the servers of the"
         " documents.",

@@ -47,15 +47,6 @@ from schemas.content import MAX_CONTENT_BYTES
 from schemas.feed import FEEDTYPES
 from schemas.source_options import SourceOptions
 
-_READ = Section.READ
-_TREE = Section.TREE
-_SPOOL = Section.SPOOL
-_STATE = Section.STATE
-_STREAM = Section.STREAM
-_WRITE = Section.WRITE
-_RUN = Section.RUN
-
-
 SourceOrFormat = Any
 """A source, or a format: the predicates of flags ask either. Their types would load the codecs."""
 
@@ -99,7 +90,7 @@ class HeadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 declare(
     HeadOptions,
-    _READ,
+    Section.READ,
     head=Flag("Print the first N records as JSON.", count_of("records", minimum=1)),
 )
 
@@ -112,7 +103,7 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 declare(
     PlanOptions,
-    _READ,
+    Section.READ,
     sample=Flag(
         "Read at least this much of the input, evenly spread, and estimate the rest.",
         SAMPLE,
@@ -134,7 +125,7 @@ class TransformOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 declare(
     TransformOptions,
-    _READ,
+    Section.READ,
     transform=Flag("File or job file with steps.", PATH, key=None),
     explain=Flag("Show the records with this URL; * matches any text.", metavar="URL", key=None),
 )
@@ -183,7 +174,7 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
 
 declare(
     ConvertOptions,
-    _READ,
+    Section.READ,
     inputs=Flag(
         "Files, folders, globs and URLs to read.",
         PATHS,
@@ -214,7 +205,7 @@ declare(
 )
 declare(
     ConvertOptions,
-    _TREE,
+    Section.TREE,
     include=Flag("Read only files that match; re:REGEX is possible.", metavar="GLOB"),
     exclude=Flag("Do not read files that match; re:REGEX is possible.", metavar="GLOB"),
     hidden=Flag("Also read files whose names begin with a dot."),
@@ -232,13 +223,13 @@ declare(
 )
 declare(
     ConvertOptions,
-    _SPOOL,
+    Section.SPOOL,
     history=Flag("Skip feeds that a later feed replaced, or read all."),
     only=Flag("Read only this datasource or profile.", metavar="NAME"),
 )
 declare(
     ConvertOptions,
-    _STATE,
+    Section.STATE,
     state=Flag("Read only what changed since the last run with this file, or URI.", STATE_FILE),
     refresh=Flag("Read everything, and update the state."),
     min_records=Flag(
@@ -250,14 +241,14 @@ declare(
 )
 declare(
     ConvertOptions,
-    _STREAM,
+    Section.STREAM,
     strict=Flag("Read command streams as the deployed parser does."),
     not_found=Flag("Skip or delete documents that the retriever does not find."),
     max_token_bytes=Flag("Most bytes of one token of a stream.", POSITIVE_SIZE),
 )
 declare(
     ConvertOptions,
-    _WRITE,
+    Section.WRITE,
     output=Flag(
         "Folder of the run: chunks, rejects, report; or a URI of object storage.",
         RUN_FOLDER,
@@ -310,7 +301,7 @@ declare(
 )
 declare(
     ConvertOptions,
-    _RUN,
+    Section.RUN,
     jobs=Flag(
         "Worker processes.", count_of("processes", minimum=1), affects_output=False, key="jobs"
     ),

@@ -1,4 +1,4 @@
-"""The settings that only jobs have, each declared with its key and its flag of `run`."""
+"""Options of `feedferry run`: the settings that only jobs have, and flags that no job file has."""
 
 import re
 
@@ -6,12 +6,11 @@ import msgspec
 
 from pipelines.options.flags import Flag, declare
 from pipelines.options.section import Section
-from pipelines.options.value_parsers import DURATION, OUTPUT_FILE, ValueType, count_of
+from pipelines.options.value_parsers import DEADLINE, DURATION, OUTPUT_FILE, ValueType, count_of
 from schemas.errors import ConfigError
 from transforms.sinks.push.generations import GENERATIONS, PUSHED
 
 _NAME = re.compile(r"\w[\w.-]{0,99}")
-_RUN = Section.RUN
 
 
 def parse_job_name(text: str) -> str:
@@ -42,7 +41,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 declare(
     JobOptions,
-    _RUN,
+    Section.RUN,
     name=Flag("Name of the job, and of the folder of its runs.", _JOB, key="job"),
     keep_runs=Flag(
         "Finished runs to keep.", count_of("runs", minimum=1), key="keep.runs", default="all"
@@ -70,4 +69,29 @@ declare(
         key="metrics_file",
         default="none",
     ),
+)
+
+
+FRESH = Flag(
+    "Begin a new run; the unfinished one is never resumed.",
+    section=Section.RUN,
+    affects_output=False,
+)
+"""What --fresh means for a job, whose runs each have a folder of their own."""
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job is run this time; `deadline` is in seconds since the epoch."""
+
+    deadline: float | None = None
+    allow_older: bool = False
+    only_resume: bool = False
+
+
+declare(
+    RunOptions,
+    Section.RUN,
+    deadline=Flag("End at this time with exit code 75, and resume at the next start.", DEADLINE),
+    allow_older=Flag("Push although the appliance has documents of a newer run."),
+    only_resume=Flag("Finish the unfinished run; begin no other one after it."),
 )

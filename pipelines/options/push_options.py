@@ -24,13 +24,9 @@ from transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, Severa
 from transforms.sinks.push.throttle.gate import BacklogLimits
 from transforms.sinks.push.throttle.window import SendWindow
 
-_APPLIANCE = Section.APPLIANCE
-_SCHEDULE = Section.SCHEDULE
-_PUSH = Section.PUSH
-
 PUSH_TO = Flag(
     "Push the output to this appliance, as `feedferry push --to`.",
-    section=_APPLIANCE,
+    section=Section.APPLIANCE,
     names=("--push-to",),
     metavar="URL",
 )
@@ -73,7 +69,7 @@ class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 declare(
     ApplianceOptions,
-    _APPLIANCE,
+    Section.APPLIANCE,
     url=Flag(
         "The appliance: http://HOST:19900 or http://HOST/…/recvdata.xml.",
         metavar="URL",
@@ -100,7 +96,7 @@ declare(
 )
 declare(
     ApplianceOptions,
-    _SCHEDULE,
+    Section.SCHEDULE,
     backlog_ceiling=Flag(
         "Pause above this backlog.", count_of("feeds"), key="push.backlog.ceiling"
     ),
@@ -137,7 +133,7 @@ class PushOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 declare(
     PushOptions,
-    _PUSH,
+    Section.PUSH,
     output=Flag("Folder for the receipts of feed files.", OUTPUT_FOLDER, names=("-o", "--output")),
     datasource=Flag("Datasource of feed files; the groupsource of groups.", metavar="NAME"),
     feedtype=Flag("Feedtype of feed files.", choice(*FEEDTYPES)),

@@ -7,8 +7,6 @@ from pipelines.options.section import Section
 from pipelines.options.value_parsers import choice_of
 from transforms.validate.rules import Finding, Severity
 
-_CHECK = Section.CHECK
-
 
 class ValidateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which findings are reported; codes are those of rules, rejects and notices."""
@@ -27,7 +25,7 @@ class ValidateOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 declare(
     ValidateOptions,
-    _CHECK,
+    Section.CHECK,
     severity=Flag("Report errors only, or warnings too.", choice_of(*Severity)),
     rules=Flag("Report this code only.", names=("--rule",), metavar="CODE"),
     ignored=Flag("Do not report this code.", names=("--ignore",), metavar="CODE"),

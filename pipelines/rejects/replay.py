@@ -27,8 +27,8 @@ from pipelines.job.job_file import load_job
 from pipelines.observer.observer import Observer
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.flags import decode, flags_of
+from pipelines.options.job_options import RunOptions
 from pipelines.options.push_options import parse_push_to
-from pipelines.options.run_options import RunOptions
 from pipelines.options.section import Section
 from pipelines.rejects.corrections import converted_numbers, files_as_exported, read_corrections
 from pipelines.rejects.export import INDEX, Export, export

@@ -10,7 +10,6 @@ from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 
 FEEDERGATE_PORT = 19900
 LOOPBACK = ("127.0.0.0/8", "::1")
-_RECEIVER = Section.RECEIVER
 
 
 class ServeSettings(LogOptions, frozen=True, kw_only=True):
@@ -55,7 +54,7 @@ class ServeSettings(LogOptions, frozen=True, kw_only=True):
 
 declare(
     ServeSettings,
-    _RECEIVER,
+    Section.RECEIVER,
     spool=Flag("Folder for received feeds.", OUTPUT_FOLDER),
     host=Flag("Address to listen on.", metavar="ADDRESS"),
     port=Flag("Port to listen on; 0 is any free one.", PORT),

@@ -14,7 +14,7 @@ from pipelines.job.job_file import load_job
 from pipelines.job.settlement import settle
 from pipelines.observer.observer import Observer
 from pipelines.observer.signals import DeadlinePassed
-from pipelines.options.run_options import RunOptions
+from pipelines.options.job_options import RunOptions
 from schemas.errors import BalanceError
 from schemas.run_record import Phase, RunRecord
 from support.archives import BROKEN, documents, gsa_feed, put
