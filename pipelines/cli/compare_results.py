@@ -8,7 +8,7 @@ from pipelines.cli.terminal_results import observer_of
 from pipelines.compare.diff import ComparedInputs, diff, folded
 from pipelines.compare.verify import verify
 from pipelines.observer.observer import Observer
-from pipelines.options.compare_options import CompareOptions, DifferencesFormat
+from pipelines.options.compare_options import CompareOptions, DifferencesFormat, VerifyOptions
 from pipelines.options.display_options import DisplayOptions
 from pipelines.options.flags import decode
 from pipelines.report.differences import (
@@ -35,7 +35,7 @@ def print_diff(words: Mapping[str, object]) -> int:
 def print_verification(words: Mapping[str, object]) -> int:
     """Print the documents that a target lacks; return the exit code."""
     inputs = _inputs(words)
-    with verify(inputs, words) as compared:
+    with verify(inputs, words, decode(VerifyOptions, words)) as compared:
         names = str(words["against"]), ", ".join(inputs)
         return _print(compared, words, labels=VERIFY, names=names)
 
@@ -72,14 +72,14 @@ def _print(
     options, display = decode(CompareOptions, words), decode(DisplayOptions, words)
     form, counts = options.differences_format, compared.counts
     if form is DifferencesFormat.HTML:
-        page = differences_page(counts, compared.differences(), labels, names)
+        page = differences_page(counts, compared.comparer.differences(), labels, names)
         click.echo(page, nl=False)
     elif form is DifferencesFormat.JSON:
-        for line in json_lines(compared.differences(), labels):
+        for line in json_lines(compared.comparer.differences(), labels):
             click.echo(line)
         click.echo(summary_json(counts, labels))
     else:
-        for line in text_lines(compared.differences(), labels):
+        for line in text_lines(compared.comparer.differences(), labels):
             click.echo(line)
         print_summary(summary_of(counts, labels, names), is_quiet=display.is_quiet)
     if options.emit is not None:

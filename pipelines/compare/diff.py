@@ -11,7 +11,7 @@ from pipelines.compare.inputs import CompareInput
 from pipelines.options.compare_options import CompareOptions
 from pipelines.options.flags import decode
 from schemas.record import Action
-from transforms.compare.comparison import Comparer, Comparison, Difference
+from transforms.compare.comparison import Comparer, Comparison
 from transforms.formats import by_name
 from transforms.rules.adapt import Target
 
@@ -24,10 +24,6 @@ class ComparedInputs(msgspec.Struct, frozen=True, kw_only=True):
     counts: Comparison
     comparer: Comparer
     after: CompareInput
-
-    def differences(self) -> Iterator[Difference]:
-        """Yield the differences: changed ACLs, then added, removed and changed documents."""
-        return self.comparer.differences()
 
     @property
     def exit_code(self) -> int:

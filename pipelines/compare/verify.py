@@ -6,7 +6,7 @@ archive, or the servers of the documents, which are asked for each URL.
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from pipelines.compare.diff import ComparedInputs, takes_updates, target_of
@@ -14,28 +14,19 @@ from pipelines.compare.inputs import CompareInput
 from pipelines.compare.target_documents import HELD_FIELDS, listed_documents
 from pipelines.compare.url_checks import UrlChecker
 from pipelines.options.compare_options import URLS, VerifyOptions
-from pipelines.options.flags import decode
 from schemas.membership import Membership
 from schemas.record import Record
-from transforms.compare.comparison import Comparer
+from transforms.compare.comparison import ALL, Comparer, Sample
 from transforms.compare.differences import CONTENT
 from transforms.compare.events import Event
 from transforms.compare.history import each
-from transforms.compare.sample import ALL, Sample
 from transforms.formats import ReadResult
 
 _ADDRESSES = ("http://", "https://")
 
 
-def verify(
-    names: Iterable[str], words: Mapping[str, object]
-) -> AbstractContextManager[ComparedInputs]:
-    """Compare a target with an input, by the words of a command; see `verify_documents`."""
-    return verify_documents(names, words, decode(VerifyOptions, words))
-
-
 @contextmanager
-def verify_documents(
+def verify(
     names: Iterable[str], words: Mapping[str, object], options: VerifyOptions
 ) -> Iterator[ComparedInputs]:
     """Compare a target with an input, which is as `--to` would hold it if that is given.
@@ -58,7 +49,9 @@ def verify_documents(
         with closing(comparer):
             comparer.add_after(_comparable(expected.results(), options))
             if options.against == URLS:
-                comparer.add_before(_asked_documents(comparer, options))
+                requests, reads = options.requests, options.contents
+                checker = UrlChecker(requests=requests, reads_contents=reads)
+                comparer.add_before(checker.events(comparer.documents()))
             else:
                 comparer.add_before(_held_documents(options, words, folder))
             yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=expected)
@@ -86,11 +79,6 @@ def _held_documents(
     if options.against.startswith(_ADDRESSES):
         return listed_documents(options.against, held_in=options.held_in)
     return CompareInput((options.against,), words, folder=folder).results()
-
-
-def _asked_documents(comparer: Comparer, options: VerifyOptions) -> Iterator[Event]:
-    checker = UrlChecker(requests=options.requests, reads_contents=options.contents)
-    return checker.events(comparer.documents())
 
 
 def _comparable(

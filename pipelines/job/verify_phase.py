@@ -27,7 +27,7 @@ def verify_run(folder: Path, options: VerifyOptions) -> Verification:
 
     Raises TargetError or BusyError if the target cannot be asked yet; nothing is written then.
     """
-    from pipelines.compare.verify import verify_documents  # loads the HTTP client
+    from pipelines.compare.verify import verify  # loads the HTTP client
 
-    with verify_documents((str(folder),), {}, options) as compared:
+    with verify((str(folder),), {}, options) as compared:
         return write_verification(folder, options.against, compared.comparer, compared.counts)

@@ -6,7 +6,8 @@ Any format, any order. Events are on disk (`Spill`), so memory hardly depends on
 import enum
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from operator import attrgetter
+from hashlib import sha256
+from heapq import nsmallest
 from pathlib import Path
 
 import msgspec
@@ -22,7 +23,6 @@ from transforms.compare.differences import (
 )
 from transforms.compare.events import Event, is_deletion, state_of
 from transforms.compare.history import Document, FeedHistory
-from transforms.compare.sample import ALL
 from transforms.formats import ReadResult
 from transforms.storage.scratch import scratch_database
 from transforms.storage.spill import Spill
@@ -33,7 +33,8 @@ CREATE TABLE differences
 """
 _INSERT = "INSERT INTO differences VALUES (?, ?, ?, ?)"
 _BEFORE, _AFTER = 0, 1
-_NEEDS_DELETION = attrgetter("needs_deletion")
+_HASH_BYTES = 8
+_EVERY = 1 << 8 * _HASH_BYTES
 
 
 class Change(enum.Enum):
@@ -142,6 +143,42 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         is_unread = self.before.rejects or self.after.rejects
         differs = self.added or self.removed or self.changed or self.unknown
         return bool(differs or is_unread)
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """The keys whose hashes are below a limit: a share of all keys, or the first `count` of them.
+
+    It is the same each time, and in every input. A sample by `count` has no limit until it knows
+    all keys.
+    """
+
+    limit: int = _EVERY
+    count: int | None = None
+
+    @classmethod
+    def share(cls, share: float) -> "Sample":
+        """Return the sample of a share of all keys, from 0 to 1."""
+        return cls(limit=round(share * _EVERY))
+
+    @property
+    def needs_keys(self) -> bool:
+        return self.count is not None
+
+    def of(self, keys: Iterable[bytes]) -> "Sample":
+        """Return the sample of `count` of these keys, which are distinct; of all if they are fewer.
+
+        Memory grows with `count`.
+        """
+        if self.count is None:
+            return self
+        hashes = nsmallest(self.count, map(_hash, keys))
+        return Sample(limit=hashes[-1] + 1 if hashes else 0)
+
+    def __contains__(self, key: bytes) -> bool:
+        return self.limit >= _EVERY or _hash(key) < self.limit
+
+
+ALL = Sample()
 
 
 class Comparer:
@@ -265,7 +302,7 @@ class Comparer:
 
     def to_delete(self) -> Iterator[Difference]:
         """Yield the differences that need a deletion first, by URL."""
-        return filter(_NEEDS_DELETION, self._rows("ORDER BY key"))
+        return (row for row in self._rows("ORDER BY key") if row.needs_deletion)
 
     def _rows(self, clause: str) -> Iterator[Difference]:
         decode = msgspec.msgpack.Decoder(Difference).decode
@@ -314,3 +351,7 @@ def difference_of(
     if not fields:
         return None
     return Difference(url=url, change=Change.CHANGED, fields=fields, before=old, after=new)
+
+
+def _hash(key: bytes) -> int:
+    return int.from_bytes(sha256(key).digest()[:_HASH_BYTES], "big")
