@@ -18,7 +18,7 @@ from pipelines.report.conversion_report import (
     next_commands,
     summary_of,
 )
-from pipelines.report.verification import Verification
+from pipelines.report.differences import Verification
 from pipelines.terminal.display import TerminalObserver, print_defects
 from pipelines.terminal.print_summary import print_summary
 from pipelines.terminal.summary import Summary

@@ -19,13 +19,13 @@ import msgspec
 
 from pipelines.folders.locks import WORK
 from pipelines.folders.manifest import MANIFEST, REPORT, read_manifest
-from pipelines.folders.remote_state import RemoteState
 from schemas.account import Account
 from schemas.errors import BusyError, FatalError, FeedferryError, errors_worded
 from schemas.run_record import RUN_RECORD
 from schemas.span import Span
 from transforms.storage.attempts import files_of
 from transforms.storage.mirrors import mirroring
+from transforms.storage.state import open_state
 from transforms.storage.storage import Storage, is_object, whole_in
 
 _LEASE = "lease.json"
@@ -41,8 +41,42 @@ _SPAN_REJECTS = ".rejects.avro"
 
 _COPY_BYTES = 1 << 20
 _DOWNLOADS = 32
+_GENERATION = re.compile(r"\d{9}\.db")
 _JOURNAL = re.compile(r"push/[^/]+/receipts-\d+\.jsonl")
 _RECEIPT = re.compile(rf"{_JOURNAL.pattern}/\d+")
+
+
+class RemoteState:
+    """The state of a source in object storage: a file for each generation, `STATE/000000012.db`.
+
+    A run downloads the newest one to `path`, and puts the next one if there is none. So of two runs
+    that have read one generation, the second one is refused.
+    """
+
+    def __init__(self, storage: Storage, path: Path) -> None:
+        self.path = path
+        self._storage = storage
+        self._generations = sorted(filter(_GENERATION.fullmatch, storage.sizes()))
+        if self._generations:
+            with storage.open(self._generations[-1]) as source, path.open("wb") as copy:
+                shutil.copyfileobj(source, copy, _COPY_BYTES)
+
+    def save(self) -> None:
+        """Put the copy as the next generation if it was updated; raise FatalError if there is one.
+
+        The last but one generation is kept, and those before it are removed.
+        """
+        with open_state(self.path) as state:
+            name = f"{state.head.generation:09d}.db"
+        if not self.path.exists() or name in self._generations:
+            return
+        if not self._storage.put_if_absent(name, self.path.read_bytes()):
+            raise FatalError(
+                f"{self._storage.locate(name)}: another run has updated this state; start again"
+                " with ⟦fresh⟧ to compare the source with the new state"
+            )
+        self._storage.remove_files(self._generations[:-1])
+        self._generations = [*self._generations[-1:], name]
 
 
 class RemoteFolder:

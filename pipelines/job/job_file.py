@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from pipelines.job.job import Job, Retention
+from pipelines.job.job import Job, KeyWording, Retention
 from pipelines.job.job_keys import (
     FEEDS,
     NO_FLAGS,
@@ -25,7 +25,6 @@ from pipelines.job.job_keys import (
     job_keys,
     job_type,
 )
-from pipelines.job.key_wording import KeyWording
 from pipelines.job.verify_phase import verify_options
 from pipelines.options.compare_options import TARGET, VerifyOptions
 from pipelines.options.convert_checks import check_together, parse_each

@@ -7,7 +7,7 @@ import msgspec
 from pipelines.job.settlement import Settlement
 from pipelines.push.record import PushResult
 from pipelines.report.conversion_report import ConversionResult
-from pipelines.report.verification import Verification
+from pipelines.report.differences import Verification
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):

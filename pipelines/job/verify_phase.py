@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pipelines.options.compare_options import TARGET, VerifyOptions
-from pipelines.report.verification import Verification, write_verification
+from pipelines.report.differences import Verification, write_verification
 from schemas.errors import ConfigError
 from transforms.sinks.push.settings import Keep, PushSettings
 

@@ -1,14 +1,16 @@
-"""The differences of two inputs: as text, as lines of JSON, and as a page."""
+"""The differences of two inputs: as text, as lines of JSON, as a page, and as files of a run."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 
 import msgspec
 
 from pipelines.report.page_text import MAX_ROWS
 from pipelines.terminal.summary import LABEL_CHARS, Summary
 from schemas.printable import printable
-from transforms.compare.comparison import Change, Comparison, Difference
+from transforms.compare.comparison import Change, Comparer, Comparison, Difference
+from transforms.storage.atomic import whole_file, write_by_several
 
 VERSION = 1
 Labels = Mapping[Change, str]
@@ -110,3 +112,64 @@ def _figures(counts: Comparison, labels: Labels) -> list[tuple[str, int]]:
 
 def _short(text: str) -> str:
     return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]} …"
+
+
+VERIFICATION = "verification.json"
+DIFFERENCES = "differences.jsonl"
+"""Names of files in the folder of a run: the counts, and a line for each document that differs."""
+
+
+class VerifiedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A document that differs from that of the target, and how."""
+
+    url: str
+    change: str
+    fields: tuple[str, ...] = ()
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """What a comparison with the target has found; `first` are the first differences."""
+
+    version: int = 1
+    against: str
+    counts: Comparison
+    first: tuple[VerifiedDocument, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        return 1 if self.counts.has_findings else 0
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """The documents by result, those that are as they should be first."""
+        counts = self.counts
+        found = {label: getattr(counts, change.value) for change, label in VERIFY.items()}
+        others = {"not in the sample": counts.not_sampled}
+        return {"same": counts.same, **found, **{name: n for name, n in others.items() if n}}
+
+    @property
+    def text(self) -> str:
+        """The results in words, without those that are nothing."""
+        return ", ".join(f"{n:,} {name}" for name, n in self.figures.items() if n or name == "same")
+
+
+def write_verification(
+    folder: Path, against: str, comparer: Comparer, counts: Comparison
+) -> Verification:
+    """Write the differences, and then the counts, of which a reader concludes that it is whole."""
+    with whole_file(folder / DIFFERENCES) as stream:
+        for line in json_lines(comparer.differences(), VERIFY):
+            stream.write(f"{line}\n".encode())
+    rows = (row for _, row in zip(range(MAX_ROWS), comparer.differences(), strict=False))
+    found = Verification(against=against, counts=counts, first=tuple(map(_verified, rows)))
+    text = msgspec.json.format(msgspec.json.encode(found))
+    write_by_several(folder / VERIFICATION, text + b"\n")
+    return found
+
+
+def _verified(difference: Difference) -> VerifiedDocument:
+    return VerifiedDocument(
+        url=difference.url,
+        change=VERIFY[difference.change],
+        fields=tuple(field.text for field in difference.fields),
+    )

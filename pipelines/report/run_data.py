@@ -1,21 +1,22 @@
 """Read the folder of a run for its report: what is missing or damaged is left out."""
 
+from array import array
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from pipelines.folders.job_folders import runs_of
 from pipelines.folders.locks import ACCOUNT, WORK
-from pipelines.report.chunk_values import NO_VALUES, ChunkValues
 from pipelines.report.conversion_report import Report
+from pipelines.report.differences import VERIFICATION, Verification
 from pipelines.report.page_text import MAX_ROWS
 from pipelines.report.push_report import PushReport
-from pipelines.report.verification import VERIFICATION, Verification
 from schemas.account import AccountTotals, Chunk
 from schemas.errors import FatalError, FeedferryError
 from schemas.receipt import ChunkState
@@ -36,6 +37,39 @@ _MAX_SCANNED = 10_000
 
 _MAX_OF_CODE = 50
 _T = TypeVar("_T")
+
+
+class ChunkValues(Mapping[int, float]):
+    """Numbers by the ordinals of chunks, in their order; 16 bytes for each.
+
+    The last number of an ordinal counts. `kind` is the type of an array.
+    """
+
+    def __init__(self, kind: Literal["q", "d"], numbers: Iterable[tuple[int, float]] = ()) -> None:
+        self._ordinals = array("q")
+        self._values: array[int] | array[float] = array(kind)
+        for ordinal, number in numbers:
+            self._ordinals.append(ordinal)
+            self._values.append(number)  # type: ignore[arg-type]  # integers for "q"
+        if any(after <= before for before, after in pairwise(self._ordinals)):
+            index_of = {ordinal: index for index, ordinal in enumerate(self._ordinals)}
+            self._ordinals = array("q", sorted(index_of))
+            self._values = array(kind, (self._values[index_of[at]] for at in self._ordinals))
+
+    def __len__(self) -> int:
+        return len(self._ordinals)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ordinals)
+
+    def __getitem__(self, ordinal: int) -> float:
+        index = bisect_left(self._ordinals, ordinal)
+        if self._ordinals[index : index + 1] != array("q", [ordinal]):
+            raise KeyError(ordinal)
+        return self._values[index]
+
+
+NO_VALUES = ChunkValues("q")
 
 
 class NumberedReject(NamedTuple):

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipelines.report.charts import BYTES, CHUNKS, SECONDS, Axes, Chart, chunk_bins, draw
+from pipelines.report.differences import DIFFERENCES, VERIFICATION
 from pipelines.report.outcome import begin_of, outcome_of, seconds_of
 from pipelines.report.page_text import MAX_ROWS, span_text
 from pipelines.report.progress_charts import draw_progress
 from pipelines.report.run_data import PushData, RunData, read_run_data
-from pipelines.report.verification import DIFFERENCES, VERIFICATION
 from schemas.account import AccountTotals
 from schemas.notice import REFUSED
 

@@ -79,7 +79,7 @@ ANSWER = Holds(
 _MAGIC = b"GSA Adaptor"
 _MAGIC_BYTES = 1 << 13
 
-_recognise = deferred("command_stream.recognition:is_stream")
+_recognise = deferred("command_stream.syntax:is_stream")
 
 
 def _is_stream(name: str, head: bytes) -> bool:

@@ -10,6 +10,7 @@ specification: any version number is accepted, the delimiter after the header ma
 the search for a delimiter never goes back. In CR CR LF it does not find CR LF.
 """
 
+import io
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -472,3 +473,34 @@ def _detect_crlf(commands: CommandReader) -> Iterator[Notice]:
 
 def _bad_header(commands: CommandReader, reason: str) -> FormatError:
     return FormatError(f"{commands.span.source}: header: {reason}")
+
+
+def is_stream(name: str, head: bytes) -> bool:
+    """Whether a stream that begins with `head` is of the format with a name.
+
+    The first command that only one of the formats has decides. A stream of ids alone is a listing,
+    and a stream of several ids is not of a retriever.
+    """
+    commands = CommandReader(io.BytesIO(head), Span(), ReadOptions())
+    names = (command.name for command in commands)
+    try:
+        for _ in read_header(commands):
+            pass
+        return name == _deciding_stream(names)
+    except UnavailableError:
+        return name == "lister-stream"
+    except FormatError:
+        return False
+
+
+def _deciding_stream(names: Iterator[str]) -> str:
+    ids = 0
+    for name in names:
+        ids += name == "id"
+        if name == "authz-status" or name in USERS:
+            return "authorizer-stream"
+        if name in RETRIEVER and name not in LISTER and ids <= 1:
+            return "retriever-stream"
+        if (name in LISTER) != (name in RETRIEVER):
+            break
+    return "lister-stream"
