@@ -11,8 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from pipelines.doctor.checkup import check_job
+from pipelines.doctor.loss import aligned
 from pipelines.doctor.loss import as_text as losses_as_text
-from pipelines.doctor.table import aligned
 from pipelines.job.job import Job
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.display_options import DisplayOptions, ReportFormat

@@ -119,8 +119,8 @@ def compact(**words: object) -> int:
 
 def _validate_flags(_name: str) -> list[click.Parameter]:
     from pipelines.cli.click_flags import click_options
+    from pipelines.options.compare_options import ValidateOptions
     from pipelines.options.convert_options import ConvertOptions
-    from pipelines.options.validate_options import ValidateOptions
 
     path = click.Path(allow_dash=True)
     return [

@@ -20,7 +20,7 @@ def check(job: str) -> int:
       0  no errors
       2  errors, each with its line
     """
-    from pipelines.job.job_check import check_job
+    from pipelines.job.job_file import check_job
 
     click.echo(check_job(job))
     return 0

@@ -12,7 +12,7 @@ from pipelines.doctor.local_checks import check_placeholders
 from pipelines.options.convert_options import PlanOptions
 from pipelines.options.display_options import DisplayOptions, ReportFormat
 from pipelines.options.flags import decode
-from pipelines.plan import plan_text
+from pipelines.plan.plan import as_json, summary_lines
 from pipelines.plan.planned_job import find_planned, plan_job
 from pipelines.report.conversion_report import reject_commands, summary_of
 from pipelines.terminal.display import print_defects
@@ -26,15 +26,13 @@ def print_plan(words: Mapping[str, object]) -> int:
     job = find_planned(words)
     plan = plan_job(job, observer_of(display), sample)
     if display.report_format is ReportFormat.JSON:
-        click.echo(
-            json.dumps(plan_text.as_json(plan), indent=2, sort_keys=True, ensure_ascii=False)
-        )
+        click.echo(json.dumps(as_json(plan), indent=2, sort_keys=True, ensure_ascii=False))
     else:
         if plan.is_estimate:
             parts = f"{plan.converted:,} of {plan.parts:,} parts of the input"
             click.echo(f"estimated from {parts}")
         summary = summary_of(plan.report)
-        lines = (*summary.lines, *plan_text.summary_lines(plan))
+        lines = (*summary.lines, *summary_lines(plan))
         commands = []
         if job.path is not None and not plan.stops:
             job_file = shlex.quote(str(job.path))

@@ -1,8 +1,10 @@
-"""The losses of a conversion as text."""
+"""The losses of a conversion as text, and tables whose last column is wrapped."""
 
-from collections.abc import Sequence
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
-from pipelines.doctor.table import aligned
 from transforms.rules.adapt import Target
 from transforms.rules.losses import LossRow
 
@@ -12,6 +14,8 @@ FLAGS = (
 )
 """The options of `convert` that decide what a target holds."""
 
+_GAP = "  "
+_LEAST_CHARS = 24
 _FOOTER = (
     "A field that stops the run is converted without by --accept-loss FIELD. A run stops at any"
     " other\nfield with --fail-on-loss FIELD. Rejects are kept, with their records."
@@ -32,3 +36,30 @@ def as_text(rows: Sequence[LossRow], target: Target, *, source: str | None) -> s
 def flag_of(row: LossRow) -> str:
     """Return how a reject is avoided; the flags of losses are the same for all fields."""
     return "" if row.change.startswith(("--accept-loss", "--fail-on-loss")) else row.change
+
+
+def aligned(rows: Sequence[Sequence[str]], *, least: Sequence[int] = ()) -> str:
+    """Return rows as lines with aligned columns, as wide as the terminal.
+
+    `least` are the least widths of the first columns.
+
+    >>> print(aligned([("ok", "disk", "12 GB free"), ("fail", "target", "refused")]))
+    ok    disk    12 GB free
+    fail  target  refused
+    """
+    width = shutil.get_terminal_size((100, 24)).columns
+    columns = list(zip(*rows, strict=True))[:-1]
+    longest = (max(map(len, column)) for column in columns)
+    widths = [max(pair) for pair in zip_longest(longest, least, fillvalue=0)]
+    return "\n".join(line for row in rows for line in _lines(row, widths, width))
+
+
+def _lines(row: Sequence[str], widths: Sequence[int], width: int) -> Iterator[str]:
+    cells = zip(row[:-1], widths, strict=True)
+    begin = "".join(f"{cell:<{length}}{_GAP}" for cell, length in cells)
+    room = max(width - len(begin), _LEAST_CHARS)
+    for line in textwrap.wrap(row[-1], room, break_long_words=False, break_on_hyphens=False) or [
+        ""
+    ]:
+        yield (begin + line).rstrip()
+        begin = " " * len(begin)

@@ -8,8 +8,8 @@ from pathlib import Path
 from pipelines.convert.inputs import list_spans
 from pipelines.convert.source_runs import read_options
 from pipelines.inspect.inspection import parse
+from pipelines.options.compare_options import ValidateOptions
 from pipelines.options.flags import decode
-from pipelines.options.validate_options import ValidateOptions
 from schemas.span import Span
 from transforms.formats import ReadOptions, find_format
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT

@@ -4,16 +4,19 @@ All errors are reported at once, each with its place. A reference `${env:NAME}` 
 resolved when the job is loaded, and a relative path belongs to the folder of the file.
 """
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from pipelines.convert.source_runs import source_options
 from pipelines.job.job import Job, KeyWording, Retention
 from pipelines.job.job_keys import (
     FEEDS,
@@ -34,8 +37,9 @@ from pipelines.options.flags import decode
 from pipelines.options.job_options import JobOptions
 from pipelines.options.push_options import ApplianceOptions, PushOptions, parse_push_to
 from pipelines.options.value_parsers import DELIMITER, TEXT
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, raise_together
 from schemas.feed import FULL
+from schemas.span import Span
 from schemas.spelling import did_you_mean
 from transforms.config.secrets import (
     REFERENCE,
@@ -45,7 +49,8 @@ from transforms.config.secrets import (
 )
 from transforms.config.yaml_structs import ValuePlace, decode_located, read_text
 from transforms.sinks.push.settings import PushSettings
-from transforms.sources import find_source
+from transforms.sinks.push.throttle.window import zone_text
+from transforms.sources import SPOOLS, find_source
 
 _TOP_KEY = re.compile(r"^(version|job|source|target)[ \t]*:", re.MULTILINE)
 _HEAD_CHARS = 1 << 16
@@ -355,3 +360,25 @@ def _push_of(settings: Mapping[str, KeyValue], words: Mapping[str, object]) -> P
         return None
     more = decode(PushOptions, {"inputs": ("",), **_words(settings, PushOptions)})
     return msgspec.structs.replace(push, keep=more.keep, groups_mode=more.groups_mode)
+
+
+def check_job(name: str) -> str:
+    """Return lines about a job file without errors; raise ConfigError with all errors."""
+    job = load_job(Path(name), {}, os.environ, check=_load_sources)
+    return "\n".join([f"{name}: {len(job.settings)} keys, no errors", *_zones(job)])
+
+
+def _load_sources(options: ConvertOptions) -> None:
+    source, chosen = find_source(options.from_format), source_options(options)
+    if source is not None and source is not SPOOLS:  # a spool has no settings in a file
+        spans = [Span(source=path, path=path) for path in options.inputs]
+        raise_together([partial(source.load, span, chosen) for span in spans])
+
+
+def _zones(job: Job) -> Iterator[str]:
+    """Yield a line for each time of day without a time zone."""
+    for key in ("schedule.window", "schedule.deadline"):
+        text = str(job.settings.get(key, ""))
+        if ":" in text and text.rsplit(maxsplit=1)[-1][0].isdigit():
+            zone = f"that of this machine, {zone_text(datetime.now().astimezone())}"
+            yield f"{job.origins[key]}: {key}: {text}: no time zone stated; it is {zone}"

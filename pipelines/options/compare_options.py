@@ -1,4 +1,4 @@
-"""Options of `feedferry diff`, `verify` and `compact`, each declared with its flag."""
+"""Options of `feedferry diff`, `verify`, `compact` and `validate`, declared with their flags."""
 
 import enum
 
@@ -11,9 +11,11 @@ from pipelines.options.value_parsers import (
     SAMPLE,
     SampleSize,
     ValueType,
+    choice_of,
     parse_count,
 )
 from schemas.errors import ConfigError
+from transforms.validate.rules import Finding, Severity
 
 
 def _parse_fields(text: str) -> frozenset[str]:
@@ -116,4 +118,29 @@ declare(
     requests=Flag(
         "With --against urls, the most requests at a time.", _REQUESTS, key="verify.requests"
     ),
+)
+
+
+class ValidateOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which findings are reported; codes are those of rules, rejects and notices."""
+
+    severity: Severity = Severity.WARNING
+    rules: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    dtd: bool = True
+
+    def wants(self, finding: Finding) -> bool:
+        """Whether a finding is reported."""
+        code = finding.code.partition(" ")[0]
+        is_severe = self.severity is Severity.WARNING or finding.severity is Severity.ERROR
+        return is_severe and (not self.rules or code in self.rules) and code not in self.ignored
+
+
+declare(
+    ValidateOptions,
+    Section.CHECK,
+    severity=Flag("Report errors only, or warnings too.", choice_of(*Severity)),
+    rules=Flag("Report this code only.", names=("--rule",), metavar="CODE"),
+    ignored=Flag("Do not report this code.", names=("--ignore",), metavar="CODE"),
+    dtd=Flag("Do not check elements against the DTD."),
 )

@@ -28,14 +28,18 @@ from pipelines.convert.source_runs import (
 from pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
 from pipelines.convert.step_lists import list_results
 from pipelines.convert.work_folder import STDIN_COPY
+from pipelines.folders.locks import PUSHES
+from pipelines.folders.manifest import REPORT
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.value_parsers import SampleSize
-from pipelines.plan.push_rate import PushEstimate
 from pipelines.plan.sampling import PART_BYTES, convert_sample, count_spans, estimate_chunks
 from pipelines.report.conversion_report import Report
+from pipelines.report.conversion_report import as_json as report_as_json
+from pipelines.report.push_report import PushReport
 from schemas.account import Account, Chunk, merge
 from schemas.errors import StoppedError
 from schemas.span import Span
+from schemas.units import format_clock
 from transforms.conversion_settings import Settings
 from transforms.convert import convert
 from transforms.file_spans import cut
@@ -45,6 +49,26 @@ from transforms.rules.known_rejects import load_known_rejects
 from transforms.storage.attempts import DryAttempt
 
 MAX_URLS = 5
+_MAX_PUSHES = 10
+VERSION = 2
+
+
+class PushEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """The estimated time of a push, and the number of earlier pushes that it is estimated from."""
+
+    seconds: float
+    pushes: int
+
+
+def predict_push(size: int, home: Path) -> PushEstimate | None:
+    """Return the time to push `size` bytes, by the latest pushes of the runs in a folder."""
+    paths = sorted(home.glob(f"*/{PUSHES}/*/{REPORT}"), reverse=True)
+    reports = [msgspec.json.decode(path.read_bytes(), type=PushReport) for path in paths]
+    sent = [report for report in reports if report.sent_bytes][:_MAX_PUSHES]
+    if not sent:
+        return None
+    rate = sum(report.seconds for report in sent) / sum(report.sent_bytes for report in sent)
+    return PushEstimate(seconds=round(size * rate, 3), pushes=len(sent))
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,3 +170,39 @@ def _urls(chunks: list[Chunk]) -> list[str]:
     urls = [url for chunk in chunks for url in (chunk.first_url, chunk.last_url) if url]
     urls = list(dict.fromkeys(urls))
     return urls[:: -(-len(urls) // MAX_URLS)] if urls else []
+
+
+def as_json(plan: Plan) -> dict[str, object]:
+    """Return the plan as plain values: the report of the run, and what only a plan has."""
+    report = report_as_json(plan.report)
+    del report["folder"]
+    return {
+        **report,
+        "version": VERSION,
+        "stops": plan.stops,
+        "seconds": plan.seconds,
+        "parts": plan.parts,
+        "converted_parts": plan.converted,
+        "is_estimate": plan.is_estimate,
+        "urls": plan.urls,
+        "push_seconds": plan.push and plan.push.seconds,
+        "verified_against": plan.verified_against,
+    }
+
+
+def summary_lines(plan: Plan) -> Iterator[tuple[str, str]]:
+    for url in plan.urls:
+        yield "url", url
+    if plan.verified_against is not None:
+        yield "verify", f"against {plan.verified_against}, after the push"
+    yield (
+        "duration",
+        f"{format_clock(max(plan.seconds, 1))} to read and convert; {_push_text(plan)}",
+    )
+
+
+def _push_text(plan: Plan) -> str:
+    if plan.push is None:
+        return "without the push"
+    pushes = "push" if plan.push.pushes == 1 else f"{plan.push.pushes:,} pushes"
+    return f"{format_clock(max(plan.push.seconds, 1))} to push, at the rate of the last {pushes}"

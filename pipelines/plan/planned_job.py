@@ -11,8 +11,7 @@ from pipelines.job.job import Job
 from pipelines.job.job_file import is_job_file, load_job
 from pipelines.observer.observer import Observer, Step, followed
 from pipelines.options.value_parsers import NO_OUTPUT, SampleSize
-from pipelines.plan.plan import Plan, make_plan
-from pipelines.plan.push_rate import predict_push
+from pipelines.plan.plan import Plan, make_plan, predict_push
 
 
 def find_planned(words: Mapping[str, object]) -> Job:
