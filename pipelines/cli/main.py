@@ -305,12 +305,8 @@ def _explain(exc: BaseException) -> int:
             return _end(f"{exc.format_message()} {instead}See {verb} --help.", USAGE_EXIT)
     ending = ending_of(exc)
     if ending.exit_code < BUSY_EXIT:  # neither a lock, a deadline nor a signal
-        _log_traceback(exc)
+        _log.info("traceback", exc_info=exc)
     return _end(*ending)
-
-
-def _log_traceback(exc: BaseException) -> None:
-    _log.info("traceback", exc_info=exc)
 
 
 def _end(message: str, exit_code: int) -> int:

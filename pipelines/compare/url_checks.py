@@ -147,14 +147,10 @@ def _request(client: httpx2.Client, method: str, url: str, *, reads: bool) -> _U
         if method == "HEAD" and status in _NO_HEAD:
             return ""
         if status in TEMPORARY:
-            raise _TemporaryError(_text(status))
+            raise _TemporaryError(f"status {status}")
         if not response.is_success:
-            return _UrlAnswer(fault=_text(status))
+            return _UrlAnswer(fault=f"status {status}")
         return _contents(response.iter_bytes()) if reads else _UrlAnswer(is_there=True)
-
-
-def _text(status: int) -> str:
-    return f"status {status}"
 
 
 def _contents(blocks: Iterable[bytes]) -> _UrlAnswer:

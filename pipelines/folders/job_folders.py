@@ -68,21 +68,15 @@ def find_run(text: str) -> Path:
     A replay is not the newest run of a job. The output folder of a conversion without a job is the
     folder of a run as well. Raises ConfigError if there is none.
     """
-    if is_object(text):
-        return _check_run(mirror_to_read(text), text)
-    folder = Path(text)
+    folder = mirror_to_read(text) if is_object(text) else Path(text)
     if any((folder / name).is_file() for name in _RUN_FILES):
         return folder
+    if is_object(text):
+        raise ConfigError(f"{text}: no run; expected the -o of convert")
     home = find_home(text)
     if not (records := [record for record in runs_of(home) if record.replay is None]):
         raise ConfigError(f"{text}: {home} has no runs; expected a job that has run")
     return home / records[-1].id
-
-
-def _check_run(folder: Path, text: str) -> Path:
-    if not any((folder / name).is_file() for name in _RUN_FILES):
-        raise ConfigError(f"{text}: no run; expected the -o of convert")
-    return folder
 
 
 def find_home(text: str) -> Path:

@@ -195,7 +195,8 @@ class RemoteFolder:
         for name in accounts:
             folder = name.rpartition("/")[0]
             kept |= {name, *(f"{folder}/{path}" for path in files_of(self._storage.get(name)))}
-        return [name for name in files if name not in kept and not _is_kept(name)]
+        kept |= {LEASE, *filter(_is_mirrored, files)}  # of a driver
+        return [name for name in files if name not in kept]
 
     def clean(self, *, is_dry: bool) -> list[str]:
         """Remove what attempts left, and abort their uploads; return the names in the run.
@@ -345,11 +346,6 @@ def holds_run(name: str) -> bool:
 
 def _is_account(name: str) -> bool:
     return name.rpartition(".json")[0].rpartition(".")[2].isdecimal()
-
-
-def _is_kept(name: str) -> bool:
-    """Whether a file in the folder of unfinished runs is one of a driver."""
-    return name == LEASE or _is_mirrored(name)
 
 
 def _is_mirrored(name: str) -> bool:

@@ -12,7 +12,7 @@ from schemas.membership import MembershipAction
 from schemas.printable import printable
 from schemas.record import Action
 from transforms.inspect import OTHERS, CodeCount, FeedCount, InputCounts
-from transforms.rules.group_references import GroupCount, Groups
+from transforms.rules.group_references import Groups
 
 VERSION = 1
 MAX_NAMES = 10
@@ -134,15 +134,16 @@ def _groups(groups: Groups) -> list[str]:
         f"{groups.defined:,} defined, {groups.unnamed:,} of them named nowhere; "
         f"{groups.named:,} named, {len(groups.undefined):,} of them defined nowhere"
     )
-    lines = [_line("undefined", _describe_group(group)) for group in groups.undefined[:MAX_GROUPS]]
+    lines = [
+        _line(
+            "undefined", f"'{printable(each.name)}' in {printable(each.namespace)}: {each.named:,}"
+        )
+        for each in groups.undefined[:MAX_GROUPS]
+    ]
     others = len(groups.undefined) - len(lines)
     if others:
         lines.append(_line("undefined", f"and {others:,} more, which --format json lists"))
     return [_line("groups", text), *lines]
-
-
-def _describe_group(group: GroupCount) -> str:
-    return f"'{printable(group.name)}' in {printable(group.namespace)}: {group.named:,}"
 
 
 def _duplicates(counts: InputCounts) -> list[str]:

@@ -35,23 +35,22 @@ def job_of_options(
         for path, key in job_keys().items()
         if key.options in _OPTIONS and (word := words.get(key.declared.field)) not in (None, ())
     }
-    origins = dict.fromkeys(job_keys(), "default")
+    origins = {
+        path: f"flag {key.flag_name}" if key.flag_name else "argument"
+        for path, (key, _) in given.items()
+    }
     return Job(
         home=Path(options.output),
         convert=options,
         log=decode(LogOptions, words),
         push=target,
-        origins={**origins, **{path: _origin_of(key) for path, (key, _) in given.items()}},
+        origins=dict.fromkeys(job_keys(), "default") | origins,
         settings={
             "job": _name_of(options.output),
             "source.type": FEEDS,
             **{path: _shown(key, word) for path, (key, word) in given.items()},
         },
     )
-
-
-def _origin_of(key: JobKey) -> str:
-    return f"flag {key.flag_name}" if key.flag_name else "argument"
 
 
 def _name_of(output: str) -> str:

@@ -65,18 +65,13 @@ def clean_runs(text: str, keep: Retention, *, is_dry: bool) -> list[str]:
     the uploads that they have begun. With `is_dry`, nothing is removed.
     """
     if is_object(text):
-        return _clean_remote(text, is_dry=is_dry)
+        with opened_remote(text) as remote:
+            return [f"{remote.uri}/{name}" for name in remote.clean(is_dry=is_dry)]
     home = find_home(text)
     with Lock(home / LOCK, where=str(home), by="run"):
         records = runs_to_remove(runs_of(home), keep, datetime.now(UTC))
         removed = [home / record.id for record in records]
         return list(map(str, removed if is_dry else remove_runs(home, records)))
-
-
-def _clean_remote(uri: str, *, is_dry: bool) -> list[str]:
-    """Remove what attempts that were killed have left in a run in object storage."""
-    with opened_remote(uri) as remote:
-        return [f"{remote.uri}/{name}" for name in remote.clean(is_dry=is_dry)]
 
 
 def parse_keep(text: str) -> Retention:

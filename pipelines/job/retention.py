@@ -46,14 +46,13 @@ def remove_runs(home: Path, records: Sequence[RunRecord]) -> list[Path]:
         with suppress(BusyError), locked_pushes(folder := home / record.id):
             os.replace(folder, home / f"{_REMOVED}{record.id}")
             removed.append(folder)
-    left = [path for path in run_folders(home) if all(map(_is_of_start, path.iterdir()))]
+    left = [  # the folders of runs that ended before they had a record
+        folder
+        for folder in run_folders(home)
+        if all(path.name == WORK or path.suffix == PARTIAL for path in folder.iterdir())
+    ]
     for path in (*home.glob(f"{_REMOVED}*"), *left):
         shutil.rmtree(path)
     for path in home.glob(f"*{PARTIAL}"):  # of a page that was being written
         path.unlink()
     return removed
-
-
-def _is_of_start(path: Path) -> bool:
-    """Whether a file of a run is there before its record."""
-    return path.name == WORK or path.suffix == PARTIAL

@@ -55,10 +55,6 @@ def _is_database(source: SourceOrFormat) -> bool:
     return bool(source.name == "database")
 
 
-def _has_inputs(source: SourceOrFormat) -> bool:
-    return not _is_database(source)
-
-
 def _is_xml(source: SourceOrFormat) -> bool:
     return source.name == "spool" or bool(getattr(source, "is_xml", False))
 
@@ -179,7 +175,7 @@ declare(
         "Files, folders, globs and URLs to read.",
         PATHS,
         key="source.path",
-        fits=_has_inputs,
+        fits=lambda source: not _is_database(source),
         affects_output=False,
     ),
     from_format=Flag("Format of the input.", FROM, default="detected", key="source.type"),

@@ -252,10 +252,10 @@ def parse_output(text: str, flag: str = "") -> str:
     return text
 
 
-def parse_run_folder(text: str, flag: str = "") -> str:
+def parse_run_folder(text: str) -> str:
     """Return the name of a folder or the URI of object storage; raise ConfigError for others."""
     if "://" not in text:
-        return parse_output(text, flag)
+        return parse_output(text)
     from transforms.storage.find_storage import storage_of
 
     return storage_of(text).locate("").rstrip("/")
@@ -299,11 +299,10 @@ def parse_choice(text: str, names: Iterable[str]) -> str:
     return text
 
 
-def choice(*names: str, metavar: str = "") -> ValueType:
+def choice(*names: str) -> ValueType:
     """Return the type of a flag that takes one of some names."""
-    return ValueType(
-        metavar or "|".join(names), partial(parse_choice, names=names), schema={"enum": [*names]}
-    )
+    parse = partial(parse_choice, names=names)
+    return ValueType("|".join(names), parse, schema={"enum": [*names]})
 
 
 def choice_of(*members: enum.Enum) -> ValueType:

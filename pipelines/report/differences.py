@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.report.page_text import MAX_ROWS
+from pipelines.report.page_text import MAX_ROWS, short_text
 from pipelines.terminal.summary import LABEL_CHARS, Summary
 from schemas.printable import printable
 from transforms.compare.comparison import Change, Comparer, Comparison, Difference
@@ -33,7 +33,7 @@ def text_lines(differences: Iterable[Difference], labels: Labels) -> Iterator[st
     for difference in differences:
         yield f"{labels[difference.change]:<{_LABEL_CHARS}}{printable(difference.url)}"
         for field in difference.fields:
-            yield f"{'':<{_LABEL_CHARS}}{_short(printable(field.text))}"
+            yield f"{'':<{_LABEL_CHARS}}{short_text(printable(field.text), _MAX_CHARS)}"
 
 
 def json_lines(differences: Iterable[Difference], labels: Labels) -> Iterator[str]:
@@ -108,10 +108,6 @@ def _figures(counts: Comparison, labels: Labels) -> list[tuple[str, int]]:
     ]
     others = (("not in the input", counts.unmentioned), ("not in the sample", counts.not_sampled))
     return [*figures, *((label, count) for label, count in others if count)]
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]} …"
 
 
 VERIFICATION = "verification.json"

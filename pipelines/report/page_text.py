@@ -36,5 +36,5 @@ def bytes_text(count: float) -> str:
     return f"{value:.0f} {_UNITS[power]}" if value >= 100 else f"{value:.3g} {_UNITS[power]}"
 
 
-def short_text(text: str) -> str:
-    return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]} …"
+def short_text(text: str, most: int = MAX_CHARS) -> str:
+    return text if len(text) <= most else f"{text[:most]} …"

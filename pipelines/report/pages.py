@@ -4,7 +4,6 @@ All names, URLs and reasons in a page are untrusted and are shown as text.
 """
 
 import shlex
-from collections.abc import Iterable
 from datetime import UTC
 from functools import cache
 from itertools import islice
@@ -47,11 +46,12 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
-        finalize=_finalize,
+        # Every text is made visible; what a template marks as safe is left as it is.
+        finalize=lambda value: printable(value, kept="\n\t") if type(value) is str else value,
     )
     environment.filters |= {
         "command": shlex.quote,
-        "first": _first,
+        "first": lambda values: list(islice(values, MAX_ROWS)),
         "link": lambda path: quote(path, errors="replace"),
         "minute": lambda at: f"{at.astimezone(UTC):%Y-%m-%d %H:%M}",
         "moment": lambda at: f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
@@ -69,18 +69,9 @@ def _environment() -> Environment:
     return environment
 
 
-def _finalize(value: object) -> object:
-    """Make every text visible; text that a template marks as safe is left as it is."""
-    return printable(value, kept="\n\t") if type(value) is str else value
-
-
 def _prose(text: str) -> Markup:
     """Return a text of the table of codes, whose only markup is `code`."""
     parts = enumerate(text.split("`"))
     return Markup("").join(
         Markup("<code>%s</code>") % part if at % 2 else escape(part) for at, part in parts
     )
-
-
-def _first(values: Iterable[object]) -> list[object]:
-    return list(islice(values, MAX_ROWS))

@@ -119,6 +119,7 @@ def read_run_data(folder: Path, *, has_chunks: bool = True) -> RunData:
     record = _decode(folder / RUN_RECORD, RunRecord, problems)
     report = _decode(folder / _REPORT, Report, problems)
     has_points = has_chunks or (record is not None and record.attempts > 1)
+    chunks = _lines(folder / "manifest.jsonl", Chunk, problems) if has_chunks else ()
     return RunData(
         folder=folder,
         record=record,
@@ -134,7 +135,7 @@ def read_run_data(folder: Path, *, has_chunks: bool = True) -> RunData:
         ),
         verification=_decode(folder / VERIFICATION, Verification, problems),
         points=tuple(_lines(folder / TIMELINE, TimelinePoint, problems)) if has_points else (),
-        sizes=ChunkValues("q", _sizes(folder, problems)) if has_chunks else NO_VALUES,
+        sizes=ChunkValues("q", ((chunk.ordinal, chunk.bytes) for chunk in chunks)),
         rejects=tuple(_first_rejects(folder, problems)) if has_chunks else (),
         problems=tuple(problems),
     )
@@ -178,11 +179,6 @@ def _first_rejects(run: Path, problems: list[str]) -> Iterator[NumberedReject]:
                 yield NumberedReject(number, msgspec.structs.replace(reject, data=b""))
     except FeedferryError as exc:
         problems.append(str(exc))
-
-
-def _sizes(folder: Path, problems: list[str]) -> Iterator[tuple[int, int]]:
-    for chunk in _lines(folder / "manifest.jsonl", Chunk, problems):
-        yield chunk.ordinal, chunk.bytes
 
 
 def _acceptances(folder: Path, problems: list[str]) -> Iterator[tuple[int, float]]:

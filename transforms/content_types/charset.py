@@ -123,7 +123,9 @@ def _declared(content: bytes, mimetype: str) -> str | None:
     """Return the declared charset, if Python knows it and the declaration can be true."""
     match = _declaration(content, mimetype)
     name = match[1].decode("ascii").lower() if match else ""
-    return name if is_charset(name) and not _is_wide(name) else None
+    if not is_charset(name) or codecs.lookup(name).name.startswith(_WIDE):
+        return None  # a UTF-16 text cannot declare it in ASCII
+    return name
 
 
 def _declaration(content: bytes, mimetype: str) -> re.Match[bytes] | None:
@@ -143,8 +145,3 @@ def is_charset(name: str) -> bool:
         return isinstance("a".encode(name), bytes) and codec not in NO_CHARSETS
     except (LookupError, ValueError):
         return False
-
-
-def _is_wide(name: str) -> bool:
-    """Whether a declaration must be wrong: a UTF-16 text cannot declare it in ASCII."""
-    return codecs.lookup(name).name.startswith(_WIDE)

@@ -45,7 +45,7 @@ def adapter(target: Target) -> Adapter:
             f"⟦to_format⟧ {format_.name}: only read; expected a format that is written"
         )
     make: Callable[[Target], Adapter] = format_.adapter or partial(hold, format_.held_by(target))
-    adapt = _keep if format_.keeps_everything else make(target)
+    adapt = (lambda record: ((record,), ())) if format_.keeps_everything else make(target)
     return encode_contents(adapt, target) if ContentOptions in format_.options else adapt
 
 
@@ -89,7 +89,3 @@ def check_loss(loss: Loss, refused: Container[str], *, source: str) -> None:
             f"{source}: {loss.url}: {loss.field}: {loss.detail}; "
             f"⟦accept_loss {loss.field}⟧ goes on without it"
         )
-
-
-def _keep(record: Record) -> Adapted:
-    return (record,), ()

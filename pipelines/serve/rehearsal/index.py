@@ -27,6 +27,7 @@ from typing import Self, TypeVar
 
 import msgspec
 
+from pipelines.report.page_text import short_text
 from pipelines.serve.rehearsal import documents
 from pipelines.serve.rehearsal.documents import MATCHING, Change, matching_values
 from pipelines.serve.worker_process import SetAsideError
@@ -267,12 +268,12 @@ class DigestTally:
     def fail(self, reason: str) -> None:
         """Record that nothing of the delivery is included."""
         self.included, self.in_error = 0, max(1, self.in_error)
-        self.details = [_truncate(reason), *self.details[: MAX_DETAILS - 1]]
+        self.details = [short_text(reason, MAX_DETAIL_LENGTH), *self.details[: MAX_DETAILS - 1]]
 
     def _add(self, reason: str) -> None:
         self.in_error += 1
         if len(self.details) < MAX_DETAILS:
-            self.details.append(_truncate(reason))
+            self.details.append(short_text(reason, MAX_DETAIL_LENGTH))
 
 
 class Index:
@@ -559,10 +560,6 @@ def _refuse(reject: Reject, delivery: Delivery, tally: DigestTally) -> None:
         raise FormatError(f"Line number: {reject.line}: {reject.reason}")
     else:
         tally.refuse_end(reject)
-
-
-def _truncate(reason: str) -> str:
-    return reason if len(reason) <= MAX_DETAIL_LENGTH else f"{reason[:MAX_DETAIL_LENGTH]} …"
 
 
 @contextmanager

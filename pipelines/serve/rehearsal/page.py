@@ -69,7 +69,7 @@ def render(view: PageView) -> bytes:
         "feeds.html",
         view=view,
         chart=_draw_backlog(view.history),
-        moment=_moment,
+        moment=lambda at: datetime.fromisoformat(at).astimezone(UTC),
         ago=_format_age,
         signs=_STATUS_SIGNS,
         origins=_ORIGINS,
@@ -87,10 +87,6 @@ def _draw_backlog(history: Sequence[tuple[float, int]]) -> Chart | None:
     when = _format_age(next(age for age, count in history if count == highest))
     words = f"{counts[-1]:,} now; highest {highest:,}, {when}; lowest {min(counts):,}."
     return draw("Backlog", bins, Axes(SECONDS, INTEGER), words=words, is_line=True)
-
-
-def _moment(at: str) -> datetime:
-    return datetime.fromisoformat(at).astimezone(UTC)
 
 
 def _format_age(seconds: float) -> str:

@@ -178,14 +178,10 @@ GSA_GROUPS = Format(
 _CSV_HEADER = re.compile(rb'(?:\xef\xbb\xbf)?"?group"?,"?member"?,"?scope"?[,\r\n]', re.IGNORECASE)
 
 
-def _is_groups_csv(head: bytes) -> bool:
-    return _CSV_HEADER.match(head) is not None
-
-
 GROUPS_CSV = Format(
     name="groups-csv",
     title="groups as CSV: group,member,scope[,namespace]",
-    matches=_is_groups_csv,
+    matches=lambda head: _CSV_HEADER.match(head) is not None,
     is_common_text=True,
     read=deferred("gsa.groups_csv:read"),
     holds=GROUPS,

@@ -27,7 +27,7 @@ repeats reads back as the first of the two.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import IO
 
 import pybase64
@@ -125,7 +125,7 @@ class ThunderstoneEncoder(Encoder):
             **CONTENT_CELLS,
             ColumnKind.TEXT: (_texts,),
             ColumnKind.URL: (_texts,),
-            ColumnKind.DATE: (partial(_local_dates, zone=options.zone),),
+            ColumnKind.DATE: (lambda texts: [_local_date(text, options.zone) for text in texts],),
             ColumnKind.TIME: (lambda times: [local_date(at, zone=options.zone) for at in times],),
             ColumnKind.INTEGER: (as_stated,),
         }
@@ -173,10 +173,6 @@ def _texts(values: Column) -> Column:
     """Return texts of attributes as texts of elements, which need fewer references."""
     text = "\n".join(values)
     return text.replace("&quot;", '"').split("\n") if "&quot;" in text else values
-
-
-def _local_dates(values: Column, *, zone: str) -> Column:
-    return [_local_date(value, zone) for value in values]
 
 
 @lru_cache(maxsize=65_536)

@@ -185,7 +185,9 @@ class _ItemShape(RunShape):
 
     def escaped(self, columns: Sequence[Sequence[str]]) -> list[Sequence[str]]:
         return [
-            _dates(column, self._zone) if kind is ColumnKind.DATE else _as_attributes(column)
+            [_date(text, self._zone) for text in column]
+            if kind is ColumnKind.DATE
+            else _as_attributes(column)
             for kind, column in zip(self.kinds, columns, strict=False)
         ]
 
@@ -260,10 +262,6 @@ def _kind(name: str) -> ColumnKind | None:
 
 def _holds_content(name: str) -> bool:
     return name.startswith(tuple(_CONTENTS))
-
-
-def _dates(column: Sequence[str], zone: str) -> Sequence[str]:
-    return [_date(text, zone) for text in column]
 
 
 @lru_cache(maxsize=65_536)
