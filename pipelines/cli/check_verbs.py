@@ -4,18 +4,26 @@ import click
 
 from pipelines.cli.verb import BeamVerb, Verb
 
+_OF_TARGET = (
+    *("from_format", "to_format", "feedtype", "datasource", "dialect", "empty_metadata"),
+    *("default_mimetype", "allow_wide_deletes"),
+)
+"""The options of `convert` that decide what a target holds."""
 
-def _loss_flags(_name: str) -> list[click.Parameter]:
+
+def _flags_of(verb: str) -> list[click.Parameter]:
     from pipelines.cli.click_flags import click_options
-    from pipelines.doctor.loss import FLAGS
-    from pipelines.options.convert_options import ConvertOptions
+    from pipelines.options.convert_options import ON_A_CLUSTER, ConvertOptions
     from pipelines.options.display_options import DisplayOptions
 
     formats = click_options(DisplayOptions, only=("report_format",))
-    return [*click_options(ConvertOptions, only=FLAGS), *formats]
+    if verb == "doctor":
+        return [click.Argument(["job"], metavar="JOB", type=click.Path()), *formats]
+    names = _OF_TARGET if verb == "loss" else ("output", *ON_A_CLUSTER)
+    return [*click_options(ConvertOptions, only=names), *formats]
 
 
-@click.command(cls=Verb, flags=_loss_flags, short_help="Show what a conversion cannot carry.")
+@click.command(cls=Verb, flags=_flags_of, short_help="Show what a conversion cannot carry.")
 def loss(**words: object) -> int:
     """Show what a conversion cannot carry, field by field, and what a run does about it.
 
@@ -38,15 +46,7 @@ def loss(**words: object) -> int:
     return print_losses(words)
 
 
-def _doctor_flags(_name: str) -> list[click.Parameter]:
-    from pipelines.cli.click_flags import click_options
-    from pipelines.options.display_options import DisplayOptions
-
-    argument = click.Argument(["job"], metavar="JOB", type=click.Path())
-    return [argument, *click_options(DisplayOptions, only=("report_format",))]
-
-
-@click.command(cls=Verb, flags=_doctor_flags, short_help="Open everything that a job uses.")
+@click.command(cls=Verb, flags=_flags_of, short_help="Open everything that a job uses.")
 def doctor(job: str, **words: object) -> int:
     """Open everything that a job uses, and say what is wrong and how to cure it.
 
@@ -77,16 +77,7 @@ def doctor(job: str, **words: object) -> int:
     return print_checks(load_job(Path(job), {}, os.environ), options.report_format)
 
 
-def _cluster_flags(_name: str) -> list[click.Parameter]:
-    from pipelines.cli.click_flags import click_options
-    from pipelines.options.convert_options import ON_A_CLUSTER, ConvertOptions
-    from pipelines.options.display_options import DisplayOptions
-
-    formats = click_options(DisplayOptions, only=("report_format",))
-    return [*click_options(ConvertOptions, only=("output", *ON_A_CLUSTER)), *formats]
-
-
-@click.command(cls=BeamVerb, flags=_cluster_flags, short_help="Check the workers of a cluster.")
+@click.command(cls=BeamVerb, flags=_flags_of, short_help="Check the workers of a cluster.")
 def cluster_check(**words: object) -> int:
     """Check that the workers of a cluster can convert into the folder DIR.
 

@@ -4,17 +4,38 @@ import click
 
 from pipelines.cli.verb import Verb
 
+_FINDINGS_FORMAT = click.Option(
+    ["--format", "report_format"],
+    type=click.Choice(["text", "json", "sarif"]),
+    default="text",
+    help="Text, a line of JSON for each finding, or SARIF.",
+)
 _READ = ("from_format", "encoding", "base_url", "url_template", "zone", "strict", "max_token_bytes")
 
 
 def _flags_of(verb: str) -> list[click.Parameter]:
     from pipelines.cli.click_flags import click_options
-    from pipelines.options.compare_options import CompareOptions, VerifyOptions
-    from pipelines.options.convert_options import ConvertOptions
+    from pipelines.options.compare_options import CompareOptions, ValidateOptions, VerifyOptions
+    from pipelines.options.convert_options import ConvertOptions, TransformOptions
     from pipelines.options.display_options import DisplayOptions
     from pipelines.options.flags import flags_of
     from pipelines.options.section import Section
 
+    own = {
+        "diff": click_options(CompareOptions),
+        "verify": click_options(VerifyOptions),
+        "validate": [*click_options(ValidateOptions), _FINDINGS_FORMAT],
+        "transform": click_options(TransformOptions),
+    }
+    path = click.Path(allow_dash=verb not in ("diff", "verify"))
+    arguments = (
+        [click.Argument([name], type=path, metavar=name.upper()) for name in ("before", "after")]
+        if verb == "diff"
+        else [click.Argument(["inputs"], type=path, nargs=-1, metavar="INPUT...")]
+    )
+    read = [*arguments, *own.get(verb, ())]
+    if verb in ("validate", "transform"):
+        return [*read, *click_options(ConvertOptions, only=_READ)]
     is_compact = verb == "compact"
     written = {Section.WRITE, Section.RUN}
     names = [
@@ -22,16 +43,8 @@ def _flags_of(verb: str) -> list[click.Parameter]:
         for name, declared in flags_of(ConvertOptions).items()
         if name in _READ or (declared.flag.section in written and (is_compact or name != "output"))
     ]
-    path = click.Path(allow_dash=is_compact)
-    arguments = (
-        [click.Argument([name], type=path, metavar=name.upper()) for name in ("before", "after")]
-        if verb == "diff"
-        else [click.Argument(["inputs"], type=path, nargs=-1, metavar="INPUT...")]
-    )
-    own = {"diff": click_options(CompareOptions), "verify": click_options(VerifyOptions)}
     return [
-        *arguments,
-        *own.get(verb, ()),
+        *read,
         *click_options(ConvertOptions, only=names),
         *click_options(DisplayOptions, omit=() if is_compact else ("report_format",)),
     ]
@@ -117,26 +130,7 @@ def compact(**words: object) -> int:
     return print_compacted(words)
 
 
-def _validate_flags(_name: str) -> list[click.Parameter]:
-    from pipelines.cli.click_flags import click_options
-    from pipelines.options.compare_options import ValidateOptions
-    from pipelines.options.convert_options import ConvertOptions
-
-    path = click.Path(allow_dash=True)
-    return [
-        click.Argument(["inputs"], type=path, nargs=-1, metavar="INPUT..."),
-        *click_options(ValidateOptions),
-        *click_options(ConvertOptions, only=_READ),
-        click.Option(
-            ["--format", "report_format"],
-            type=click.Choice(["text", "json", "sarif"]),
-            default="text",
-            help="Text, a line of JSON for each finding, or SARIF.",
-        ),
-    ]
-
-
-@click.command(cls=Verb, flags=_validate_flags, short_help="Find everything wrong with feeds.")
+@click.command(cls=Verb, flags=_flags_of, short_help="Find everything wrong with feeds.")
 def validate(report_format: str, **words: object) -> int:
     """Check feeds against their DTD and the rules of the specifications.
 
@@ -162,19 +156,7 @@ def validate(report_format: str, **words: object) -> int:
     return print_findings(words, report_format)
 
 
-def _transform_flags(_name: str) -> list[click.Parameter]:
-    from pipelines.cli.click_flags import click_options
-    from pipelines.options.convert_options import ConvertOptions, TransformOptions
-
-    path = click.Path(allow_dash=True)
-    return [
-        click.Argument(["inputs"], type=path, nargs=-1, metavar="INPUT..."),
-        *click_options(TransformOptions),
-        *click_options(ConvertOptions, only=_READ),
-    ]
-
-
-@click.command(cls=Verb, flags=_transform_flags, short_help="Show what steps make of a record.")
+@click.command(cls=Verb, flags=_flags_of, short_help="Show what steps make of a record.")
 def transform(**words: object) -> int:
     """Show the records with a URL, and what is left of each after every step; nothing is written.
 

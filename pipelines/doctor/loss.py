@@ -8,12 +8,6 @@ from itertools import zip_longest
 from transforms.rules.adapt import Target
 from transforms.rules.losses import LossRow
 
-FLAGS = (
-    *("from_format", "to_format", "feedtype", "datasource", "dialect", "empty_metadata"),
-    *("default_mimetype", "allow_wide_deletes"),
-)
-"""The options of `convert` that decide what a target holds."""
-
 _GAP = "  "
 _LEAST_CHARS = 24
 _FOOTER = (
