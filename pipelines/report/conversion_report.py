@@ -3,7 +3,6 @@
 import json
 import shlex
 from collections.abc import Iterator, Mapping
-from inspect import cleandoc
 
 import msgspec
 from msgspec.structs import replace
@@ -54,15 +53,6 @@ def as_json(report: Report) -> dict[str, object]:
     totals = msgspec.convert(report.account, AccountTotals, from_attributes=True)
     values: dict[str, object] = msgspec.to_builtins(replace(report, account=totals))
     return values
-
-
-def report_schema() -> dict[str, object]:
-    """Return the JSON Schema of `report.json`."""
-    any_value = {"description": "A value of any type."}
-    schema = msgspec.json.schema(Report, schema_hook=lambda kind: any_value)
-    for definition in schema["$defs"].values():
-        definition["description"] = cleandoc(definition["description"])
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 def as_json_text(report: Report) -> str:

@@ -1,6 +1,6 @@
 """The rules of `fetch`, without the HTTP client."""
 
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import ip_network
 from typing import Annotated, Literal
 
 import msgspec
@@ -17,7 +17,6 @@ from transforms.config.yaml_structs import (
 )
 from transforms.steps.patterns import Patterns
 
-Network = IPv4Network | IPv6Network
 BEARER = "Bearer "
 
 

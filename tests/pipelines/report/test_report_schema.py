@@ -1,18 +1,29 @@
 """The published JSON Schema of `report.json`."""
 
 import json
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from pipelines.report.conversion_report import report_schema
+from pipelines.report.conversion_report import Report
 from support.run_folders import write_run
 from support.runs import ROOT, convert, report
 from support.served import run, serving
 
 PUBLISHED = ROOT / "docs" / "report.schema.json"
+
+
+def report_schema() -> dict[str, object]:
+    """Return the JSON Schema of `report.json`."""
+    any_value = {"description": "A value of any type."}
+    schema = msgspec.json.schema(Report, schema_hook=lambda kind: any_value)
+    for definition in schema["$defs"].values():
+        definition["description"] = cleandoc(definition["description"])
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 def errors(value: Any) -> list[str]:  # JSON
