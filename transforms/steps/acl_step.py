@@ -25,7 +25,7 @@ from transforms.config.yaml_structs import Text
 from transforms.formats.acl_metadata import join_parent
 from transforms.formats.base import ReadResult
 from transforms.steps.effective_acl import ChainDecision, decide, flatten, inherit
-from transforms.steps.step import AppliedSteps, RecordStep
+from transforms.steps.step import AppliedSteps, TransformStep
 from transforms.storage.scratch import read_scratch, scratch_database
 
 MAX_CHAIN = 100
@@ -56,7 +56,7 @@ class AclRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return cls()
 
 
-class AclStep(RecordStep):
+class AclStep(TransformStep):
     """Gives each record the ACL that its chain comes to, without a parent.
 
     `stored` is the file with the ACLs of the run; without it, the step cannot be applied.

@@ -18,7 +18,7 @@ from transforms.content_types.charset import (
 )
 from transforms.steps.filter_step import size_of
 from transforms.steps.patterns import Patterns, any_pattern
-from transforms.steps.step import RecordStep
+from transforms.steps.step import TransformStep
 
 DECLARED = "declared"
 
@@ -54,7 +54,7 @@ class ContentRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             raise ValueError("no rule; expected keep, drop, max_bytes or utf8")
 
 
-class ContentStep(RecordStep):
+class ContentStep(TransformStep):
     """Leaves the content out, or re-encodes it; the other fields of the document stay."""
 
     def __init__(self, rules: ContentRules) -> None:

@@ -43,7 +43,7 @@ from transforms.net.web_client import (
 )
 from transforms.steps.fetch_rules import BEARER, FetchRules
 from transforms.steps.patterns import any_pattern
-from transforms.steps.step import RecordStep
+from transforms.steps.step import TransformStep
 
 MAX_HELD_BYTES = 64 << 20
 """The bytes of fetched documents above which no further record is begun."""
@@ -56,8 +56,10 @@ _SCHEMES = ("http://", "https://")
 _FOUND_NO_ROBOTS = range(400, 500)
 
 
-class FetchStep(RecordStep):
+class FetchStep(TransformStep):
     """Fetches the documents of records without content that are to be crawled."""
+
+    is_waiting = True
 
     def __init__(self, rules: FetchRules, *, sleep: Callable[[float], object] = time.sleep) -> None:
         self._rules = rules

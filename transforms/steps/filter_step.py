@@ -12,7 +12,7 @@ from schemas.record import DELETIONS, Action, Content, Encoding, Record
 from transforms.config.yaml_structs import Size, Value
 from transforms.formats.dates import parse_date
 from transforms.steps.patterns import NamedPatterns, Patterns, any_pattern
-from transforms.steps.step import RecordStep
+from transforms.steps.step import TransformStep
 
 _ACTIONS = {action.value.lower().replace("_", "-"): action for action in Action}
 
@@ -151,7 +151,7 @@ def size_of(content: Content | None) -> int:
     return len(content.data)
 
 
-class FilterStep(RecordStep):
+class FilterStep(TransformStep):
     """Keeps records that meet conditions, or those that do not."""
 
     def __init__(self, conditions: Conditions, *, is_kept: bool) -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Record
 from transforms.config.yaml_structs import Text, parse_text
-from transforms.steps.step import RecordStep
+from transforms.steps.step import TransformStep
 from transforms.storage.scratch import read_scratch, scratch_database
 
 _DIGEST_BYTES = 16
@@ -34,7 +34,7 @@ class MergeRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return cls(base=parse_text(value))
 
 
-class MergeStep(RecordStep):
+class MergeStep(TransformStep):
     """Replaces each partial update by its document, as it is after the last update of the run.
 
     `stored` is the file with these documents; without it, the step cannot be applied.

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from schemas.record import Field, Meta, Record
 from transforms.config.yaml_structs import Value, parse_text
 from transforms.steps.patterns import Pairs, Patterns, any_pattern
-from transforms.steps.step import RecordStep
+from transforms.steps.step import TransformStep
 from transforms.steps.tables import Table
 
 _TEXTS = ("title", "description", "keywords")
@@ -76,7 +76,7 @@ class MetadataRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
             raise ValueError("no rule; expected one, such as rename")
 
 
-class MetadataStep(RecordStep):
+class MetadataStep(TransformStep):
     """Changes metadata, and moves them between metadata, texts and named fields."""
 
     def __init__(self, rules: MetadataRules, *, base: Path) -> None:

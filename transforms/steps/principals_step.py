@@ -12,7 +12,7 @@ from schemas.membership import Member, Membership
 from schemas.record import Record
 from transforms.config.yaml_structs import Text
 from transforms.steps.patterns import Pairs, Rewriter, Rules
-from transforms.steps.step import Unmapped
+from transforms.steps.step import TransformStep, Unmapped
 from transforms.steps.tables import Table
 
 _Named = TypeVar("_Named", Principal, Member)
@@ -45,14 +45,12 @@ class PrincipalRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             raise ValueError("unmapped without rewrite and table; expected one of both")
 
 
-class PrincipalsStep:
+class PrincipalsStep(TransformStep):
     """Maps principals. A document never becomes more visible by a principal that is not mapped.
 
     With `deny`, a permit of an unmapped principal is left out, and an ACL that has no other
     permits no user. A denial cannot be left out, so its record is rejected.
     """
-
-    is_of_model = False
 
     def __init__(self, rules: PrincipalRules, *, base: Path) -> None:
         self._rules = rules
@@ -60,7 +58,7 @@ class PrincipalsStep:
         self.used = self._rewriter.used
         self._table = None if rules.table is None else Table(base / rules.table)
         self._has_names = rules.table is not None or bool(rules.rewrite)
-        self.unmapped = Unmapped()
+        self.unmapped: Unmapped = Unmapped()
 
     def apply(self, record: Record) -> Record:
         if record.acl is None:

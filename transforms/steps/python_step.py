@@ -11,7 +11,7 @@ import msgspec
 from schemas.errors import ConfigError, FeedferryError, RecordError
 from schemas.record import Record
 from transforms.config.yaml_structs import Value, parse_text
-from transforms.steps.step import RecordStep
+from transforms.steps.step import TransformStep
 
 Function = Callable[[Record], object]
 
@@ -36,7 +36,7 @@ class PythonRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return cls(function=_parse_function(value))
 
 
-class PythonStep(RecordStep):
+class PythonStep(TransformStep):
     """Calls the function with each record; an exception rejects the record."""
 
     def __init__(self, rule: PythonRule, *, base: Path) -> None:

@@ -1,8 +1,9 @@
 """The interface of a step, and the application of several in order."""
 
+from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import ClassVar, TypeVar
 
 from msgspec.structs import replace
 
@@ -30,17 +31,21 @@ Unmapped = Counter[tuple[Scope, str]]
 _Result = TypeVar("_Result")
 
 
-class TransformStep(Protocol):
-    """One step; a worker makes it once, and applies it to all records of its spans."""
+class TransformStep(ABC):
+    """One step; a worker makes it once, and applies it to all records of its spans.
 
-    @property
-    def is_of_model(self) -> bool:
-        """Whether it looks only at values that alike records have in common.
+    `used` are the patterns that have matched, `unmapped` the counts of principals that it does not
+    map. Where it `is_of_model`, it looks only at values that alike records have in common. If not,
+    alike records go one by one: all of them would get the result of one. A step that `is_waiting`
+    for servers begins with records before they are applied.
+    """
 
-        If not, alike records go one by one: all of them would get the result of one.
-        """
-        ...
+    is_of_model = False
+    is_waiting: ClassVar[bool] = False
+    used: Set[str] = frozenset()
+    unmapped: Unmapped | None = None
 
+    @abstractmethod
     def apply(self, record: Record) -> Record | Filtered | Sequence[Record] | None:
         """Return the record, changed or as it is; several; or None to filter it.
 
@@ -48,60 +53,36 @@ class TransformStep(Protocol):
 
         Raise RecordError for a record that is to be rejected.
         """
-        ...
 
     def apply_to_group(self, membership: Membership) -> Membership | None:
         """Return the membership, changed or as it is, or None to filter it."""
-        ...
-
-
-@runtime_checkable
-class WaitingStep(TransformStep, Protocol):
-    """A step that waits for servers: it begins with records before they are applied."""
+        return membership
 
     @property
     def is_full(self) -> bool:
         """Whether no further record should be begun before the first is applied."""
-        ...
+        return True
 
     def begin(self, record: Record) -> bool:
         """Begin with a record that `apply` gets later; return whether it waits for a server."""
-        ...
+        return False
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - few steps have something to close
         """Give up the records that were begun and not applied."""
-        ...
-
-
-@runtime_checkable
-class PatternStep(TransformStep, Protocol):
-    """A step with patterns; `used` are those that have matched."""
-
-    @property
-    def used(self) -> set[str]: ...
 
 
 class AppliedSteps:
     """Steps with their names, in order; `changed` counts the records that each has changed.
 
-    The first step that waits for servers begins with records before they are applied. `unmapped`
-    are the counts of unmapped principals of the steps that have them.
+    The first step that waits for servers begins with records before they are applied.
     """
 
-    def __init__(
-        self,
-        steps: Sequence[tuple[str, TransformStep]],
-        *,
-        unmapped: Mapping[str, Unmapped] = {},
-    ) -> None:
+    def __init__(self, steps: Sequence[tuple[str, TransformStep]]) -> None:
         self._steps = steps
-        waiting = [
-            (at, step) for at, (_, step) in enumerate(steps) if isinstance(step, WaitingStep)
-        ]
-        self._all_waiting = [step for _, step in waiting]
-        self._waiting = self._all_waiting[0] if waiting else None
-        self._waiting_at = waiting[0][0] if waiting else 0
-        self._unmapped = unmapped
+        waiting = [at for at, (_, step) in enumerate(steps) if step.is_waiting]
+        self._waiting_at = waiting[0] if waiting else 0
+        self._waiting = steps[waiting[0]][1] if waiting else None
+        self._unmapped = {name: step.unmapped for name, step in steps if step.unmapped is not None}
         self._begun: dict[int, list[StepResult]] = {}
         self.changed = Counter[str]()
         self.is_of_model = all(step.is_of_model for _, step in steps)
@@ -141,15 +122,14 @@ class AppliedSteps:
 
     def close(self) -> None:
         """Give up the records that were begun, and close connections."""
-        for step in self._all_waiting:
+        for _, step in self._steps:
             step.close()
 
     @property
     def used_patterns(self) -> Iterator[tuple[str, str]]:
         """The patterns that have matched, each with the name of its step."""
         for name, step in self._steps:
-            if isinstance(step, PatternStep):
-                yield from ((name, pattern) for pattern in sorted(step.used))
+            yield from ((name, pattern) for pattern in sorted(step.used))
 
     @property
     def unmapped_names(self) -> int:
@@ -163,7 +143,7 @@ class AppliedSteps:
                 yield step, scope, name, count
             counts.clear()
 
-    def _begin(self, record: Record, waiting: WaitingStep) -> bool:
+    def _begin(self, record: Record, waiting: TransformStep) -> bool:
         """Apply the steps before the one that waits, and let that begin; return whether it does."""
         self._begun[id(record)] = results = self._apply(
             self._steps[: self._waiting_at], [_with_acl(record)]
@@ -224,12 +204,3 @@ def _with_acl(item: Record | Membership) -> Record | Membership:
         return item
     acl, metadata = acl_of(item.metadata)
     return item if acl is None else replace(item, acl=acl, metadata=metadata)
-
-
-class RecordStep:
-    """A step that concerns documents only: groups stay as they are."""
-
-    is_of_model = False
-
-    def apply_to_group(self, membership: Membership) -> Membership | None:
-        return membership

@@ -199,8 +199,7 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
             for name, config in zip(self.names, self.steps, strict=True)
             if has_requests or config.fetch is None
         ]
-        unmapped = {name: step.unmapped for name, step in steps if isinstance(step, PrincipalsStep)}
-        return AppliedSteps(steps, unmapped=unmapped)
+        return AppliedSteps(steps)
 
     def fingerprint(self) -> str:
         """Return a hash of the steps and of the tables that they name."""

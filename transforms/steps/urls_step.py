@@ -10,6 +10,7 @@ from schemas.acl import Acl, Principal
 from schemas.membership import Member, Membership
 from schemas.record import Anchor, Crawl, Record
 from transforms.steps.patterns import Rewriter, Rules
+from transforms.steps.step import TransformStep
 
 _Named = TypeVar("_Named", Principal, Member)
 
@@ -28,13 +29,11 @@ class UrlRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return [old for old, _ in self.rewrite]
 
 
-class UrlsStep:
+class UrlsStep(TransformStep):
     """Rewrites the URL of a record, its display URL, its anchors, and the parent of its ACL.
 
     A principal or group whose name is a URL is rewritten too, so that ACLs and groups agree.
     """
-
-    is_of_model = False
 
     def __init__(self, rules: UrlRules) -> None:
         self._rewriter = Rewriter(rules.rewrite, is_prefix=True)
