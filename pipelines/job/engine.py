@@ -17,6 +17,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -161,33 +162,29 @@ def _run(job: Job, options: RunOptions, observer: Observer) -> JobResult:
         return JobResult(runs=(*results, running.run()))
 
 
+@dataclass
 class JobRun:
     """One run of a job, whose folder and state are locked.
 
     `conversion` is None for a run that has nothing left to convert.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        options: RunOptions,
-        record: RunRecord,
-        conversion: Conversion | None,
-        observer: Observer,
-    ) -> None:
-        self._job = job
-        self._options = options
-        self._conversion = conversion
-        self._observer = observer
-        self.folder = job.home if job.name is None else job.home / record.id
-        self.record = record
+    job: Job
+    options: RunOptions
+    record: RunRecord
+    conversion: Conversion | None
+    observer: Observer
+
+    @property
+    def folder(self) -> Path:
+        return self.job.home if self.job.name is None else self.job.home / self.record.id
 
     def run(self) -> RunResult:
         """Execute the run, record how it ends, and remove old runs after it.
 
         The folder is complete on return, with the pages of the run.
         """
-        job = self._job
+        job = self.job
         with self._recorded():
             result = self._execute()
         if self.record.is_over and job.name is not None and job.replay is None:
@@ -197,12 +194,12 @@ class JobRun:
 
     def _execute(self) -> RunResult:
         """Do what is left of the run."""
-        job, conversion = self._job, None
+        job, conversion = self.job, None
         result = RunResult(folder=self.folder, exit_code=0)
-        if self._conversion is not None and self.record.phase is Phase.CONVERT:
+        if self.conversion is not None and self.record.phase is Phase.CONVERT:
             is_pushed = job.name is not None or job.push is not None
-            with deadline_raised(self._options.deadline):
-                conversion = convert_inputs(self._conversion, self._observer, is_pushed=is_pushed)
+            with deadline_raised(self.options.deadline):
+                conversion = convert_inputs(self.conversion, self.observer, is_pushed=is_pushed)
             self._save(phase=Phase.PUSH)
         result = replace(result, exit_code=self._conversion_code(), conversion=conversion)
         if self.record.phase is Phase.PUSH:
@@ -221,7 +218,7 @@ class JobRun:
     @contextmanager
     def _recorded(self) -> Iterator[None]:
         """Log the block to a file of the run, and record how it ends if it raises."""
-        job, path = self._job, self.folder / RUN_LOG
+        job, path = self.job, self.folder / RUN_LOG
         run, file, format = self.record.id, job.log.log_file, job.log.log_format
         with log_to(path, job=job.name, run=run, file=file, format=format):
             write_run(self.folder, self.record)
@@ -242,10 +239,10 @@ class JobRun:
     def _write_pages(self) -> None:
         """Write the report of the run, the index of all runs, and the metrics."""
         write_report(self.folder)
-        if self._job.name is not None:
-            write_index(self._job.home)
-        if self._job.metrics_file is not None:
-            write_metrics(self._job.metrics_file, self._job.home)
+        if self.job.name is not None:
+            write_index(self.job.home)
+        if self.job.metrics_file is not None:
+            write_metrics(self.job.metrics_file, self.job.home)
 
     def _conversion_code(self) -> int:
         """Return the exit code of the conversion, which an earlier attempt may have finished."""
@@ -258,36 +255,36 @@ class JobRun:
 
     def _push(self, result: RunResult) -> RunResult:
         """Push, and compare the receipts; the message of the result says why the push stopped."""
-        if self._job.push is None:
+        if self.job.push is None:
             return result
-        given, target = self._options, self._job.push
+        given, target = self.options, self.job.push
         deadline = given.deadline or target.deadline
-        options = _options_for(self._job, self.folder)
+        options = _options_for(self.job, self.folder)
         settings = push_settings(target, options)
         settings = replace(settings, deadline=deadline, allow_older=given.allow_older)
-        pushed = push_output(self.folder, settings, options, self._observer)
+        pushed = push_output(self.folder, settings, options, self.observer)
         result = replace(result, push=pushed, exit_code=pushed.exit_code or result.exit_code)
         if pushed.reason is not None:
-            return replace(result, message=self._job.reword(pushed.reason))
-        with followed(self._observer, Step.SETTLE) as step:
+            return replace(result, message=self.job.reword(pushed.reason))
+        with followed(self.observer, Step.SETTLE) as step:
             step.result = settlement = settle(self.folder, settings, verify=options.verify)
         exit_code = settlement.exit_code or result.exit_code
         return replace(result, settlement=settlement, exit_code=exit_code)
 
     def _verify(self, result: RunResult) -> RunResult:
         """Compare the run with the target; a job whose file lost the key has nothing to compare."""
-        if self._job.verify is None:
+        if self.job.verify is None:
             return result
-        with followed(self._observer, Step.VERIFY) as step:
-            step.result = found = verify_run(self.folder, self._job.verify)
+        with followed(self.observer, Step.VERIFY) as step:
+            step.result = found = verify_run(self.folder, self.job.verify)
         return replace(result, verification=found, exit_code=found.exit_code or result.exit_code)
 
     def _remember(self) -> None:
-        state, work = self._job.convert.state, find_work(self.folder)
+        state, work = self.job.convert.state, find_work(self.folder)
         if work is not None:  # otherwise an earlier attempt has removed it, after this
             remember(work, state)
-            if self._conversion is not None and self._conversion.remote is not None:
-                self._conversion.remote.save_state()
+            if self.conversion is not None and self.conversion.remote is not None:
+                self.conversion.remote.save_state()
             close_work_folder(work)
 
     def _end(self, ending: Ending) -> None:

@@ -13,7 +13,7 @@ they are true. A document drops fields without a command of a retriever; a delet
 its URL. An answer drops all but its URL, its status, and the user with its groups.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -22,7 +22,7 @@ from schemas.acl import Acl
 from schemas.content import decode
 from schemas.errors import RecordError
 from schemas.record import Action, Crawl, Extra, Record
-from transforms.formats.base import WriteOptions
+from transforms.formats.base import Encoder, WriteOptions
 from transforms.formats.command_stream.doc_ids import id_maker
 from transforms.formats.command_stream.stream_formats import Docids, StreamOptions
 from transforms.formats.command_stream.syntax import (
@@ -148,11 +148,10 @@ def _seconds(moment: datetime) -> bytes:
     return b"%d" % ((moment - EPOCH) // _SECOND)
 
 
-class CommandEncoder(ABC):
+class CommandEncoder(Encoder):
     """The base of the encoders of command streams."""
 
     extension = "stream"
-    frame_bytes = 0
     _actions: tuple[Action, ...] = (Action.ADD, Action.DELETE)
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
@@ -174,9 +173,6 @@ class CommandEncoder(ABC):
             return self._encode(record)
         except UnicodeEncodeError as exc:
             raise _not_unicode(exc) from exc
-
-    def frame(self, records: list[bytes]) -> bytes:
-        return b"".join(records)
 
     def epilog(self) -> bytes:
         return b""
