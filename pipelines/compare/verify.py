@@ -22,8 +22,6 @@ from transforms.compare.events import Event
 from transforms.compare.history import each
 from transforms.formats import ReadResult
 
-_ADDRESSES = ("http://", "https://")
-
 
 @contextmanager
 def verify(
@@ -35,33 +33,37 @@ def verify(
     and a removed document was deleted by the input and is still there. Documents of the target that
     the input does not mention are only counted.
     """
+    against = options.against
+    is_listed = against.startswith(("http://", "https://"))
     with tempfile.TemporaryDirectory(prefix="feedferry-verify-") as name:
         folder = Path(name)
         expected = CompareInput(names, words, folder=folder, target=target_of(words))
+        results: Iterable[ReadResult | Event] = expected.results()
+        fields = HELD_FIELDS if is_listed else None
+        if is_listed or against == URLS:  # no appliance lists groups, and no server knows them
+            results = (item for item in results if not isinstance(item, Membership))
+        if against == URLS:
+            results = filter(_has_url, each(results))
+            fields = frozenset({CONTENT} if options.contents else ())
         comparer = Comparer(
             folder,
             ignored=options.ignore,
-            only=_stated_fields(options),
+            only=fields,
             is_updated=takes_updates(words),
             is_one_sided=True,
         )
         comparer.sample = _sample_of(options)
         with closing(comparer):
-            comparer.add_after(_comparable(expected.results(), options))
-            if options.against == URLS:
+            comparer.add_after(results)
+            if against == URLS:
                 requests, reads = options.requests, options.contents
                 checker = UrlChecker(requests=requests, reads_contents=reads)
                 comparer.add_before(checker.events(comparer.documents()))
+            elif is_listed:
+                comparer.add_before(listed_documents(against, held_in=options.held_in))
             else:
-                comparer.add_before(_held_documents(options, words, folder))
+                comparer.add_before(CompareInput((against,), words, folder=folder).results())
             yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=expected)
-
-
-def _stated_fields(options: VerifyOptions) -> frozenset[str] | None:
-    """Return the fields that the target can state, None for all."""
-    if options.against == URLS:
-        return frozenset({CONTENT} if options.contents else ())
-    return HELD_FIELDS if options.against.startswith(_ADDRESSES) else None
 
 
 def _sample_of(options: VerifyOptions) -> Sample:
@@ -73,29 +75,6 @@ def _sample_of(options: VerifyOptions) -> Sample:
     return Sample(count=size.count)
 
 
-def _held_documents(
-    options: VerifyOptions, words: Mapping[str, object], folder: Path
-) -> Iterator[ReadResult | Event]:
-    if options.against.startswith(_ADDRESSES):
-        return listed_documents(options.against, held_in=options.held_in)
-    return CompareInput((options.against,), words, folder=folder).results()
-
-
-def _comparable(
-    results: Iterable[ReadResult], options: VerifyOptions
-) -> Iterable[ReadResult | Event]:
-    """Return the results that a target can be asked about.
-
-    No appliance lists groups, and no server knows them. An ACL alone is at no URL.
-    """
-    if options.against == URLS:
-        return filter(_has_url, each(_without_groups(results)))
-    return _without_groups(results) if options.against.startswith(_ADDRESSES) else results
-
-
-def _without_groups(results: Iterable[ReadResult]) -> Iterator[ReadResult]:
-    return (item for item in results if not isinstance(item, Membership))
-
-
 def _has_url(item: ReadResult | Event) -> bool:
+    """Whether an item is at a URL; an ACL alone is at none."""
     return not (isinstance(item, Record) and item.acl is not None and item.acl.alone)

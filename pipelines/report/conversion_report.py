@@ -67,14 +67,17 @@ def as_text(report: Report) -> str:
 
 def summary_of(report: Report) -> Summary:
     """Return the same, to be printed or extended."""
-    account = report.account
-    columns = {name: getattr(account, name) for name in _COLUMNS}
-    if not account.expanded:
-        del columns["expanded"]
+    columns = columns_of(report.account)
     actions = sorted({action for column in columns.values() for action in column})
     rows = [(name, tuple(one.get(name, 0) for one in columns.values())) for name in actions]
     rows.append(("total", tuple(sum(column.values()) for column in columns.values())))
     return Summary(columns=tuple(columns), rows=tuple(rows), lines=tuple(_lines(report)))
+
+
+def columns_of(account: AccountTotals) -> dict[str, dict[str, int]]:
+    """Return the counts by action, by the name of their column."""
+    columns = {name: getattr(account, name) for name in _COLUMNS}
+    return {name: counts for name, counts in columns.items() if counts or name != "expanded"}
 
 
 def next_commands(report: Report, *, is_pushed: bool) -> list[str]:

@@ -6,18 +6,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipelines.report.charts import BYTES, CHUNKS, SECONDS, Axes, Chart, chunk_bins, draw
+from pipelines.report.conversion_report import columns_of
 from pipelines.report.differences import DIFFERENCES, VERIFICATION
 from pipelines.report.outcome import begin_of, outcome_of, seconds_of
 from pipelines.report.page_text import MAX_ROWS, span_text
 from pipelines.report.progress_charts import draw_progress
 from pipelines.report.run_data import PushData, RunData, read_run_data
-from schemas.account import AccountTotals
 from schemas.notice import REFUSED
 
 REPORT_PAGE = "report.html"
 """Name of the file in the folder of a run."""
 
-_COLUMNS = ("read", "expanded", "written", "rejected", "filtered")
 _CONFIG = "config.rendered.yaml"
 _MAX_CONFIG_BYTES = 64 << 10
 _FILES = {
@@ -63,7 +62,7 @@ def write_report(folder: Path) -> Path:
         outcome=outcome_of(run),
         begin=begin_of(run),
         seconds=seconds_of(run),
-        columns=_columns(run.account),
+        columns={} if run.account is None else columns_of(run.account),
         progress=list(draw_progress(run.points)),
         chunk_charts=list(_draw_chunks(run)),
         config=_read_config(folder),
@@ -77,14 +76,6 @@ def write_report(folder: Path) -> Path:
 def _title_of(run: RunData) -> str:
     job = run.record.job if run.record is not None else None
     return run.folder.absolute().name if job is None else job
-
-
-def _columns(account: AccountTotals | None) -> dict[str, dict[str, int]]:
-    """Return the counts by action, by the name of their column; no column without an account."""
-    if account is None:
-        return {}
-    columns = {name: getattr(account, name) for name in _COLUMNS}
-    return {name: counts for name, counts in columns.items() if counts or name != "expanded"}
 
 
 def _draw_chunks(run: RunData) -> Iterator[Chart]:
