@@ -10,6 +10,7 @@ arrives. Blanks around the name of a principal are no loss either: the deployed 
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -24,7 +25,6 @@ from transforms.formats.adapt_rules import (
     is_deletion,
     lose_each_extra,
 )
-from transforms.formats.base import Adapter, Target
 from transforms.formats.command_stream.stream_formats import ANSWER, DOCUMENT, LISTING, NO_ANSWER
 from transforms.formats.command_stream.syntax import (
     GROUP,
@@ -39,21 +39,6 @@ from transforms.formats.java_uri import is_uri
 
 _CHARSET = re.compile(r""";\s*charset\s*=\s*"?([^\s;"]*)""", re.IGNORECASE)
 _PARAMETER = re.compile(r"[\w.:+-]+", re.ASCII)
-
-
-def lister_adapter(target: Target) -> Adapter:
-    """Return the function that adapts documents to entries of a listing."""
-    return hold(LISTING, target, fit=_fit_listing)
-
-
-def retriever_adapter(target: Target) -> Adapter:
-    """Return the function that adapts documents to the answers of a retriever."""
-    return hold(DOCUMENT, target, fit=_fit_document)
-
-
-def authorizer_adapter(target: Target) -> Adapter:
-    """Return the function that adapts answers and questions; all other documents are rejected."""
-    return hold(ANSWER, target, refuse=_require_answer, fit=_keep_answer)
 
 
 def _require_answer(record: Record) -> None:
@@ -201,3 +186,9 @@ def _unify_case(draft: Draft, principals: tuple[Principal, ...]) -> tuple[Princi
         rule = "sensitive" if is_sensitive else "insensitive"
         draft.lose("acl", f"case sensitivity of some principals; all are {rule} now")
     return tuple(replace(principal, case_sensitive=is_sensitive) for principal in principals)
+
+
+lister_adapter = partial(hold, LISTING, fit=_fit_listing)
+retriever_adapter = partial(hold, DOCUMENT, fit=_fit_document)
+authorizer_adapter = partial(hold, ANSWER, refuse=_require_answer, fit=_keep_answer)
+"""Make adapters to the entries of a listing, to documents, and to answers and questions."""
