@@ -30,19 +30,25 @@ sends it, is incremental. A group is identified by source, namespace and name. M
 stored.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import sha256
+from pathlib import Path
 
 import msgspec
 
+from pipelines.report.page_text import short_text
 from schemas.acl import identity
 from schemas.content import CHECKED, decode
 from schemas.delivery import Delivery, Door
-from schemas.errors import RecordError
-from schemas.feed import FULL, is_web
+from schemas.errors import FormatError, RecordError
+from schemas.feed import FULL, Feed, is_web
 from schemas.membership import Membership
 from schemas.record import Action, Arrival, Crawl, Record
+from schemas.reject import Reject, record_error
+from schemas.span import Span
 from schemas.url_pattern import is_wide, prefix_of, sqlite_glob
+from transforms.formats import ReadOptions, ReadResult, by_door
+from transforms.sources.spool import is_whole
 
 EMPTY_METADATA = "Element record content does not follow the DTD, Misplaced metadata"
 """The appliance's text for a record with an empty metadata value."""
@@ -51,6 +57,15 @@ MAX_PATTERN_LENGTH = 10_000
 """SQLite takes patterns of 50,000 bytes, and a character may take four."""
 
 REFUSED_BY_SCENARIO = "refused by the scenario"
+
+MAX_DETAILS = 5
+"""The number of reasons that are kept for a delivery."""
+
+MAX_DETAIL_LENGTH = 1000
+"""A longer reason is truncated; a reason may quote a value of any length."""
+
+TORN = "torn-end"
+"""The code of the reject for a document whose end is missing."""
 
 SCHEMA = (
     "CREATE TABLE documents (id INTEGER PRIMARY KEY, profile TEXT NOT NULL, url TEXT NOT NULL,"
@@ -163,6 +178,92 @@ _TEXTS = ("title", "description", "keywords", "modified")
 _encode = msgspec.json.Encoder().encode
 
 
+class DigestTally:
+    """Counts the records of a delivery that are included and refused, with the first reasons."""
+
+    def __init__(self) -> None:
+        self.included = self.in_error = 0
+        self.details: list[str] = []
+
+    def refuse(self, line: int, reason: str) -> None:
+        """Count a refused record."""
+        self._add(f"Skipping the record, Line number: {line}, Error: {reason}")
+
+    def refuse_end(self, reject: Reject) -> None:
+        """Count the missing end of a feed."""
+        self._add(f"ProcessFeed: parsing error, Line number: {reject.line}: {reject.reason}")
+
+    def fail(self, reason: str) -> None:
+        """Record that nothing of the delivery is included."""
+        self.included, self.in_error = 0, max(1, self.in_error)
+        self.details = [short_text(reason, MAX_DETAIL_LENGTH), *self.details[: MAX_DETAILS - 1]]
+
+    def _add(self, reason: str) -> None:
+        self.in_error += 1
+        if len(self.details) < MAX_DETAILS:
+            self.details.append(short_text(reason, MAX_DETAIL_LENGTH))
+
+
+def read_changes(
+    delivery: Delivery, spool: Path, tally: DigestTally, options: ReadOptions = ReadOptions()
+) -> Iterator[Change]:
+    """Yield the changes that a delivery makes, in order, with one record in memory at a time.
+
+    Raises OSError if its file cannot be read, FormatError if it must change nothing: a full feed
+    without its end would remove the documents of the missing part, and a full feed of which no
+    record can be read would remove all documents.
+    """
+    is_feed = delivery.door is Door.FEED
+    if is_whole(delivery) and is_feed:
+        yield _LEAVE_OUT, (delivery.ordinal, delivery.datasource)  # everything of before
+        yield _FORGET, (delivery.datasource,)
+        yield _UNSKIP, (delivery.datasource,)
+    elif is_whole(delivery):
+        yield _FORGET_GROUPS, (delivery.datasource,)
+    if delivery.path is None:
+        return
+    with (spool / delivery.path).open("rb") as stream:
+        # The posted datasource and feedtype win over those in the header of a feed.
+        posted = Feed(datasource=delivery.datasource, feedtype=delivery.feedtype)
+        span = Span(source=delivery.path, feed=posted if is_feed else None)
+        change = change_of(delivery)
+        is_read = False
+        for result in by_door(delivery.door).read(stream, span=span, options=options):
+            is_read = is_read or isinstance(result, Record | Membership)
+            yield from _changes_of(result, delivery, tally, change)
+    if tally.in_error and not is_read and is_whole(delivery):
+        raise FormatError(f"none of its {tally.in_error} records can be read")
+    if is_feed and is_whole(delivery):
+        yield _KEEP, (delivery.ordinal,)  # its own URLs are not left out
+
+
+def _changes_of(
+    result: ReadResult, delivery: Delivery, tally: DigestTally, change: Callable[[Record], Change]
+) -> Iterator[Change]:
+    if isinstance(result, Reject):
+        _refuse(result, delivery, tally)
+    elif isinstance(result, Record | Membership):
+        try:
+            made = change(result) if isinstance(result, Record) else add_group(delivery, result)
+        except Exception as exc:  # a defect costs the record, not the feed
+            tally.refuse(result.provenance.line, record_error(exc).reason)
+            is_fed = isinstance(result, Record) and delivery.door is Door.FEED
+            if is_fed and result.action is not _IS_DELETE:  # a gateway still forwards it
+                yield _SKIP, (result.url, delivery.datasource)
+        else:
+            tally.included += 1
+            yield made
+
+
+def _refuse(reject: Reject, delivery: Delivery, tally: DigestTally) -> None:
+    if reject.code != TORN:
+        tally.refuse(reject.line, reject.reason)
+    elif is_whole(delivery):
+        raise FormatError(f"Line number: {reject.line}: {reject.reason}")
+    else:
+        tally.refuse_end(reject)
+
+
 def change_of(delivery: Delivery) -> Callable[[Record], Change]:
     """Return the function that turns a record of a delivery into a change.
 
@@ -178,31 +279,6 @@ def change_of(delivery: Delivery) -> Callable[[Record], Change]:
         return change(record)
 
     return change_unless_refused if refused else change
-
-
-def begin_full_feed(delivery: Delivery) -> tuple[Change, ...]:
-    """Return the changes before the records of a full feed: everything of before is left out."""
-    return (
-        (_LEAVE_OUT, (delivery.ordinal, delivery.datasource)),
-        (_FORGET, (delivery.datasource,)),
-        (_UNSKIP, (delivery.datasource,)),
-    )
-
-
-def end_full_feed(delivery: Delivery) -> Change:
-    """Return the change after the records of a full feed: its own URLs are not left out."""
-    return _KEEP, (delivery.ordinal,)
-
-
-def skip_record(delivery: Delivery, record: Record) -> tuple[Change, ...]:
-    """Return the changes for a record that is refused here: a gateway still forwards it."""
-    is_fed = delivery.door is Door.FEED and record.action is not _IS_DELETE
-    return ((_SKIP, (record.url, delivery.datasource)),) if is_fed else ()
-
-
-def forget_groups(delivery: Delivery) -> Change:
-    """Return the change that removes all groups of a source."""
-    return _FORGET_GROUPS, (delivery.datasource,)
 
 
 def add_group(delivery: Delivery, membership: Membership) -> Change:

@@ -27,32 +27,24 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from pipelines.report.page_text import short_text
-from pipelines.serve.rehearsal import documents
-from pipelines.serve.rehearsal.documents import MATCHING, Change, matching_values
+from pipelines.serve.rehearsal.documents import (
+    MATCHING,
+    SCHEMA,
+    DigestTally,
+    matching_values,
+    read_changes,
+)
 from pipelines.serve.worker_process import SetAsideError
 from schemas.delivery import Delivery, Door
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import INCREMENTAL, Feed
 from schemas.indexed_document import DocumentOrigin, IndexedDocument
-from schemas.membership import Membership
 from schemas.record import Action, Record
-from schemas.reject import Reject, record_error
-from schemas.span import Span
-from transforms.formats import GSA_FEED, ReadOptions, ReadResult, WriteOptions, by_door, write_all
-from transforms.sources.spool import is_whole, name_of
+from transforms.formats import GSA_FEED, ReadOptions, WriteOptions, write_all
+from transforms.sources.spool import name_of
 from transforms.storage.atomic import whole_file
 
 INDEX_FILE = "index.db"
-MAX_DETAILS = 5
-"""The number of reasons that are kept for a delivery."""
-
-MAX_DETAIL_LENGTH = 1000
-"""A longer reason is truncated; a reason may quote a value of any length."""
-
-TORN = "torn-end"
-"""The code of the reject for a document whose end is missing."""
-
 VERSION = 5
 _APPLICATION = 0x66657269  # "feri"
 _BATCH = 256  # switching between reader and database for each row takes 1.5 times as long
@@ -65,7 +57,7 @@ _SETTINGS = (
 _SCHEMA = (
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
-    *documents.SCHEMA,
+    *SCHEMA,
     "CREATE TABLE deliveries (ordinal INTEGER PRIMARY KEY, door TEXT NOT NULL,"
     " datasource TEXT NOT NULL, feedtype TEXT NOT NULL, bytes INTEGER NOT NULL, at TEXT NOT NULL,"
     " client TEXT NOT NULL, user_agent TEXT NOT NULL, status TEXT NOT NULL,"
@@ -240,40 +232,14 @@ _LEFT_OUT = (
 )
 
 
+def _status_of(tally: DigestTally) -> DeliveryStatus:
+    if not tally.in_error:
+        return DeliveryStatus.COMPLETED
+    return DeliveryStatus.WITH_ERRORS if tally.included else DeliveryStatus.FAILED
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-class DigestTally:
-    """Counts the records of a delivery that are included and refused, with the first reasons."""
-
-    def __init__(self) -> None:
-        self.included = self.in_error = 0
-        self.details: list[str] = []
-
-    @property
-    def status(self) -> DeliveryStatus:
-        if not self.in_error:
-            return DeliveryStatus.COMPLETED
-        return DeliveryStatus.WITH_ERRORS if self.included else DeliveryStatus.FAILED
-
-    def refuse(self, line: int, reason: str) -> None:
-        """Count a refused record."""
-        self._add(f"Skipping the record, Line number: {line}, Error: {reason}")
-
-    def refuse_end(self, reject: Reject) -> None:
-        """Count the missing end of a feed."""
-        self._add(f"ProcessFeed: parsing error, Line number: {reject.line}: {reject.reason}")
-
-    def fail(self, reason: str) -> None:
-        """Record that nothing of the delivery is included."""
-        self.included, self.in_error = 0, max(1, self.in_error)
-        self.details = [short_text(reason, MAX_DETAIL_LENGTH), *self.details[: MAX_DETAILS - 1]]
-
-    def _add(self, reason: str) -> None:
-        self.in_error += 1
-        if len(self.details) < MAX_DETAILS:
-            self.details.append(short_text(reason, MAX_DETAIL_LENGTH))
 
 
 class Index:
@@ -447,7 +413,7 @@ class Index:
             for statement, run in groupby(changes, key=itemgetter(0)):
                 while batch := [values for _, values in islice(run, _BATCH)]:
                     database.executemany(statement, batch)
-            self._end(delivery.ordinal, tally.status, tally)
+            self._end(delivery.ordinal, _status_of(tally), tally)
 
     def _end(self, ordinal: int, status: DeliveryStatus, tally: DigestTally) -> None:
         details = msgspec.json.encode(tally.details).decode()
@@ -500,66 +466,6 @@ def _is_blank(connection: sqlite3.Connection, path: Path) -> bool:
     if tables and (application, version) != (_APPLICATION, VERSION):
         raise ConfigError(f"{path}: another database, or another version; {_EXPECTED}")
     return not tables
-
-
-def read_changes(
-    delivery: Delivery, spool: Path, tally: DigestTally, options: ReadOptions = ReadOptions()
-) -> Iterator[Change]:
-    """Yield the changes that a delivery makes, in order, with one record in memory at a time.
-
-    Raises OSError if its file cannot be read, FormatError if it must change nothing: a full feed
-    without its end would remove the documents of the missing part, and a full feed of which no
-    record can be read would remove all documents.
-    """
-    is_feed = delivery.door is Door.FEED
-    if is_whole(delivery) and is_feed:
-        yield from documents.begin_full_feed(delivery)
-    elif is_whole(delivery):
-        yield documents.forget_groups(delivery)
-    if delivery.path is None:
-        return
-    with (spool / delivery.path).open("rb") as stream:
-        # The posted datasource and feedtype win over those in the header of a feed.
-        posted = Feed(datasource=delivery.datasource, feedtype=delivery.feedtype)
-        span = Span(source=delivery.path, feed=posted if is_feed else None)
-        change = documents.change_of(delivery)
-        is_read = False
-        for result in by_door(delivery.door).read(stream, span=span, options=options):
-            is_read = is_read or isinstance(result, Record | Membership)
-            yield from _changes_of(result, delivery, tally, change)
-    if tally.in_error and not is_read and is_whole(delivery):
-        raise FormatError(f"none of its {tally.in_error} records can be read")
-    if is_feed and is_whole(delivery):
-        yield documents.end_full_feed(delivery)
-
-
-def _changes_of(
-    result: ReadResult, delivery: Delivery, tally: DigestTally, change: Callable[[Record], Change]
-) -> Iterator[Change]:
-    if isinstance(result, Reject):
-        _refuse(result, delivery, tally)
-    elif isinstance(result, Record | Membership):
-        try:
-            if isinstance(result, Record):
-                made = change(result)
-            else:
-                made = documents.add_group(delivery, result)
-        except Exception as exc:  # a defect costs the record, not the feed
-            tally.refuse(result.provenance.line, record_error(exc).reason)
-            if isinstance(result, Record):
-                yield from documents.skip_record(delivery, result)
-        else:
-            tally.included += 1
-            yield made
-
-
-def _refuse(reject: Reject, delivery: Delivery, tally: DigestTally) -> None:
-    if reject.code != TORN:
-        tally.refuse(reject.line, reject.reason)
-    elif is_whole(delivery):
-        raise FormatError(f"Line number: {reject.line}: {reject.reason}")
-    else:
-        tally.refuse_end(reject)
 
 
 @contextmanager

@@ -14,8 +14,7 @@ from typing import IO
 
 import msgspec
 
-from pipelines.serve.rehearsal.documents import REFUSED_BY_SCENARIO, check_pattern
-from pipelines.serve.rehearsal.index import TORN
+from pipelines.serve.rehearsal.documents import REFUSED_BY_SCENARIO, TORN, check_pattern
 from schemas.errors import FormatError, RecordError
 from schemas.record import Action, Record
 from schemas.reject import Reject, record_error
