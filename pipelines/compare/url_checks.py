@@ -7,8 +7,9 @@ of the event.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from hashlib import sha256
 from urllib.parse import urljoin, urlsplit
 
@@ -46,72 +47,62 @@ class _TemporaryError(Exception):
     """A request that may succeed when it is repeated."""
 
 
-class UrlChecker:
-    """Asks for documents, at most `requests` at a time; contents are compared if `reads_contents`.
+def url_events(
+    documents: Iterable[Document], *, requests: int, reads_contents: bool
+) -> Iterator[Event]:
+    """Yield an event for each document that is there, or of which that is not known, in order.
 
-    `asked` and `unanswered` count the documents so far.
+    At most `requests` are asked for at a time; contents are compared if `reads_contents`. Raises
+    TargetError if there is no answer for any.
     """
+    first_fault, is_answered = "", False
+    limits = httpx2.Limits(max_connections=requests)
+    with (
+        httpx2.Client(timeout=_TIMEOUT_SECONDS, limits=limits, headers=_HEADERS) as client,
+        ThreadPoolExecutor(requests) as pool,
+    ):
+        ask = partial(_ask, client, reads_contents=reads_contents)
+        begin = partial(pool.submit, ask)
+        for document, answer in _answers(documents, begin, most=requests * _AHEAD):
+            if answer.fault is None:
+                is_answered = True
+            else:
+                first_fault = first_fault or f"{_url(document)}: {answer.fault}"
+            if answer.is_there or answer.fault is not None:
+                yield _event(document, answer)
+    if first_fault and not is_answered:
+        raise TargetError(f"{first_fault}; expected an answer to at least one request")
 
-    def __init__(
-        self, *, requests: int, reads_contents: bool, policy: RetryPolicy = _POLICY
-    ) -> None:
-        self._requests = requests
-        self._reads_contents = reads_contents
-        self._policy = policy
-        self.asked = self.unanswered = 0
 
-    def events(self, documents: Iterable[Document]) -> Iterator[Event]:
-        """Yield an event for each document that is there, or of which that is not known.
-
-        They are in the order of the documents. Raises TargetError if there is no answer for any.
-        """
-        first_fault = ""
-        limits = httpx2.Limits(max_connections=self._requests)
-        with (
-            httpx2.Client(timeout=_TIMEOUT_SECONDS, limits=limits, headers=_HEADERS) as client,
-            ThreadPoolExecutor(self._requests) as pool,
-        ):
-            for document, answer in self._answers(documents, client, pool):
-                self.asked += 1
-                if answer.fault is not None:
-                    self.unanswered += 1
-                    first_fault = first_fault or f"{_url(document)}: {answer.fault}"
-                if answer.is_there or answer.fault is not None:
-                    yield _event(document, answer)
-        if self.asked and self.unanswered == self.asked:
-            raise TargetError(f"{first_fault}; expected an answer to at least one request")
-
-    def _answers(
-        self, documents: Iterable[Document], client: httpx2.Client, pool: ThreadPoolExecutor
-    ) -> Iterator[tuple[Document, _UrlAnswer]]:
-        """Yield documents and answers, while a few more requests wait."""
-        running: deque[tuple[Document, Future[_UrlAnswer]]] = deque()
-        try:
-            for document in documents:
-                running.append((document, pool.submit(self._ask, client, document)))
-                if len(running) > self._requests * _AHEAD:
-                    asked, answer = running.popleft()
-                    yield asked, answer.result()
-            while running:
+def _answers(
+    documents: Iterable[Document], begin: Callable[[Document], Future[_UrlAnswer]], *, most: int
+) -> Iterator[tuple[Document, _UrlAnswer]]:
+    """Yield documents and answers, while at most `most` requests wait."""
+    running: deque[tuple[Document, Future[_UrlAnswer]]] = deque()
+    try:
+        for document in documents:
+            running.append((document, begin(document)))
+            if len(running) > most:
                 asked, answer = running.popleft()
                 yield asked, answer.result()
-        finally:
-            for _, answer in running:
-                answer.cancel()
+        while running:
+            asked, answer = running.popleft()
+            yield asked, answer.result()
+    finally:
+        for _, answer in running:
+            answer.cancel()
 
-    def _ask(self, client: httpx2.Client, document: Document) -> _UrlAnswer:
-        url = _url(document)
-        if urlsplit(url).scheme.lower() not in SCHEMES:
-            return _UrlAnswer(fault="not asked for; expected a URL of http or https")
-        reads = self._reads_contents and document.digest is not None and not document.is_deleted
 
-        def ask() -> _UrlAnswer:
-            return _ask_once(client, url, reads=reads)
-
-        try:
-            return retry(ask, self._policy, is_temporary=_is_temporary)
-        except (_TemporaryError, httpx2.HTTPError, httpx2.InvalidURL, ValueError) as exc:
-            return _UrlAnswer(fault=str(exc) or type(exc).__name__)
+def _ask(client: httpx2.Client, document: Document, *, reads_contents: bool) -> _UrlAnswer:
+    url = _url(document)
+    if urlsplit(url).scheme.lower() not in SCHEMES:
+        return _UrlAnswer(fault="not asked for; expected a URL of http or https")
+    reads = reads_contents and document.digest is not None and not document.is_deleted
+    ask = partial(_ask_once, client, url, reads=reads)
+    try:
+        return retry(ask, _POLICY, is_temporary=_is_temporary)
+    except (_TemporaryError, httpx2.HTTPError, httpx2.InvalidURL, ValueError) as exc:
+        return _UrlAnswer(fault=str(exc) or type(exc).__name__)
 
 
 def _is_temporary(exc: Exception) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from pipelines.compare.diff import ComparedInputs, takes_updates, target_of
 from pipelines.compare.inputs import CompareInput
 from pipelines.compare.target_documents import HELD_FIELDS, listed_documents
-from pipelines.compare.url_checks import UrlChecker
+from pipelines.compare.url_checks import url_events
 from pipelines.options.compare_options import URLS, VerifyOptions
 from schemas.membership import Membership
 from schemas.record import Record
@@ -56,9 +56,10 @@ def verify(
         with closing(comparer):
             comparer.add_after(results)
             if against == URLS:
-                requests, reads = options.requests, options.contents
-                checker = UrlChecker(requests=requests, reads_contents=reads)
-                comparer.add_before(checker.events(comparer.documents()))
+                documents, reads = comparer.documents(), options.contents
+                comparer.add_before(
+                    url_events(documents, requests=options.requests, reads_contents=reads)
+                )
             elif is_listed:
                 comparer.add_before(listed_documents(against, held_in=options.held_in))
             else:

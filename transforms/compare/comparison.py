@@ -211,11 +211,11 @@ class Comparer:
 
     def add_before(self, results: Iterable[ReadResult | Event]) -> None:
         """Read the first input."""
-        self._add(_BEFORE, results)
+        self._spill.add(_BEFORE, self._histories[_BEFORE].stored(results))
 
     def add_after(self, results: Iterable[ReadResult | Event]) -> None:
         """Read the second input."""
-        self._add(_AFTER, results)
+        self._spill.add(_AFTER, self._histories[_AFTER].stored(results))
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents of the second input, also deleted ones, before the first is added."""
@@ -313,9 +313,6 @@ class Comparer:
     def has_full_feed(self, datasource: str | None, *, memberships: bool) -> bool:
         """Whether the second input has a full feed of a datasource, so that it is known whole."""
         return self._histories[_AFTER].has_full_feed(datasource, memberships=memberships)
-
-    def _add(self, side: int, results: Iterable[ReadResult | Event]) -> None:
-        self._spill.add(side, self._histories[side].stored(results))
 
     def _are_same(self, before: list[bytes], after: list[bytes]) -> bool:
         """Whether both have one event of a URL, with equal states, after which nothing removes."""
