@@ -4,9 +4,9 @@ Only a run that shows a bar imports this module.
 """
 
 import sys
-from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import NamedTuple, Self
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
@@ -38,27 +38,12 @@ class StderrConsole(Console):
         return False
 
 
-class ProgressBar:
-    """Draws the progress of one phase; its last line stays on the terminal."""
-
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or StderrConsole()
-        self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._live.stop()
-
-    def draw(self, progress: Progress) -> None:
-        self._live.update(ProgressLine(progress), refresh=True)
+@contextmanager
+def progress_bar() -> Iterator[Callable[[Progress], None]]:
+    """Yield a function that draws the progress of one phase; its last line stays."""
+    live = Live(console=StderrConsole(), auto_refresh=False, redirect_stdout=False)
+    with live:
+        yield lambda progress: live.update(ProgressLine(progress), refresh=True)
 
 
 def spinner(text: str) -> AbstractContextManager[object]:

@@ -66,9 +66,9 @@ class TerminalObserver(Observer):
 
     def _draw(self, progress: Progress) -> None:
         if self._bar is None:
-            from pipelines.terminal.bar import ProgressBar  # loads rich
+            from pipelines.terminal.bar import progress_bar  # loads rich
 
-            self._bar = self._opened.enter_context(ProgressBar()).draw
+            self._bar = self._opened.enter_context(progress_bar())
         self._bar(progress)
         if progress.is_last:
             self._opened.close()
