@@ -1,6 +1,7 @@
 """A span: a part of the input that one worker reads from its beginning to its end."""
 
 import enum
+import sys
 from collections.abc import Callable
 from datetime import date, datetime
 
@@ -38,18 +39,15 @@ class ElementContext(msgspec.Struct, frozen=True, tag="element"):
     depth: int = 0
 
 
-class SpanEnd(msgspec.Struct, frozen=True):
-    """The place where a span ends because the next one begins there, and the context there."""
-
-    offset: int
-    line: int
-    position: ElementContext
-
-
 class ContainerHeader(msgspec.Struct, frozen=True, tag="container"):
-    """The header of an Avro container, which has the schema of its blocks."""
+    """The header of an Avro container, which has the schema of its blocks, by its length.
 
-    header: bytes
+    The `data` are read from the begin of the file when the span is read: those of many spans would
+    take too much memory.
+    """
+
+    length: int
+    data: bytes = b""
 
 
 class TokenState(msgspec.Struct, frozen=True, tag="tokens"):
@@ -151,6 +149,14 @@ Position = ElementContext | ContainerHeader | TokenState | KeyRange | NamedFiles
 """The state of a reader where a span begins, or the part of a source that a span has."""
 
 
+class SpanEnd(msgspec.Struct, frozen=True):
+    """The place where a span ends because the next one begins there, and the state there."""
+
+    offset: int
+    line: int
+    position: Position | None = None
+
+
 class Span(msgspec.Struct, frozen=True, kw_only=True):
     """A file, or a byte range of a large file that begins and ends between two records.
 
@@ -159,10 +165,11 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     sources of a run, `ordinal` the spans of a source, both from 0. `offset` and `length` count
     decompressed bytes; without a `length`, the span ends with the file. `line` counts from 1.
 
-    With a `grid`, the span ends where its reader finds the next border: the first main record that
-    begins at or after the next multiple of `grid` and does not directly follow a fault. The last
-    span ends with the file. Borders depend on the bytes only. The `ordinal` of such a span is the
-    number of multiples of `grid` up to its begin, so that there may be gaps.
+    With a `grid`, the span ends where its reader finds the next border: the first record of XML,
+    line or block of Avro that begins at or after the next multiple of `grid`. A record of XML is a
+    main one that does not directly follow a fault. The last span ends with the file. Borders depend
+    on the bytes only. The `ordinal` of such a span is the number of multiples of `grid` up to its
+    begin, so that there may be gaps. Its `length` is not needed to read it.
 
     `position` is everything else that a worker must know to begin at the span; each format and each
     source has its own type. A span of several small files has them as `members`, and no bytes of
@@ -192,6 +199,10 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The name of the span's files; these names sort in the order of the input."""
         return f"{_sortable(self.source_ordinal)}-{_sortable(self.ordinal)}"
+
+    def stop_after(self, offset: int) -> int:
+        """Return the next multiple of the grid; without a grid, one that is never reached."""
+        return (offset // self.grid + 1) * self.grid if self.grid else sys.maxsize
 
     def next(self, end: SpanEnd) -> "Span":
         """Return the span after one with a grid, which begins where that one has ended."""

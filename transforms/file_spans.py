@@ -56,8 +56,7 @@ def survey(part: Span) -> Survey | None:
     if not part.grid or format_ is None or format_.borders is None:
         return None
     try:
-        with open_span(part) as stream:
-            return format_.borders().survey(stream, part)
+        return format_.borders().survey(lambda at: open_span(replace(part, offset=at)), part)
     except (FeedferryError, OSError):
         return Survey(begin=None)  # the account of the span says why
     except Exception as exc:  # a defect of ours must not cost the file

@@ -29,7 +29,7 @@ from schemas.membership import Membership, RecordOrMembership
 from schemas.notice import REFUSED, Loss
 from schemas.record import Record
 from schemas.reject import Reject, record_error, reject_record
-from schemas.span import Span
+from schemas.span import Span, SpanEnd
 from transforms import convert as _convert
 from transforms import file_spans
 from transforms.compare.comparison import Difference, difference_of
@@ -415,7 +415,7 @@ def _check(converted: tuple[int, Iterable[bytes]], settings: Settings) -> Iterat
 def _read(span: bytes, options: ReadOptions, config: SourceConfig | None) -> Iterator[ReadResult]:
     request = SpanRequest(span=_spans.decode(span), config=config, options=options)
     with closing(read_span(request)) as results:
-        yield from results
+        yield from (result for result in results if not isinstance(result, SpanEnd))
 
 
 class _ApplySteps(beam.DoFn):

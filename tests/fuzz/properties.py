@@ -21,7 +21,7 @@ from schemas.membership import Membership
 from schemas.notice import Notice
 from schemas.record import Authmethod, Crawl, Provenance, Record
 from schemas.reject import DEFECT, Filtered, Reject
-from schemas.span import Span, SpanEnd
+from schemas.span import ContainerHeader, Span, SpanEnd
 from support.batches import SIZES, by_parser, conversion
 from transforms.formats import FORMATS, ReadOptions, ReadResult, StreamOptions, WriteOptions
 from transforms.formats.base import Encoder
@@ -139,7 +139,8 @@ def _outcome(
     items: list[ReadResult] = []
     reader = kit.format.read
     try:
-        results = reader(production_stream(stream, span.length), span=span, options=options)
+        length = None if span.grid else span.length
+        results = reader(production_stream(stream, length), span=span, options=options)
         for number, result in enumerate(results, start=1):
             if number > most:
                 raise Violation("no progress", f"{number} results of {size} bytes: {result!r}")
@@ -208,8 +209,8 @@ def _check_spans(
     items: list[ReadResult] = []
     error = ""
     for span in spans:
-        part = _outcome(kit, io.BytesIO(data[span.offset :]), len(data), span, options)
-        items += part.items
+        part = _part(kit, data, span, options)
+        items += [item for item in part.items if not isinstance(item, SpanEnd)]
         if error := part.error:
             break
     if kit.format.borders is not None:
@@ -222,6 +223,14 @@ def _check_spans(
         raise Violation("spans differ", f"{size}: {_difference(whole, restored)}")
 
 
+def _part(kit: Kit, data: bytes, span: Span, options: ReadOptions) -> Outcome:
+    """Return what is read of a span, with the header of its container as of a file."""
+    if isinstance(span.position, ContainerHeader):
+        header = ContainerHeader(span.position.length, data[: span.position.length])
+        span = msgspec.structs.replace(span, position=header)
+    return _outcome(kit, io.BytesIO(data[span.offset :]), len(data), span, options)
+
+
 def _read_in_turn(
     kit: Kit, data: bytes, span: Span | None, options: ReadOptions, cut: list[Span]
 ) -> Outcome:
@@ -230,16 +239,16 @@ def _read_in_turn(
     items: list[ReadResult] = []
     error = ""
     while span is not None and not error:
-        in_turn.append(msgspec.structs.replace(span, grid=0))
+        in_turn.append(span)
         begun, span = span, None
-        part = _outcome(kit, io.BytesIO(data[begun.offset :]), len(data), begun, options)
+        part = _part(kit, data, begun, options)
         error = part.error
         for item in part.items:
             if isinstance(item, SpanEnd):
                 span = begun.next(item)
             else:
                 items.append(item)
-    cut = [msgspec.structs.replace(part, length=None) for part in cut]
+    cut = [msgspec.structs.replace(part, length=None, grid=in_turn[0].grid) for part in cut]
     if in_turn != cut[: len(in_turn) if error else None]:
         raise Violation("spans in turn differ", f"{in_turn!r}; {cut!r}")
     return Outcome(items, error)

@@ -34,7 +34,6 @@ from transforms.conversion_settings import Settings
 from transforms.convert import CANCELLED, convert
 from transforms.formats import ContentOptions, ReadOptions, WriteOptions, by_name
 from transforms.formats.canonical.jsonl import read as read_native
-from transforms.formats.record_batch import RecordBatch
 from transforms.rules.adapt import Target
 from transforms.rules.known_rejects import add_known_rejects
 from transforms.span_progress import ProgressReader, SpanProgress
@@ -186,7 +185,7 @@ def test_records_are_written_in_their_order(work: Path) -> None:
 
     with file_of(work, "00000-00000-000.jsonl").open("rb") as stream:
         records = [*read_native(stream)]
-    urls = [record.url for record in records if not isinstance(record, RecordBatch)]
+    urls = [record.url for record in records if isinstance(record, Record)]
     assert urls == [f"{HOST}/1.txt", f"{HOST}/2.txt", f"{HOST}/old.txt"]
 
 

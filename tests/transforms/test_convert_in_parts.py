@@ -1,7 +1,9 @@
-"""The spans of a large feed: converted in turn or from guesses, they are those of the whole."""
+"""The spans of a large file: converted in turn or from guesses, they are those of the whole."""
 
+import io
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -14,19 +16,21 @@ from schemas.account import Account, merge
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
-from support.archives import gsa_feed, put
+from support.archive_damage import HEADER, SYNC, block, containers, document, line_files
+from support.archives import gsa_feed, jsonl, put
 from support.damage import EPILOG, PROLOG, damaged, feeds, torn
 from support.defects import break_at
 from transforms.conversion_settings import Settings
 from transforms.convert import convert, convert_on
-from transforms.file_spans import begin, guess, parts, survey
-from transforms.formats import AVRO, ReadOptions, WriteOptions
+from transforms.file_spans import begin, cut, guess, parts, survey
+from transforms.formats import AVRO, ReadOptions, WriteOptions, by_name
 from transforms.formats.base import Survey
 from transforms.rules.adapt import Target
 from transforms.sources.files import sign_path
 from transforms.span_progress import ProgressReader, SpanProgress
 from transforms.storage.atomic import read_rejects
 
+FORMATS = {"f.xml": "gsa-feed", "f.avro": "avro", "f.jsonl": "jsonl"}
 HEAD = PROLOG + b"<group>\n"
 RECORD = b'<record url="http://e.com/%d" mimetype="text/plain"><content>text</content></record>\n'
 OTHER = b'</group>\n<group action="delete">\n'
@@ -48,7 +52,8 @@ def settings_in(folder: Path, format_: str = "avro") -> Settings:
 
 
 def whole_of(path: Path) -> Span:
-    return Span(source="f.xml", path=str(path), format="gsa-feed", signature=sign_path(str(path)))
+    name, signature = path.name, sign_path(str(path))
+    return Span(source=name, path=str(path), format=FORMATS[name], signature=signature)
 
 
 def first_of(path: Path, span_bytes: int) -> Span:
@@ -69,6 +74,13 @@ def in_turn(first: Span, made: Settings) -> list[Account]:
 def in_parallel(first: Span, made: Settings, guessed: Sequence[Span] = ()) -> list[Account]:
     attempted = {span: convert(span, made) for span in guessed or guesses(first)}
     return list(convert_on(first, made, attempted))
+
+
+def cut_of(path: Path, span_bytes: int) -> list[Span]:
+    """The spans of a scan, as if they were converted in turn."""
+    spans = cut(whole_of(path), span_bytes=span_bytes, options=ReadOptions())
+    grid = first_of(path, span_bytes).grid
+    return [replace(span, length=None, grid=grid) for span in spans]
 
 
 def spans_of(first: Span, accounts: Sequence[Account]) -> list[Span]:
@@ -112,21 +124,29 @@ def files(draw: st.DrawFn) -> bytes:
     )
 
 
+_FILES = st.one_of(
+    st.tuples(st.just("f.xml"), files()),
+    st.tuples(st.just("f.avro"), containers()),
+    st.tuples(st.just("f.jsonl"), line_files()),
+)
+
+
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
-@given(files(), st.integers(200, 3000))
+@settings(max_examples=450, deadline=None)
+@given(_FILES, st.integers(20, 200) | st.integers(200, 3000))
 def test_spans_in_turn_and_guessed_ones_are_those_of_the_whole(
-    markup: bytes, span_bytes: int
+    file: tuple[str, bytes], span_bytes: int
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         folders = [Path(name, part) for part in ("whole", "turn", "parallel")]
-        path = Path(name, "f.xml")
-        path.write_bytes(markup)
+        path = Path(name, file[0])
+        path.write_bytes(file[1])
         first = first_of(path, span_bytes)
         whole = convert(whole_of(path), settings_in(folders[0]))
         turn = in_turn(first, settings_in(folders[1]))
         parallel = in_parallel(first, settings_in(folders[2]))
         assert placeless(parallel) == placeless(turn)
+        assert cut_of(path, span_bytes) == spans_of(first, turn)
         total = merge(turn)
         assert results_of(total, folders[1]) == results_of(whole, folders[0])
         counts = ("read", "written", "rejected", "reject_codes", "losses", "bytes_read")
@@ -175,6 +195,73 @@ def test_tags_at_the_end_of_a_block_are_surveyed(
     assert guesses(first) == spans_of(first, in_turn(first, settings_in(tmp_path)))
 
 
+LINES = [jsonl(f"http://e.com/{number}" + "x" * (number % 7)) for number in range(100)]
+BLOCKS = [block(document(number, b"x" * (number % 7))) for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("f.jsonl", b"".join(LINES)),
+        ("f.jsonl", b"".join(LINES)[:-1]),
+        ("f.jsonl", b"\xef\xbb\xbf" + b"\r\n".join(LINES)),
+        ("f.jsonl", b"\n".join((*LINES[:20], b" " * 9000, *LINES[20:], b"\n" * 20))),
+        ("f.avro", HEADER + b"".join(BLOCKS)),
+        ("f.avro", HEADER + b"".join((*BLOCKS[:20], block(document(0, bytes(9000))), *BLOCKS))),
+        ("f.avro", HEADER + b"".join((*BLOCKS[:20], b"\x80" * 40, *BLOCKS[20:]))[:-5]),
+    ],
+    ids=["lines", "no last end", "editor", "empty and large", "blocks", "large block", "damaged"],
+)
+@pytest.mark.parametrize("span_bytes", [1, 77, 300, 1000, 5000, 12_000])
+def test_an_archive_without_traps_is_guessed_right(
+    tmp_path: Path, name: str, data: bytes, span_bytes: int
+) -> None:
+    path = Path(put(tmp_path / name, data))
+    first = first_of(path, span_bytes)
+    right = spans_of(first, in_turn(first, settings_in(tmp_path)))
+    assert guesses(first) == right == cut_of(path, span_bytes)
+
+
+@pytest.mark.parametrize("distance", range(-18, 3))
+def test_marks_at_the_end_of_a_block_are_surveyed(tmp_path: Path, distance: int) -> None:
+    span_bytes, block_bytes = 300_000, 256 << 10
+    size = span_bytes + block_bytes + distance
+    content = bytes(size - len(HEADER) - len(block(document(0, b""))))
+    blocks = [block(document(0, content)), *BLOCKS]
+    for name, data in (
+        ("f.avro", HEADER + b"".join(blocks)),
+        ("f.jsonl", b" " * size + b"\n" + b"".join(LINES)),
+    ):
+        path = Path(put(tmp_path / name, data))
+        first = first_of(path, span_bytes)
+        assert guesses(first) == cut_of(path, span_bytes)
+        assert len(guesses(first)) == 2
+
+
+class CountedFile:
+    """Bytes that are opened at offsets, and the number of bytes that were read of them."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.bytes_read = data, 0
+
+    @contextmanager
+    def open_at(self, offset: int) -> Iterator[io.BytesIO]:
+        with io.BytesIO(self.data[offset:]) as stream:
+            yield stream
+            self.bytes_read += stream.tell() if offset else 0
+
+
+@pytest.mark.parametrize("name", ["f.jsonl", "f.avro"])
+def test_a_large_line_or_block_is_surveyed_once(tmp_path: Path, name: str) -> None:
+    file = CountedFile(HEADER + bytes(1 << 20))
+    first = first_of(Path(put(tmp_path / name, file.data)), 10_000)
+    borders = by_name(first.format).borders
+    assert borders is not None
+    surveys = [borders().survey(file.open_at, part) for part in parts(first)]
+    assert [survey for survey in surveys[5:] if survey.begin is not None] == []
+    assert file.bytes_read < 1.1 * len(file.data)
+
+
 QUOTED = (RECORD % 9) * 30
 TRAP = (
     b'<record url="http://e.com/trap" mimetype="text/plain">'
@@ -197,6 +284,18 @@ def test_a_wrong_guess_is_dropped_and_its_span_converted_again(
     assert sum(merge(accounts).written.values()) == 31
     sums = [ProgressReader(tmp_path / name).sum() for name in ("parallel", "turn")]
     assert sums[0] == sums[1] != SpanProgress()
+
+
+def test_a_sync_marker_in_a_content_costs_a_guess_and_no_record(tmp_path: Path) -> None:
+    nested = block(document(9, HEADER + block(document(7)) * 30 + SYNC + b"\x02\x02"))
+    path = Path(put(tmp_path / "f.avro", HEADER + b"".join((*BLOCKS[:10], nested, *BLOCKS[10:]))))
+    first = first_of(path, 700)
+    right = in_turn(first, settings_in(tmp_path / "turn"))
+    accounts = in_parallel(first, settings_in(tmp_path / "parallel"))
+    assert [span for span in guesses(first) if span not in spans_of(first, right)]
+    assert placeless(accounts) == placeless(right)
+    assert merge(accounts).written == {"ADD": 101}
+    assert merge(accounts).rejected == {}
 
 
 def test_guesses_with_a_wrong_line_or_context_are_dropped(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
@@ -184,14 +185,18 @@ def _keep_whole(
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
     """What the bytes of a file from one multiple of its grid to the next show of its borders.
 
-    `begin` is the place of what looks like the first record there, None without one. `lines` is the
-    number of line ends from there to the begin of the next survey. `frames` are the pieces of
-    markup between that may change the context of records.
+    `begin` is the place of what looks like the first record there, None without one. The format
+    decides which line ends are counted as `lines`, and which pieces that state a context are the
+    `frames`.
     """
 
     begin: int | None
     lines: int = 0
     frames: tuple[bytes, ...] = ()
+
+
+OpenAt = Callable[[int], AbstractContextManager[IO[bytes]]]
+"""Opens a file at an offset."""
 
 
 class Borders(Protocol):
@@ -200,8 +205,8 @@ class Borders(Protocol):
     A guess may be wrong: only the reader of a span knows its end.
     """
 
-    def survey(self, stream: IO[bytes], span: Span) -> Survey:
-        """Survey a stream that begins at the offset of the span, a multiple of its grid."""
+    def survey(self, open_at: OpenAt, span: Span) -> Survey:
+        """Survey the file of a span from the offset of the span, a multiple of its grid."""
         ...
 
     def guess(self, surveys: Sequence[Survey]) -> Iterator[SpanEnd]:

@@ -17,6 +17,11 @@ class Line(NamedTuple):
     offset: int
     length: int
 
+    @property
+    def end(self) -> int:
+        """The offset after the line."""
+        return self.offset + self.length
+
 
 def read_block(read: Callable[[int], bytes], size: int, *, least: int) -> bytes:
     """Return up to `size` bytes of a stream; fewer than `least` only at its end.
@@ -33,9 +38,12 @@ def read_block(read: Callable[[int], bytes], size: int, *, least: int) -> bytes:
 
 
 def read_lines(stream: IO[bytes], span: Span, *, max_bytes: int) -> Iterator[Line]:
-    """Yield the lines of a span, of each at most `max_bytes`, without a byte order mark."""
-    number, offset = span.line, span.offset
-    while text := stream.readline(max_bytes):
+    """Yield the lines of a span, of each at most `max_bytes`, without a byte order mark.
+
+    A span with a grid ends before the first line at or after the next multiple of its grid.
+    """
+    number, offset, stop = span.line, span.offset, span.stop_after(span.offset)
+    while offset < stop and (text := stream.readline(max_bytes)):
         length = len(text) if text.endswith(b"\n") else len(text) + skip_line(stream)
         kept = text.removeprefix(_BYTE_ORDER_MARK) if offset == 0 else text
         mark_bytes = len(text) - len(kept)

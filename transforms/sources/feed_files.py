@@ -21,7 +21,7 @@ from schemas.reject import (
     reject_bytes,
     unreadable_file,
 )
-from schemas.span import Span, SpanEnd, UnreadableFile
+from schemas.span import ContainerHeader, Span, SpanEnd, UnreadableFile
 from schemas.units import counted
 from transforms.formats import Format, by_name
 from transforms.formats.base import ReadOptions, ReadResult
@@ -103,6 +103,7 @@ def read_file(
     Raise FormatError if the file is not in its format.
     """
     try:
+        span = _with_header(span)
         with open_span(span, is_partial=True) as stream, count.of(stream):
 
             def read() -> Iterator[ReadResult]:
@@ -113,6 +114,15 @@ def read_file(
                 yield from readable
     except UnreadableError as exc:
         yield from _reject_file(span, unreadable_file(span.source, exc), count)
+
+
+def _with_header(span: Span) -> Span:
+    """Return a span with the header of its container, which is at the begin of the file."""
+    if not isinstance(span.position, ContainerHeader):
+        return span
+    with open_span(replace(span, offset=0)) as stream:
+        header = replace(span.position, data=stream.read(span.position.length))
+        return replace(span, position=header)
 
 
 def _up_to_fault(

@@ -192,7 +192,8 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
         if span.offset:
             stream.seek(span.offset)
         _log.debug("%s: opened at byte %d", span.source, span.offset)
-        part = ByteRangeStream(stream, span.source, span.length, path=path, is_partial=is_partial)
+        length = None if span.grid else span.length
+        part = ByteRangeStream(stream, span.source, length, path=path, is_partial=is_partial)
         try:
             compressed = file if is_compressed(path) else None
             signature = _sign_stream(file)

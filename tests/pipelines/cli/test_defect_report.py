@@ -11,7 +11,7 @@ import pytest
 from kits import KITS
 from kits.base import MARK
 from pipelines.cli.main import main
-from support.archives import HOST, document, gsa_feed, jsonl, put
+from support.archives import HOST, document, gsa_feed, put
 from support.defects import break_at, put_in
 from support.runs import convert, report
 
@@ -107,8 +107,9 @@ def test_a_defect_after_the_reader_costs_one_record(
 def test_a_defect_in_cutting_leaves_a_file_whole(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cut = "transforms.formats.canonical.jsonl._skip_lines"
+    cut = "transforms.formats.command_stream.lister._places"
     break_at(monkeypatch, cut, lambda *args, **more: True)
-    put(Path("in.jsonl"), jsonl(*[f"{HOST}/{number}" for number in range(900)]))
-    assert convert("in.jsonl", "-o", "out", "--to", "avro", "--span-bytes", "10000") == 0
-    assert "in.jsonl: read in one piece: a defect of feedferry: KeyError" in caplog.text
+    ids = "".join(f"id={HOST}/{number}\n" for number in range(900))
+    put(Path("ids"), b"GSA Adaptor Data Version 1 [\n]\n" + ids.encode())
+    assert convert("ids", "-o", "out", "--to", "avro", "--span-bytes", "10000") == 0
+    assert "ids: read in one piece: a defect of feedferry: KeyError" in caplog.text

@@ -32,7 +32,7 @@ from schemas.errors import FormatError, RecordError
 from schemas.membership import Membership, RecordOrMembership
 from schemas.record import Record
 from schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
-from schemas.span import ContainerHeader, Span
+from schemas.span import ContainerHeader, Span, SpanEnd
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.canonical import admit
 from transforms.formats.canonical.canonical_formats import AVRO_MAGIC
@@ -78,40 +78,27 @@ _DESCRIPTIONS = {MEMBERSHIP: "a group and its members", RECORD: "a record"}
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[RecordOrMembership | RecordBatch | Reject]:
+) -> Iterator[RecordOrMembership | RecordBatch | Reject | SpanEnd]:
     """Yield the records, or memberships, of all blocks; one block at a time is in memory.
 
     A damaged block costs its records after the damage.
     """
-    ahead = LookaheadReader(stream, offset=span.offset)
-    if isinstance(span.position, ContainerHeader):
-        container = open_container(span.position.header, source=span.source)
-    else:
-        container = open_container(ahead.peek(MAX_HEADER_BYTES), source=span.source)
-        ahead.skip(len(container.header))
-    yield from _BlockReader(ahead, container, span, options).results()
+    yield from _open_blocks(stream, span, options).results()
 
 
 def cut(
     stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
 ) -> Iterator[Span]:
-    """Yield spans that end with a block; all but the first carry the header of the container.
+    """Yield the spans of a grid; all but the first need the header of the container.
 
-    The stream after a damaged block is one span: only its reader finds the next block.
+    Where the block after a damaged one begins depends on bytes after it. So the spans keep their
+    grid, and a reader finds the end of each again.
     """
-    ahead = LookaheadReader(stream)
-    container = open_container(ahead.peek(MAX_HEADER_BYTES), source=source)
-    ahead.skip(len(container.header))
-    span = Span(source=source)
-    while _skip_block(ahead, container.sync):
-        if ahead.offset - span.offset >= span_bytes and ahead.peek(1):
-            yield msgspec.structs.replace(span, length=ahead.offset - span.offset)
-            span = Span(
-                source=source,
-                ordinal=span.ordinal + 1,
-                offset=ahead.offset,
-                position=ContainerHeader(container.header),
-            )
+    span = Span(source=source, grid=span_bytes)
+    for item in _open_blocks(stream, span, options).blocks():
+        if isinstance(item, SpanEnd):
+            yield msgspec.structs.replace(span, length=item.offset - span.offset)
+            span = span.next(item)
     yield span
 
 
@@ -179,13 +166,14 @@ class AvroEncoder:
         return b""
 
 
-def _skip_block(ahead: LookaheadReader, sync: bytes) -> bool:
-    try:
-        _, size, width = framing(ahead.peek(FRAMING_BYTES))
-    except RecordError:
-        return False
-    ahead.skip(width + size)
-    return ahead.take(SYNC_BYTES) == sync
+def _open_blocks(stream: IO[bytes], span: Span, options: ReadOptions) -> "_BlockReader":
+    ahead = LookaheadReader(stream, offset=span.offset)
+    if isinstance(span.position, ContainerHeader):
+        container = open_container(span.position.data, source=span.source)
+    else:
+        container = open_container(ahead.peek(MAX_HEADER_BYTES), source=span.source)
+        ahead.take(len(container.header))
+    return _BlockReader(ahead, container, span, options)
 
 
 class Container(NamedTuple):
@@ -226,15 +214,31 @@ class _BlockReader:
         self._runs = DatumRuns(self._read_record, AvroEncoder(), options)
         self._is_ours = container.written is None and container.kind == RECORD
 
-    def results(self) -> Iterator[RecordOrMembership | RecordBatch | Reject]:
-        while head := self._ahead.peek(FRAMING_BYTES):
-            try:
-                block = self._take_block(head)
-            except RecordError as exc:
-                yield self._skip_damage(exc)
+    def results(self) -> Iterator[RecordOrMembership | RecordBatch | Reject | SpanEnd]:
+        for item in self.blocks():
+            if isinstance(item, _Block):
+                yield from self._records(item)
             else:
-                yield from self._records(block)
+                yield item
+            if isinstance(item, SpanEnd):
+                return
             self._is_resolved = True
+
+    def blocks(self) -> Iterator[_Block | Reject | SpanEnd]:
+        """Yield the blocks, a reject for each damaged one, and the borders of the grid."""
+        stop = self._span.stop_after(self._span.offset)
+        header = ContainerHeader(len(self._container.header))
+        while head := self._ahead.peek(FRAMING_BYTES):
+            item: _Block | Reject
+            try:
+                item = self._take_block(head)
+            except RecordError as exc:
+                item = self._skip_damage(exc)
+            yield item
+            offset = self._ahead.offset
+            if offset >= stop and self._ahead.peek(1):
+                yield SpanEnd(offset, self._span.line, header)
+                stop = self._span.stop_after(offset)
 
     def _take_block(self, head: bytes) -> _Block:
         count, size, width = framing(head, max_bytes=self._max_block_bytes)
@@ -243,9 +247,9 @@ class _BlockReader:
             found = f"{mark!r} after a block of {size} bytes"
             expected = f"the sync marker {self._container.sync!r}"
             raise RecordError("bad-block", f"{found}; expected {expected}")
-        self._ahead.skip(width)
+        self._ahead.take(width)
         block = _Block(self._ahead.offset, count, self._ahead.take(size))
-        self._ahead.skip(len(mark))
+        self._ahead.take(SYNC_BYTES)
         return block
 
     def _ends_here(self, length: int, mark: bytes) -> bool:

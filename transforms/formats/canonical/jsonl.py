@@ -24,7 +24,7 @@ from schemas.errors import RecordError
 from schemas.membership import Membership, RecordOrMembership
 from schemas.record import Provenance, Record
 from schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
-from schemas.span import Span
+from schemas.span import Span, SpanEnd
 from transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.canonical import admit
 from transforms.formats.canonical.record_runs import RecordRuns
@@ -60,7 +60,7 @@ class _GroupKey(msgspec.Struct):
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[RecordOrMembership | RecordBatch | Reject]:
+) -> Iterator[RecordOrMembership | RecordBatch | Reject | SpanEnd]:
     """Yield the record or membership of each line; a bad line costs only itself.
 
     Records that follow one another and are alike are in batches.
@@ -68,6 +68,7 @@ def read(
     runs = RecordRuns(options)
     run: list[Record] = []
     length = 0
+    line: Line | None = None
     for line in read_lines(stream, span, max_bytes=_max_line_bytes(options)):
         if line.text.isspace():
             continue
@@ -89,27 +90,25 @@ def read(
             yield result
         run, length = [], 0
     yield from runs.take(run)
+    if line is not None and line.end >= span.stop_after(span.offset) and stream.read(1):
+        yield SpanEnd(line.end, line.number + 1)
 
 
 def cut(
     stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
 ) -> Iterator[Span]:
-    """Yield spans that end with a line; the stream is read once, to count its lines."""
-    span = Span(source=source)
+    """Yield the spans of a grid; the stream is read once, to count its lines."""
+    span = Span(source=source, grid=span_bytes)
     length, lines = _skip_lines(stream, span_bytes)
     while length:
-        next_length, next_lines = _skip_lines(stream, span_bytes)
+        following = span.next(SpanEnd(span.offset + length, span.line + lines))
+        size = span.stop_after(following.offset) - following.offset
+        next_length, lines = _skip_lines(stream, size)
         if not next_length:
             break
-        yield msgspec.structs.replace(span, length=length)
-        span = Span(
-            source=source,
-            ordinal=span.ordinal + 1,
-            offset=span.offset + length,
-            line=span.line + lines,
-        )
-        length, lines = next_length, next_lines
-    yield span
+        yield msgspec.structs.replace(span, length=length, grid=0)
+        span, length = following, next_length
+    yield msgspec.structs.replace(span, grid=0)
 
 
 def line(result: ReadResult) -> bytes:

@@ -1,6 +1,5 @@
-"""A reader that looks ahead in a stream, which need not be seekable."""
+"""A reader that looks ahead in a stream."""
 
-import io
 from typing import IO
 
 _READ_BYTES = 1 << 16
@@ -40,18 +39,6 @@ class LookaheadReader:
     def holds(self, mark: bytes) -> bool:
         """Return whether `mark` is in the bytes that are read ahead."""
         return self._ahead.find(mark, self._at) >= 0
-
-    def skip(self, size: int) -> None:
-        """Skip `size` bytes. A seekable stream is not read, and may be skipped past its end."""
-        near = min(size, len(self._ahead) - self._at)
-        self._advance(near)
-        far = size - near
-        if far and self._stream.seekable():
-            self._stream.seek(far, io.SEEK_CUR)
-            self.offset += far
-            return
-        while far and (piece := self.take(min(far, _PIECE_BYTES))):
-            far -= len(piece)
 
     def take_past(self, mark: bytes, *, keep: int) -> tuple[bytes, int]:
         """Take all bytes up to the end of the next `mark`, or to the end of the stream.

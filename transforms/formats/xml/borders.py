@@ -13,7 +13,7 @@ from typing import IO
 
 from schemas.errors import FormatError
 from schemas.span import ElementContext, Span, SpanEnd
-from transforms.formats.base import Survey
+from transforms.formats.base import OpenAt, Survey
 from transforms.formats.byte_scans import count_lines, rfind
 from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.scanner import RawElement, RecordScanner
@@ -36,9 +36,13 @@ class ElementBorders:
         nested = (names.root, names.group) if names.has_groups else (names.root,)
         self.closers = [b"</%b" % name.encode() for name in nested]
 
-    def survey(self, stream: IO[bytes], span: Span) -> Survey:
-        """Survey a stream that begins at the offset of the span, a multiple of its grid."""
-        return _Surveyor(self, stream, span).survey()
+    def survey(self, open_at: OpenAt, span: Span) -> Survey:
+        """Survey a part up to the first record of the next part, whose line ends are counted.
+
+        The frames are the markup between records that may change their context.
+        """
+        with open_at(span.offset) as stream:
+            return _Surveyor(self, stream, span).survey()
 
     def guess(self, surveys: Sequence[Survey]) -> Iterator[SpanEnd]:
         """Yield the guesses from all surveys of a file, in order."""

@@ -204,7 +204,7 @@ class RecordScanner:
         self._pos = 0
         self._ended = False
         self._next_bulk = 0
-        self._stop = self._next_line()
+        self._stop = span.stop_after(span.offset)
         self._is_after_fault = False  # how a bad range ends may depend on the markup after it
         self._main = names.records[0]
         # Where a search for an end mark need not be repeated, as counts of consumed bytes.
@@ -260,7 +260,7 @@ class RecordScanner:
     def pass_border(self) -> None:
         """Let the iteration go on after a border, up to the next one."""
         self.border = None
-        self._stop = self._next_line()
+        self._stop = self._span.stop_after(self._offset)
 
     def original(self, utf8: bytes) -> bytes:
         """Return the stream's own bytes for a part of it that was read."""
@@ -285,11 +285,6 @@ class RecordScanner:
         return transcoded.codec, transcoded.doubt
 
     # Borders
-
-    def _next_line(self) -> int:
-        """Return the first line of the grid after the present offset."""
-        grid = self._span.grid
-        return (self._offset // grid + 1) * grid if grid else sys.maxsize
 
     def _is_at_border(self) -> bool:
         """Whether the next span begins with the record at the present position, if there is one."""

@@ -20,7 +20,7 @@ from schemas.errors import FormatError, RecordError
 from schemas.membership import Member, Membership
 from schemas.record import Action, Content, Provenance, Record
 from schemas.reject import Reject
-from schemas.span import ContainerHeader, Span
+from schemas.span import ContainerHeader, Span, SpanEnd
 from support.strategies import memberships, records
 from support.streams import read_both_ways
 from transforms.formats.base import ReadOptions, WriteOptions
@@ -69,9 +69,19 @@ def by_fastavro(*results: Record, codec: str) -> bytes:
 
 
 def read_spans(container: bytes, spans: list[Span]) -> Iterator[Any]:
+    """The results of spans, each of which ends where it was cut."""
+    ends = []
     for span in spans:
-        end = None if span.length is None else span.offset + span.length
-        yield from avro.read(io.BytesIO(container[span.offset : end]), span=span)
+        stated = span
+        if isinstance(span.position, ContainerHeader):
+            header = ContainerHeader(span.position.length, container[: span.position.length])
+            stated = msgspec.structs.replace(span, position=header)
+        for result in avro.read(io.BytesIO(container[span.offset :]), span=stated):
+            if isinstance(result, SpanEnd):
+                ends.append(msgspec.structs.replace(span.next(result), length=None))
+            else:
+                yield result
+    assert ends == [msgspec.structs.replace(span, length=None) for span in spans[1:]]
 
 
 def cut(container: bytes, span_bytes: int = 1) -> list[Span]:
@@ -116,31 +126,43 @@ def test_spans_read_as_the_whole_container(codec: str, span_bytes: int) -> None:
     assert list(read_spans(container, cut(container, span_bytes))) == list(SIX)
 
 
-def test_spans_are_adjacent_and_carry_the_header() -> None:
-    assert cut(CONTAINER) == [
-        Span(source="a.avro", length=STARTS[1]),
-        Span(
-            source="a.avro",
-            ordinal=1,
-            offset=STARTS[1],
-            length=len(BLOCKS[1]),
-            position=ContainerHeader(HEADER),
-        ),
-        Span(source="a.avro", ordinal=2, offset=STARTS[2], position=ContainerHeader(HEADER)),
-    ]
+def test_spans_are_adjacent_and_need_the_header() -> None:
+    first = Span(source="a.avro", grid=1, length=STARTS[1])
+    second = Span(
+        source="a.avro",
+        ordinal=STARTS[1],
+        offset=STARTS[1],
+        length=len(BLOCKS[1]),
+        grid=1,
+        position=ContainerHeader(len(HEADER)),
+    )
+    third = msgspec.structs.replace(second, ordinal=STARTS[2], offset=STARTS[2], length=None)
+    assert cut(CONTAINER) == [first, second, third]
+
+
+def test_a_border_is_the_first_block_from_a_multiple_of_the_grid_on() -> None:
+    for span_bytes in (STARTS[1] - 1, STARTS[1], STARTS[1] + 1):
+        ends = [start for start in STARTS[1:] if start >= span_bytes][:1]
+        assert [span.offset for span in cut(CONTAINER, span_bytes)] == [0, *ends]
 
 
 @pytest.mark.parametrize(("container", "span_bytes"), [(CONTAINER, 1_000_000), (HEADER, 1)])
 def test_a_small_container_is_one_span(container: bytes, span_bytes: int) -> None:
-    assert cut(container, span_bytes) == [Span(source="a.avro")]
+    assert cut(container, span_bytes) == [Span(source="a.avro", grid=span_bytes)]
 
 
-def test_the_stream_after_a_damaged_block_is_one_span() -> None:
+def test_the_block_after_a_damaged_one_may_begin_a_span() -> None:
     damaged = HEADER + BLOCKS[0] + b"\x80" * 10 + BLOCKS[1] + BLOCKS[2]
-    assert [(span.offset, span.length) for span in cut(damaged)] == [
-        (0, STARTS[1]),
-        (STARTS[1], None),
-    ]
+    spans = cut(damaged)
+    assert [span.offset for span in spans] == [0, STARTS[1], STARTS[2] + 10]
+    assert urls(list(read_spans(damaged, spans))) == "01!45"
+
+
+def test_a_damaged_length_beyond_the_next_border_is_rejected_as_in_one_span() -> None:
+    longer = long(2) + long(len(BLOCKS[1]) + 200) + BLOCKS[1][3:]
+    damaged = HEADER + BLOCKS[0] + longer + BLOCKS[2] + BLOCKS[0]
+    rejects = [item for item in read_spans(damaged, cut(damaged)) if isinstance(item, Reject)]
+    assert [item.reason for item in rejects] == [only_reject(damaged).reason]
 
 
 def test_a_sync_marker_in_a_content_does_not_end_a_block() -> None:
@@ -174,7 +196,8 @@ def test_a_damaged_record_costs_the_rest_of_its_block() -> None:
     offset = CONTAINER.index(datum)
     damaged = CONTAINER.replace(datum, b"\xff" + datum[1:])
     stream = io.BytesIO(damaged[STARTS[1] :])
-    span = Span(source="a.avro", ordinal=1, offset=STARTS[1], position=ContainerHeader(HEADER))
+    header = ContainerHeader(len(HEADER), HEADER)
+    span = Span(source="a.avro", ordinal=1, offset=STARTS[1], position=header)
     record, reject, *others = avro.read(stream, span=span)
     assert [record, *others] == [SIX[2], *SIX[4:]]
     assert reject == Reject(

@@ -3,7 +3,7 @@
 import io
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import pytest
@@ -46,7 +46,15 @@ def record(**fields: Any) -> Record:
 
 def read(lines: bytes, **options: Any) -> list[Record | Membership | Reject]:
     own = ReadOptions(**options)
-    return read_both_ways(lambda stream: singly(jsonl.read(stream, options=own)), lines)
+    return read_both_ways(lambda stream: results_of(stream, Span(), own), lines)
+
+
+def results_of(
+    stream: IO[bytes], span: Span, options: ReadOptions = ReadOptions()
+) -> list[Record | Membership | Reject]:
+    """What is read of a span that was cut, one by one."""
+    results = singly(jsonl.read(stream, span=span, options=options))
+    return [result for result in results if isinstance(result, Record | Membership | Reject)]
 
 
 def read_one(line: bytes, **options: Any) -> Record | Membership | Reject:
@@ -72,7 +80,7 @@ def read_spans(lines: bytes, spans: list[Span]) -> list[Record | Membership | Re
     ]
     results: list[Record | Membership | Reject] = []
     for part, span in parts:
-        results += singly(jsonl.read(io.BytesIO(part), span=span))
+        results += results_of(io.BytesIO(part), span)
     return results
 
 

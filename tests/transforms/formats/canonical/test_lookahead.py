@@ -36,21 +36,6 @@ def test_a_mark_is_found_in_the_bytes_that_are_read_ahead() -> None:
     assert (ahead.holds(b"gh"), ahead.holds(b"bc")) == (True, False)
 
 
-@pytest.mark.parametrize("stream", [pipe(b"abcdefgh"), io.BytesIO(b"abcdefgh")])
-def test_bytes_are_skipped(stream: IO[bytes]) -> None:
-    ahead = LookaheadReader(stream)
-    ahead.peek(2)
-    ahead.skip(6)
-    assert ahead.take(5) == b"gh"
-
-
-def test_a_file_is_skipped_without_being_read() -> None:
-    stream = io.BytesIO(bytes(8 * MEBIBYTE))
-    ahead = LookaheadReader(stream)
-    ahead.skip(4 * MEBIBYTE)
-    assert (stream.tell(), ahead.offset) == (4 * MEBIBYTE, 4 * MEBIBYTE)
-
-
 def test_a_false_length_takes_no_memory() -> None:
     assert LookaheadReader(io.BytesIO(b"abc")).take(1 << 60) == b"abc"
 
@@ -79,7 +64,7 @@ def test_a_mark_is_found_across_blocks(before: int) -> None:
 
 @given(
     st.binary(max_size=30),
-    st.lists(st.tuples(st.sampled_from(["take", "peek", "look", "skip"]), st.integers(0, 9))),
+    st.lists(st.tuples(st.sampled_from(["take", "peek", "look"]), st.integers(0, 9))),
     st.integers(1, 5),
 )
 def test_reads_of_any_kind_and_size_return_all_bytes(
@@ -93,9 +78,7 @@ def test_reads_of_any_kind_and_size_return_all_bytes(
         elif name == "peek":
             assert ahead.peek(size) == data[at:][:size]
         else:
-            assert name == "skip" or ahead.take(size) == data[at:][:size]
-            if name == "skip":
-                ahead.skip(size)
+            assert ahead.take(size) == data[at:][:size]
             at = min(at + size, len(data))
         assert ahead.offset == 100 + at
     assert ahead.take(30) == data[at:]
