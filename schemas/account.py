@@ -1,7 +1,7 @@
 """The account of a run: counts of records, losses and notices, and the files written."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
 import msgspec
@@ -139,8 +139,9 @@ class AccountTotals(msgspec.Struct, kw_only=True):
 class Account(AccountTotals, kw_only=True):
     """The account of one span or of many; `merge` adds them up.
 
-    `files` are all files of the spans: chunks, rejects and lists. `stopped` is the reason why a
-    span is not finished; `exit_code` is then the exit code of the run.
+    `files` are all files of the spans: chunks, rejects and lists. Of spans whose accounts are
+    `stored`, there are only the names of these. `stopped` is the reason why a span is not finished;
+    `exit_code` is then the exit code of the run.
 
     `full_feeds` are the full feeds read, `holes` the rejects that may be of them. `next` is the
     span that begins where a span with a grid has ended.
@@ -148,8 +149,9 @@ class Account(AccountTotals, kw_only=True):
 
     full_feeds: list[FullFeed] = []
     holes: list[Hole] = []
-    chunks: list[Chunk] = []
-    files: list[SpanFile] = []
+    chunks: Sequence[Chunk] = []
+    files: Sequence[SpanFile] = []
+    stored: Sequence[str] = []
     stopped: str | None = None
     exit_code: int = 0
     next: Span | None = None
@@ -164,6 +166,9 @@ class Account(AccountTotals, kw_only=True):
 def merge(accounts: Iterable[Account]) -> Account:
     """Return the sum; chunks, files and samples are in the order of the spans' names."""
     total = Account()
+    chunks: list[Chunk] = []
+    files: list[SpanFile] = []
+    stored: list[str] = []
     counters = {name: Counter[str]() for name in COUNTERS}
     for account in accounts:
         for name, counter in counters.items():
@@ -177,8 +182,9 @@ def merge(accounts: Iterable[Account]) -> Account:
             _add_notices(total.notices, notice_count)
         total.full_feeds += account.full_feeds
         total.holes += account.holes
-        total.chunks += account.chunks
-        total.files += account.files
+        chunks += account.chunks
+        files += account.files
+        stored += account.stored
         total.spans += account.spans
         total.bytes_read += account.bytes_read
         if (account.exit_code, account.stopped or "") > (total.exit_code, total.stopped or ""):
@@ -188,8 +194,9 @@ def merge(accounts: Iterable[Account]) -> Account:
     total.reject_samples = dict(sorted(total.reject_samples.items()))
     total.full_feeds.sort(key=lambda feed: (feed.span, feed.datasource or ""))
     total.holes.sort(key=lambda hole: (hole.span, hole.source, hole.datasource or ""))
-    total.chunks.sort(key=place_of)
-    total.files.sort(key=attrgetter("path"))
+    total.chunks = sorted(chunks, key=place_of)
+    total.files = sorted(files, key=attrgetter("path"))
+    total.stored = sorted(stored)
     return total
 
 

@@ -393,14 +393,19 @@ def _guess(surveyed: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
 
 def _convert_span(span: bytes, settings: Settings) -> tuple[int, bytes]:
     decoded = _spans.decode(span)
-    converted = _Converted(decoded, _convert.convert(decoded, settings))
+    converted = _Converted(decoded, _stored(_convert.convert(decoded, settings)))
     return decoded.source_ordinal, zlib.compress(msgspec.json.encode(converted), _FAST)
 
 
 def _convert_in_turn(span: bytes, settings: Settings) -> Iterator[bytes]:
     """Yield the accounts of a span, and of those that are found by converting it."""
     accounts = _convert.convert_on(_spans.decode(span), settings)
-    yield from map(msgspec.json.encode, accounts)
+    yield from map(msgspec.json.encode, map(_stored, accounts))
+
+
+def _stored(account: Account) -> Account:
+    """Return an account without the files that are in the account that its attempt has stored."""
+    return replace(account, chunks=[], files=[]) if account.stored else account
 
 
 def _check(converted: tuple[int, Iterable[bytes]], settings: Settings) -> Iterator[bytes]:
@@ -409,7 +414,7 @@ def _check(converted: tuple[int, Iterable[bytes]], settings: Settings) -> Iterat
     attempted = {at.span: at.account for at in spans}
     for span in [span for span in attempted if not (span.grid and span.ordinal)]:
         for account in _convert.convert_on(span, settings, attempted):
-            yield msgspec.json.encode(account)
+            yield msgspec.json.encode(_stored(account))
 
 
 def _read(span: bytes, options: ReadOptions, config: SourceConfig | None) -> Iterator[ReadResult]:

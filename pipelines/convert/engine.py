@@ -25,7 +25,7 @@ from pipelines.convert.beam_job import run_to_file
 from pipelines.convert.fork_server import uses_processes
 from pipelines.convert.inputs import group_spans, list_spans, size_of
 from pipelines.convert.progress import ConvertProgress
-from pipelines.convert.publish import publish
+from pipelines.convert.publish import check_files, publish
 from pipelines.convert.runners import pipeline_options, runner_of
 from pipelines.convert.source_runs import (
     check_account,
@@ -38,6 +38,7 @@ from pipelines.convert.source_runs import (
     split_sources,
     steps_of,
 )
+from pipelines.convert.span_accounts import collect
 from pipelines.convert.state_update import store_generation, store_update
 from pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
 from pipelines.convert.step_lists import list_results
@@ -158,7 +159,7 @@ def convert(
         remote.save()
     account, progress = _convert(parts, settings, conversion, observer)
     with followed(observer, Step.PUBLISH) as step:
-        store_update(sources, account.files if remote is None else account.other_files, work)
+        store_update(sources, account.files, work)
         report = publish(account, settings, output=conversion.output, spans=spans, options=options)
         if remote is not None:
             remote.publish()
@@ -200,6 +201,13 @@ def _convert(
             account = msgspec.json.decode(text, type=Account)
     with _kept_if_stopped(account, work):
         check_account(account)
+        verify = settings.verify
+        check = (
+            partial(check_files, work=work, verify=verify)
+            if remote is None
+            else remote.check_sizes(work)
+        )
+        account = collect(account, settings, check)
         if remote is not None:
             remote.fetch(work, account)
         check_limits(account, options)
@@ -225,7 +233,7 @@ def _kept_if_stopped(account: Account, work: Path) -> Iterator[None]:
         yield
     except StoppedError:
         with whole_file(work / ACCOUNT) as stream:
-            stream.write(msgspec.json.encode(account))
+            stream.write(msgspec.json.encode(replace(account, chunks=[], files=[])))
         raise
 
 

@@ -9,7 +9,7 @@ is written last: a run without a report is unfinished.
 import logging
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
@@ -103,12 +103,12 @@ def number_chunks(account: Account, settings: Settings) -> Iterator[tuple[Chunk,
     A target with index updates gets one after the chunks. If the published chunk states another
     feedtype, its `bytes` are right and its `sha256` is not.
     """
-    chunks = list(account.chunks)
-    if chunks and by_name(settings.target.format).has_index_updates:
+    updates: list[Chunk] = []
+    if account.chunks and by_name(settings.target.format).has_index_updates:
         run = storage_of(settings.folder)
-        chunks.append(write_update(run, "update-index.xml", options=settings.writing))
-    full = _full_chunks(chunks)
-    for ordinal, chunk in enumerate(chunks, start=1):
+        updates.append(write_update(run, "update-index.xml", options=settings.writing))
+    full = _full_chunks(account.chunks)
+    for ordinal, chunk in enumerate(chain(account.chunks, updates), start=1):
         yield chunk, _number(chunk, ordinal, settings, is_full=chunk.path in full)
 
 
@@ -146,7 +146,7 @@ def _sync(output: Path) -> None:
         sync_file(folder)
 
 
-def _full_chunks(chunks: list[Chunk]) -> set[str]:
+def _full_chunks(chunks: Iterable[Chunk]) -> set[str]:
     """Return the paths of the chunks to be sent as full: the first one of each full feed.
 
     A span cannot know this, because the first record of its feed may be in an earlier span.

@@ -23,7 +23,7 @@ from schemas.account import Account
 from schemas.errors import BusyError, FatalError, FeedferryError, errors_worded
 from schemas.run_record import RUN_RECORD
 from schemas.span import Span
-from transforms.storage.attempts import files_of
+from transforms.storage.attempts import account_of
 from transforms.storage.mirrors import mirroring
 from transforms.storage.state import open_state
 from transforms.storage.storage import Storage, is_object, whole_in
@@ -170,21 +170,29 @@ class RemoteFolder:
             raise BusyError(f"{self.uri}/{REPORT}: published by another process meanwhile")
         self._saved[REPORT] = self._scan()[REPORT]
 
-    def fetch(self, work: Path, account: Account) -> None:
-        """Check the sizes of the files of workers, and download all but the chunks.
+    def check_sizes(self, work: Path) -> Callable[[Account], None]:
+        """List the files of workers once; return the check of the account of a span.
 
-        Raises FatalError for a file that is missing or has another size.
+        It raises FatalError for a file that is missing or has another size.
         """
         begin = work.relative_to(self.mirror).as_posix()
         sizes = self._storage.sizes(begin)
-        for file in account.files:
-            name = f"{begin}/{file.path}"
-            if sizes.get(name) != file.bytes:
-                raise FatalError(
-                    f"{self._storage.locate(name)}: differs from the {file.bytes:,} bytes that were"
-                    " written; start again to write it again"
-                )
-        self._download_all(f"{begin}/{file.path}" for file in account.other_files)
+
+        def check(account: Account) -> None:
+            for file in account.files:
+                name = f"{begin}/{file.path}"
+                if sizes.get(name) != file.bytes:
+                    raise FatalError(
+                        f"{self._storage.locate(name)}: differs from the {file.bytes:,} bytes that"
+                        " were written; start again to write it again"
+                    )
+
+        return check
+
+    def fetch(self, work: Path, account: Account) -> None:
+        """Download the files of an account, which has no chunks."""
+        begin = work.relative_to(self.mirror).as_posix()
+        self._download_all(f"{begin}/{file.path}" for file in account.files)
 
     def _abandoned(self) -> list[str]:
         """Return what attempts left that no account and no manifest names, by names in the run."""
@@ -194,7 +202,8 @@ class RemoteFolder:
         accounts = [] if is_published else [name for name in files if _is_account(name)]
         for name in accounts:
             folder = name.rpartition("/")[0]
-            kept |= {name, *(f"{folder}/{path}" for path in files_of(self._storage.get(name)))}
+            account = account_of(self._storage.get(name)) or Account()
+            kept |= {name, *(f"{folder}/{file.path}" for file in account.files)}
         kept |= {LEASE, *filter(_is_mirrored, files)}  # of a driver
         return [name for name in files if name not in kept]
 

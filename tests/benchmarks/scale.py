@@ -20,8 +20,11 @@ from pipelines.options.push_options import parse_push
 from pipelines.report.run_report import write_report
 from schemas.account import Account, Chunk, SpanFile
 from schemas.receipt import ChunkState, Receipt
+from schemas.span import Span
 from transforms.sinks.push.push_plan import plan_chunks
 from transforms.sinks.push.receipts import Receipts
+from transforms.storage.attempts import Attempt
+from transforms.storage.storage import LocalStorage
 
 _SPANS = 20_000
 _ACCOUNTS = 100_000
@@ -46,7 +49,7 @@ def _convert(folder: Path, share: float) -> None:
 
 
 def _merge(folder: Path, share: float) -> None:
-    """The accounts of 100,000 spans with a chunk each."""
+    """The accounts of 100,000 spans, as workers send them."""
     import apache_beam as beam
 
     from pipelines.convert.beam_job import run_to_file
@@ -60,6 +63,27 @@ def _merge(folder: Path, share: float) -> None:
     options = ConvertOptions(inputs=(), output="", to_format="gsa-feed")
     text = run_to_file(pipeline, total, str(folder), options=options)
     print(msgspec.json.decode(text, type=Account).spans, end=" ")
+
+
+def _collect(folder: Path, share: float) -> None:
+    """The million chunks of 20,000 spans, from the accounts that these have stored."""
+    from pipelines.convert.span_accounts import collect
+    from transforms.conversion_settings import Settings
+    from transforms.formats import ReadOptions, WriteOptions
+    from transforms.rules.adapt import Target
+
+    spans = int(_SPANS * share)
+    _make("make_accounts", folder, spans)
+    settings = Settings(
+        folder=str(folder),
+        target=Target(format="gsa-feed"),
+        reading=ReadOptions(),
+        writing=WriteOptions(),
+        max_chunk_bytes=1 << 20,
+    )
+    names = [f"00000-{number:05d}.0.json" for number in range(spans)]
+    chunks = collect(Account(stored=names), settings, lambda account: None).chunks
+    print(sum(chunk.bytes for chunk in chunks), end=" ")
 
 
 def _progress(folder: Path, share: float) -> None:
@@ -81,13 +105,13 @@ def _plan_push(folder: Path, share: float) -> None:
     """A push of a million chunks, of which a thousand are left, up to its first request."""
     from pipelines.cli.main import main as feedferry
 
-    _make_run(folder, int(_CHUNKS * share))
+    _make("make_run", folder, int(_CHUNKS * share))
     feedferry(["push", str(folder), "--to", _URL, "--dry-run"])
 
 
 def _report(folder: Path, share: float) -> None:
     """The report of a run with a million chunks that are pushed."""
-    _make_run(folder, int(_CHUNKS * share))
+    _make("make_run", folder, int(_CHUNKS * share))
     write_report(folder)
     print((folder / "report.html").stat().st_size, end=" ")
 
@@ -95,6 +119,7 @@ def _report(folder: Path, share: float) -> None:
 _ROWS: dict[str, Callable[[Path, float], None]] = {
     "convert": _convert,
     "merge": _merge,
+    "collect": _collect,
     "progress": _progress,
     "push": _plan_push,
     "report": _report,
@@ -103,15 +128,24 @@ _ROWS: dict[str, Callable[[Path, float], None]] = {
 
 def accounts_of(block: int) -> Iterator[bytes]:
     """Yield the accounts of some spans; a worker makes them, as a conversion does."""
-    for number in range(block * _BLOCK, (block + 1) * _BLOCK):
-        yield msgspec.json.encode(_account(number))
-
-
-def _account(number: int) -> Account:
-    chunk = _chunk(number)
-    file = SpanFile(path=chunk.path, bytes=chunk.bytes, sha256=chunk.sha256, modified_ns=number)
     counts = {"ADD": 10}
-    return Account(read=counts, written=counts, chunks=[chunk], files=[file], spans=1)
+    for number in range(block * _BLOCK, (block + 1) * _BLOCK):
+        stored = [f"00000-{number:05d}.0.json"]
+        yield msgspec.json.encode(Account(read=counts, written=counts, spans=1, stored=stored))
+
+
+def make_accounts(name: str, count: int) -> None:
+    """Store the accounts of spans with fifty chunks each, as their attempts do."""
+    for number in range(count):
+        span = Span(source="monday.xml", ordinal=number)
+        attempt = Attempt(LocalStorage(Path(name)), span)
+        paths = [f"{span.name}/attempt/{span.name}-{at:03d}.xml" for at in range(_CHUNKS // _SPANS)]
+        chunks = [replace(_chunk(number), path=path) for path in paths]
+        files = [
+            SpanFile(path=chunk.path, bytes=chunk.bytes, sha256=chunk.sha256, modified_ns=number)
+            for chunk in chunks
+        ]
+        attempt.commit(Account(spans=1, chunks=chunks, files=files))
 
 
 def _chunk(ordinal: int) -> Chunk:
@@ -132,9 +166,9 @@ def _chunk(ordinal: int) -> Chunk:
     )
 
 
-def _make_run(folder: Path, count: int) -> None:
-    """Make a finished run in a process of its own, because making it takes memory too."""
-    code = f"from benchmarks.scale import make_run; make_run({str(folder)!r}, {count})"
+def _make(function: str, folder: Path, count: int) -> None:
+    """Make a run in a process of its own, because making it takes memory too."""
+    code = f"from benchmarks.scale import {function}; {function}({str(folder)!r}, {count})"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

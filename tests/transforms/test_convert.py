@@ -140,6 +140,7 @@ def test_a_span_has_an_account_that_lists_all_its_files(work: Path) -> None:
         reject_codes={"malformed": 1},
         spans=1,
         bytes_read=len(MIXED),
+        stored=["00000-00000.0.json"],
     )
     assert names(work) == FILES_OF_MIXED
     assert [(file.bytes, file.sha256) for file in account.files] == [
@@ -333,6 +334,7 @@ def test_a_missing_source_is_rejected(work: Path) -> None:
         rejected={"unreadable": 1},
         reject_codes={"unreadable": 1},
         spans=1,
+        stored=["00000-00000.0.json"],
     )
     (reject,) = rejects_of(work)
     assert reject["reason"] == "No such file or directory; expected a file that can be read"
@@ -512,7 +514,8 @@ def test_records_are_normalized(work: Path) -> None:
 def test_an_empty_source_has_an_account_and_no_other_file(work: Path) -> None:
     account = convert(span_of(work, b"", format_="jsonl"), settings(work))
 
-    assert (account, names(work)) == (Account(spans=1), ["00000-00000.0.json"])
+    assert account == Account(spans=1, stored=["00000-00000.0.json"])
+    assert names(work) == account.stored
 
 
 @pytest.mark.parametrize("is_remote", [False, True])

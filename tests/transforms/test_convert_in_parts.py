@@ -88,12 +88,13 @@ def spans_of(first: Span, accounts: Sequence[Account]) -> list[Span]:
 
 
 def placeless(accounts: Sequence[Account]) -> list[Account]:
-    """Accounts without the names of attempts and the times of files."""
+    """Accounts without the names and numbers of attempts and the times of files."""
     return [
         replace(
             account,
             chunks=[replace(chunk, path=Path(chunk.path).name) for chunk in account.chunks],
             files=[replace(f, path=Path(f.path).name, modified_ns=0) for f in account.files],
+            stored=[name.partition(".")[0] for name in account.stored],
         )
         for account in accounts
     ]

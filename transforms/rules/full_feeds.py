@@ -48,8 +48,8 @@ def settle_full_feeds(account: Account, settings: Settings) -> None:
         elif not settings.allow_empty_full:
             raise _empty(feed)
         elif not written:
-            account.chunks.append(_write_empty(feed, settings, number))
-            account.chunks.sort(key=place_of)
+            empty = _write_empty(feed, settings, number)
+            account.chunks = sorted((*account.chunks, empty), key=place_of)
 
 
 def _full_feeds(account: Account, settings: Settings) -> Iterable[FullFeed]:

@@ -73,7 +73,7 @@ class Attempt:
             published = _decode(data)
             account = published.account if published and published.span == self._digest else None
             if account is not None and run.are_whole(account.files, verify=self._verify):
-                return account
+                return self._named(account)
             self._damaged += 1
         return None
 
@@ -113,7 +113,7 @@ class Attempt:
         while (published := self._find(self._run)) is None:
             if self._run.put_if_absent(self._account_name(self._damaged), data):
                 self._is_committed = True
-                return account
+                return self._named(account)
         return published
 
     def _sweep(self) -> None:
@@ -140,6 +140,9 @@ class Attempt:
             return run.get(self._account_name(number))
         except OSError:
             return b""
+
+    def _named(self, account: Account) -> Account:
+        return msgspec.structs.replace(account, stored=[self._account_name(self._damaged)])
 
     def _account_name(self, number: int) -> str:
         return f"{self._span}.{number}.json"
@@ -185,10 +188,10 @@ def digest_of(path: Path) -> str:
         return digest_of_stream(stream)
 
 
-def files_of(account: bytes | None) -> list[str]:
-    """Return the names of the files of a published account; none of a damaged one."""
-    published = _decode(account)
-    return [] if published is None else [file.path for file in published.account.files]
+def account_of(data: bytes | None) -> Account | None:
+    """Return a published account, None for a damaged one."""
+    published = _decode(data)
+    return None if published is None else published.account
 
 
 def _decode(data: bytes | None) -> _PublishedAccount | None:

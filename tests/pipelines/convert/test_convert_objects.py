@@ -291,9 +291,9 @@ def test_a_process_lists_the_objects_again_for_a_later_start(feed: str) -> None:
     span, storage = Span(source="a.xml", format="gsa-feed"), storage_of(URI)
     assert Attempt(storage, span).find_account(begun="first") is None
     with Attempt(storage, span) as attempt:
-        attempt.commit(Account(spans=1))
+        account = attempt.commit(Account(spans=1))
     assert Attempt(storage, span).find_account(begun="first") is None
-    assert Attempt(storage, span).find_account(begun="second") == Account(spans=1)
+    assert Attempt(storage, span).find_account(begun="second") == account
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ def test_the_files_of_running_and_committed_attempts_stay(tmp_path: Path) -> Non
         account = write(running)
         with Attempt(LocalStorage(tmp_path), SPAN) as failing:
             write(failing)
-        running.commit(account)
+        account = running.commit(account)
     with Attempt(LocalStorage(tmp_path), SPAN):
         pass
 
