@@ -1,26 +1,33 @@
 """The inputs of a comparison: files, folders, archives, spools, and the folders of runs."""
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import chain, islice
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from pipelines.convert.inputs import list_spans
+from pipelines.convert.inputs import examine_inputs, list_spans
 from pipelines.convert.source_runs import read_options
-from pipelines.folders.manifest import MANIFEST, read_manifest
+from pipelines.folders.manifest import MANIFEST, Manifest, read_manifest
 from pipelines.folders.remote_folder import holds_run, opened_remote
 from pipelines.inspect.inspection import parse
+from pipelines.options.convert_options import ConvertOptions
+from schemas.errors import FeedferryError
 from schemas.feed import FeedHeader
 from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Reject, record_error, reject_record
+from schemas.span import Span
 from transforms.compare.history import each
 from transforms.conversion_settings import BATCH_RECORDS
 from transforms.formats import ReadResult
 from transforms.rules.adapt import Adapter, Target, adapt_membership, adapter
 from transforms.rules.normalize import normalize
 from transforms.sources import SpanRequest, read_span
+
+_EXAMINED_CHUNKS = 1000
+"""The chunks of a run that are examined at a time."""
 
 
 class CompareInput:
@@ -39,10 +46,15 @@ class CompareInput:
         target: Target | None = None,
     ) -> None:
         self.names = tuple(names)
-        paths = tuple(path for name in self.names for path in _paths(name))
-        options = parse({**words, "inputs": paths})
+        paths = [*map(_paths, self.names)]
+        options = parse({**words, "inputs": self.names if any(paths) else ()})
         self._reading = replace(read_options(options), batch_records=0 if target else BATCH_RECORDS)
-        self._spans = list_spans(options, stdin_copy=folder / "stdin")
+        self._spans: Iterable[Span]
+        if options.from_format is None and all(isinstance(of, _ChunkPaths) for of in paths):
+            self._spans = _ChunkSpans(paths, options)
+        else:
+            inputs = tuple(chain.from_iterable(paths))
+            self._spans = list_spans(replace(options, inputs=inputs), stdin_copy=folder / "stdin")
         self._target = target
 
     def results(self) -> Generator[ReadResult, None, None]:
@@ -52,14 +64,55 @@ class CompareInput:
                 yield from results if self._target is None else _adapted(results, self._target)
 
 
-def _paths(name: str) -> Iterator[str]:
+class _ChunkPaths(Collection[str]):
+    """The paths or URIs of the chunks of a run, which are read from its manifest."""
+
+    def __init__(self, begin: str, chunks: Manifest) -> None:
+        self._begin, self._chunks = begin, chunks
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"{self._begin}{chunk.path}" for chunk in self._chunks)
+
+    def __contains__(self, path: object) -> bool:
+        return any(path == of_chunk for of_chunk in self)
+
+
+class _ChunkSpans(Iterable[Span]):
+    """The chunks of runs as spans, which are made each time they are read: there may be millions.
+
+    Raises the error of the first chunk if none can be read.
+    """
+
+    def __init__(self, runs: Sequence[Collection[str]], options: ConvertOptions) -> None:
+        self._runs, self._options = runs, options
+        faults = chain.from_iterable(faults or (None,) for _, faults in self._examined())
+        first = next(faults, None)
+        if first is not None and None not in faults:
+            raise first
+
+    def __iter__(self) -> Iterator[Span]:
+        is_only = sum(map(len, self._runs)) == 1
+        for spans, _ in self._examined():
+            yield from (replace(span, is_only=is_only) for span in spans)
+
+    def _examined(self) -> Iterator[tuple[list[Span], list[FeedferryError]]]:
+        paths = chain.from_iterable(self._runs)
+        while batch := tuple(islice(paths, _EXAMINED_CHUNKS)):
+            yield from examine_inputs(replace(self._options, inputs=batch), Path())
+
+
+def _paths(name: str) -> Collection[str]:
+    """Return the paths of the chunks of a run, else the name."""
     if holds_run(name):
         with opened_remote(name, is_read_only=True) as remote:
-            yield from (f"{remote.uri}/{chunk.path}" for chunk in read_manifest(remote.mirror))
-    elif (Path(name) / MANIFEST).is_file():
-        yield from (str(Path(name) / chunk.path) for chunk in read_manifest(Path(name)))
-    else:
-        yield name
+            return _ChunkPaths(f"{remote.uri}/", read_manifest(remote.mirror))
+    if (Path(name) / MANIFEST).is_file():
+        begin = str(Path(name) / MANIFEST).removesuffix(MANIFEST)
+        return _ChunkPaths(begin, read_manifest(Path(name)))
+    return (name,)
 
 
 def _adapted(results: Iterable[ReadResult], target: Target) -> Iterator[ReadResult]:

@@ -62,7 +62,7 @@ def list_spans(options: ConvertOptions, *, stdin_copy: Path) -> list[Span]:
         return _with_encoding(stated.list_inputs(options.inputs, first=0), options)
     spans: list[Span] = []
     faults: list[FeedferryError] = []
-    for found, found_faults in _examine_all(options, stdin_copy):
+    for found, found_faults in examine_inputs(options, stdin_copy):
         spans += found
         faults += found_faults
     if faults and len(faults) == len(spans):
@@ -112,7 +112,7 @@ _Examined = tuple[list[Span], list[FeedferryError]]
 """The spans of an input, and why they cannot be read."""
 
 
-def _examine_all(options: ConvertOptions, stdin_copy: Path) -> Iterator[_Examined]:
+def examine_inputs(options: ConvertOptions, stdin_copy: Path) -> Iterator[_Examined]:
     """Yield the spans of the inputs in order, and raise the first error in that order.
 
     Requests to object storage are made by many threads at once.
