@@ -201,14 +201,12 @@ def _convert(
             account = msgspec.json.decode(text, type=Account)
     with _kept_if_stopped(account, work):
         check_account(account)
-        verify = settings.verify
-        check = (
-            partial(check_files, work=work, verify=verify)
-            if remote is None
-            else remote.check_sizes(work)
-        )
-        account = collect(account, settings, check)
-        if remote is not None:
+        if remote is None:
+            account = collect(
+                account, settings, partial(check_files, work=work, verify=settings.verify)
+            )
+        else:
+            account = collect(account, settings, remote.check_sizes(work))
             remote.fetch(work, account)
         check_limits(account, options)
         list_results(account, settings)
@@ -233,7 +231,7 @@ def _kept_if_stopped(account: Account, work: Path) -> Iterator[None]:
         yield
     except StoppedError:
         with whole_file(work / ACCOUNT) as stream:
-            stream.write(msgspec.json.encode(replace(account, chunks=[], files=[])))
+            stream.write(msgspec.json.encode(account))
         raise
 
 
