@@ -91,14 +91,11 @@ from transforms.storage.atomic import (
     WrittenFile,
     read_stored_rejects,
 )
-from transforms.storage.attempts import Attempt
+from transforms.storage.attempts import SPAN_REJECTS, Attempt
 from transforms.storage.find_storage import storage_of
 
 UNREADABLE_ACTION = "unreadable"
 """The action of a reject whose action could not be read."""
-
-REJECTS = ".rejects.avro"
-"""Suffix of the rejects of a span in the folder of a run."""
 
 CANCELLED = "cancelled"
 """The file in the folder of a run that ends its workers: runners may let tasks run to the end."""
@@ -191,7 +188,7 @@ class SpanConversion:
         self._has_keys = source.has_state
         self._known_rejects = load_known_rejects(settings.accepted_rejects)
         self._new_rejects = 0
-        self._rejects = RejectFile(storage, f"{span.name}{REJECTS}")
+        self._rejects = RejectFile(storage, f"{span.name}{SPAN_REJECTS}")
         self._uncrawled = AtomicFile(storage, f"{span.name}.urls.txt")
         self._filtered = AtomicFile(storage, f"{span.name}.filtered.jsonl")
         self._changes = StateChangeFile(
@@ -697,7 +694,7 @@ def _accept_rejects(account: Account, span: Span, settings: Settings) -> Account
     full_feeds = FullFeedLog(span, settings.target)
     run = storage_of(settings.folder)
     for file in account.files:
-        if file.path.endswith(REJECTS):
+        if file.path.endswith(SPAN_REJECTS):
             for reject in read_stored_rejects(run, file.path):
                 is_accepted = entry_of(reject) in known
                 accepted[reject.code] += is_accepted

@@ -27,12 +27,11 @@ from schemas.errors import FatalError
 from schemas.feed import FULL, INCREMENTAL, Feed
 from schemas.span import Span
 from transforms.conversion_settings import Settings
-from transforms.convert import REJECTS
 from transforms.formats import by_name
 from transforms.rules.full_feeds import settle_full_feeds
 from transforms.sinks.push.push_plan import write_update
 from transforms.storage.atomic import AtomicFile, link_or_copy, whole_file, write_json
-from transforms.storage.attempts import is_untouched, is_whole
+from transforms.storage.attempts import SPAN_REJECTS, is_untouched, is_whole
 from transforms.storage.find_storage import storage_of
 from transforms.storage.journal import sync_file
 from transforms.storage.storage import LocalStorage
@@ -230,7 +229,7 @@ def _parts(account: Account, work: Path, suffix: str) -> list[Path]:
 
 
 def _publish_rejects(account: Account, work: Path, output: Path) -> None:
-    rejects = _parts(account, work, REJECTS)
+    rejects = _parts(account, work, SPAN_REJECTS)
     if rejects:
         (output / "rejects").mkdir(exist_ok=True)
     for path in rejects:

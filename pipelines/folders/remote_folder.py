@@ -23,7 +23,7 @@ from schemas.account import Account
 from schemas.errors import BusyError, FatalError, FeedferryError, errors_worded
 from schemas.run_record import RUN_RECORD
 from schemas.span import Span
-from transforms.storage.attempts import account_of
+from transforms.storage.attempts import SPAN_REJECTS, account_of
 from transforms.storage.mirrors import mirroring
 from transforms.storage.state import open_state
 from transforms.storage.storage import Storage, is_object, whole_in
@@ -36,9 +36,6 @@ _OF_DRIVER = re.compile(
     r"(seal\.json|generation|state-update\.json|account\.json|"
     r"[^/]+\.(listing|listed-at|plan\.json|gone|prepared))"
 )
-_SPAN_REJECTS = ".rejects.avro"
-"""That of transforms.convert, which loads all formats. A run without a report shows these."""
-
 _COPY_BYTES = 1 << 20
 _DOWNLOADS = 32
 _GENERATION = re.compile(r"\d{9}\.db")
@@ -230,7 +227,7 @@ class RemoteFolder:
         self._download_all(
             name
             for name in names
-            if _is_mirrored(name) or (is_shown and name.endswith(_SPAN_REJECTS))
+            if _is_mirrored(name) or (is_shown and name.endswith(SPAN_REJECTS))
         )
         receipts = [name for name in names if _RECEIPT.fullmatch(name)]
         with ThreadPoolExecutor(_DOWNLOADS) as pool:

@@ -23,9 +23,9 @@ from schemas.receipt import ChunkState
 from schemas.reject import Reject
 from schemas.run_record import RUN_RECORD, RunRecord
 from schemas.timeline import TIMELINE, TimelinePoint
-from transforms.convert import REJECTS as SPAN_REJECTS
 from transforms.sinks.push.receipts import read_receipts
 from transforms.storage.atomic import read_json, read_rejects
+from transforms.storage.attempts import SPAN_REJECTS
 from transforms.storage.journal import Journal
 
 REJECTS = "rejects"

@@ -32,6 +32,9 @@ from schemas.span import Span
 from transforms.storage.atomic import WrittenFile
 from transforms.storage.storage import LocalStorage, Nowhere, Storage, digest_of_stream
 
+SPAN_REJECTS = ".rejects.avro"
+"""Suffix of the rejects of a span."""
+
 
 class _PublishedAccount(msgspec.Struct, frozen=True, kw_only=True):
     """The account of a converted span; `span` is a digest of the span."""

@@ -15,7 +15,7 @@ from schemas.printable import printable
 from schemas.run_record import RUN_RECORD, Phase, RunRecord
 from schemas.timeline import TIMELINE
 from support.run_folders import APPLIANCE, BEGIN, account, run_record, write_rejects, write_run
-from transforms.convert import REJECTS
+from transforms.storage.attempts import SPAN_REJECTS
 
 VOID = {"meta", "link", "br", "input"}
 SELF_CLOSED = {"line", "rect", "polygon", "polyline"}
@@ -200,7 +200,7 @@ def test_an_empty_folder_and_a_run_without_records_have_a_page(tmp_path: Path) -
 def test_a_run_that_stopped_at_a_limit_shows_what_it_rejected(tmp_path: Path) -> None:
     stopped = run_record(exit_code=3, phase="convert", message="30 rejects; expected at most 10")
     folder = record_only(tmp_path / "run", stopped)
-    write_rejects(folder / ".work" / "abc" / "1" / "1" / f"1{REJECTS}", account())
+    write_rejects(folder / ".work" / "abc" / "1" / "1" / f"1{SPAN_REJECTS}", account())
     (folder / ".work" / "abc" / "account.json").write_bytes(msgspec.json.encode(account()))
 
     page = parsed(folder)
