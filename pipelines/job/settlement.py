@@ -6,13 +6,13 @@ import msgspec
 
 from pipelines.folders.manifest import read_manifest, receipts_folder
 from pipelines.report.conversion_report import Report
-from schemas.account import Chunk, SpanFile
+from schemas.account import SpanFile
 from schemas.errors import BalanceError
 from transforms.sinks.push.outcome import totals_of
 from transforms.sinks.push.push_plan import plan_chunks
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import Keep, PushSettings
-from transforms.storage import mirrors
+from transforms.storage.mirrors import changed_files
 
 DIFFERENCES_EXIT = 1
 
@@ -54,16 +54,12 @@ def settle(root: Path, settings: PushSettings, *, verify: bool) -> Settlement:
             f"{root}: {written} records written, but {accepted} accepted and {refused} refused: a"
             " defect of feedferry; the state is not updated"
         )
-    changed = tuple(
-        chunk.path for chunk in planned if not _is_unchanged(chunk, root, settings, reads=verify)
+    files = (
+        SpanFile(path=chunk.path, bytes=chunk.bytes, sha256=chunk.sha256, modified_ns=0)
+        for chunk in planned
     )
+    is_removed = settings.keep is Keep.REFUSED
+    changed = tuple(changed_files(root, files, verify=verify, may_be_gone=is_removed))
     return Settlement(
         root=root, accepted=accepted, refused=refused, chunks=len(outcomes), changed=changed
     )
-
-
-def _is_unchanged(chunk: Chunk, root: Path, settings: PushSettings, *, reads: bool) -> bool:
-    path = root / chunk.path
-    file = SpanFile(path=chunk.path, bytes=chunk.bytes, sha256=chunk.sha256, modified_ns=0)
-    is_whole = mirrors.is_whole(path, file, verify=reads)
-    return is_whole or (settings.keep is Keep.REFUSED and not mirrors.exists(path))

@@ -4,10 +4,13 @@ A file that is not in a mirror is read from the storage. The lines of a journal 
 objects as well, one for each, `JOURNAL/OFFSET`: nothing can be appended to an object.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+from uuid import uuid4
+
+from msgspec.structs import replace
 
 from schemas.account import SpanFile
 from schemas.errors import BusyError
@@ -41,15 +44,6 @@ def open_file(path: Path) -> IO[bytes]:
     return storage.open(name)
 
 
-def exists(path: Path) -> bool:
-    """Whether there is a file, or an object in its place."""
-    try:
-        open_file(path).close()
-    except FileNotFoundError:
-        return False
-    return True
-
-
 def shown(path: Path) -> str:
     """Return the path of a file, or its URI if it is in a mirror."""
     for folder in (path, *path.parents):
@@ -59,11 +53,28 @@ def shown(path: Path) -> str:
     return str(path)
 
 
-def is_whole(path: Path, file: SpanFile, *, verify: bool) -> bool:
-    """Whether a file has the size of its account and, with `verify`, the SHA-256."""
-    storage, name = place_of(path)
-    named = SpanFile(path=name, bytes=file.bytes, sha256=file.sha256, modified_ns=0)
-    return storage.are_whole([named], verify=verify)
+def changed_files(
+    folder: Path, files: Iterable[SpanFile], *, verify: bool, may_be_gone: bool
+) -> Iterator[str]:
+    """Yield the paths of files without the size of their account or, with `verify`, the SHA-256.
+
+    With `may_be_gone`, a missing file is not among them. Objects are listed once.
+    """
+    listing = uuid4().hex
+    for file in files:
+        storage, name = place_of(folder / file.path)
+        storage = storage.snapshot(listing)
+        is_whole = storage.are_whole([replace(file, path=name)], verify=verify)
+        if not is_whole and not (may_be_gone and _is_gone(storage, name)):
+            yield file.path
+
+
+def _is_gone(storage: Storage, name: str) -> bool:
+    try:
+        storage.open(name).close()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def remove(path: Path) -> None:

@@ -226,8 +226,10 @@ class _ListedStorage(ObjectStorage):
         super().__init__(bucket, prefix)
         self._begun = begun
 
-    def get(self, name: str) -> bytes | None:
-        return super().get(name) if name in self._listed else None
+    def open(self, name: str) -> IO[bytes]:
+        if name not in self._listed:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        return super().open(name)
 
     def are_whole(self, files: Sequence[SpanFile], *, verify: bool = True) -> bool:
         return all(self._listed.get(file.path) == file.bytes for file in files)
