@@ -165,6 +165,11 @@ def clean(job: str, keep: str | None, *, dry_run: bool) -> None:
     from transforms.storage.storage import is_object
 
     if is_object(job):
+        if keep is not None:
+            raise click.UsageError(
+                f"--keep: given for {job}; expected none for a run in object storage, which stays:"
+                " let a lifecycle rule of the bucket remove old runs"
+            )
         retention = Retention()
     elif keep is not None:
         retention = parse_keep(keep)

@@ -76,6 +76,13 @@ def test_runs_below_a_uri_are_listed(capsys: pytest.CaptureFixture[str]) -> None
     assert _called(capsys, "runs", "list", f"{BASE}/none") == (0, f"no runs in {BASE}/none\n")
 
 
+def test_a_retention_of_runs_in_object_storage_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, text = _called(capsys, "runs", "clean", URI, "--keep", "1")
+    assert (code, f"--keep: given for {URI}" in text, "lifecycle" in text) == (2, True, True)
+
+
 def test_runs_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     _convert(URI)
     _convert("out")
