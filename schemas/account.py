@@ -140,7 +140,8 @@ class Account(AccountTotals, kw_only=True):
     """The account of one span or of many; `merge` adds them up.
 
     `files` are all files of the spans: chunks, rejects and lists. Of spans whose accounts are
-    `stored`, there are only the names of these. `stopped` is the reason why a span is not finished;
+    `stored`, there are only the names of these. `bytes_stored` counts the bytes of compressed files
+    as they are stored. `stopped` is the reason why a span is not finished;
     `exit_code` is then the exit code of the run.
 
     `full_feeds` are the full feeds read, `holes` the rejects that may be of them. `next` is the
@@ -152,6 +153,7 @@ class Account(AccountTotals, kw_only=True):
     chunks: Sequence[Chunk] = []
     files: Sequence[SpanFile] = []
     stored: Sequence[str] = []
+    bytes_stored: int = 0
     stopped: str | None = None
     exit_code: int = 0
     next: Span | None = None
@@ -187,6 +189,7 @@ def merge(accounts: Iterable[Account]) -> Account:
         stored += account.stored
         total.spans += account.spans
         total.bytes_read += account.bytes_read
+        total.bytes_stored += account.bytes_stored
         if (account.exit_code, account.stopped or "") > (total.exit_code, total.stopped or ""):
             total.exit_code, total.stopped = account.exit_code, account.stopped
     for name, counter in counters.items():

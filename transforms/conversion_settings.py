@@ -22,7 +22,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a run, for each of its spans.
 
     `folder` holds the files of an unfinished run, a path or a URI. If it is a URI, `local_folder`
-    has its progress, and the lists of steps; `begun` identifies the start of the run. `sources` are
+    has the lists of steps; `begun` identifies the start of the run. The progress of its spans is
+    written below `progress`, one of both. `sources` are
     the configurations of the sources that have one, by the names of their spans. `state` is the
     path of the state of earlier runs. A datasource or feedtype of the `target` replaces that of the
     source. The loss of a field in `refused` stops the run. A full feed deletes everything that it
@@ -45,7 +46,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_rejects: int | None = None
     sources: dict[str, SourceConfig] = {}
     state: str | None = None
-    has_progress: bool = False
+    progress: str | None = None
     allow_empty_full: bool = False
     accept_holes: bool = False
     verify: bool = True

@@ -6,7 +6,6 @@ so that one record is in memory at a time. The result is an account of a few hun
 
 import gc
 import logging
-import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -83,7 +82,7 @@ from transforms.rules.known_rejects import entry_of, load_known_rejects
 from transforms.rules.normalize import normalize
 from transforms.sources import SpanRequest, read_span, source_of
 from transforms.sources.state_changes import SEEN, StateChangeFile
-from transforms.span_progress import SpanProgress, finish_progress, write_progress
+from transforms.span_progress import SpanProgress, progress_log
 from transforms.steps.run_lists import RunLists
 from transforms.storage.atomic import (
     AtomicFile,
@@ -129,8 +128,7 @@ def convert_on(
         following = account.next
         if following is None and account.stopped is None:
             for wrong in {guess.name for guess in attempted if guess.name not in names}:
-                if settings.has_progress:
-                    finish_progress(settings.local, wrong, None)
+                progress_log(settings.progress, settings.begun).finish(wrong, None)
 
 
 def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> Account:
@@ -140,9 +138,9 @@ def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> A
     fix are not raised: the account then says why the span was stopped.
     """
     attempt = by(storage_of(settings.folder), span, verify=settings.verify)
+    progress = progress_log(settings.progress, settings.begun)
     if (earlier := attempt.find_account(begun=settings.begun)) is not None:
-        if settings.has_progress:
-            os.utime(settings.local)  # to hash its files is progress as well
+        progress.finish(span.name, SpanProgress.of(earlier))
         return _accept_rejects(earlier, span, settings)
     _log.info("span %s of %s: begun", span.name, span.source)
     try:
@@ -153,14 +151,14 @@ def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> A
         return Account(spans=1, stopped=exc.text, exit_code=exc.exit_code)
     except OSError as exc:
         return Account(spans=1, stopped=str(exc), exit_code=FatalError.exit_code)
+    progress.finish(span.name, SpanProgress.of(account))
     _log.info("span %s of %s: ended; %s", span.name, span.source, _describe_counts(account))
     return account
 
 
 def _check_cancelled(settings: Settings) -> None:
     """Raise FatalError if the job was cancelled: its runner may let tasks run to the end."""
-    is_run = settings.has_progress or settings.local_folder is not None
-    if is_run and storage_of(settings.folder).get(CANCELLED) is not None:
+    if settings.progress is not None and storage_of(settings.folder).get(CANCELLED) is not None:
         raise FatalError("the job was cancelled")
 
 
@@ -209,6 +207,7 @@ class SpanConversion:
             see=None if settings.state is None else self._changes.add,
             state=settings.state,
         )
+        self._progress = progress_log(settings.progress, settings.begun)
         self._progress_due_at = time.monotonic() + _PROGRESS_SECONDS
         self._account = Account(spans=1)
         self._counts = {name: Counter[str]() for name in COUNTERS}
@@ -230,8 +229,6 @@ class SpanConversion:
                 for record in self._adapt(self._steps.ahead(self._without_batches(results))):
                     self._write(record)
             self._chunks.close(whole=True)
-            if self._settings.has_progress:
-                finish_progress(self._settings.local, self._span.name, self._progress())
             whole = True
         finally:
             self._steps.close()
@@ -602,17 +599,15 @@ class SpanConversion:
 
     def _write_progress(self) -> None:
         self._progress_due_at = time.monotonic() + _PROGRESS_SECONDS
-        if self._settings.has_progress:
-            write_progress(self._settings.local, self._span.name, self._progress())
+        records, size = self._counts["read"].total(), self._request.count.stored
+        self._progress.write(self._span.name, SpanProgress(size, records, self._rejects.count))
+        if "://" not in self._settings.folder:  # where it costs a request
             _check_cancelled(self._settings)
-
-    def _progress(self) -> SpanProgress:
-        records = self._counts["read"].total()
-        return SpanProgress(self._request.count.stored, records, self._rejects.count)
 
     def _close(self) -> Account:
         account = self._account
         account.bytes_read = self._request.count.total
+        account.bytes_stored = self._request.count.stored
         for finished in self._chunks.finished:
             self._counts["written"].update(finished.records)
         self._counts["changed"] += self._steps.changed

@@ -27,7 +27,7 @@ from transforms.storage.storage import Storage
 _CANCEL_SECONDS = 30.0
 _POLL_SECONDS = 0.5
 _STALL_CHECKS = 60
-"""Progress is read this often in the time of a stall: on a cluster, it may be many files."""
+"""Progress is read this often in the time of a stall: on a shared disk, it may be many files."""
 
 _MESSAGE_LENGTH = 300
 _log = logging.getLogger(__name__)

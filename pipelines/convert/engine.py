@@ -10,7 +10,7 @@ started again continues in the part in which it ended.
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -60,7 +60,6 @@ from transforms.rules.known_rejects import load_known_rejects
 from transforms.sources import SourceConfig, source_of
 from transforms.stages import Convert, Merge
 from transforms.storage.atomic import whole_file
-from transforms.storage.find_storage import storage_of
 from transforms.storage.mirrors import shown
 
 _log = logging.getLogger(__name__)
@@ -144,7 +143,8 @@ def convert(
             folder=remote.work_uri(work),
             local_folder=str(work),
             begun=uuid4().hex,
-            has_progress=options.runner is None,  # other hosts do not see this one's folders
+            # other hosts do not see this one's folders
+            progress=str(work) if options.runner is None else remote.work_uri(work),
         )
     sources = source_runs(spans, settings, options)
     store_generation(settings)
@@ -178,8 +178,8 @@ def _convert(
     options, span_bytes, remote = conversion.options, conversion.span_bytes, conversion.remote
     work = settings.local
     account = Account()
-    snapshot = ConvertProgress(work, parts).snapshot
-    with metered(observer, Phase.CONVERT, snapshot, folder=Path(options.output)) as meter:
+    progress = ConvertProgress(settings.progress or settings.folder, parts)
+    with metered(observer, Phase.CONVERT, progress.snapshot, folder=Path(options.output)) as meter:
         if grouped := group_spans(parts, span_bytes=span_bytes):
             is_parallel = _is_parallel(grouped, conversion)
             if remote is not None:
@@ -196,9 +196,11 @@ def _convert(
                 total,
                 settings.folder,
                 options=options,
-                progress=partial(_work_done, settings, snapshot),
+                progress=progress.state,
             )
             account = msgspec.json.decode(text, type=Account)
+            if account.stopped is None:
+                progress.finish(account)
     with _kept_if_stopped(account, work):
         check_account(account)
         if remote is None:
@@ -215,13 +217,6 @@ def _convert(
         # The account shows it, too.
         _log.warning("%s; %s in all", notice.first.message, notice.count, extra={"is_shown": True})
     return account, meter.last or meter.finish()
-
-
-def _work_done(settings: Settings, snapshot: Callable[[], object]) -> object:
-    """Return a value that changes with the work of a job: a stall is when it does not."""
-    if not settings.has_progress:
-        return storage_of(settings.folder).sizes()
-    return snapshot(), settings.local.stat().st_mtime_ns  # a verified span changes the latter
 
 
 @contextmanager

@@ -2,19 +2,22 @@
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from pathlib import Path
 
 from pipelines.observer.progress import Snapshot
+from schemas.account import Account
 from schemas.span import Span
 from transforms.sources import source_of
-from transforms.span_progress import ProgressReader
+from transforms.span_progress import progress_reader
 
 
 class ConvertProgress:
-    """What the spans of an unfinished run have done and what they have to do."""
+    """What the spans of an unfinished run have done and what they have to do.
 
-    def __init__(self, work: Path, spans: Sequence[Span]) -> None:
-        self._reader = ProgressReader(work)
+    `folder` is where their progress is, a path or a URI.
+    """
+
+    def __init__(self, folder: str, spans: Sequence[Span]) -> None:
+        self._reader = progress_reader(folder)
         self._spans = spans
 
     def snapshot(self) -> Snapshot:
@@ -27,6 +30,14 @@ class ConvertProgress:
             total=total,
             counts_records=counts_records,
         )
+
+    def finish(self, account: Account) -> None:
+        """Take the account of the run, when all spans are converted."""
+        self._reader.finish(account)
+
+    def state(self) -> object:
+        """Return a value that changes with the work of a job: a stall is when it does not."""
+        return self.snapshot(), self._reader.lines  # a span that is found converted is a line
 
     @cached_property
     def _total(self) -> tuple[int | None, bool]:

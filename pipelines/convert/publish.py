@@ -264,7 +264,7 @@ def report_of(
 ) -> Report:
     """Return the report of a run that published these chunks."""
     values: dict[str, object] = msgspec.to_builtins(settings, order="sorted")
-    for name in ("folder", "local_folder", "begun", "has_progress", "sources", "state", "verify"):
+    for name in ("folder", "local_folder", "begun", "progress", "sources", "state", "verify"):
         del values[name]
     return Report(
         account=account,

@@ -79,7 +79,7 @@ def settings_of(
         accepted_rejects=(
             options.accepted_rejects and str(Path(options.accepted_rejects).absolute())
         ),
-        has_progress=True,
+        progress=str(folder.absolute()),
         steps=steps_of(options),
     )
 

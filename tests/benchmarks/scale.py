@@ -89,11 +89,12 @@ def _collect(folder: Path, share: float) -> None:
 def _progress(folder: Path, share: float) -> None:
     """The progress of 100,000 finished spans, ten times."""
     from pipelines.convert.progress import ConvertProgress
-    from transforms.span_progress import SpanProgress, finish_progress
+    from transforms.span_progress import SpanProgress, progress_log
 
+    log = progress_log(str(folder))
     for number in range(int(_ACCOUNTS * share)):
-        finish_progress(folder, f"{number:05d}-00000", SpanProgress(4000, 10, 0))
-    progress = ConvertProgress(folder, [])
+        log.finish(f"{number:05d}-00000", SpanProgress(4000, 10, 0))
+    progress = ConvertProgress(str(folder), [])
     progress.snapshot()
     begun = time.process_time()
     for _ in range(10):

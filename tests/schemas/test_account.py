@@ -88,6 +88,7 @@ def _accounts(draw: st.DrawFn, paths: list[str]) -> Account:
         chunks=[chunk(path) for path in paths],
         spans=1,
         bytes_read=draw(st.integers(0, 1 << 40)),
+        bytes_stored=draw(st.integers(0, 1 << 40)),
         stopped=stopped,
         exit_code=exit_code,
     )
@@ -148,6 +149,7 @@ def test_accounts_are_added_up() -> None:
     late = Account(
         spans=1,
         bytes_read=10,
+        bytes_stored=1,
         chunks=[chunk("c"), chunk("a")],
         losses={"acl": LossCount(2, (loss("f"), loss("b"), loss("d")))},
         notices={"date": NoticeCount(2, noted("date", offset=9))},
@@ -157,6 +159,7 @@ def test_accounts_are_added_up() -> None:
     early = Account(
         spans=1,
         bytes_read=20,
+        bytes_stored=2,
         chunks=[chunk("b")],
         losses={"acl": LossCount(5, (loss("e"), loss("a"), loss("c"), loss("b")))},
         notices={"date": NoticeCount(3, noted("date", offset=4))},
@@ -166,6 +169,7 @@ def test_accounts_are_added_up() -> None:
     assert merge([late, early, Account()]) == Account(
         spans=2,
         bytes_read=30,
+        bytes_stored=3,
         chunks=[chunk("a"), chunk("b"), chunk("c")],
         losses={"acl": LossCount(7, (loss("a"), loss("b"), loss("c"), loss("d"), loss("e")))},
         notices={"date": NoticeCount(5, noted("date", offset=4))},

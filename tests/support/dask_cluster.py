@@ -7,12 +7,20 @@ from pathlib import Path
 
 from support.runs import ROOT
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+FEEDFERRY = [sys.executable, "-c", "from pipelines.cli.main import main; raise SystemExit(main())"]
 WAIT_SECONDS = 120
 
 
+def environment() -> dict[str, str]:
+    """The present environment, which may have the address of a server, for another process."""
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
 class DaskCluster:
-    """A scheduler and two workers, without nannies, so that a killed worker is not replaced."""
+    """A scheduler and two workers, without nannies, so that a killed worker is not replaced.
+
+    They have the present environment, as that of a server of object storage.
+    """
 
     def __init__(self, port: int, log: Path) -> None:
         self.url = f"tcp://127.0.0.1:{port}"
@@ -31,5 +39,5 @@ class DaskCluster:
         command = [sys.executable, "-m", f"distributed.cli.{name}", *args, "--no-dashboard"]
         with self._log.open("ab") as log:
             return subprocess.Popen(
-                command, cwd=self._log.parent, env=ENVIRONMENT, stdout=log, stderr=log
+                command, cwd=self._log.parent, env=environment(), stdout=log, stderr=log
             )

@@ -27,7 +27,7 @@ from transforms.formats import AVRO, ReadOptions, WriteOptions, by_name
 from transforms.formats.base import Survey
 from transforms.rules.adapt import Target
 from transforms.sources.files import sign_path
-from transforms.span_progress import ProgressReader, SpanProgress
+from transforms.span_progress import SpanProgress, progress_reader
 from transforms.storage.atomic import read_rejects
 
 FORMATS = {"f.xml": "gsa-feed", "f.avro": "avro", "f.jsonl": "jsonl"}
@@ -47,7 +47,7 @@ def settings_in(folder: Path, format_: str = "avro") -> Settings:
         writing=WriteOptions(),
         max_chunk_bytes=1 << 20,
         refused=frozenset(),
-        has_progress=True,
+        progress=str(folder),
     )
 
 
@@ -283,7 +283,7 @@ def test_a_wrong_guess_is_dropped_and_its_span_converted_again(
     assert wrong
     assert placeless(accounts) == placeless(right)
     assert sum(merge(accounts).written.values()) == 31
-    sums = [ProgressReader(tmp_path / name).sum() for name in ("parallel", "turn")]
+    sums = [progress_reader(str(tmp_path / name)).sum() for name in ("parallel", "turn")]
     assert sums[0] == sums[1] != SpanProgress()
 
 

@@ -110,6 +110,7 @@ def test_spans_are_converted_and_a_stopped_one_does_not_end_the_pipeline(tmp_pat
             ],
             spans=1,
             bytes_read=len(text),
+            bytes_stored=len(text),
         ),
         Account(
             spans=1,

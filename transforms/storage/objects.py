@@ -96,9 +96,9 @@ class ObjectStorage(Storage):
     def open_whole(self, name: str) -> WholeFile:
         return _ObjectFile(self, self._key(name), name)
 
-    def open(self, name: str) -> IO[bytes]:
+    def open(self, name: str, offset: int = 0) -> IO[bytes]:
         with self.translating(name, is_read=True):
-            stream = ObjectStream(self._bucket, self._key(name))
+            stream = ObjectStream(self._bucket, self._key(name), offset)
         return io.BufferedReader(stream, _BUFFER_BYTES)
 
     def put(self, name: str, data: bytes) -> None:
@@ -226,10 +226,10 @@ class _ListedStorage(ObjectStorage):
         super().__init__(bucket, prefix)
         self._begun = begun
 
-    def open(self, name: str) -> IO[bytes]:
+    def open(self, name: str, offset: int = 0) -> IO[bytes]:
         if name not in self._listed:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-        return super().open(name)
+        return super().open(name, offset)
 
     def are_whole(self, files: Sequence[SpanFile], *, verify: bool = True) -> bool:
         return all(self._listed.get(file.path) == file.bytes for file in files)

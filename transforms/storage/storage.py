@@ -68,8 +68,11 @@ class Storage(ABC):
         """Begin a file, in a folder that is there or held; object storage has no folders."""
 
     @abstractmethod
-    def open(self, name: str) -> IO[bytes]:
-        """Open a file to read; the stream can be sought. Raise FileNotFoundError without one."""
+    def open(self, name: str, offset: int = 0) -> IO[bytes]:
+        """Open a file to read from an offset on; the stream can be sought.
+
+        Raise FileNotFoundError without one.
+        """
 
     @abstractmethod
     def put_if_absent(self, name: str, data: bytes) -> bool:
@@ -182,8 +185,10 @@ class LocalStorage(Storage):
     def open_whole(self, name: str) -> WholeFile:
         return _LocalFile(self.root / name)
 
-    def open(self, name: str) -> IO[bytes]:
-        return (self.root / name).open("rb")
+    def open(self, name: str, offset: int = 0) -> IO[bytes]:
+        stream = (self.root / name).open("rb")
+        stream.seek(offset)
+        return stream
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
         path = self.root / name
@@ -291,7 +296,7 @@ class Nowhere(Storage):
     def open_whole(self, name: str) -> WholeFile:
         return _NoFile()
 
-    def open(self, name: str) -> IO[bytes]:
+    def open(self, name: str, offset: int = 0) -> IO[bytes]:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
     def put_if_absent(self, name: str, data: bytes) -> bool:

@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from support.archives import documents, gsa_feed, put
-from support.dask_cluster import ENVIRONMENT, DaskCluster
+from support.dask_cluster import FEEDFERRY, DaskCluster, environment
 from support.ports import kept_port
 from support.runs import convert, keep_levels, manifest
 
 pytestmark = pytest.mark.slow
 
 FILES = 8
-FEEDFERRY = [sys.executable, "-c", "from pipelines.cli.main import main; raise SystemExit(main())"]
 TO = ("--to", "gsa-feed", "--span-bytes", "100KB")
 WAIT_SECONDS = 120
 
@@ -63,7 +61,7 @@ def dask(
     runner = ("--runner", "DaskRunner", "--cluster", cluster.url)
     command = [*FEEDFERRY, "convert", str(feeds), "-o", "out", *TO, *runner, "-q", *args]
     process = subprocess.Popen(
-        command, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True,
     )  # fmt: skip
     try:

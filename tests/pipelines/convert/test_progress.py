@@ -9,13 +9,13 @@ from schemas.span import FileSignature, KeyRange, Span
 from support.archives import documents, gsa_feed
 from transforms.sources import SpanRequest, read_span
 from transforms.sources.listing import ListingEntry, cut_listing, write_listing
-from transforms.span_progress import SpanProgress, finish_progress, write_progress
+from transforms.span_progress import SpanProgress, progress_log
 
 FEED = Span(source="a.xml.gz", path="a.xml.gz", format="gsa-feed", signature=FileSignature(size=70))
 
 
 def total(folder: Path, *spans: Span) -> tuple[int | None, bool]:
-    snapshot = ConvertProgress(folder, spans).snapshot()
+    snapshot = ConvertProgress(str(folder), spans).snapshot()
     return snapshot.total, snapshot.counts_records
 
 
@@ -36,9 +36,9 @@ def test_the_total_is_bytes_or_rows_or_unknown(tmp_path: Path) -> None:
 
 
 def test_spans_are_added_up(tmp_path: Path) -> None:
-    write_progress(tmp_path, "0", SpanProgress(10, 3, 1))
-    finish_progress(tmp_path, "1", SpanProgress(5, 2, 0))
-    assert ConvertProgress(tmp_path, [FEED]).snapshot() == Snapshot(
+    progress_log(str(tmp_path)).write("0", SpanProgress(10, 3, 1))
+    progress_log(str(tmp_path)).finish("1", SpanProgress(5, 2, 0))
+    assert ConvertProgress(str(tmp_path), [FEED]).snapshot() == Snapshot(
         bytes=15, records=5, rejects=1, total=70
     )
 

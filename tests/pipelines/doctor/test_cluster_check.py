@@ -13,7 +13,7 @@ from pipelines.cli.main import main
 from pipelines.doctor.cluster_check import ClusterCheck, WorkerCheck, check_process
 from schemas.check import Level
 from support import remotes
-from support.dask_cluster import ENVIRONMENT, DaskCluster
+from support.dask_cluster import DaskCluster, environment
 from support.object_faults import Request, faulty_proxy
 from support.ports import kept_port
 from transforms.storage.find_storage import storage_of
@@ -162,7 +162,7 @@ def test_each_worker_of_a_dask_cluster_is_checked(tmp_path: Path) -> None:
         cluster = DaskCluster(port, tmp_path / "log")
         try:
             command = [*words, "--runner", "DaskRunner", "--cluster", cluster.url]
-            text = subprocess.check_output(command, cwd=tmp_path, env=ENVIRONMENT, timeout=120)
+            text = subprocess.check_output(command, cwd=tmp_path, env=environment(), timeout=120)
         finally:
             cluster.end()
     workers = json.loads(text)["workers"]
