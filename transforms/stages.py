@@ -8,9 +8,11 @@ what that does.
 
 import hashlib
 import logging
+import threading
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -49,6 +51,10 @@ from transforms.sinks.push.throttle.gate import StopSignal
 from transforms.sources import SourceConfig, SpanRequest, read_span
 from transforms.steps import StepResult, Steps
 from transforms.storage.atomic import whole_file
+from transforms.storage.find_storage import storage_of
+from transforms.storage.lease import EXPIRY_SECONDS
+from transforms.storage.mirrors import MirrorDisk, mirror_of
+from transforms.storage.storage import Storage
 
 _log = logging.getLogger(__name__)
 _chunks = msgspec.json.Decoder(Chunk)
@@ -56,6 +62,7 @@ _spans = msgspec.json.Decoder(Span)
 _accounts = msgspec.json.Decoder(Account)
 _errors = {error.exit_code: error for error in (ConfigError, StoppedError, FatalError, BusyError)}
 _ORDINALS = 10**12
+_POLL_SECONDS = 2.0
 _FAST = 1
 """The level of compression."""
 
@@ -273,12 +280,14 @@ class Push(beam.PTransform):
     sent again, provided that all workers share the folder of the push; only the chunk without a
     response is. With a folder of the worker's own, a retry elsewhere sends all chunks again, in
     order. A worker that is believed dead and still pushes holds the lock, so that the retry fails,
-    and the runner tries again.
+    and the runner tries again. In object storage, `root` and `folder` are URIs, and the lock is a
+    lease, whose end a retry waits for. A file `cancelled` in the folder ends the push after the
+    current chunk.
     """
 
     settings: PushSettings
-    root: Path
-    folder: Path
+    root: Path | str
+    folder: Path | str
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
         name = self.settings.appliance.name
@@ -316,15 +325,65 @@ def _with_key(element: bytes, key: str) -> tuple[str, bytes]:
 
 
 def _push(
-    owned: tuple[str, Iterable[bytes]], settings: PushSettings, root: Path, folder: Path
+    owned: tuple[str, Iterable[bytes]], settings: PushSettings, root: Path | str, folder: Path | str
+) -> bytes:
+    decoded = [_chunks.decode(chunk) for chunk in owned[1]]
+    uri, stop = str(root), StopSignal()
+    with _stopped_if_cancelled(storage_of(str(folder)), stop):
+        if "://" not in uri:
+            return _push_below(Path(root), Path(folder), decoded, settings, stop)
+        with mirror_of(uri) as mirror:
+            receipts = mirror / str(folder).removeprefix(f"{uri}/")
+            receipts.mkdir(parents=True)
+            account = _push_leased(mirror, receipts, decoded, settings, stop)
+            return account.replace(str(mirror).encode(), uri.encode())
+
+
+def _push_leased(
+    root: Path, folder: Path, chunks: list[Chunk], settings: PushSettings, stop: StopSignal
+) -> bytes:
+    """Push when the lease of a worker that may have been lost has expired."""
+    end = time.monotonic() + 2 * EXPIRY_SECONDS
+    while True:
+        try:
+            return _push_below(root, folder, chunks, settings, stop)
+        except BusyError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_POLL_SECONDS)
+
+
+def _push_below(
+    root: Path, folder: Path, chunks: list[Chunk], settings: PushSettings, stop: StopSignal
 ) -> bytes:
     from transforms.sinks.push.pusher import Pusher  # loads the HTTP client
 
-    decoded = [_chunks.decode(chunk) for chunk in owned[1]]
     progress = PushProgress(_log.warning)
-    with Pusher(settings, stop=StopSignal(), progress=progress) as pusher:
-        account = pusher.push(decoded, root=root, folder=folder)
+    with Pusher(settings, stop=stop, progress=progress, disk=MirrorDisk()) as pusher:
+        account = pusher.push(chunks, root=root, folder=folder)
         return msgspec.json.encode(replace(account, outcomes=[*account.outcomes]))
+
+
+@contextmanager
+def _stopped_if_cancelled(storage: Storage, stop: StopSignal) -> Iterator[None]:
+    """Stop the push of the block when its job is cancelled: the runner may let it go on."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_POLL_SECONDS):
+            with suppress(FatalError, OSError):  # it is tried again
+                if storage.get(_convert.CANCELLED) is not None:
+                    stop.stop()
+                    storage.remove(_convert.CANCELLED)
+                    return
+
+    thread = threading.Thread(target=watch, name="cancelled", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _cut(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]:

@@ -105,9 +105,8 @@ def _run_elsewhere(
         try:
             _wait(result, watch)
         except BaseException:
-            if watch is not None:
-                with suppress(FeedferryError):  # the first error counts; the runner cancels, too
-                    storage.put_if_absent(CANCELLED, b"")
+            with suppress(FeedferryError):  # the first error counts; the runner cancels, too
+                storage.put_if_absent(CANCELLED, b"")
             _cancel(result)
             raise
     except FeedferryError:

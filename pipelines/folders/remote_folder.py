@@ -24,12 +24,12 @@ from schemas.errors import BusyError, FatalError, FeedferryError, errors_worded
 from schemas.run_record import RUN_RECORD
 from schemas.span import Span
 from transforms.storage.attempts import SPAN_REJECTS, account_of
-from transforms.storage.mirrors import mirroring
+from transforms.storage.find_storage import LEASE
+from transforms.storage.mirrors import fetch_lines, mirroring
 from transforms.storage.state import open_state
 from transforms.storage.storage import Storage, is_object, whole_in
 
-_LEASE = "lease.json"
-LEASE = f"{WORK}/{_LEASE}"
+RUN_LEASE = f"{WORK}/{LEASE}"
 _TEXT_SUFFIXES = (".json", ".jsonl", ".html", ".log", ".yaml", ".txt", ".csv")
 _OF_DRIVER = re.compile(
     rf"{re.escape(WORK)}/[^/]+/"
@@ -40,7 +40,6 @@ _COPY_BYTES = 1 << 20
 _DOWNLOADS = 32
 _GENERATION = re.compile(r"\d{9}\.db")
 _JOURNAL = re.compile(r"push/[^/]+/receipts-\d+\.jsonl")
-_RECEIPT = re.compile(rf"{_JOURNAL.pattern}/\d+")
 
 
 class RemoteState:
@@ -124,7 +123,7 @@ class RemoteFolder:
 
         storage = ObjectStorage.of(uri)
         folder = Path(mkdtemp(dir=self.mirror.parent))
-        with Lease(storage, _LEASE), mirroring(folder, storage):
+        with Lease(storage, LEASE), mirroring(folder, storage):
             self._state = RemoteState(storage, folder / "state.db")
             self._names[str(self._state.path)] = uri
             yield str(self._state.path)
@@ -137,7 +136,7 @@ class RemoteFolder:
 
     def clear(self) -> None:
         """Remove all files of earlier runs."""
-        self.remove(name for name in self._storage.sizes() if name != LEASE)
+        self.remove(name for name in self._storage.sizes() if name != RUN_LEASE)
         self._saved.clear()
 
     def save(self) -> None:
@@ -201,7 +200,7 @@ class RemoteFolder:
             folder = name.rpartition("/")[0]
             account = account_of(self._storage.get(name)) or Account()
             kept |= {name, *(f"{folder}/{file.path}" for file in account.files)}
-        kept |= {LEASE, *filter(_is_mirrored, files)}  # of a driver
+        kept |= {RUN_LEASE, *filter(_is_mirrored, files)}  # of a driver
         return [name for name in files if name not in kept]
 
     def clean(self, *, is_dry: bool) -> list[str]:
@@ -229,13 +228,7 @@ class RemoteFolder:
             for name in names
             if _is_mirrored(name) or (is_shown and name.endswith(SPAN_REJECTS))
         )
-        receipts = [name for name in names if _RECEIPT.fullmatch(name)]
-        with ThreadPoolExecutor(_DOWNLOADS) as pool:
-            for name, line in zip(receipts, pool.map(self._storage.get, receipts), strict=True):
-                path = (self.mirror / name).parent
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("ab") as journal:
-                    journal.write(line or b"")
+        fetch_lines(self.mirror, self._storage, names)
         return self._scan()
 
     def _download_all(self, names: Iterable[str]) -> None:
@@ -295,7 +288,7 @@ def opened_remote(uri: str, *, is_read_only: bool = False) -> Iterator[RemoteFol
                 with mirroring(mirror, storage):
                     yield folder
                 return
-            with Lease(storage, LEASE) as lease, mirroring(mirror, storage):
+            with Lease(storage, RUN_LEASE) as lease, mirroring(mirror, storage):
                 folder = RemoteFolder(storage, mirror, names, lease.check)
                 try:
                     yield folder
@@ -358,4 +351,5 @@ def _is_mirrored(name: str) -> bool:
     """Whether a file is one of the driver; those of workers are deeper, or accounts of spans."""
     if name.startswith(f"{WORK}/"):
         return _OF_DRIVER.fullmatch(name) is not None and not _is_account(name)
-    return not (name.startswith("chunks/") or name.endswith("/lock") or _JOURNAL.match(name))
+    is_lock = name.endswith(("/lock", f"/{LEASE}"))
+    return not (name.startswith("chunks/") or is_lock or _JOURNAL.match(name))

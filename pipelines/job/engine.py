@@ -303,11 +303,6 @@ def _refuse_remote(job: Job, conversion: Conversion, remote: RemoteFolder) -> No
 
     The workers of a runner may be on hosts without the folders of this one.
     """
-    if job.convert.runner is not None and job.push is not None:
-        raise ConfigError(
-            f"⟦push_to⟧: not with ⟦runner⟧ and ⟦output⟧ {remote.uri}; expected feedferry push"
-            f" {remote.uri} after the conversion"
-        )
     if job.convert.runner is not None and job.convert.state is not None:
         raise ConfigError(
             f"⟦state⟧: not with ⟦runner⟧ and ⟦output⟧ {remote.uri}, because workers on other hosts"

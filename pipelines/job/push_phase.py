@@ -19,6 +19,7 @@ from transforms.sinks.push.generations import check_generation
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.settings import PushSettings
 from transforms.stages import Push
+from transforms.storage.mirrors import fetch_journals, locked, shown
 
 
 def push_settings(target: PushSettings, options: ConvertOptions) -> PushSettings:
@@ -41,15 +42,18 @@ def push_output(
 
 
 def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions) -> PushResult:
-    """Push by one worker, which shares the folder of the run."""
+    """Push by one worker, which shares the folder of the run, or object storage."""
     folder = receipts_folder(output, settings).absolute()
     folder.mkdir(parents=True, exist_ok=True)
+    root, receipts = shown(output.absolute()), shown(folder)
     manifest = read_manifest(output)
-    check_generation(output, manifest, settings)  # a worker could only fail
+    with locked(folder, by="push"):  # a worker could only fail
+        check_generation(output, manifest, settings)
     pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
     chunks = [msgspec.json.encode(chunk) for chunk in manifest]
-    total = pipeline | "Chunks" >> beam.Create(chunks) | Push(settings, output.absolute(), folder)
-    text = run_to_file(pipeline, total, str(folder), options=options)
+    total = pipeline | "Chunks" >> beam.Create(chunks) | Push(settings, root, receipts)
+    text = run_to_file(pipeline, total, receipts, options=options)
+    fetch_journals(folder)
     result = record_push(output, msgspec.json.decode(text, type=PushAccount), settings)
     write_report(output)
     return result

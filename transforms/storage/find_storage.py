@@ -1,8 +1,12 @@
 """The storage of a folder, by its path or URI."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from transforms.storage.storage import LocalStorage, Storage
+
+LEASE = "lease.json"
+"""The lease of a run or a push, in its folder in object storage."""
 
 
 def storage_of(folder: str) -> Storage:
@@ -15,3 +19,11 @@ def storage_of(folder: str) -> Storage:
     from transforms.storage.objects import ObjectStorage
 
     return ObjectStorage.of(folder)
+
+
+def lease_on(folder: str) -> AbstractContextManager[object]:
+    """Lease a folder in object storage; raise BusyError if another process has the lease."""
+    from transforms.storage.lease import Lease
+    from transforms.storage.objects import ObjectStorage
+
+    return Lease(ObjectStorage.of(folder), LEASE)

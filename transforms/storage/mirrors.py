@@ -4,19 +4,26 @@ A file that is not in a mirror is read from the storage. The lines of a journal 
 objects as well, one for each, `JOURNAL/OFFSET`: nothing can be appended to an object.
 """
 
+import re
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO
 from uuid import uuid4
 
 from msgspec.structs import replace
 
 from schemas.account import SpanFile
-from schemas.errors import BusyError
+from schemas.errors import BusyError, errors_worded
+from transforms.storage.find_storage import lease_on, storage_of
 from transforms.storage.journal import Disk
+from transforms.storage.lock import Lock
 from transforms.storage.storage import LocalStorage, Storage
 
+_LINE = re.compile(r".*\.jsonl/\d+")
+_DOWNLOADS = 32
 _mirrors: dict[Path, Storage] = {}
 
 
@@ -28,6 +35,56 @@ def mirroring(folder: Path, storage: Storage) -> Iterator[None]:
         yield
     finally:
         del _mirrors[folder]
+
+
+@contextmanager
+def mirror_of(uri: str) -> Iterator[Path]:
+    """Yield a mirror of a folder in object storage, without a file; errors name the URI."""
+    with TemporaryDirectory(prefix="feedferry-") as temporary:
+        mirror = Path(temporary).resolve()
+        reworded = errors_worded(lambda text: text.replace(str(mirror), uri))
+        with reworded, mirroring(mirror, storage_of(uri)):
+            yield mirror
+
+
+@contextmanager
+def locked(folder: Path, *, by: str) -> Iterator[None]:
+    """Lock a folder during the block; one in a mirror is leased, and has the journals then.
+
+    Raises BusyError if another process, or this one, has it.
+    """
+    if not any(mirror in _mirrors for mirror in folder.parents):
+        with Lock(folder / "lock", where=str(folder), by=by):
+            yield
+        return
+    with lease_on(shown(folder)):
+        fetch_journals(folder)
+        yield
+
+
+def fetch_journals(folder: Path) -> None:
+    """Append the lines that another process has put to the journals in a folder of a mirror."""
+    for mirror in _mirrors.keys() & {*folder.parents}:
+        storage = _mirrors[mirror]
+        fetch_lines(mirror, storage, storage.sizes(folder.relative_to(mirror).as_posix()))
+
+
+def fetch_lines(mirror: Path, storage: Storage, names: Iterable[str]) -> None:
+    """Append the lines of journals, of all names of objects, that are not in a mirror yet."""
+    sizes: dict[Path, int] = {}
+    missing = []
+    for name in sorted(filter(_LINE.fullmatch, names)):
+        path = mirror / name
+        journal = path.parent
+        if journal not in sizes:
+            journal.parent.mkdir(parents=True, exist_ok=True)
+            sizes[journal] = journal.stat().st_size if journal.exists() else 0
+        if int(path.name) >= sizes[journal]:
+            missing.append(name)
+    with ThreadPoolExecutor(_DOWNLOADS) as pool:
+        for name, line in zip(missing, pool.map(storage.get, missing), strict=True):
+            with (mirror / name).parent.open("ab") as stream:
+                stream.write(line or b"")
 
 
 def place_of(path: Path) -> tuple[Storage, str]:

@@ -16,7 +16,7 @@ import pytest
 
 import feedferry
 from pipelines.cli.main import main
-from pipelines.folders.remote_folder import LEASE, RemoteFolder
+from pipelines.folders.remote_folder import RUN_LEASE, RemoteFolder
 from pipelines.job.run_result import RunResult
 from schemas.account import Account
 from schemas.errors import BusyError, ConfigError, FatalError
@@ -122,11 +122,6 @@ def test_standard_input_is_refused(feed: str, monkeypatch: pytest.MonkeyPatch) -
             _convert("-", URI)
 
 
-def test_workers_of_a_runner_do_not_push(feed: str) -> None:
-    with pytest.raises(ConfigError, match=f"expected feedferry push {URI} after the conversion"):
-        _convert(feed, URI, runner="DirectRunner", push_to="http://127.0.0.1:9")
-
-
 @pytest.mark.parametrize("uri", ["sftp://host/run", "hdfs://host/run", "ftp://u:secret@host/r"])
 def test_storage_without_atomic_creation_is_refused(feed: str, uri: str) -> None:
     with pytest.raises(ConfigError, match="cannot be written to; expected") as caught:
@@ -177,8 +172,8 @@ def test_a_driver_that_has_lost_its_lease_publishes_nothing(
     convert, lease = SpanConversion.run, b'{"host": "other", "token": "other"}'
 
     def pausing(self: SpanConversion) -> Account:
-        storage_of(URI).remove(LEASE)
-        storage_of(URI).put(LEASE, lease)
+        storage_of(URI).remove(RUN_LEASE)
+        storage_of(URI).put(RUN_LEASE, lease)
         return convert(self)
 
     monkeypatch.setattr(SpanConversion, "run", pausing)
@@ -186,7 +181,7 @@ def test_a_driver_that_has_lost_its_lease_publishes_nothing(
         _convert(feed, URI)
     storage = storage_of(URI)
     assert (storage.get("report.json"), storage.get("manifest.jsonl")) == (None, None)
-    assert storage.get(LEASE) == lease
+    assert storage.get(RUN_LEASE) == lease
 
 
 def test_a_driver_that_another_one_was_faster_than_publishes_nothing(

@@ -13,7 +13,7 @@ from support import remotes
 from support.archives import BROKEN, document, gsa_feed
 from support.served import Served, run, serving
 from transforms.sinks.push.receipts import Receipts
-from transforms.storage.find_storage import storage_of
+from transforms.storage.find_storage import lease_on, storage_of
 
 URI = f"s3://{remotes.BUCKET}/nightly/run.2026"
 
@@ -88,6 +88,40 @@ def test_a_run_is_converted_and_pushed_by_one_command(tmp_path: Path, appliance:
     assert done.returncode == 0, done.stderr
     assert len(appliance.urls()) == 10
     assert json.loads(storage_of(URI).get("run.json") or b"")["phase"] == "done"
+
+
+def test_a_worker_of_a_runner_pushes_as_the_command_does(
+    tmp_path: Path, converted: str, appliance: Served
+) -> None:
+    """The worker has no file of the driver; its receipts are those that a later push reads."""
+    with serving(tmp_path / "other") as other:
+        feed, words = str(tmp_path / "feed.xml"), {"to_format": "gsa-feed", "span_bytes": "32KiB"}
+        runner = {"runner": "FnApiRunner", "push_to": other.url}
+        done = feedferry.convert(feed, f"{URI}-later", **words, **runner)  # type: ignore[arg-type]
+        (again,) = feedferry.push(f"{URI}-later", other.url)
+        feedferry.push(converted, appliance.url)
+        assert other.documents() == appliance.documents()
+        assert other.arrivals() == appliance.arrivals()
+        assert other.feedtypes() == appliance.feedtypes()
+
+    assert done.exit_code == 1  # for the reject
+    assert again.account.is_settled_before
+    assert done.settlement is not None
+    assert (done.settlement.accepted, done.settlement.changed) == (100, ())
+    names = storage_of(f"{URI}-later").sizes("push")
+    assert not [name for name in names if name.endswith(("lease.json", ".jsonl", "lock"))]
+    assert any("receipts-001.jsonl/" in name for name in names)
+
+
+def test_a_push_that_another_process_is_doing_is_refused(converted: str, appliance: Served) -> None:
+    """It may be that of a worker, which has outlived its command and the lease of the run."""
+    assert run("push", converted, "--to", appliance.url).returncode == 0
+    folder = next(name for name in storage_of(URI).sizes("push")).rpartition("/receipts")[0]
+    with lease_on(f"{URI}/{folder}"), pytest.raises(BusyError, match="in use by process"):
+        feedferry.push(converted, appliance.url, replay=True)
+    (result,) = feedferry.push(converted, appliance.url)
+
+    assert result.exit_code == 0
 
 
 def test_a_changed_chunk_is_not_sent(converted: str, appliance: Served) -> None:

@@ -24,7 +24,7 @@ from transforms.sinks.push.settings import PushSettings
 from transforms.storage.atomic import writing
 from transforms.storage.journal import DISK, Disk, Journal
 from transforms.storage.line_file import LineFile
-from transforms.storage.lock import Lock
+from transforms.storage.mirrors import locked
 
 VERSION = 1
 
@@ -158,8 +158,7 @@ class Receipts:
         """
         with ExitStack() as opened, writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
-            where = str(self._folder)
-            opened.enter_context(Lock(self._folder / "lock", where=where, by="push"))
+            opened.enter_context(locked(self._folder, by="push"))
             self._index = self.read()
             self._opened = opened.pop_all()
         return self
