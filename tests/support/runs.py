@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipelines.cli.main import main
+from pipelines.observer.logs import LogSettings, configure_logging
 
 ROOT = Path(__file__).parents[2]
 AVRO_RUN = [
@@ -56,12 +57,13 @@ def left(folder: str | Path) -> list[str]:
 
 @contextmanager
 def keep_levels() -> Iterator[None]:
-    """Give the loggers their levels back: the command sets them."""
+    """Give the loggers their levels back, and end the log: the command sets both."""
     loggers = [logging.getLogger(name) for name in ("", "pipelines", "schemas", "transforms")]
     before = [logger.level for logger in loggers]
     try:
         yield
     finally:
+        configure_logging(LogSettings(has_stderr=False))
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
 

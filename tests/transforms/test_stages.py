@@ -111,6 +111,7 @@ def test_spans_are_converted_and_a_stopped_one_does_not_end_the_pipeline(tmp_pat
             spans=1,
             bytes_read=len(text),
             bytes_stored=len(text),
+            stored=["00000-00000.0.json"],
         ),
         Account(
             spans=1,
