@@ -141,8 +141,8 @@ class Account(AccountTotals, kw_only=True):
 
     `files` are all files of the spans: chunks, rejects and lists. Of spans whose accounts are
     `stored`, there are only the names of these. `bytes_stored` counts the bytes of compressed files
-    as they are stored. `stopped` is the reason why a span is not finished;
-    `exit_code` is then the exit code of the run.
+    as they are stored. `stopped` is the reason why a span is not finished; `exit_code` is then the
+    exit code of the run.
 
     `full_feeds` are the full feeds read, `holes` the rejects that may be of them. `next` is the
     span that begins where a span with a grid has ended.

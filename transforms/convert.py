@@ -92,6 +92,7 @@ from transforms.storage.atomic import (
 )
 from transforms.storage.attempts import SPAN_REJECTS, Attempt
 from transforms.storage.find_storage import storage_of
+from transforms.storage.storage import is_object
 
 UNREADABLE_ACTION = "unreadable"
 """The action of a reject whose action could not be read."""
@@ -601,7 +602,7 @@ class SpanConversion:
         self._progress_due_at = time.monotonic() + _PROGRESS_SECONDS
         records, size = self._counts["read"].total(), self._request.count.stored
         self._progress.write(self._span.name, SpanProgress(size, records, self._rejects.count))
-        if "://" not in self._settings.folder:  # where it costs a request
+        if not is_object(self._settings.folder):  # where it costs a request
             _check_cancelled(self._settings)
 
     def _close(self) -> Account:

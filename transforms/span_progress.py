@@ -30,7 +30,7 @@ from schemas.account import Account
 from schemas.errors import FatalError
 from transforms.storage.atomic import read_undamaged, write_by_several
 from transforms.storage.find_storage import storage_of
-from transforms.storage.storage import Storage
+from transforms.storage.storage import Storage, is_object
 
 STORED_SECONDS = 10.0
 """The least time between two puts of a process, and between two lists of a reader."""
@@ -139,7 +139,9 @@ def progress_log(folder: str | None, begun: str = "") -> ProgressLog:
     """
     if folder is None:
         return ProgressLog()
-    return _stored_log(folder, begun, os.getpid()) if "://" in folder else _FolderLog(Path(folder))
+    return (
+        _stored_log(folder, begun, os.getpid()) if is_object(folder) else _FolderLog(Path(folder))
+    )
 
 
 @lru_cache(maxsize=1)
@@ -261,7 +263,7 @@ class StoredProgressReader(ProgressReader):
 
 def progress_reader(folder: str) -> ProgressReader:
     """Return a reader of the progress of a run, by the path or URI of its folder."""
-    if "://" in folder:
+    if is_object(folder):
         return StoredProgressReader(storage_of(folder).below(_FOLDER))
     return _FolderReader(Path(folder))
 

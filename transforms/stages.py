@@ -54,7 +54,7 @@ from transforms.storage.atomic import whole_file
 from transforms.storage.find_storage import storage_of
 from transforms.storage.lease import EXPIRY_SECONDS
 from transforms.storage.mirrors import MirrorDisk, mirror_of
-from transforms.storage.storage import Storage
+from transforms.storage.storage import Storage, is_object
 
 _log = logging.getLogger(__name__)
 _chunks = msgspec.json.Decoder(Chunk)
@@ -330,7 +330,7 @@ def _push(
     decoded = [_chunks.decode(chunk) for chunk in owned[1]]
     uri, stop = str(root), StopSignal()
     with _stopped_if_cancelled(storage_of(str(folder)), stop):
-        if "://" not in uri:
+        if not is_object(uri):
             return _push_below(Path(root), Path(folder), decoded, settings, stop)
         with mirror_of(uri) as mirror:
             receipts = mirror / str(folder).removeprefix(f"{uri}/")

@@ -34,12 +34,6 @@ def s3(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def appliance(tmp_path: Path) -> Iterator[Served]:
-    with serving(tmp_path / "spool") as served:
-        yield served
-
-
-@pytest.fixture
 def expected(tmp_path: Path) -> Iterator[Served]:
     """An appliance after a push by the command."""
     feed = gsa_feed(*documents(0, 799, text="plan " * 50), feedtype="full")

@@ -27,12 +27,6 @@ def s3() -> Iterator[None]:
 
 
 @pytest.fixture
-def appliance(tmp_path: Path) -> Iterator[Served]:
-    with serving(tmp_path / "spool") as served:
-        yield served
-
-
-@pytest.fixture
 def converted(tmp_path: Path) -> str:
     """The URI of a run of several chunks, with one reject."""
     records = (document(number, text="text " * 200) for number in range(100))
