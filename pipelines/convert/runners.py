@@ -35,6 +35,7 @@ from pipelines.convert.fork_server import (
     forget_fork_server,
     uses_processes,
 )
+from pipelines.convert.worker import shorten_sampling
 from pipelines.options.convert_options import ConvertOptions
 from schemas.errors import ConfigError, FatalError
 
@@ -120,6 +121,7 @@ class LocalRunner(fn_runner.FnApiRunner):
         self._provision_info = fn_runner.ExtendedProvisionInfo(
             beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
         )
+        shorten_sampling()
         run = super().run_pipeline
         if options.view_as(DirectOptions).direct_running_mode != _MULTI_PROCESSING:
             return run(pipeline, options)

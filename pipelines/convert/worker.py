@@ -26,6 +26,7 @@ from pipelines.observer.logs import LogSettings, configure_logging
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _ORPHAN_EXIT = 1
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+_SAMPLING_MILLISECONDS = 5
 
 
 class WorkerRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +47,16 @@ def load_numpy() -> None:
 
     if not is_set:
         del os.environ[_BLAS_THREADS]
+
+
+def shorten_sampling() -> None:
+    """Let Beam sample what a bundle does more often: the end of a bundle waits for a sample.
+
+    Its default of 200 ms costs each conversion a tenth of a second on average.
+    """
+    from apache_beam.runners.worker.statesampler import StateSampler
+
+    StateSampler.__init__.__defaults__ = (_SAMPLING_MILLISECONDS,)
 
 
 class WorkerForker:
@@ -128,6 +139,7 @@ def main(log: LogSettings) -> None:
 
     from transforms import stages  # noqa: F401
 
+    shorten_sampling()
     gc.freeze()  # no worker searches the modules for garbage, so that their memory stays shared
     gc.enable()
     WorkerForker().serve()

@@ -6,6 +6,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.worker import statesampler
 from apache_beam.testing.util import assert_that, equal_to
 
 from pipelines.convert.runners import LocalRunner
@@ -37,6 +38,25 @@ def test_a_worker_process_has_the_log_level_of_the_options(
         _ = pipeline | beam.Create([str(report)]) | beam.Map(_write_level)
 
     assert report.read_text() == "CRITICAL"
+
+
+@pytest.mark.parametrize("flags", [(), TWO_PROCESSES], ids=["in this process", "two processes"])
+def test_the_end_of_a_bundle_waits_for_a_sample_for_few_milliseconds(
+    flags: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    report = tmp_path / "period"
+
+    with beam.Pipeline(runner=LocalRunner(), options=PipelineOptions([*flags])) as pipeline:
+        _ = pipeline | beam.Create([str(report)]) | beam.Map(_write_sampling_period)
+
+    assert int(report.read_text()) <= 5
+
+
+def _write_sampling_period(path: str) -> None:
+    sampler = statesampler.get_current_tracker()
+    assert sampler is not None
+    Path(path).write_text(str(sampler.sampling_period_ms))
 
 
 def _write_level(path: str) -> None:
