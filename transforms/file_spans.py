@@ -4,18 +4,24 @@ docs/decisions/borders-of-spans.md has the rule of the borders and its reasons.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
-from schemas.errors import FeedferryError
+from schemas.errors import FatalError, FeedferryError
 from schemas.reject import record_error
 from schemas.span import Span
 from transforms.formats import ReadOptions, by_name, find_format
 from transforms.formats.base import Survey
 from transforms.sources import begin_file, cut_file, open_span
+from transforms.storage.find_storage import storage_of
 
+_SURVEYS = "surveys"
 _log = logging.getLogger(__name__)
+_survey_of = msgspec.json.Decoder(Survey).decode
 
 
 def cut(whole: Span, *, span_bytes: int, options: ReadOptions) -> list[Span]:
@@ -64,8 +70,8 @@ def survey(part: Span) -> Survey | None:
         return Survey(begin=None)
 
 
-def guess(first: Span, surveys: Sequence[Survey]) -> Iterator[Span]:
-    """Yield the spans after the first of a file as they seem to be."""
+def guess(first: Span, surveys: Iterable[Survey]) -> Iterator[Span]:
+    """Yield the spans after the first of a file as they seem to be, each as soon as possible."""
     format_ = by_name(first.format)
     if format_.borders is not None:
         before = first
@@ -73,3 +79,42 @@ def guess(first: Span, surveys: Sequence[Survey]) -> Iterator[Span]:
             if (span := before.next(end)).ordinal > before.ordinal:
                 yield span
                 before = span
+
+
+class GuessedSpans:
+    """The spans of a file as they seem to be, by surveys that the workers of a machine share.
+
+    A worker surveys the parts up to its own that no other one has surveyed, so that none waits. It
+    converts its part next, which is then still in memory: a file is read from the disk once.
+    """
+
+    def __init__(self, first: Span, folder: Path) -> None:
+        self._first, self._storage = first, storage_of(str(folder))
+        self._spans = self._guess()
+        self._asked, self._last = first.ordinal, next(self._spans, None)
+
+    def find(self, ordinal: int) -> Span | None:
+        """Return the span of a part, None if there seems to be none; fast in ascending order."""
+        if ordinal < self._asked:
+            self._spans = self._guess()
+            self._last = next(self._spans, None)
+        self._asked = ordinal
+        while self._last is not None and self._last.ordinal < ordinal:
+            self._last = next(self._spans, None)
+        return self._last if self._last is not None and self._last.ordinal == ordinal else None
+
+    def _guess(self) -> Iterator[Span]:
+        yield self._first
+        yield from guess(self._first, map(self._survey, parts(self._first)))
+
+    def _survey(self, part: Span) -> Survey:
+        name = f"{_SURVEYS}/{part.name}.json"
+        with suppress(msgspec.DecodeError):  # of a machine that lost its power
+            if (text := self._storage.get(name)) is not None:
+                return _survey_of(text)
+        made = survey(part) or Survey(begin=None)
+        if made.begin is not None:  # else it may be readable the next time
+            with suppress(FatalError):  # the span fails by its own files
+                self._storage.make(_SURVEYS)
+                self._storage.put_if_absent(name, msgspec.json.encode(made))
+        return made

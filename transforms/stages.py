@@ -93,11 +93,10 @@ class CutFile(beam.PTransform):
 
 
 @dataclass
-class GuessSpans(beam.PTransform):
-    """Turn whole files into spans without scanning them; a span of a grid may be a wrong guess.
+class SpreadParts(beam.PTransform):
+    """Turn whole files into lists of adjacent parts; the first part of a file is its first span.
 
-    Each part of a file is surveyed by some worker. The Reshuffles let parts and spans run in
-    parallel; surveys of less than 100 kB and spans cross a shuffle.
+    The Reshuffle lets the parts run in parallel.
     """
 
     span_bytes: int
@@ -105,16 +104,25 @@ class GuessSpans(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
         begin = beam.FlatMap(_begin, self.span_bytes, self.options).with_output_types(bytes)
+        part = beam.FlatMap(_parts).with_output_types(bytes)
+        return pcoll | "Begin" >> begin | "Part" >> part | "Spread" >> beam.Reshuffle()
+
+
+@dataclass
+class GuessSpans(beam.PTransform):
+    """Turn lists of parts into lists of spans without a scan; a span may be a wrong guess.
+
+    Each part of a file is surveyed by some worker. The Reshuffle lets spans run in parallel;
+    surveys of less than 100 kB and spans cross a shuffle.
+    """
+
+    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
         return (
             pcoll
-            | "Begin" >> begin
-            | "Part" >> beam.FlatMap(_parts).with_output_types(bytes)
-            | "SpreadParts" >> beam.Reshuffle()
             | "Survey" >> beam.Map(_survey).with_output_types(tuple[int, bytes])
             | "Gather" >> beam.GroupByKey()
             | "Guess" >> beam.FlatMap(_guess).with_output_types(bytes)
             | "SpreadSpans" >> beam.Reshuffle()
-            | "Span" >> beam.FlatMap(_each).with_output_types(bytes)
         )
 
 
@@ -126,12 +134,14 @@ class Convert(beam.PTransform):
     `is_parallel`, they are converted at the same time, from where they seem to begin. Then the
     accounts of wrong guesses are dropped, and what they were wrong about is converted again. The
     accounts are the same. A span may be converted more than once; later attempts use the files of
-    the first.
+    the first. Spans begin to be converted when all parts of the files are surveyed. If the workers
+    are `on_one_machine`, they share the surveys in its folder of the run, and begin at once.
     """
 
     settings: Settings
     span_bytes: int
     is_parallel: bool = False
+    on_one_machine: bool = False
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
         files = (self.span_bytes, self.settings.reading)
@@ -140,9 +150,11 @@ class Convert(beam.PTransform):
             in_turn = beam.FlatMap(_convert_in_turn, self.settings).with_output_types(bytes)
             begun = pcoll | "Spread" >> beam.Reshuffle() | "Begin" >> begin
             return begun | "ConvertInTurn" >> in_turn
-        convert = beam.Map(_convert_span, self.settings).with_output_types(tuple[int, bytes])
+        parts = pcoll | "Parts" >> SpreadParts(*files)
+        spans = parts if self.on_one_machine else parts | "Guess" >> GuessSpans()
+        convert = beam.FlatMap(_convert_spans, self.settings, are_parts=self.on_one_machine)
+        converted = spans | "ConvertSpans" >> convert.with_output_types(tuple[int, bytes])
         check = beam.FlatMap(_check, self.settings).with_output_types(bytes)
-        converted = pcoll | "Guess" >> GuessSpans(*files) | "ConvertSpan" >> convert
         return converted | "Gather" >> beam.GroupByKey() | "Check" >> check
 
 
@@ -401,6 +413,7 @@ class _Surveyed(msgspec.Struct, frozen=True):
     survey: Survey | None = None
 
 
+_guessed_spans = cache(file_spans.GuessedSpans)
 _spans_of = msgspec.json.Decoder(list[Span]).decode
 _surveyed_of = msgspec.json.Decoder(list[_Surveyed]).decode
 
@@ -430,10 +443,6 @@ def _together(spans: Sequence[Span], *, most: int) -> Iterator[bytes]:
     yield from (msgspec.json.encode(spans[at : at + size]) for at in range(0, len(spans), size))
 
 
-def _each(spans: bytes) -> Iterator[bytes]:
-    yield from map(msgspec.json.encode, _spans_of(spans))
-
-
 def _survey(parts: bytes) -> tuple[int, bytes]:
     surveyed = [_Surveyed(part, file_spans.survey(part)) for part in _spans_of(parts)]
     return surveyed[0].span.source_ordinal, msgspec.json.encode(surveyed)
@@ -450,10 +459,23 @@ def _guess(surveyed: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
     yield from _together(spans, most=_MAX_SPREAD)
 
 
-def _convert_span(span: bytes, settings: Settings) -> tuple[int, bytes]:
-    decoded = _spans.decode(span)
-    converted = _Converted(decoded, _stored(_convert.convert(decoded, settings)))
-    return decoded.source_ordinal, zlib.compress(msgspec.json.encode(converted), _FAST)
+def _convert_spans(
+    spans: bytes, settings: Settings, *, are_parts: bool
+) -> Iterator[tuple[int, bytes]]:
+    """Convert a list of spans, or the spans that there seem to be in a list of parts."""
+    for stated in _spans_of(spans):
+        span = _guess_in(stated, settings) if are_parts else stated
+        if span is not None:
+            converted = _Converted(span, _stored(_convert.convert(span, settings)))
+            data = zlib.compress(msgspec.json.encode(converted), _FAST)
+            yield span.source_ordinal, data
+
+
+def _guess_in(part: Span, settings: Settings) -> Span | None:
+    if not (part.grid and part.ordinal):
+        return part
+    first = replace(part, ordinal=0, offset=0)
+    return _guessed_spans(first, settings.local).find(part.ordinal)
 
 
 def _convert_in_turn(span: bytes, settings: Settings) -> Iterator[bytes]:

@@ -188,7 +188,12 @@ def _convert(
             total = (
                 pipeline
                 | "Files" >> beam.Create([msgspec.json.encode(span) for span in grouped])
-                | Convert(settings, span_bytes, is_parallel=is_parallel)
+                | Convert(
+                    settings,
+                    span_bytes,
+                    is_parallel=is_parallel,
+                    on_one_machine=options.runner is None,
+                )
                 | Merge()
             )
             text = run_to_file(

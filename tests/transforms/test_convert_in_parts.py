@@ -20,9 +20,10 @@ from support.archive_damage import HEADER, SYNC, block, containers, document, li
 from support.archives import gsa_feed, jsonl, put
 from support.damage import EPILOG, PROLOG, damaged, feeds, torn
 from support.defects import break_at
+from transforms import file_spans
 from transforms.conversion_settings import Settings
 from transforms.convert import convert, convert_on
-from transforms.file_spans import begin, cut, guess, parts, survey
+from transforms.file_spans import GuessedSpans, begin, cut, guess, parts, survey
 from transforms.formats import AVRO, ReadOptions, WriteOptions, by_name
 from transforms.formats.base import Survey
 from transforms.rules.adapt import Target
@@ -62,9 +63,14 @@ def first_of(path: Path, span_bytes: int) -> Span:
 
 
 def guesses(first: Span) -> list[Span]:
-    """The first span of a file, and the others as they seem to be."""
+    """The first span of a file, and the others as they seem to be, to any workers."""
     surveys = [found for part in parts(first) if (found := survey(part)) is not None]
-    return [first, *guess(first, surveys)]
+    guessed = [first, *guess(first, surveys)]
+    with tempfile.TemporaryDirectory() as folder:
+        workers = [GuessedSpans(first, Path(folder)) for _ in range(2)]
+        spans = [workers[part.ordinal % 2].find(part.ordinal) for part in parts(first)]
+    assert [span for span in spans if span is not None] == guessed
+    return guessed
 
 
 def in_turn(first: Span, made: Settings) -> list[Account]:
@@ -360,3 +366,42 @@ def test_a_defect_of_the_survey_costs_no_record(
     first = first_of(path, 500)
     break_at(monkeypatch, "transforms.formats.xml.borders.count_lines", lambda *args: True)
     assert guesses(first) == [first]
+
+
+def test_workers_of_a_machine_survey_each_part_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(put(tmp_path / "f.xml", many(40)))
+    first = first_of(path, 500)
+    surveyed = []
+
+    def surveys(part: Span) -> Survey | None:
+        surveyed.append(part.ordinal)
+        return survey(part)
+
+    monkeypatch.setattr(file_spans, "survey", surveys)
+    late, early = (GuessedSpans(first, tmp_path) for _ in range(2))
+    assert late.find(3) == early.find(3)
+    assert early.find(1) == late.find(1)  # again, from the begin
+    assert late.find(5) is not None
+    assert surveyed == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_survey_that_is_lost_or_damaged_is_made_again(tmp_path: Path) -> None:
+    path = Path(put(tmp_path / "f.xml", many(40)))
+    first = first_of(path, 500)
+    path.rename(tmp_path / "moved")
+    assert GuessedSpans(first, tmp_path).find(3) is None
+    (tmp_path / "moved").rename(path)
+    span = GuessedSpans(first, tmp_path).find(3)
+    assert span is not None
+    for stored in (tmp_path / "surveys").iterdir():
+        stored.write_bytes(b"\0\0")
+    assert GuessedSpans(first, tmp_path).find(3) == span
+
+
+def test_surveys_that_cannot_be_stored_are_used(tmp_path: Path) -> None:
+    path = Path(put(tmp_path / "f.xml", many(40)))
+    first = first_of(path, 500)
+    (tmp_path / "surveys").touch()
+    assert GuessedSpans(first, tmp_path).find(3) in guesses(first)

@@ -140,8 +140,8 @@ def test_the_accounts_of_a_large_feed_are_the_same_in_parallel(tmp_path: Path) -
     lines = put(tmp_path / "b", jsonl(*(f"{HOST}/{number}" for number in range(100))))
     other = Span(source=lines, format="jsonl", source_ordinal=1)
 
-    def totals(*, is_parallel: bool) -> Account:
-        folder = tmp_path / f"{is_parallel}"
+    def totals(*, is_parallel: bool, on_one_machine: bool = False) -> Account:
+        folder = tmp_path / f"{is_parallel}-{on_one_machine}"
         folder.mkdir()
         settings = Settings(
             folder=str(folder),
@@ -150,8 +150,8 @@ def test_the_accounts_of_a_large_feed_are_the_same_in_parallel(tmp_path: Path) -
             writing=WriteOptions(),
             max_chunk_bytes=1 << 20,
         )
-        stage = Convert(settings, 2000, is_parallel=is_parallel)
-        path = tmp_path / f"{is_parallel}.json"
+        stage = Convert(settings, 2000, is_parallel=is_parallel, on_one_machine=on_one_machine)
+        path = folder / "account.json"
         with beam.Pipeline(runner=LocalRunner()) as pipeline:
             accounts = pipeline | beam.Create(encoded(feed, other)) | stage | Merge()
             _ = accounts | beam.Map(path.write_bytes)
@@ -163,6 +163,7 @@ def test_the_accounts_of_a_large_feed_are_the_same_in_parallel(tmp_path: Path) -
     assert in_turn.spans > 4
     assert sum(in_turn.written.values()) == 160
     assert totals(is_parallel=True) == in_turn
+    assert totals(is_parallel=True, on_one_machine=True) == in_turn
 
 
 def test_accounts_are_added_up_and_a_stopped_span_stops_the_run() -> None:

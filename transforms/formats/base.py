@@ -1,7 +1,7 @@
 """The interface of a format: `Format`, and the options of readers, adapters and writers."""
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from importlib import import_module
@@ -209,8 +209,8 @@ class Borders(Protocol):
         """Survey the file of a span from the offset of the span, a multiple of its grid."""
         ...
 
-    def guess(self, surveys: Sequence[Survey]) -> Iterator[SpanEnd]:
-        """Yield the guesses from all surveys of a file, in order."""
+    def guess(self, surveys: Iterable[Survey]) -> Iterator[SpanEnd]:
+        """Yield the guesses from the surveys of a file, each after the survey of its part."""
         ...
 
 

@@ -5,7 +5,7 @@ are surveyed once. A content of Avro may hold sync markers, too, so a guess may 
 `transforms.convert.convert_on` has the rule.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 from schemas.span import ContainerHeader, Span, SpanEnd
@@ -33,7 +33,7 @@ class LineBorders:
             is_end = begin == first and not stream.read(1)
         return Survey(begin=None if is_end else begin, lines=lines)
 
-    def guess(self, surveys: Sequence[Survey]) -> Iterator[SpanEnd]:
+    def guess(self, surveys: Iterable[Survey]) -> Iterator[SpanEnd]:
         """Yield the first line of each part that has one."""
         line = 1
         for number, survey in enumerate(surveys):
@@ -60,10 +60,11 @@ class BlockBorders:
                     return Survey(begin=at + len(block) - len(data) + place + SYNC_BYTES)
         return Survey(begin=None)
 
-    def guess(self, surveys: Sequence[Survey]) -> Iterator[SpanEnd]:
+    def guess(self, surveys: Iterable[Survey]) -> Iterator[SpanEnd]:
         """Yield the block of each part in which there seems to be one."""
-        for header in surveys[0].frames:
-            for survey in surveys[1:]:
+        following = iter(surveys)
+        for header in next(following).frames:
+            for survey in following:
                 if survey.begin is not None:
                     yield SpanEnd(survey.begin, 1, ContainerHeader(len(header)))
 

@@ -7,7 +7,7 @@ costs time then: `transforms.convert.convert_on` has the rule.
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import IO
 
@@ -44,8 +44,8 @@ class ElementBorders:
         with open_at(span.offset) as stream:
             return _Surveyor(self, stream, span).survey()
 
-    def guess(self, surveys: Sequence[Survey]) -> Iterator[SpanEnd]:
-        """Yield the guesses from all surveys of a file, in order."""
+    def guess(self, surveys: Iterable[Survey]) -> Iterator[SpanEnd]:
+        """Yield the guesses from the surveys of a file, each after the survey of its part."""
         line, context = 1, None
         for survey, following in pairwise(surveys):
             for frame in survey.frames:
