@@ -31,9 +31,6 @@ TARGETS = {
 } | {name: Target(format=name) for name in WRITTEN if name != "gsa-feed"}
 
 MARK = "<!-- pytest tests/transforms/rules/test_losses.py --accept writes everything below -->\n"
-PageRow = tuple[LossRow, tuple[str, ...]]
-"""A row, and the formats whose files can hold it."""
-
 VALUES = {
     "lister-stream": {"display-url"},
     "retriever-stream": {"display-url", "anchors", "charset"},
@@ -55,19 +52,9 @@ def names(source: str | None, target: str, effect: Effect) -> set[str]:
 
 def reference() -> str:
     """Return the part of the page that lists the losses of all targets."""
-    tables: dict[str, list[PageRow]] = {}
-    for name, target in TARGETS.items():
-        sources = {
-            source.name: rows(source.name, name)
-            for source in FORMATS
-            if not source.keeps_everything
-        }
-        tables[name] = [
-            (row, tuple(key for key in sources if (row.item, row.name) in sources[key]))
-            for row in loss_table(None, target)
-        ]
+    tables = {name: loss_table(None, target) for name, target in TARGETS.items()}
     documents = [table for name, table in tables.items() if table and name != "gsa-groups"]
-    shared = [entry for entry in documents[0] if all(entry in table for table in documents)]
+    shared = [row for row in documents[0] if all(row in table for table in documents)]
     lines = ["", "## All formats but avro, jsonl and those of groups", "", *_table(shared)]
     for name, table in tables.items():
         if table:
@@ -75,30 +62,29 @@ def reference() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _section(name: str, tables: dict[str, list[PageRow]], shared: list[PageRow]) -> Iterator[str]:
+def _section(name: str, tables: dict[str, list[LossRow]], shared: list[LossRow]) -> Iterator[str]:
     yield from ("", f"## {name}", "")
     like = tables[BASE] if name.startswith(f"{BASE}, ") else []
     if like:
-        named = [_label(row) for row, _ in tables[name]]
-        kept = [label for row, _ in like if (label := _label(row)) not in named]
+        named = [_label(row) for row in tables[name]]
+        kept = [label for row in like if (label := _label(row)) not in named]
         but = f", but not {', '.join(kept)}" if kept else ""
         yield from (f"As for [{BASE}](#{BASE}){but}, and:", "")
-    yield from _table([entry for entry in tables[name] if entry not in [*like, *shared]])
+    yield from _table([row for row in tables[name] if row not in [*like, *shared]])
 
 
-def _table(table: list[PageRow]) -> Iterator[str]:
-    yield from ("| what | by default | in files of |", "|---|---|---|")
-    groups: dict[tuple[Effect, str, tuple[str, ...]], list[LossRow]] = {}
-    for row, sources in table:
-        groups.setdefault((row.effect, _group_of(row), sources), []).append(row)
+def _table(table: list[LossRow]) -> Iterator[str]:
+    yield from ("| what | by default |", "|---|---|")
+    groups: dict[tuple[Effect, str], list[LossRow]] = {}
+    for row in table:
+        groups.setdefault((row.effect, _group_of(row)), []).append(row)
     effects = [*Effect]
-    for key, group in sorted(groups.items(), key=lambda entry: effects.index(entry[0][0])):
-        effect, _, sources = key
+    for (effect, _), group in sorted(groups.items(), key=lambda entry: effects.index(entry[0][0])):
         is_lost = effect is Effect.LOST
         what = ", ".join(_label(row) if is_lost else row.item for row in group[:-1])
         what = ", ".join(filter(None, (what, _label(group[-1]))))
         example = "" if is_lost else _example(group[0])
-        yield f"| {what}{example and ': '}{example} | {effect.value} | {', '.join(sources)} |"
+        yield f"| {what}{example and ': '}{example} | {effect.value} |"
 
 
 def _group_of(row: LossRow) -> str:
