@@ -8,6 +8,7 @@ from support.runs import ROOT
 
 PAGE = ROOT / "docs" / "job-file.md"
 MARK = "<!-- pytest tests/pipelines/job/test_job_text.py --accept writes everything below -->\n"
+_HEAD = ("| key, flag | value | meaning |", "|---|---|---|")
 _EXAMPLE = re.compile(r'```yaml title="([\w-]+)\.yaml"\n(.*?)```', re.DOTALL)
 
 
@@ -22,8 +23,10 @@ def reference() -> str:
 
 
 def _lines() -> Iterator[str]:
+    single = [key for path, key in job_keys().items() if path in SECTIONS]
+    yield from ("", *_HEAD, *map(_row, single))
     for section, meaning in SECTIONS.items():
-        keys = [key for path, key in job_keys().items() if path.partition(".")[0] == section]
+        keys = [key for path, key in job_keys().items() if path.startswith(f"{section}.")]
         if not keys:
             continue
         yield from ("", f"### {section}", "", meaning)
@@ -32,8 +35,7 @@ def _lines() -> Iterator[str]:
             by_types.setdefault(_types(key), []).append(key)
         for types, group in by_types.items():
             yield from ("", f"{types}:", "") if types else ("",)
-            yield from ("| key, flag | value | meaning |", "|---|---|---|")
-            yield from map(_row, group)
+            yield from (*_HEAD, *map(_row, group))
 
 
 def _row(key: JobKey) -> str:
