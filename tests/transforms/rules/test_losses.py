@@ -1,7 +1,7 @@
 """The losses of a conversion, as declared, are those of its adapters for each kind and field."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 from msgspec.structs import asdict, replace
@@ -62,9 +62,11 @@ def reference() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _section(name: str, tables: dict[str, list[LossRow]], shared: list[LossRow]) -> Iterator[str]:
+def _section(
+    name: str, tables: Mapping[str, Sequence[LossRow]], shared: list[LossRow]
+) -> Iterator[str]:
     yield from ("", f"## {name}", "")
-    like = tables[BASE] if name.startswith(f"{BASE}, ") else []
+    like = tables[BASE] if name.startswith(f"{BASE}, ") else ()
     if like:
         named = [_label(row) for row in tables[name]]
         kept = [label for row in like if (label := _label(row)) not in named]
@@ -73,7 +75,7 @@ def _section(name: str, tables: dict[str, list[LossRow]], shared: list[LossRow])
     yield from _table([row for row in tables[name] if row not in [*like, *shared]])
 
 
-def _table(table: list[LossRow]) -> Iterator[str]:
+def _table(table: Sequence[LossRow]) -> Iterator[str]:
     yield from ("| what | by default |", "|---|---|")
     groups: dict[tuple[Effect, str], list[LossRow]] = {}
     for row in table:
