@@ -425,7 +425,7 @@ class _Converted(msgspec.Struct, frozen=True):
     account: Account
 
 
-_converted_of = msgspec.json.Decoder(_Converted).decode
+_converted_of = msgspec.json.Decoder(list[_Converted]).decode
 
 
 def _begin(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]:
@@ -462,13 +462,15 @@ def _guess(surveyed: tuple[int, Iterable[bytes]]) -> Iterator[bytes]:
 def _convert_spans(
     spans: bytes, settings: Settings, *, are_parts: bool
 ) -> Iterator[tuple[int, bytes]]:
-    """Convert a list of spans, or the spans that there seem to be in a list of parts."""
+    """Convert a list of spans of a file, or the spans that there seem to be in a list of parts."""
+    converted = []
     for stated in _spans_of(spans):
         span = _guess_in(stated, settings) if are_parts else stated
         if span is not None:
-            converted = _Converted(span, _stored(_convert.convert(span, settings)))
-            data = zlib.compress(msgspec.json.encode(converted), _FAST)
-            yield span.source_ordinal, data
+            converted.append(_Converted(span, _stored(_convert.convert(span, settings))))
+    if converted:
+        data = zlib.compress(msgspec.json.encode(converted), _FAST)
+        yield converted[0].span.source_ordinal, data
 
 
 def _guess_in(part: Span, settings: Settings) -> Span | None:
@@ -491,8 +493,8 @@ def _stored(account: Account) -> Account:
 
 def _check(converted: tuple[int, Iterable[bytes]], settings: Settings) -> Iterator[bytes]:
     """Yield the accounts of all spans of one source, of which all or some were converted before."""
-    spans = [_converted_of(zlib.decompress(data)) for data in converted[1]]
-    attempted = {at.span: at.account for at in spans}
+    lists = (_converted_of(zlib.decompress(data)) for data in converted[1])
+    attempted = {at.span: at.account for at in chain.from_iterable(lists)}
     for span in [span for span in attempted if not (span.grid and span.ordinal)]:
         for account in _convert.convert_on(span, settings, attempted):
             yield msgspec.json.encode(_stored(account))
