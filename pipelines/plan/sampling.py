@@ -33,7 +33,8 @@ def convert_sample(
     converted = 0
     for source, grouped in groupby(parts, key=source_of):
         group = list(grouped)
-        weights = [source.weigh(part) for part in group]
+        amounts = map(source.size, group)
+        weights = [amount.documents or amount.bytes or 0 for amount in amounts]
         sample = _convert_until_enough(group, weights, settings, size)
         converted += len(sample)
         weight = sum(weights[number] for number in sample)

@@ -172,16 +172,12 @@ class Source(Generic[Config]):
     def check_runs(self, runs: Sequence[SourceRun[Config]]) -> None:
         """Raise ConfigError where sources that were split cannot be one run."""
 
-    def weigh(self, span: Span) -> int:
-        """Return the size of a span in a unit of the source: bytes, documents or rows."""
-        if span.members:
-            return sum(map(self.weigh, span.members))
-        size = (span.signature and span.signature.size) or 0
-        return max(size - span.offset, 0) if span.length is None else span.length
-
     def size(self, span: Span) -> SpanSize:
         """Return the amount of a span of a split source; progress counts what is read of it."""
-        size = span.length or (span.signature and span.signature.size)
+        if span.members:
+            return SpanSize(bytes=sum(self.size(member).bytes or 0 for member in span.members))
+        size = (span.signature and span.signature.size) or 0
+        size = max(size - span.offset, 0) if span.length is None else span.length
         return SpanSize(bytes=size or None)
 
     def read(self, request: SpanRequest[Config]) -> Generator[ReadResult, None, None]:

@@ -71,11 +71,6 @@ class DatabaseSource(Source[RowMapping]):
         except ConfigError as exc:
             raise ConfigError(f"{run.span.source}: {exc.text}") from exc
 
-    def weigh(self, span: Span) -> int:
-        from transforms.sources.database.read import range_of
-
-        return range_of(span).rows
-
     def size(self, span: Span) -> SpanSize:
         from transforms.sources.database.read import range_of
 

@@ -153,11 +153,6 @@ class TreeSource(Source[Tree]):
                     " expected a run for each, with a ⟦base_url⟧ of its own"
                 )
 
-    def weigh(self, span: Span) -> int:
-        """Return the number of entries of the listing."""
-        with open_span(span) as stream:
-            return sum(1 for _ in stream)
-
     def size(self, span: Span) -> SpanSize:
         with open_span(span) as stream:
             return SpanSize(*size_listing(stream))
