@@ -33,27 +33,20 @@ class Manifest(LazySequence[Chunk]):
     def __init__(self, path: Path) -> None:
         """Read the file once; raise OSError, MsgspecError or UnicodeDecodeError for a bad one."""
         self._lines = LineFile(path)
-        self._begins = array("q")
-        ordinals, offset = array("q"), 0
+        begins, ordinals, offset = array("q"), array("q"), 0
         for line in self._lines:
             ordinals.append(_decoder.decode(line).ordinal)
-            self._begins.append(offset)
+            begins.append(offset)
             offset += len(line) + 1
         indexes = range(len(ordinals))
         self._is_ordered = all(ordinals[index - 1] <= ordinals[index] for index in indexes[1:])
         if not self._is_ordered:
             ordered = sorted(indexes, key=ordinals.__getitem__)
-            self._begins = array("q", map(self._begins.__getitem__, ordered))
-
-    def __len__(self) -> int:
-        return len(self._begins)
+            begins = array("q", map(begins.__getitem__, ordered))
+        super().__init__(begins, lambda begin: _decoder.decode(self._lines.line_at(begin)))
 
     def __iter__(self) -> Iterator[Chunk]:
-        lines = self._lines if self._is_ordered else map(self._lines.line_at, self._begins)
-        return map(_decoder.decode, lines)
-
-    def at(self, index: int) -> Chunk:
-        return _decoder.decode(self._lines.line_at(self._begins[index]))
+        return map(_decoder.decode, self._lines) if self._is_ordered else super().__iter__()
 
 
 def receipts_folder(root: Path, settings: PushSettings) -> Path:

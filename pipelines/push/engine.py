@@ -26,10 +26,10 @@ from pipelines.options.push_options import PushOptions
 from pipelines.push.record import PushResult, record_push
 from schemas.account import Chunk
 from schemas.errors import ConfigError
-from schemas.lazy_sequence import Subsequence
+from schemas.lazy_sequence import LazySequence, flagged
 from schemas.run_record import Phase
 from transforms.sinks.push.generations import check_generation
-from transforms.sinks.push.outcome import Outcomes, PushProgress
+from transforms.sinks.push.outcome import ChunkOutcome, PushProgress
 from transforms.sinks.push.push_plan import check_several_full, plan_chunks
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import PushSettings, SeveralFull
@@ -149,12 +149,14 @@ def _run_of_files(options: PushOptions, settings: PushSettings) -> tuple[Path, S
 def _plan(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> PushPlan:
     outcomes = _read_outcomes(root, chunks, settings)
     planned = plan_chunks(chunks, settings)
-    remaining = Subsequence.where((not outcome.allows_next for outcome in outcomes), planned)
+    remaining = flagged(planned, (not outcome.allows_next for outcome in outcomes))
     check_generation(root, remaining, settings)
     return PushPlan(root=root, chunks=remaining, settings=settings)
 
 
-def _read_outcomes(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> Outcomes:
+def _read_outcomes(
+    root: Path, chunks: Sequence[Chunk], settings: PushSettings
+) -> LazySequence[ChunkOutcome]:
     """Return the outcomes of earlier pushes; make no file."""
     planned = plan_chunks(chunks, settings)
     receipts = Receipts(receipts_folder(root, settings), planned, settings)

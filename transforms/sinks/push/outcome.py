@@ -10,7 +10,6 @@ import msgspec
 
 from schemas.account import Chunk, RejectSample, add_reject_sample
 from schemas.errors import RecordError
-from schemas.lazy_sequence import LazySequence
 from schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
 from schemas.reject import Reject
 from transforms.rules.known_rejects import entry_of
@@ -51,28 +50,6 @@ class ChunkOutcome(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def left(self) -> int:
         return count_records(self.chunk) - self.accepted - self.refused
-
-
-class Outcomes(LazySequence[ChunkOutcome]):
-    """The outcome of each chunk of a sequence, by its receipts at the time when it is asked for."""
-
-    def __init__(
-        self, chunks: Sequence[Chunk], receipts_of: Callable[[int], list[Receipt]]
-    ) -> None:
-        self._chunks = chunks
-        self._receipts_of = receipts_of
-
-    def __len__(self) -> int:
-        return len(self._chunks)
-
-    def __iter__(self) -> Iterator[ChunkOutcome]:
-        return map(self._outcome, self._chunks)
-
-    def at(self, index: int) -> ChunkOutcome:
-        return self._outcome(self._chunks[index])
-
-    def _outcome(self, chunk: Chunk) -> ChunkOutcome:
-        return outcome_of(chunk, self._receipts_of(chunk.ordinal))
 
 
 class PushAccount(msgspec.Struct, frozen=True, kw_only=True):

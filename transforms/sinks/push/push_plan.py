@@ -39,24 +39,15 @@ _DEFAULT_OPTIONS = WriteOptions()
 class PlannedChunks(LazySequence[Chunk]):
     """The chunks of a push in their order; some have the feedtype of the groups mode.
 
-    `feedtypes` has the feedtypes that differ, by the index of the chunk.
+    `feedtypes` has the feedtypes that differ, by the ordinal of the chunk.
     """
 
     def __init__(
         self, chunks: Sequence[Chunk], settings: PushSettings, feedtypes: Mapping[int, str]
     ) -> None:
+        super().__init__(chunks, self._planned)
         self.settings = settings
-        self._chunks = chunks
         self._feedtypes = feedtypes
-
-    def __len__(self) -> int:
-        return len(self._chunks)
-
-    def __iter__(self) -> Iterator[Chunk]:
-        return (self._planned(index, chunk) for index, chunk in enumerate(self._chunks))
-
-    def at(self, index: int) -> Chunk:
-        return self._planned(index, self._chunks[index])
 
     @cached_property
     def digest(self) -> str:
@@ -68,8 +59,8 @@ class PlannedChunks(LazySequence[Chunk]):
         digest.update(b"]")
         return digest.hexdigest()[:16]
 
-    def _planned(self, index: int, chunk: Chunk) -> Chunk:
-        feedtype = self._feedtypes.get(index)
+    def _planned(self, chunk: Chunk) -> Chunk:
+        feedtype = self._feedtypes.get(chunk.ordinal)
         return chunk if feedtype is None else replace(chunk, feedtype=feedtype)
 
 
@@ -190,12 +181,12 @@ def _groups_feedtypes(chunks: Iterable[Chunk], mode: str) -> dict[int, str]:
     """
     seen: set[str | None] = set()
     feedtypes: dict[int, str] = {}
-    for index, chunk in enumerate(chunks):
+    for chunk in chunks:
         format = find_format(chunk.format)
         is_groups = format is not None and format.door is Door.GROUPS
         if is_groups and (chunk.feedtype == FULL or chunk.datasource not in seen):
             seen.add(chunk.datasource)
-            feedtypes[index] = mode
+            feedtypes[chunk.ordinal] = mode
     if not seen:
         raise ConfigError(f"⟦groups_mode⟧ {mode}: no groups feed is pushed; expected one")
     return feedtypes

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from schemas.account import Chunk
 from schemas.errors import FatalError, FeedferryError, RecordError, TargetError, TooManyRejectsError
 from schemas.feed import INCREMENTAL
-from schemas.lazy_sequence import Subsequence
+from schemas.lazy_sequence import chosen, flagged
 from schemas.receipt import ChunkState, Receipt
 from schemas.setting import in_flags
 from transforms.net.retry import RetryPauses
@@ -370,10 +370,10 @@ class Pusher:
             receipts = claims.enter_context(Receipts(folder, planned, settings, disk=self._disk))
             chunks: Sequence[Chunk] = planned
             if not settings.update_index:
-                chunks = Subsequence.where((not is_update(chunk) for chunk in planned), planned)
+                chunks = flagged(planned, (not is_update(chunk) for chunk in planned))
             earlier = receipts.outcomes(chunks)
             earlier_bytes = sum(outcome.bytes for outcome in earlier)
-            remaining = Subsequence.where((not one.allows_next for one in earlier), chunks)
+            remaining = flagged(chunks, (not outcome.allows_next for outcome in earlier))
             for chunk in remaining:  # a full part deletes what missing files could not bring back
                 whole_chunk(chunk, root)
             if remaining:
@@ -459,7 +459,7 @@ class Pusher:
             by_source.setdefault(key, array("q")).append(index)
         waiting = SimpleQueue[Sequence[Chunk]]()
         for of_source in by_source.values():
-            waiting.put(Subsequence(chunks, of_source))
+            waiting.put(chosen(chunks, of_source))
         errors: list[Exception] = []
 
         def work() -> None:

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.errors import ConfigError
+from schemas.lazy_sequence import LazySequence
 from schemas.receipt import ChunkState, Receipt
-from transforms.sinks.push.outcome import Outcomes
+from transforms.sinks.push.outcome import ChunkOutcome, outcome_of
 from transforms.sinks.push.push_plan import PlannedChunks
 from transforms.sinks.push.settings import PushSettings
 from transforms.storage.atomic import writing
@@ -109,9 +110,9 @@ class ReceiptIndex:
             return self.of_chunk(ordinal)[-1]
         return self._last.get((ordinal, first, count))
 
-    def outcomes(self, chunks: Sequence[Chunk]) -> Outcomes:
-        """Return the outcome of each chunk, in the order of the chunks."""
-        return Outcomes(chunks, self.of_chunk)
+    def outcomes(self, chunks: Sequence[Chunk]) -> LazySequence[ChunkOutcome]:
+        """Return the outcome of each chunk, by its receipts at the time when it is asked for."""
+        return LazySequence(chunks, lambda chunk: outcome_of(chunk, self.of_chunk(chunk.ordinal)))
 
     def _place(self, ordinal: int) -> int:
         return self._places[ordinal] if ordinal < len(self._places) else 0
@@ -167,7 +168,7 @@ class Receipts:
         self._journal.close()
         self._opened.close()
 
-    def outcomes(self, chunks: Sequence[Chunk]) -> Outcomes:
+    def outcomes(self, chunks: Sequence[Chunk]) -> LazySequence[ChunkOutcome]:
         """Return the outcome of each chunk, in the order of the chunks, by all receipts so far."""
         return self._index.outcomes(chunks)
 
