@@ -20,7 +20,6 @@ A run that would delete too much is stopped: a folder that is not mounted looks 
 filter looks like many deletions. So the listing is counted before any document is read.
 """
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from heapq import heappop, heappush
@@ -31,10 +30,12 @@ from schemas.errors import FeedferryError, StoppedError
 from schemas.sent_document import NO_DIGEST, UNCHANGED, SentDocument
 from schemas.source_options import Safety
 from transforms.sources.listing import EntryKind, ListingEntry, is_folder
+from transforms.storage.scratch import scratch_database
 from transforms.storage.state import SourceState
 
 VANISHED = "vanished"
 _SENT = (EntryKind.FILE, EntryKind.FOLDER)
+_SCHEMA = "CREATE TABLE claimed (url TEXT PRIMARY KEY) WITHOUT ROWID"
 _YOUNG_NS = 2_000_000_000  # the ticks of FAT, the coarsest of all
 
 
@@ -185,20 +186,18 @@ class _Comparison:
 class _Claims:
     """URLs of present documents that the state has for other keys, and that must not be deleted.
 
-    Two documents may have one URL, by a template, and a moved document may keep its URL. The URLs
-    are in a temporary database that is removed with the process.
+    Two documents may have one URL, by a template, and a moved document may keep its URL.
     """
 
     def __init__(self, state: SourceState) -> None:
         self._state = state
         self._shares_urls = state.shares_urls()
-        self._connection = sqlite3.connect("", isolation_level=None)
-        self._connection.execute("CREATE TABLE claimed (url TEXT PRIMARY KEY) WITHOUT ROWID")
+        self._database = scratch_database(_SCHEMA)
 
     def claim(self, url: str, *, key: str) -> None:
         """Protect a URL from deletion, for the document with this key."""
         if url and self._state.has_elsewhere(url, key=key):
-            self._connection.execute("INSERT OR IGNORE INTO claimed VALUES (?)", (url,))
+            self._database.execute("INSERT OR IGNORE INTO claimed VALUES (?)", (url,))
 
     def hold(self, known: SentDocument) -> None:
         """Claim the URL of a document that stays, or those of the members of an archive."""
@@ -209,12 +208,12 @@ class _Claims:
     def has(self, known: SentDocument) -> bool:
         """Whether the URL is claimed, or a later document decides about its deletion."""
         query = "SELECT 1 FROM claimed WHERE url = ?"
-        if self._connection.execute(query, (known.url,)).fetchone() is not None:
+        if self._database.execute(query, (known.url,)).fetchone() is not None:
             return True
         return self._shares_urls and self._state.has_later(known.url, key=known.key)
 
     def close(self) -> None:
-        self._connection.close()
+        self._database.close()
 
 
 def _join(

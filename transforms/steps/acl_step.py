@@ -4,10 +4,8 @@ The ACLs of all inputs are stored in an SQLite file before records are converted
 parents up there, so that memory does not depend on their number.
 """
 
-import os
 import sqlite3
 from collections.abc import Iterable
-from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -26,7 +24,7 @@ from transforms.formats.acl_metadata import join_parent
 from transforms.formats.base import ReadResult
 from transforms.steps.effective_acl import ChainDecision, decide, flatten, inherit
 from transforms.steps.step import AppliedSteps, TransformStep
-from transforms.storage.scratch import read_scratch, scratch_database
+from transforms.storage.scratch import read_scratch, whole_scratch
 
 MAX_CHAIN = 100
 MAX_PRINCIPALS = 100_000
@@ -167,9 +165,7 @@ def store_acls(
     groups: Iterable[ReadResult],
 ) -> None:
     """Store the last ACL of each URL, and the groups, after the steps before this one."""
-    part = path.with_name(f"{path.name}.part")
-    part.unlink(missing_ok=True)
-    with closing(scratch_database(_SCHEMA, part)) as database, database:
+    with whole_scratch(_SCHEMA, path) as database:
         sources: dict[str | None, str] = {}
         for item in steps.results(records):
             if isinstance(item, Record):
@@ -180,7 +176,6 @@ def store_acls(
                 members = msgspec.msgpack.encode(item.members)
                 row = (*identity(item.group.namespace, item.group.name), members)
                 database.execute("INSERT OR REPLACE INTO memberships VALUES (?, ?, ?)", row)
-    os.replace(part, path)
 
 
 def _check_feed(record: Record, sources: dict[str | None, str]) -> None:

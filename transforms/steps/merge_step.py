@@ -4,9 +4,7 @@ The documents of all partial updates of a run are stored in an SQLite file befor
 converted. Workers look them up there, so that neither memory nor a shuffle has their contents.
 """
 
-import os
 from collections.abc import Iterable
-from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Record
 from transforms.config.yaml_structs import Text, parse_text
 from transforms.steps.step import TransformStep
-from transforms.storage.scratch import read_scratch, scratch_database
+from transforms.storage.scratch import read_scratch, whole_scratch
 
 _DIGEST_BYTES = 16
 _BLANKS = " \t\r\n"
@@ -71,13 +69,10 @@ def is_partial(record: Record) -> bool:
 
 def store_documents(path: Path, documents: Iterable[Record]) -> None:
     """Store the documents of partial updates, one of each URL."""
-    part = path.with_name(f"{path.name}.part")
-    part.unlink(missing_ok=True)
-    with closing(scratch_database(_SCHEMA, part)) as database, database:
+    with whole_scratch(_SCHEMA, path) as database:
         for document in documents:
             row = (_key(document), msgspec.msgpack.encode(document))
             database.execute("INSERT INTO documents VALUES (?, ?)", row)
-    os.replace(part, path)
 
 
 def _key(record: Record) -> bytes:

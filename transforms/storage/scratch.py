@@ -1,6 +1,9 @@
 """SQLite databases of one process, which nothing needs after a crash."""
 
+import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 _PRAGMAS = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
@@ -14,6 +17,16 @@ def scratch_database(schema: str, path: Path | None = None) -> sqlite3.Connectio
     database = sqlite3.connect("" if path is None else path)
     database.executescript(_PRAGMAS + schema)
     return database
+
+
+@contextmanager
+def whole_scratch(schema: str, path: Path) -> Iterator[sqlite3.Connection]:
+    """Yield a new database, which gets its path when the block ends; others then read it."""
+    part = path.with_name(f"{path.name}.part")
+    part.unlink(missing_ok=True)
+    with closing(scratch_database(schema, part)) as database, database:
+        yield database
+    os.replace(part, path)
 
 
 def read_scratch(path: Path) -> sqlite3.Connection:

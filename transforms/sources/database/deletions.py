@@ -17,7 +17,6 @@ without a timestamp, that is every row. Otherwise it is the rows that the next r
 rows without a timestamp, and the rejected rows: rows below the watermark and its lag are forgotten.
 """
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
@@ -39,6 +38,7 @@ from transforms.sources.database.table import TableQuery, subquery, write_key
 from transforms.sources.database.watermark import floor_of, is_above_floor
 from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.state_changes import store_changes
+from transforms.storage.scratch import scratch_database
 from transforms.storage.state import SourceState
 
 NULL_KEY = "[null]"
@@ -46,10 +46,10 @@ NULL_KEY = "[null]"
 
 _ALIAS = "feedferry_deletes"
 _URL_PREFIX = '"'  # the key of a row is a JSON array
-_SCHEMA = (
-    "CREATE TABLE existing (key TEXT PRIMARY KEY) WITHOUT ROWID",
-    "CREATE TABLE deleted (key TEXT PRIMARY KEY, url TEXT) WITHOUT ROWID",
-)
+_SCHEMA = """
+CREATE TABLE existing (key TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE deleted (key TEXT PRIMARY KEY, url TEXT) WITHOUT ROWID;
+"""
 
 
 def is_row(entry: SentDocument) -> bool:
@@ -98,21 +98,17 @@ class KeySets:
     """Keys of rows and deleted keys, in a temporary file of SQLite."""
 
     def __init__(self) -> None:
-        self._connection = sqlite3.connect("")
-        for statement in _SCHEMA:
-            self._connection.execute(statement)
+        self._database = scratch_database(_SCHEMA)
 
     def add_existing(self, keys: Iterable[str]) -> None:
         rows = ((key,) for key in keys)
-        with self._connection:
-            self._connection.executemany("INSERT OR IGNORE INTO existing VALUES (?)", rows)
+        self._database.executemany("INSERT OR IGNORE INTO existing VALUES (?)", rows)
 
     def add_deleted(self, deleted: Iterable[DeletedKey]) -> None:
-        with self._connection:
-            self._connection.executemany("INSERT OR REPLACE INTO deleted VALUES (?, ?)", deleted)
+        self._database.executemany("INSERT OR REPLACE INTO deleted VALUES (?, ?)", deleted)
 
     def count_existing(self) -> int:
-        ((count,),) = self._connection.execute("SELECT count(*) FROM existing")
+        ((count,),) = self._database.execute("SELECT count(*) FROM existing")
         return int(count)
 
     def exists(self, key: str) -> bool:
@@ -123,14 +119,14 @@ class KeySets:
 
     def deleted(self) -> Iterator[DeletedKey]:
         """Yield the deleted keys in the order of their UTF-8 bytes."""
-        rows = self._connection.execute("SELECT key, url FROM deleted ORDER BY key")
+        rows = self._database.execute("SELECT key, url FROM deleted ORDER BY key")
         return map(DeletedKey._make, rows)
 
     def close(self) -> None:
-        self._connection.close()
+        self._database.close()
 
     def _has(self, query: str, value: str) -> bool:
-        return self._connection.execute(query, (value,)).fetchone() is not None
+        return self._database.execute(query, (value,)).fetchone() is not None
 
 
 class DeletionLister:

@@ -25,6 +25,7 @@ from transforms.sources.tree.folders import LISTABLE, ListFolder, folder_lister
 from transforms.sources.tree.patterns import SIDECAR, SIDECARS, described_by, judge
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import folder_url_of, is_unicode, url_of
+from transforms.storage.scratch import scratch_database
 
 RUN_LENGTH = 20_000
 """Entries of one folder that are sorted in memory; more are sorted on disk."""
@@ -37,6 +38,7 @@ _Item = tuple[str, bool, ListingEntry]
 
 _KEY, _PLACE = itemgetter(0), itemgetter(0, 1)
 _NO_NAMES = frozenset({"", ".", ".."})
+_SCHEMA = "CREATE TABLE entries (key TEXT, describes INTEGER, entry BLOB)"
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(ListingEntry).decode
 
@@ -139,8 +141,7 @@ class _OpenFolder:
     def _sort_on_disk(self, items: Iterable[_Item]) -> Iterator[_Item]:
         """Sort in a temporary database, which is removed when it is closed."""
         try:
-            self._database = database = sqlite3.connect("")
-            database.execute("CREATE TABLE entries (key TEXT, describes INTEGER, entry BLOB)")
+            self._database = database = scratch_database(_SCHEMA)
             rows = ((key, describes, _encode(entry)) for key, describes, entry in items)
             database.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
             found = database.execute("SELECT * FROM entries ORDER BY key, describes")
