@@ -6,6 +6,7 @@
 
 import enum
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 
@@ -169,3 +170,19 @@ class Record(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown
     @property
     def is_wide_deletion(self) -> bool:
         return self.action is Action.DELETE_PATTERN and is_wide(self.url)
+
+
+_Stated = TypeVar("_Stated", Record, Crawl)
+
+
+def overlaid(below: _Stated, above: _Stated) -> _Stated:
+    """Return a record with what another one states in place of its own; of the hints, each."""
+    stated = {
+        name: value
+        for name in above.__struct_fields__
+        if (value := getattr(above, name)) not in (None, ())
+    }
+    hints: Crawl | None = getattr(below, "crawl", None)
+    if hints is not None and "crawl" in stated:
+        stated["crawl"] = overlaid(hints, stated["crawl"])
+    return msgspec.structs.replace(below, **stated)

@@ -27,7 +27,7 @@ from schemas.errors import FormatError
 from schemas.feed import FULL, REPLACE, FeedHeader
 from schemas.membership import Membership, RecordOrMembership
 from schemas.notice import Notice
-from schemas.record import Action, Arrival, Crawl, Provenance, Record
+from schemas.record import Action, Arrival, Provenance, Record, overlaid
 from schemas.reject import Filtered, Reject, record_error, reject_record
 from schemas.url_pattern import compile_pattern
 from transforms.compare.events import (
@@ -281,26 +281,14 @@ def _without(document: Document | None, record: Record, *, is_alone: bool) -> Do
 
 def merged(held: Record, stated: Record, *, is_owner: bool = False) -> Record:
     """Return a record with the fields that a partial update states; others are kept."""
-    values = {
-        name: value
-        for name in Record.__struct_fields__
-        if name not in ("url", "action", "arrival", "provenance", "crawl", "fields")
-        and (value := getattr(stated, name)) not in (None, ())
-    }
-    if stated.crawl is not None:
-        values["crawl"] = _merged_crawl(held.crawl, stated.crawl)
+    owner, fields = stated if is_owner else held, held.fields
     if stated.fields:
-        by_name = {field.name: field for field in (*held.fields, *stated.fields)}
-        values["fields"] = tuple(by_name.values())
-    if is_owner:
-        values |= {"arrival": stated.arrival, "provenance": stated.provenance}
-    return replace(held, **values)
-
-
-def _merged_crawl(held: Crawl | None, stated: Crawl) -> Crawl:
-    if held is None:
-        return stated
-    values = {name: getattr(stated, name) for name in Crawl.__struct_fields__}
+        fields = tuple({field.name: field for field in (*held.fields, *stated.fields)}.values())
     return replace(
-        held, **{name: value for name, value in values.items() if value not in (None, ())}
+        overlaid(held, stated),
+        url=held.url,
+        action=held.action,
+        arrival=owner.arrival,
+        provenance=owner.provenance,
+        fields=fields,
     )

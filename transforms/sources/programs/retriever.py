@@ -12,13 +12,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from io import BytesIO
 from threading import Event
-from typing import TypeVar
 
 from msgspec.structs import replace
 
 from schemas.errors import ProgramError, RecordError
 from schemas.notice import Notice
-from schemas.record import Action, Crawl, Record
+from schemas.record import Action, Record, overlaid
 from schemas.reject import KEPT_BYTES, Filtered, Reject, record_error, reject_record
 from schemas.span import Span
 from transforms.formats import RETRIEVER_STREAM
@@ -28,7 +27,6 @@ from transforms.sources.programs.calls import ProgramCalls
 STAGE = "retrieve"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-_Struct = TypeVar("_Struct", Record, Crawl)
 
 
 def retrieve(calls: ProgramCalls, listed: Record, cancelled: Event) -> list[ReadResult]:
@@ -67,26 +65,12 @@ def merge(listed: Record, retrieved: Record) -> Record:
     """
     if retrieved.action is Action.DELETE:
         return replace(retrieved, url=listed.url, provenance=listed.provenance)
-    crawl = retrieved.crawl
-    if crawl is not None and listed.crawl is not None:
-        crawl = _overlay(listed.crawl, crawl)
     return replace(
-        _overlay(listed, retrieved),
+        overlaid(listed, retrieved),
         url=listed.url,
-        crawl=crawl or listed.crawl,
         extras=listed.extras + retrieved.extras,
         provenance=listed.provenance,
     )
-
-
-def _overlay(below: _Struct, above: _Struct) -> _Struct:
-    """Return `below` with the stated fields of `above`."""
-    stated = {
-        name: value
-        for name in above.__struct_fields__
-        if (value := getattr(above, name)) is not None and value != ()
-    }
-    return replace(below, **stated)
 
 
 def _single_document(results: list[ReadResult]) -> Record | Filtered:
