@@ -52,6 +52,7 @@ _PLAIN = re.compile(r"[A-Za-z_][\w./-]*|[0-9]+(?:[kMGT]i?B|[smhd]|ms)", re.ASCII
 _NOT_TEXTS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "all"))
 _SCALARS: dict[object, str] = {bool: "true or false", int: "an integer", str: "a text in quotes"}
 _T = TypeVar("_T", bound=msgspec.Struct)
+_Value = TypeVar("_Value")
 _Content = TypeVar("_Content")
 
 
@@ -110,6 +111,31 @@ def parse_natural(value: object) -> int:
     if type(value) is not int or value < 0:
         raise ValueError
     return value
+
+
+def several(parse: Callable[[object], _Value]) -> Callable[[object], tuple[_Value, ...]]:
+    """Return the parser of a value, or of a list of one or more."""
+
+    def parse_all(value: object) -> tuple[_Value, ...]:
+        values = value if isinstance(value, list) else [value]
+        if not values:
+            raise ValueError
+        return tuple(map(parse, values))
+
+    return parse_all
+
+
+def mapping_of(
+    parse: Callable[[object], _Value], parse_name: Callable[[object], str] = parse_text
+) -> Callable[[object], dict[str, _Value]]:
+    """Return the parser of a mapping with one or more names."""
+
+    def parse_pairs(value: object) -> dict[str, _Value]:
+        if not isinstance(value, dict) or not value:
+            raise ValueError
+        return {parse_name(name): parse(item) for name, item in value.items()}
+
+    return parse_pairs
 
 
 def _not_zero(parse: Callable[[object], float]) -> Callable[[object], float]:

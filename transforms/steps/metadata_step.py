@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from schemas.record import Field, Meta, Record
-from transforms.config.yaml_structs import Value, parse_text
+from transforms.config.yaml_structs import Value, mapping_of, parse_text, several
 from transforms.steps.patterns import Pairs, Patterns, any_pattern
 from transforms.steps.step import TransformStep
 from transforms.steps.tables import Table
@@ -18,38 +18,24 @@ _FIELD = "field:"
 _METADATA = "metadata:"
 
 
-def _is_place(text: object) -> bool:
-    prefixes = (_FIELD, _METADATA)
-    return text in _TEXTS or (
-        isinstance(text, str)
-        and any(text.startswith(prefix) and text != prefix for prefix in prefixes)
-    )
-
-
-def _parse_moves(value: object) -> dict[str, str]:
-    if not isinstance(value, dict) or not value:
+def _parse_place(value: object) -> str:
+    place = parse_text(value)
+    prefix, _, name = place.partition(":")
+    if place not in _TEXTS and not (name and f"{prefix}:" in (_FIELD, _METADATA)):
         raise ValueError
-    if not all(_is_place(old) and _is_place(new) for old, new in value.items()):
-        raise ValueError
-    return dict(value)
-
-
-def _parse_named_values(value: object) -> dict[str, tuple[str, ...]]:
-    if not isinstance(value, dict) or not value:
-        raise ValueError
-    lists = {name: text if isinstance(text, list) else [text] for name, text in value.items()}
-    return {parse_text(name): tuple(map(parse_text, texts)) for name, texts in lists.items()}
+    return place
 
 
 _Moves = Annotated[
     dict[str, str],
     Value(
-        _parse_moves, f"a mapping of places: {', '.join(_TEXTS)}, {_METADATA}NAME or {_FIELD}NAME"
+        mapping_of(_parse_place, _parse_place),
+        f"a mapping of places: {', '.join(_TEXTS)}, {_METADATA}NAME or {_FIELD}NAME",
     ),
 ]
 _NamedValues = Annotated[
     dict[str, tuple[str, ...]],
-    Value(_parse_named_values, "a mapping of names to a text, or a list of texts"),
+    Value(mapping_of(several(parse_text)), "a mapping of names to a text, or a list of texts"),
 ]
 
 

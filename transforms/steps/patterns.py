@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
-from transforms.config.yaml_structs import Value, parse_text
+from transforms.config.yaml_structs import Value, mapping_of, parse_text, several
 from transforms.formats.holes import inspected
 
 _EXPRESSION = "re:"
@@ -101,13 +101,6 @@ def _parse_pattern(value: object) -> str:
     return text
 
 
-def _parse_patterns(value: object) -> tuple[str, ...]:
-    values = value if isinstance(value, list) else [value]
-    if not values:
-        raise ValueError
-    return tuple(map(_parse_pattern, values))
-
-
 def _parse_rules(value: object) -> tuple[tuple[str, str], ...]:
     pairs = [*value.items()] if isinstance(value, dict) else value
     if not isinstance(pairs, list) or not pairs:
@@ -122,21 +115,10 @@ def _parse_rules(value: object) -> tuple[tuple[str, str], ...]:
     return tuple(rules)
 
 
-def _parse_pairs(value: object) -> dict[str, str]:
-    if not isinstance(value, dict) or not value:
-        raise ValueError
-    return {parse_text(name): parse_text(text) for name, text in value.items()}
-
-
-def _parse_named_patterns(value: object) -> dict[str, tuple[str, ...]]:
-    if not isinstance(value, dict) or not value:
-        raise ValueError
-    return {parse_text(name): _parse_patterns(patterns) for name, patterns in value.items()}
-
-
-Pairs = Annotated[dict[str, str], Value(_parse_pairs, "a mapping of names to texts")]
+_parse_patterns = several(_parse_pattern)
+Pairs = Annotated[dict[str, str], Value(mapping_of(parse_text), "a mapping of names to texts")]
 NamedPatterns = Annotated[
-    dict[str, tuple[str, ...]], Value(_parse_named_patterns, "a mapping of names to patterns")
+    dict[str, tuple[str, ...]], Value(mapping_of(_parse_patterns), "a mapping of names to patterns")
 ]
 Patterns = Annotated[tuple[str, ...], Value(_parse_patterns, "a pattern, or a list of patterns")]
 Rules = Annotated[

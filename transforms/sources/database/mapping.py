@@ -16,6 +16,7 @@ from transforms.config.yaml_structs import (
     Text,
     Value,
     parse_text,
+    several,
 )
 from transforms.sources.database.columns import ColumnReference, parse_template
 
@@ -69,11 +70,10 @@ def _parse_mimetype(value: object) -> str:
     return text
 
 
-def _parse_delete_values(value: object) -> tuple[str, ...]:
-    values = value if isinstance(value, list) else [value]
-    if not values or not all(isinstance(item, str | int) for item in values):
+def _parse_delete_value(value: object) -> str:
+    if not isinstance(value, str | int):
         raise ValueError
-    return tuple(str(item).lower() if isinstance(item, bool) else str(item) for item in values)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _parse_delimiter(value: object) -> str:
@@ -167,7 +167,7 @@ class ActionColumn(msgspec.Struct, frozen=True, kw_only=True):
     column: _Column
     delete: Annotated[
         tuple[str, ...],
-        Value(_parse_delete_values, "the values that mean deleted, such as [D, delete]"),
+        Value(several(_parse_delete_value), "the values that mean deleted, such as [D, delete]"),
     ] = ("delete",)
 
 
