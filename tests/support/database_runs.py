@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject
 from schemas.sent_document import StateChange
-from schemas.source_options import Safety, SourceOptions
+from schemas.source_options import SourceOptions
 from schemas.span import Span
 from support.databases import Server, Sqlite
 from transforms.formats.base import ReadOptions, ReadResult
@@ -27,7 +28,7 @@ from transforms.storage.state import StateHead, open_state, update_state
 
 Refuses = Callable[[Record], bool]
 AnyServer = Server | Sqlite
-USUAL = Safety(min_records=0, max_delete_percent=Safety().max_delete_percent * 5)
+USUAL = SourceOptions(to_format="gsa-feed", min_records=0, max_delete_percent=Decimal(100))
 
 
 def new_mapping(server: AnyServer, mapping: RowMapping, *statements: str) -> RowMapping:
@@ -73,23 +74,16 @@ class Database:
     def remap(self, **keys: Any) -> None:  # keys of a mapping
         self.mapping = replace(self.mapping, **keys)
 
-    def plan(self, *, is_refresh: bool = False, safety: Safety = USUAL) -> RowPlan:
+    def plan(self, *, is_refresh: bool = False, options: SourceOptions = USUAL) -> RowPlan:
         """Return the plan of the next run."""
         folder = self.folder / f"run{self.runs}"
         folder.mkdir(exist_ok=True)
-        options = SourceOptions(
-            to_format="gsa-feed",
-            span_bytes=200,
-            refresh=is_refresh,
-            min_records=safety.min_records,
-            max_delete_percent=safety.max_delete_percent,
-        )
         run = SourceRun(
             span=Span(source="people.yaml", path="people.yaml", format=DATABASE),
             config=self.mapping,
             work=folder,
             reading=ReadOptions(),
-            options=options,
+            options=replace(options, span_bytes=200, refresh=is_refresh),
         )
         with open_state(self.state) as state:
             return plan_rows(open_table(self.mapping), state, run)

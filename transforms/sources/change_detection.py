@@ -28,7 +28,7 @@ import msgspec
 
 from schemas.errors import FeedferryError, StoppedError
 from schemas.sent_document import NO_DIGEST, UNCHANGED, SentDocument
-from schemas.source_options import Safety
+from schemas.source_options import SourceOptions
 from transforms.sources.listing import EntryKind, ListingEntry, is_folder
 from transforms.storage.scratch import scratch_database
 from transforms.storage.state import SourceState
@@ -53,7 +53,7 @@ def compare(
 
 
 def check_changes(
-    lines: Iterable[ListingEntry], *, known: int, safety: Safety
+    lines: Iterable[ListingEntry], *, known: int, options: SourceOptions
 ) -> Iterator[ListingEntry]:
     """Yield all lines; then raise StoppedError if too many documents are missing.
 
@@ -66,21 +66,21 @@ def check_changes(
         elif line.kind is EntryKind.GONE and line.url and not is_folder(line.key):
             gone += 1
         yield line
-    check_safety(listed, gone, known=known, safety=safety)
+    check_safety(listed, gone, known=known, options=options)
 
 
-def check_safety(listed: int, gone: int, *, known: int, safety: Safety) -> None:
+def check_safety(listed: int, gone: int, *, known: int, options: SourceOptions) -> None:
     """Raise StoppedError if too many of the documents in the state are missing in the source."""
-    if known and listed < safety.min_records:
+    if known and listed < options.min_records:
         raise StoppedError(
             f"{listed} documents are in the source, and the state has {known}; expected "
-            f"{safety.min_records} or more; no document was read: check whether the source is "
+            f"{options.min_records} or more; no document was read: check whether the source is "
             "complete; if it is, ⟦min_records⟧ allows fewer"
         )
-    if gone * 100 > safety.max_delete_percent * known:
+    if gone * 100 > options.max_delete_percent * known:
         raise StoppedError(
             f"{gone} of {known} documents in the state are gone; expected at most "
-            f"{safety.max_delete_percent}% of them; no document was read: check whether the "
+            f"{options.max_delete_percent}% of them; no document was read: check whether the "
             "source is complete; if it is, ⟦max_delete_percent⟧ allows more"
         )
 

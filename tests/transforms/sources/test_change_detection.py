@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from schemas.errors import FeedferryError, StoppedError
 from schemas.sent_document import SentDocument, StateChange
-from schemas.source_options import Safety
+from schemas.source_options import SourceOptions
 from transforms.sources.change_detection import (
     check_changes,
     check_safety,
@@ -330,12 +330,12 @@ def test_documents_are_counted_while_they_pass() -> None:
         *(file("a"), unchanged("b"), gone("c"), filtered("d"), rejected("e")),
         *(folder("f/"), unchanged("g/"), gone("h/"), forgotten("i")),
     ]
-    exact = Safety(min_records=2, max_delete_percent=Decimal(50))
-    assert list(check_changes(lines, known=2, safety=exact)) == lines
+    exact = SourceOptions(to_format="", min_records=2, max_delete_percent=Decimal(50))
+    assert list(check_changes(lines, known=2, options=exact)) == lines
     with pytest.raises(StoppedError, match=r"^1 of 3 documents"):
-        list(check_changes(lines, known=3, safety=Safety()))
+        list(check_changes(lines, known=3, options=SourceOptions(to_format="")))
     with pytest.raises(StoppedError, match=r"^2 documents are"):
-        list(check_changes(lines, known=2, safety=Safety(min_records=3)))
+        list(check_changes(lines, known=2, options=SourceOptions(to_format="", min_records=3)))
 
 
 CURE = "no document was read: check whether the source is complete; if it is,"
@@ -373,11 +373,12 @@ CURE = "no document was read: check whether the source is complete; if it is,"
 def test_a_run_that_would_delete_too_much_is_stopped(
     listed: int, deleted: int, known_documents: int, limits: dict[str, Any], message: str | None
 ) -> None:
+    options = SourceOptions(to_format="", **limits)
     if message is None:
-        check_safety(listed, deleted, known=known_documents, safety=Safety(**limits))
+        check_safety(listed, deleted, known=known_documents, options=options)
         return
     with pytest.raises(StoppedError) as caught:
-        check_safety(listed, deleted, known=known_documents, safety=Safety(**limits))
+        check_safety(listed, deleted, known=known_documents, options=options)
     assert str(caught.value) == message
 
 

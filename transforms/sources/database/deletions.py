@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from schemas.errors import ConfigError, RecordError
 from schemas.sent_document import DELETION_SENT, NO_DIGEST, SentDocument, StateChange
-from schemas.source_options import Safety
+from schemas.source_options import SourceOptions
 from schemas.span import Watermark
 from transforms.sources.change_detection import check_safety
 from transforms.sources.database.columns import ColumnIndex, Row, url_getter
@@ -145,7 +145,7 @@ class DeletionLister:
         self._compares_keys = compares_keys
         self._is_refresh = is_refresh
 
-    def lines(self, safety: Safety) -> Iterator[ListingEntry]:
+    def lines(self, options: SourceOptions) -> Iterator[ListingEntry]:
         """Yield the keys of the query for deletes first, each part in the order of keys.
 
         Then raise StoppedError if comparing keys found too many deletions.
@@ -162,7 +162,7 @@ class DeletionLister:
                 yield line
         if self._compares_keys:
             listed = self._keys.count_existing()
-            check_safety(listed, gone, known=self._state.head.documents, safety=safety)
+            check_safety(listed, gone, known=self._state.head.documents, options=options)
 
     def _is_gone(self, entry: SentDocument) -> bool:
         """Return whether a key that the query does not return is to be deleted or forgotten."""

@@ -136,7 +136,7 @@ class LocalFolders:
     def __call__(self, folder: ListingEntry) -> Iterator[ListingEntry]:
         """Yield the entries of a folder, and its own line if files inherit from it."""
         path = self._path(folder.key)
-        if self._tree.follows_links and self._is_loop(folder.key):
+        if self._tree.follow_links and self._is_loop(folder.key):
             yield left_out(folder.key, path, "symlink-loop")
             return
         access = self._path_access(folder.key)
@@ -168,7 +168,7 @@ class LocalFolders:
             reason = f"{shown}: a name that is not UTF-8; expected one that is, so rename it"
             return rejected(shown, "", "file-name", reason)
         try:
-            status = os.stat(path, follow_symlinks=self._tree.follows_links)
+            status = os.stat(path, follow_symlinks=self._tree.follow_links)
         except OSError as exc:
             return _without_status(key, path, exc)
         type_ = _type_of(status.st_mode)

@@ -52,7 +52,7 @@ def judge(tree: Tree) -> Judge:
     def code_of(key: str) -> str | None:
         if _TEMPORARY.fullmatch(key.rpartition("/")[2]):  # the name of a folder is empty here
             return "temporary"
-        if not tree.takes_hidden and (key.startswith(".") or "/." in key):
+        if not tree.hidden and (key.startswith(".") or "/." in key):
             return "hidden"
         if is_in_excluded_folder(key):
             return "excluded"
@@ -60,7 +60,7 @@ def judge(tree: Tree) -> Judge:
             return None
         if is_included is not None and not is_included(key):
             name = key.rpartition("/")[2]
-            if not (tree.opens_archives and is_archive_type(type_of_name(name))):
+            if not (tree.open_archives and is_archive_type(type_of_name(name))):
                 return "excluded"  # of an opened archive, the members are judged
         return "excluded" if is_excluded(key) else None
 

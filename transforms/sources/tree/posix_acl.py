@@ -101,7 +101,7 @@ class PosixAcls:
     def _folders(self, path: str) -> Iterator[str]:
         if not self._rules.is_inherited:
             yield from _between(self._root, path)
-        if self._tree.follows_links:
+        if self._tree.follow_links:
             real = os.path.realpath(path)
             expected = os.path.join(self._real_root, _below(self._root, path))
             if real != (expected.rstrip("/") or "/"):

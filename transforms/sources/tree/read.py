@@ -92,8 +92,8 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
     other way round, come deletions of its former records. `see` is called for each document before
     its record.
     """
-    open_raw = None if open_file else partial(os.open, flags=local_flags(tree.follows_links))
-    open_file = open_file or partial(open_path, follows_links=tree.follows_links, buffering=0)
+    open_raw = None if open_file else partial(os.open, flags=local_flags(tree.follow_links))
+    open_file = open_file or partial(open_path, follows_links=tree.follow_links, buffering=0)
     records = TreeRecords(span, tree, see, open_file)
     run = FileRun(records.plain, max_records=options.batch_records if records.are_plain else 0)
     opener = _Opener(open_file, open_raw)
@@ -187,7 +187,7 @@ class _TreeReader:
         self, listed: ListingEntry, mimetype: str | None = None, content: bytes | None = None
     ) -> Iterator[ReadResult]:
         can_be_opened = not self._tree.is_crawled and is_openable(listed.key, mimetype)
-        if can_be_opened and self._tree.opens_archives:
+        if can_be_opened and self._tree.open_archives:
             stream = None if content is None else BytesIO(content)
             yield from self._open_archive(_OpenedArchive(listed), mimetype, stream)
             return

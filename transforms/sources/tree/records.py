@@ -53,7 +53,7 @@ class TreeRecords:
         self._posix_acls = PosixAcls(tree, rules)
         # The members of an archive come one after the other, and have the same sidecars.
         self._read_sidecars = lru_cache(maxsize=1)(partial(read_sidecars, open_file=open_file))
-        self.are_plain = not (see or tree.acl or tree.display_url or tree.states_paths)
+        self.are_plain = not (see or tree.acl or tree.display_url or tree.path_metadata)
         self.offset = 0
 
     def filtered(self, listed: ListingEntry, code: str) -> Filtered:
@@ -169,7 +169,7 @@ class TreeRecords:
         read is secure: an appliance then asks who may see it, instead of showing it to everyone.
         """
         sidecars = self._read_sidecars(listed.sidecars)
-        paths = path_metadata(listed.key) if self._tree.states_paths else ()
+        paths = path_metadata(listed.key) if self._tree.path_metadata else ()
         is_secure = sidecars.acl is None and NOT_PUBLIC in listed.fingerprint.split()
         crawl = None
         if (display_url := display_url_of(self._tree, listed.key)) or is_secure:

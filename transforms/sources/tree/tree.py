@@ -2,7 +2,7 @@
 
 import msgspec
 
-from schemas.choices import Oversize
+from schemas.source_options import TreeRules
 
 
 class TreeAcl(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,30 +19,17 @@ class TreeAcl(msgspec.Struct, frozen=True, kw_only=True):
     everyone: str | None = None
 
 
-class Tree(msgspec.Struct, frozen=True, kw_only=True):
-    """Which files of a tree are read, and how records are made of them.
+class Tree(TreeRules, frozen=True, kw_only=True):
+    """A tree, and how records are made of its files.
 
     `root` is the folder or URI without a final `/`; `only` are the names of the files of the root
-    to read, if not all. URLs are `base_url` and the path, percent-encoded segment by segment, or
-    `url_template` with `{path}` (segments encoded) or `{id}` (slashes encoded too); `display_url`
-    is such a template. `include` and `exclude` are patterns for paths below the root. With
-    `is_crawled`, records have no content: the appliance fetches it by URL. Without an `acl`, local
-    files that others may not read are sent as secure, unless the tree `is_public`.
+    to read, if not all. With `is_crawled`, records have no content: the appliance fetches it by
+    URL. Without an `acl`, local files that others may not read are sent as secure, unless the tree
+    `is_public`.
     """
 
     root: str
     only: tuple[str, ...] = ()
-    base_url: str | None = None
-    url_template: str | None = None
-    display_url: str | None = None
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    takes_hidden: bool = False
-    follows_links: bool = False
-    opens_archives: bool = False
     is_crawled: bool = False
-    oversize: Oversize = Oversize.REJECT
-    states_paths: bool = False
-    charset: str | None = None
     acl: TreeAcl | None = None
     is_public: bool = False

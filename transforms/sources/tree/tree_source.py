@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from schemas.account import Account
 from schemas.check import Check, CheckLine, fail, ok
 from schemas.errors import ConfigError, EncodingError, FormatError, SourceError, UnreadableError
-from schemas.source_options import SourceOptions
+from schemas.source_options import SourceOptions, TreeRules
 from schemas.span import NamedFiles, Span
 from schemas.units import counted
 from transforms.formats import by_name
@@ -120,7 +120,7 @@ class TreeSource(Source[Tree]):
         judge(tree)  # refuses bad patterns
         if tree.acl is not None and tree.acl.table is not None:
             load_acl_table(tree.acl.table)
-        if "://" in tree.root and tree.follows_links:
+        if "://" in tree.root and tree.follow_links:
             raise ConfigError("⟦follow_links⟧: not for a uri; expected it for a local folder")
         if "://" not in tree.root and not tree.only:
             _check_outside(tree, options)
@@ -205,22 +205,12 @@ def _check_tree(tree: Tree, seconds: float) -> Iterator[CheckLine]:
 def tree_of(span: Span, options: SourceOptions) -> Tree:
     """Return how the files of a tree become records, as the options say."""
     return Tree(
+        **{name: getattr(options, name) for name in TreeRules.__struct_fields__},
         root=span.path,
         only=span.position.keys if isinstance(span.position, NamedFiles) else (),
-        base_url=options.base_url,
-        url_template=options.url_template,
-        display_url=options.display_url,
-        include=options.include,
-        exclude=options.exclude,
-        takes_hidden=options.hidden,
-        follows_links=options.follow_links,
-        opens_archives=options.open_archives,
         is_crawled=by_name(options.to_format).is_fetched_by_target(
             datasource=options.datasource, feedtype=options.feedtype
         ),
-        oversize=options.oversize,
-        states_paths=options.path_metadata,
-        charset=options.charset,
         acl=_acl(options, is_remote="://" in span.path),
         is_public=options.acl == PUBLIC,
     )
@@ -271,7 +261,7 @@ def _write_listing(run: SourceRun[Tree]) -> None:
     with open_state(Path(options.state)) as state:
         files = list_tree(tree)
         changes = compare(files, state, rules=TREE.fingerprint(tree), is_refresh=options.refresh)
-        checked = check_changes(changes, known=state.head.documents, safety=options)
+        checked = check_changes(changes, known=state.head.documents, options=options)
         write_listing(checked, run.listing)
 
 

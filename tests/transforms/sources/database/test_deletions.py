@@ -8,7 +8,7 @@ import pytest
 
 from schemas.errors import ConfigError, StoppedError
 from schemas.sent_document import SentDocument, StateChange
-from schemas.source_options import Safety
+from schemas.source_options import SourceOptions
 from schemas.span import TimestampType, Watermark
 from support.database_runs import Database
 from transforms.sources.database.columns import ColumnReference
@@ -33,7 +33,7 @@ CARL = SentDocument(key="[3]", url="http://db.example.com/3", digest="c")
 TWIN = SentDocument(key="[2]", url=ANNA.url, digest="b")
 TAKEN = SentDocument(key="[2]", url="http://db.example.com/old", digest="b")
 DELETED_ANNA = sent_deletion("[1]", ANNA.url)
-LAX = Safety(min_records=0, max_delete_percent=Decimal(100))
+LAX = SourceOptions(to_format="", min_records=0, max_delete_percent=Decimal(100))
 MOVED = former_url("http://db.example.com/old")
 
 
@@ -167,7 +167,7 @@ def test_too_many_keys_without_a_row_stop_the_run(tmp_path: Path, keys: KeySets)
         with pytest.raises(
             StoppedError, match=r"^1 of 2 documents in the state are gone; expected"
         ):
-            list(deletions.lines(Safety()))
+            list(deletions.lines(SourceOptions(to_format="")))
 
 
 def test_keys_of_the_query_do_not_stop_the_run(tmp_path: Path, keys: KeySets) -> None:
@@ -175,7 +175,7 @@ def test_keys_of_the_query_do_not_stop_the_run(tmp_path: Path, keys: KeySets) ->
     keys.add_existing(["[1]"])
     with state_of(tmp_path, ANNA, BERT) as state:
         deletions = DeletionLister(state, keys, compares_keys=True)
-        assert list(deletions.lines(Safety())) == [gone("[2]", BERT.url)]
+        assert list(deletions.lines(SourceOptions(to_format=""))) == [gone("[2]", BERT.url)]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from schemas.errors import ConfigError, SourceError, StoppedError
-from schemas.source_options import Safety
+from schemas.source_options import SourceOptions
 from schemas.span import KeyRange, RowFilter, Span, TimestampType, Watermark
 from support.database_runs import AnyServer, Database, ServedDatabase, new_table
 from support.databases import Server
@@ -235,7 +235,7 @@ def test_a_run_that_was_stopped_has_no_plan(people: Database) -> None:
     people.run()
     people.execute(delete(1), delete(2))
     with pytest.raises(StoppedError):
-        people.plan(safety=Safety(max_delete_percent=Decimal(50)))
+        people.plan(options=SourceOptions(to_format="", max_delete_percent=Decimal(50)))
     assert list((people.folder / "run1").iterdir()) == []
 
 

@@ -74,9 +74,9 @@ TREES: tuple[dict[str, Any], ...] = (
     {"base_url": "https://docs.example.com/a&b'/"},
     {"base_url": "http://intranet/"},
     {"url_template": "https://docs.example.com/?id={id}&x=1"},
-    {"base_url": BASE, "states_paths": True},
+    {"base_url": BASE, "path_metadata": True},
     {"base_url": BASE, "display_url": "file:///{path}"},
-    {"base_url": BASE, "is_public": True, "opens_archives": True},
+    {"base_url": BASE, "is_public": True, "open_archives": True},
     {"base_url": BASE, "is_crawled": True},
 )
 
@@ -181,7 +181,7 @@ def test_batches_have_at_most_the_records_and_bytes_of_a_run(folder: Path) -> No
 
 def test_files_of_a_tree_with_acls_or_paths_are_no_batches(folder: Path) -> None:
     write(folder, {f"{number}.txt": (b"a", 0, 0o644) for number in range(7)})
-    assert {type(result) for result in results(folder, 1000, states_paths=True)} == {Record}
+    assert {type(result) for result in results(folder, 1000, path_metadata=True)} == {Record}
 
 
 def test_most_plain_files_are_written_by_plans(

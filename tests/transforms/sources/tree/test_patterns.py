@@ -92,11 +92,11 @@ def test_an_escaped_key_matches_itself(key: str) -> None:
         (".hidden", {}, "hidden"),
         ("a/.git/config", {}, "hidden"),
         (".git/", {}, "hidden"),
-        (".git/", {"takes_hidden": True}, None),
-        ("a/.git/config", {"takes_hidden": True}, None),
-        ("a.zip", {"include": ("*.pdf",), "opens_archives": True}, None),
-        ("a.zip/x.txt", {"include": ("*.pdf",), "opens_archives": True}, "excluded"),
-        ("a.zip", {"exclude": ("*.zip",), "opens_archives": True}, "excluded"),
+        (".git/", {"hidden": True}, None),
+        ("a/.git/config", {"hidden": True}, None),
+        ("a.zip", {"include": ("*.pdf",), "open_archives": True}, None),
+        ("a.zip/x.txt", {"include": ("*.pdf",), "open_archives": True}, "excluded"),
+        ("a.zip", {"exclude": ("*.zip",), "open_archives": True}, "excluded"),
     ],
 )
 def test_patterns_and_names_leave_out_files(
@@ -134,7 +134,7 @@ def test_a_folder_is_not_excluded_by_patterns_for_other_names(pattern: str) -> N
     ],
 )
 def test_names_of_temporary_files_are_temporary(name: str) -> None:
-    assert code(f"a/{name}", takes_hidden=False) == "temporary"
+    assert code(f"a/{name}", hidden=False) == "temporary"
 
 
 @pytest.mark.parametrize("key", ["part", "a.parts", "~.txt", "lock.odt#", "x.tmp/", "a~/b"])

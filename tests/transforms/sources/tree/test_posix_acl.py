@@ -337,7 +337,7 @@ def test_files_and_folders_inherit_from_the_folder_above(
     (tree / "a").chmod(0)
     base_url = "https://docs.example.com/"
     acls = PosixAcls(
-        Tree(root=str(tree), base_url=base_url, follows_links=True), TreeAcl(is_inherited=True)
+        Tree(root=str(tree), base_url=base_url, follow_links=True), TreeAcl(is_inherited=True)
     )
     both_permit = Acl(inheritance=Inheritance.AND_BOTH_PERMIT, alone=True)
     assert acls.of_folder(f"{tree}/a") == replace(both_permit, inherit_from=base_url)
@@ -358,14 +358,14 @@ def test_a_link_does_not_lead_past_a_closed_folder(
     (tree / "a").chmod(0o700)
     (tree / "link.pdf").symlink_to(target)
     rules = TreeAcl(is_inherited=is_inherited, everyone="everyone")
-    assert of_file(tree, "link.pdf", rules, follows_links=True) == f"permit user {owner}"
+    assert of_file(tree, "link.pdf", rules, follow_links=True) == f"permit user {owner}"
 
 
 def test_a_root_that_is_a_link_is_no_link_in_the_tree(tree: Path) -> None:
     link = tree.parent / "link"
     link.symlink_to(tree)
     tree.parent.chmod(0o700)
-    assert of_file(link, follows_links=True).endswith("permit group everyone")
+    assert of_file(link, follow_links=True).endswith("permit group everyone")
 
 
 def test_the_acl_of_a_file_is_read(tree: Path, owner: str) -> None:

@@ -37,7 +37,7 @@ TIME = datetime(2024, 5, 6, 7, 8, 10, 123456, tzinfo=UTC)
 FIRST = sha256(b"first").hexdigest()
 SMALL = ReadOptions(max_content_bytes=5)
 TREE = Tree(root="/srv", base_url=BASE)
-OPENING = replace(TREE, opens_archives=True)
+OPENING = replace(TREE, open_archives=True)
 METADATA = replace(OPENING, oversize=Oversize.METADATA)
 INHERITED = TreeAcl(is_inherited=True)
 TWO = (("a.txt", b"first"), ("b/c d.txt", b"second"))
@@ -336,7 +336,7 @@ def test_a_link_is_followed_on_demand(files: Files) -> None:
     line, other = files("a.txt", b"first"), files("b.txt", b"second")
     os.remove(line.path)
     os.symlink(other.path, line.path)
-    rules = replace(TREE, follows_links=True)
+    rules = replace(TREE, follow_links=True)
     assert record(line, rules=rules).content == Content(b"second")
 
 
@@ -704,7 +704,7 @@ def with_table(path: Path, row: str) -> Tree:
 
 
 def test_metadata_is_that_of_sidecars_and_of_the_path(files: Files) -> None:
-    paths = replace(TREE, states_paths=True)
+    paths = replace(TREE, path_metadata=True)
     assert described(files, {"meta.json": '{"a": 1}'}, paths).metadata == (
         Meta("a", "1"),
         Meta("path", "a/x.txt"),

@@ -138,11 +138,11 @@ def test_a_tree_has_the_options_of_the_run(here: Path) -> None:
         base_url="https://docs.example.com/",
         include=("*.pdf",),
         exclude=("old/",),
-        takes_hidden=True,
-        follows_links=True,
-        opens_archives=True,
+        hidden=True,
+        follow_links=True,
+        open_archives=True,
         oversize=Oversize.METADATA,
-        states_paths=True,
+        path_metadata=True,
         charset="windows-1252",
     )
 

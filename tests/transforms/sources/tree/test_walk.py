@@ -109,7 +109,7 @@ def test_keys_are_in_the_order_of_their_bytes(tmp_path: Path) -> None:
 def test_the_order_is_that_of_all_keys_sorted(names: list[str], run_length: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         result = make(Path(folder), names)
-        rules = tree(Path(folder), takes_hidden=True)
+        rules = tree(Path(folder), hidden=True)
         walked = walk(rules, LocalFolders(rules), run_length=run_length)
         assert [line.key for line in walked] == sorted(result, key=str.encode)
 
@@ -176,19 +176,19 @@ def test_a_name_that_cannot_be_in_a_url_is_rejected(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("follows_links", "expected"),
+    ("follow_links", "expected"),
     [
         (False, [("to a", "symlink"), ("to b", "symlink")]),
         (True, [("to a/x", "FILE"), ("to b", "FILE")]),
     ],
 )
 def test_links_are_followed_on_demand(
-    tmp_path: Path, follows_links: bool, expected: list[tuple[str, str]]
+    tmp_path: Path, follow_links: bool, expected: list[tuple[str, str]]
 ) -> None:
     files(tmp_path, "a/x", "b")
     (tmp_path / "to a").symlink_to("a")
     (tmp_path / "to b").symlink_to("b")
-    assert outcomes(tmp_path, follows_links=follows_links)[2:] == expected
+    assert outcomes(tmp_path, follow_links=follow_links)[2:] == expected
     assert keys(tmp_path / "to a") == ["x"]  # the root may be a link
 
 
@@ -196,7 +196,7 @@ def test_links_are_followed_on_demand(
 def test_a_folder_is_not_listed_below_itself(tmp_path: Path, target: str) -> None:
     files(tmp_path, "root/a/b/x")
     (tmp_path / "root/a/b/up").symlink_to(target)
-    assert outcomes(tmp_path / "root", follows_links=True) == [
+    assert outcomes(tmp_path / "root", follow_links=True) == [
         ("a/b/up/", "symlink-loop"),
         ("a/b/x", "FILE"),
     ]
@@ -204,12 +204,12 @@ def test_a_folder_is_not_listed_below_itself(tmp_path: Path, target: str) -> Non
 
 def test_a_link_that_leads_to_itself_is_a_loop(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("a")
-    assert outcomes(tmp_path, follows_links=True) == [("a", "symlink-loop")]
+    assert outcomes(tmp_path, follow_links=True) == [("a", "symlink-loop")]
 
 
 def test_a_link_to_nothing_is_rejected_if_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").symlink_to("gone/b.pdf")
-    assert only(tmp_path, follows_links=True) == ListingEntry(
+    assert only(tmp_path, follow_links=True) == ListingEntry(
         key="a.pdf",
         kind=EntryKind.REJECTED,
         path=f"{tmp_path}/a.pdf",
@@ -222,7 +222,7 @@ def test_a_link_to_nothing_is_rejected_if_links_are_followed(tmp_path: Path) -> 
 def test_a_broken_link_that_a_rule_leaves_out_is_not_rejected(tmp_path: Path) -> None:
     (tmp_path / ".a").symlink_to("gone")
     (tmp_path / ".#b").symlink_to("tim@host.1234:1700000000")
-    assert outcomes(tmp_path, follows_links=True) == [(".#b", "temporary"), (".a", "hidden")]
+    assert outcomes(tmp_path, follow_links=True) == [(".#b", "temporary"), (".a", "hidden")]
 
 
 def bind_socket(path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_file_that_is_not_regular_is_left_out(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # the path of a socket must be short
     make(tmp_path / "a.pdf")
-    line = only(tmp_path, follows_links=True)
+    line = only(tmp_path, follow_links=True)
     assert (line.kind, line.code) == (EntryKind.FILTERED, "no-file")
 
 
@@ -414,15 +414,15 @@ def test_a_sidecar_is_a_document_only_without_its_file(
 
 
 @pytest.mark.parametrize("named", [(), ("x.pdf",)])
-@pytest.mark.parametrize("follows_links", [False, True])
+@pytest.mark.parametrize("follow_links", [False, True])
 @pytest.mark.parametrize("target", ["elsewhere", "nowhere"])
 def test_a_link_describes_a_file_even_if_it_cannot_be_read(
-    tmp_path: Path, follows_links: bool, target: str, named: tuple[str, ...]
+    tmp_path: Path, follow_links: bool, target: str, named: tuple[str, ...]
 ) -> None:
     put(tmp_path / "elsewhere", b"{}")
     put(tmp_path / "x.pdf", b"x")
     (tmp_path / "x.pdf.meta.json").symlink_to(target)
-    results = {line.key: line for line in lines(tmp_path, follows_links=follows_links, only=named)}
+    results = {line.key: line for line in lines(tmp_path, follow_links=follow_links, only=named)}
     assert results["x.pdf"].sidecars == (f"{tmp_path}/x.pdf.meta.json",)
 
 
@@ -430,7 +430,7 @@ def test_a_folder_does_not_describe_a_file(tmp_path: Path) -> None:
     files(tmp_path, "x.pdf")
     (tmp_path / "folder").mkdir()
     (tmp_path / "x.pdf.meta.json").symlink_to("folder")
-    assert only(tmp_path, follows_links=True).sidecars == ()
+    assert only(tmp_path, follow_links=True).sidecars == ()
 
 
 def test_only_named_files_are_listed_and_those_that_vanished(tmp_path: Path) -> None:
