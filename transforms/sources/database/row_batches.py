@@ -27,6 +27,7 @@ from transforms.formats.record_batch import (
     Values,
     are_neutral,
     escaped,
+    grouped,
     has_neutral_columns,
     is_document_text,
 )
@@ -270,22 +271,18 @@ class RowBatches:
         if all(len(of_part) == 1 for of_part in constants):
             key = tuple(of_part[0] for of_part in constants)
             return RecordBatch([self._columns(key, values)], [0] * count)
-        places: dict[tuple[Constant, ...], list[int]] = {}
         of_rows = (
             of_part if len(of_part) > 1 else repeat(of_part[0], count) for of_part in constants
         )
-        for place, key in enumerate(zip(*of_rows, strict=False)):
-            places.setdefault(key, []).append(place)
-        if len(places) > _PARTS + count // _PARTS:
+        alike = [*grouped([*zip(*of_rows, strict=False)], ())]
+        if len(alike) > _PARTS + count // _PARTS:
             raise NotAlikeError
-        order, groups = [0] * count, []
-        for number, (key, of_group) in enumerate(places.items()):
+        groups = []
+        for key, places, _ in alike:
             of_parts = zip(self._parts, values, strict=True)
-            of_key = [part.select(of_part, of_group) for part, of_part in of_parts]
-            groups.append(self._columns(key, of_key))
-            for place in of_group:
-                order[place] = number
-        return RecordBatch(groups, order)
+            of_key = [part.select(of_part, places) for part, of_part in of_parts]
+            groups.append((self._columns(key, of_key), places))
+        return RecordBatch.of(groups)
 
     def _columns(self, key: tuple[Constant, ...], values: Sequence[Column]) -> Columns:
         """Return the columns of rows with the same constants, if they are neutral."""

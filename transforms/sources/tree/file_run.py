@@ -68,14 +68,13 @@ class FileRun:
         if not self._rows:
             return ()
         types, texts, *others = zip(*self._rows, strict=True)
-        order, groups, urls = [0] * len(types), list[Columns](), escaped(texts)
-        for file_type, places, columns in grouped(types, (urls, *others)):
-            if groups:
-                for place in places:
-                    order[place] = len(groups)
-            groups.append(Columns(self._shape(file_type), columns, len(places)))
-        batch = RecordBatch(groups, order)
-        is_batch = len(order) >= _MIN_RECORDS * len(groups) and are_neutral(urls) and are_urls(urls)
+        urls = escaped(texts)
+        groups = [
+            (Columns(self._shape(file_type), columns, len(places)), places)
+            for file_type, places, columns in grouped(types, (urls, *others))
+        ]
+        batch = RecordBatch.of(groups)
+        is_batch = len(urls) >= _MIN_RECORDS * len(groups) and are_neutral(urls) and are_urls(urls)
         self._rows, self._bytes = [], 0
         return _texts_in_batches(batch, others[0]) if is_batch else batch
 
