@@ -113,6 +113,18 @@ def parse_natural(value: object) -> int:
     return value
 
 
+def text_where(is_right: Callable[[str], object]) -> Callable[[object], str]:
+    """Return the parser of texts that meet a condition; it may raise a ValueError of its own."""
+
+    def parse(value: object) -> str:
+        text = parse_text(value)
+        if not is_right(text):
+            raise ValueError
+        return text
+
+    return parse
+
+
 def several(parse: Callable[[object], _Value]) -> Callable[[object], tuple[_Value, ...]]:
     """Return the parser of a value, or of a list of one or more."""
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from schemas.content import CHECKED, compress, decode, to_base64
 from schemas.errors import RecordError
 from schemas.record import Content, Encoding, Record
-from transforms.config.yaml_structs import Size, Value, parse_text
+from transforms.config.yaml_structs import Size, Value, text_where
 from transforms.content_types.charset import (
     UTF_8,
     find_charset,
@@ -23,14 +23,13 @@ from transforms.steps.step import TransformStep
 DECLARED = "declared"
 
 
-def _parse_charset(value: object) -> str:
-    text = parse_text(value)
-    if text != DECLARED and not is_charset(text):
-        raise ValueError
-    return text
-
-
-_Charset = Annotated[str, Value(_parse_charset, f"{DECLARED}, or a charset such as windows-1252")]
+_Charset = Annotated[
+    str,
+    Value(
+        text_where(lambda text: text == DECLARED or is_charset(text)),
+        f"{DECLARED}, or a charset such as windows-1252",
+    ),
+]
 
 
 class ContentRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

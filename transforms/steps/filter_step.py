@@ -9,19 +9,12 @@ import pybase64
 
 from schemas.content import CHECKED, decode
 from schemas.record import DELETIONS, Action, Content, Encoding, Record
-from transforms.config.yaml_structs import Size, Value, parse_text, several
+from transforms.config.yaml_structs import Size, Value, several, text_where
 from transforms.formats.dates import parse_date
 from transforms.steps.patterns import NamedPatterns, Patterns, any_pattern
 from transforms.steps.step import TransformStep
 
 _ACTIONS = {action.value.lower().replace("_", "-"): action for action in Action}
-
-
-def _parse_action(value: object) -> str:
-    name = parse_text(value)
-    if name not in _ACTIONS:
-        raise ValueError
-    return name
 
 
 def _parse_moment(value: object) -> datetime:
@@ -38,7 +31,10 @@ def _parse_acl(value: object) -> bool:
 
 
 _Actions = Annotated[
-    tuple[str, ...], Value(several(_parse_action), f"an action, or a list of {', '.join(_ACTIONS)}")
+    tuple[str, ...],
+    Value(
+        several(text_where(_ACTIONS.__contains__)), f"an action, or a list of {', '.join(_ACTIONS)}"
+    ),
 ]
 _Moment = Annotated[datetime, Value(_parse_moment, "a date such as 2024-01-31")]
 _Acl = Annotated[bool, Value(_parse_acl, "present or absent")]

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from schemas.record import Field, Meta, Record
-from transforms.config.yaml_structs import Value, mapping_of, parse_text, several
+from transforms.config.yaml_structs import Value, mapping_of, parse_text, several, text_where
 from transforms.steps.patterns import Pairs, Patterns, any_pattern
 from transforms.steps.step import TransformStep
 from transforms.steps.tables import Table
@@ -18,14 +18,12 @@ _FIELD = "field:"
 _METADATA = "metadata:"
 
 
-def _parse_place(value: object) -> str:
-    place = parse_text(value)
-    prefix, _, name = place.partition(":")
-    if place not in _TEXTS and not (name and f"{prefix}:" in (_FIELD, _METADATA)):
-        raise ValueError
-    return place
+def _is_place(text: str) -> bool:
+    prefix, colon, name = text.partition(":")
+    return text in _TEXTS or (prefix + colon in (_FIELD, _METADATA) and bool(name))
 
 
+_parse_place = text_where(_is_place)
 _Moves = Annotated[
     dict[str, str],
     Value(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
-from transforms.config.yaml_structs import Value, mapping_of, parse_text, several
+from transforms.config.yaml_structs import Value, mapping_of, parse_text, several, text_where
 from transforms.formats.holes import inspected
 
 _EXPRESSION = "re:"
@@ -95,10 +95,7 @@ def _rule(old: str, new: str, *, is_prefix: bool) -> Callable[[str], str | None]
     return rewrite
 
 
-def _parse_pattern(value: object) -> str:
-    text = parse_text(value)
-    compile_pattern(text)
-    return text
+_parse_pattern = text_where(compile_pattern)
 
 
 def _parse_rules(value: object) -> tuple[tuple[str, str], ...]:

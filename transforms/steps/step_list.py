@@ -1,5 +1,6 @@
 """The list of steps in a job file or a file of its own, decoded and made ready."""
 
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from hashlib import file_digest, sha256
@@ -10,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from schemas.record import Record
-from transforms.config.yaml_structs import Value, decode_key, parse_text
+from transforms.config.yaml_structs import Value, decode_key, text_where
 from transforms.formats.base import ReadResult
 from transforms.steps.acl_step import AclRules, AclStep, store_acls
 from transforms.steps.content_step import ContentRules, ContentStep
@@ -27,14 +28,8 @@ PREPARED = ".prepared"
 """Suffix of the file that a step needs before the records are converted, in the folder of a run."""
 
 
-def _parse_name(value: object) -> str:
-    text = parse_text(value)
-    if not text.replace("-", "").isalnum() or not text.isascii() or text != text.lower():
-        raise ValueError
-    return text
-
-
-_Name = Annotated[str, Value(_parse_name, "a name of letters, digits and -")]
+_NAME = re.compile("-*[a-z0-9][-a-z0-9]*")
+_Name = Annotated[str, Value(text_where(_NAME.fullmatch), "a name of letters, digits and -")]
 
 
 class StepConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -17,6 +17,7 @@ from transforms.config.yaml_structs import (
     Value,
     parse_text,
     several,
+    text_where,
 )
 from transforms.sources.database.columns import ColumnReference, parse_template
 
@@ -48,12 +49,6 @@ def _parse_key(value: object) -> tuple[str, ...]:
     return tuple(map(parse_text, value))
 
 
-def _parse_template(value: object) -> str:
-    template = parse_text(value)
-    parse_template(template)
-    return template
-
-
 def _parse_url(value: object) -> str:
     template = parse_text(value)
     if not any(column for _, column in parse_template(template)):
@@ -61,13 +56,6 @@ def _parse_url(value: object) -> str:
             f"{template!r}; expected columns in braces, otherwise all rows have the same URL"
         )
     return template
-
-
-def _parse_mimetype(value: object) -> str:
-    text = parse_text(value)
-    if "/" not in text:
-        raise ValueError
-    return text
 
 
 def _parse_delete_value(value: object) -> str:
@@ -84,7 +72,8 @@ def _parse_delimiter(value: object) -> str:
 
 _Column = Annotated[str, Value(parse_text, "the name of a column")]
 _Query = Annotated[str, Value(_parse_query, "a query, SELECT …")]
-_Template = Annotated[str, Value(_parse_template, "an absolute URL with columns")]
+_MimeType = Annotated[str, Value(text_where(lambda text: "/" in text), "a MIME type")]
+_Template = Annotated[str, Value(text_where(parse_template), "an absolute URL with columns")]
 
 
 class MetadataColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -251,7 +240,7 @@ class RowMapping(msgspec.Struct, frozen=True, kw_only=True):
     key: Annotated[tuple[str, ...], Value(_parse_key, "a list of different columns")] = ()
     url: Annotated[str, Value(_parse_url, "a URL template")] | ColumnReference | None = None
     content: ContentSource = ContentSource()
-    mimetype: Annotated[str, Value(_parse_mimetype, "a MIME type")] | ColumnReference | None = None
+    mimetype: _MimeType | ColumnReference | None = None
     charset: Text | None = None
     title: _Column | None = None
     description: _Column | None = None
