@@ -85,27 +85,21 @@ def event_of(item: RecordOrMembership) -> Event:
     if isinstance(item, Membership):
         return Event(membership=replace(item, provenance=at))
     record = normalize(item)
-    if is_web(at.datasource, at.feedtype):
+    is_ignored = is_web(at.datasource, at.feedtype)
+    if is_ignored:
         record = replace(record, content=None, body=None, mimetype=None)
-    elif at.feedtype == FULL and record.metadata and not _has_content(record):
+    content = record.content
+    if content is None and record.body is not None:
+        content = Content(record.body.encode())
+    if at.feedtype == FULL and record.metadata and content is None and not is_ignored:
         raise RecordError("update-in-full-feed", "metadata without content in a full feed")
-    size, digest = _content_of(record)
+    size, digest = (None, None) if content is None else _size_and_digest(content)
     return Event(replace(record, content=None, body=None, size=None, provenance=at), size, digest)
 
 
 @lru_cache(maxsize=64)
 def _feed_of(datasource: str | None, feedtype: str | None) -> Provenance:
     return Provenance(datasource=datasource, feedtype=feedtype)
-
-
-def _has_content(record: Record) -> bool:
-    return record.content is not None or record.body is not None
-
-
-def _content_of(record: Record) -> tuple[int | None, bytes | None]:
-    if record.content is not None:
-        return _size_and_digest(record.content)
-    return (None, None) if record.body is None else _size_and_digest(Content(record.body.encode()))
 
 
 def _size_and_digest(content: Content) -> tuple[int, bytes]:

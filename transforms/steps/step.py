@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from typing import ClassVar, TypeVar
 
 from msgspec.structs import replace
@@ -160,25 +161,29 @@ class AppliedSteps:
 
     def explain(self, item: Record | Membership) -> Iterator[tuple[str, list[StepResult]]]:
         """Yield the name of each step with what is left after it; count nothing."""
-        counted, self.changed = self.changed, Counter()
         results: list[StepResult] = [_with_acl(item)]
-        for name, step in self._steps:
-            results = [made for result in results for made in self._taken(name, step, result)]
-            yield name, results
-        self.changed = counted
+        with self._counted_apart():
+            for step in self._steps:
+                results = self._apply([step], results)
+                yield step[0], results
 
     def apply_to_model(self, record: Record) -> tuple[Record, Counter[str]] | None:
         """Return a record after all steps, and how it would be counted; None if it is not one."""
-        counted, self.changed = self.changed, Counter()
-        try:
+        with self._counted_apart() as changed:
             results = self.apply(record)
-            found = self.changed
-        finally:
-            self.changed = counted
         match results:
             case [Record() as made]:
-                return made, found
+                return made, changed
         return None
+
+    @contextmanager
+    def _counted_apart(self) -> Iterator[Counter[str]]:
+        """Count the changes of the block in a counter of its own."""
+        counted, self.changed = self.changed, Counter()
+        try:
+            yield self.changed
+        finally:
+            self.changed = counted
 
     def _taken(self, name: str, step: TransformStep, item: StepResult) -> Sequence[StepResult]:
         """Return the results of a step for an item."""

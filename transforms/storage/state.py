@@ -176,9 +176,7 @@ def update_state(
     generation, unless this run has updated it: the run was then interrupted after the update.
     `stamp` names the source and the run.
     """
-    with _explained(path), closing(_connect(path, "rwc")) as connection:
-        connection.execute(_CACHE)
-        connection.execute("BEGIN IMMEDIATE")
+    with _transaction(path, "rwc") as connection:
         if _is_blank(connection, path):
             _create_tables(connection)
         head = _read_head(connection)
@@ -192,16 +190,13 @@ def update_state(
         _write_documents(connection, changes)
         count = _value_of(connection, _COUNT)
         _write_head(connection, replace(stamp, generation=before + 1, documents=count))
-        connection.execute("COMMIT")
     return count
 
 
 def replace_head(path: Path, head: StateHead) -> None:
     """Replace the head of a state; `documents` stays as it is."""
-    with _explained(path), closing(_connect(path, "rw")) as connection:
-        connection.execute("BEGIN IMMEDIATE")
+    with _transaction(path, "rw") as connection:
         _write_head(connection, replace(head, documents=_read_head(connection).documents))
-        connection.execute("COMMIT")
 
 
 def write_state(path: Path, head: StateHead, documents: Iterable[SentDocument]) -> None:
@@ -211,9 +206,7 @@ def write_state(path: Path, head: StateHead, documents: Iterable[SentDocument]) 
     that in the head.
     """
     try:
-        with _explained(path), closing(_connect(path, "rwc")) as connection:
-            connection.execute(_CACHE)
-            connection.execute("BEGIN IMMEDIATE")
+        with _transaction(path, "rwc") as connection:
             _create_tables(connection)
             insert = "INSERT INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
             try:
@@ -223,10 +216,19 @@ def write_state(path: Path, head: StateHead, documents: Iterable[SentDocument]) 
             if (count := _value_of(connection, _COUNT)) != head.documents:
                 raise ValueError(f"{count} documents; expected {head.documents}")
             _write_head(connection, head)
-            connection.execute("COMMIT")
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def _transaction(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    """Store all changes of the block, or none if it raises."""
+    with _explained(path), closing(_connect(path, mode)) as connection:
+        connection.execute(_CACHE)
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+        connection.execute("COMMIT")
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
