@@ -31,7 +31,7 @@ from transforms.formats import by_name
 from transforms.rules.full_feeds import settle_full_feeds
 from transforms.sinks.push.push_plan import write_update
 from transforms.storage.atomic import AtomicFile, link_or_copy, whole_file, write_json
-from transforms.storage.attempts import SPAN_REJECTS, is_untouched, is_whole
+from transforms.storage.attempts import SPAN_REJECTS, is_untouched
 from transforms.storage.find_storage import storage_of
 from transforms.storage.journal import sync_file
 from transforms.storage.storage import LocalStorage
@@ -117,9 +117,10 @@ def check_files(account: Account, work: Path, *, verify: bool) -> None:
     Files are hashed while they are written, or when a run is resumed. A file is read again only if
     its time stamp has changed since.
     """
+    run = LocalStorage(work)
     for file in account.files:
         path = work / file.path
-        if not is_untouched(path, file) and not is_whole(path, file, verify=verify):
+        if not is_untouched(path, file) and not run.is_whole(file, verify=verify):
             raise FatalError(
                 f"{path}: differs from the {file.bytes:,} bytes that were written; start"
                 " again to write it again"

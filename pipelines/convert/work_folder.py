@@ -19,7 +19,8 @@ from schemas.account import SpanFile
 from schemas.errors import ConfigError, FatalError
 from schemas.timeline import TIMELINE
 from transforms.storage.atomic import read_undamaged, whole_file
-from transforms.storage.attempts import digest_of, is_untouched, is_whole
+from transforms.storage.attempts import digest_of, is_untouched
+from transforms.storage.storage import LocalStorage
 
 SEAL = "seal.json"
 STDIN_COPY = "stdin"
@@ -103,9 +104,7 @@ def seal(work: Path) -> None:
 def is_sealed(work: Path, *, verify: bool) -> bool:
     """Whether a run has a seal, and all sealed files are unchanged."""
     files = read_undamaged(work / SEAL, list[SpanFile])
-    return files is not None and all(
-        is_whole(work / file.path, file, verify=verify) for file in files
-    )
+    return files is not None and LocalStorage(work).are_whole(files, verify=verify)
 
 
 def _refuse_finished(output: Path, work: Path, options: ConvertOptions) -> None:

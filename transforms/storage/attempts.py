@@ -30,7 +30,7 @@ from schemas.account import Account, SpanFile
 from schemas.errors import BusyError
 from schemas.span import Span
 from transforms.storage.atomic import WrittenFile
-from transforms.storage.storage import LocalStorage, Nowhere, Storage, digest_of_stream
+from transforms.storage.storage import Nowhere, Storage, digest_of_stream
 
 SPAN_REJECTS = ".rejects.avro"
 """Suffix of the rejects of a span."""
@@ -168,12 +168,6 @@ class DryAttempt(Attempt):
 
     def commit(self, account: Account) -> Account:
         return account
-
-
-def is_whole(path: Path, file: SpanFile, *, verify: bool = True) -> bool:
-    """Whether a file has the size of its account and, with `verify`, the SHA-256."""
-    named = msgspec.structs.replace(file, path=path.name)
-    return LocalStorage(path.parent).is_whole(named, verify=verify)
 
 
 def is_untouched(path: Path, file: SpanFile) -> bool:
