@@ -174,7 +174,7 @@ class FetchStep(TransformStep):
         authorization = self._credentials.get(url.netloc.decode("ascii").lower())
         if authorization and first.scheme in (url.scheme, "http"):  # never from https to http
             request.headers["Authorization"] = authorization
-        if self._rules.robots == "obey" and url.path != _ROBOTS:
+        if self._rules.robots == "obey" and first.path != _ROBOTS:
             origin = f"{url.scheme}://{url.netloc.decode('ascii')}"
             robots = self._robots_of(origin)
             if isinstance(robots, RecordError):

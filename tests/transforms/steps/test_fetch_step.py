@@ -236,6 +236,20 @@ def test_robots_are_obeyed_unless_overruled(tmp_path: Path) -> None:
         assert isinstance(result(overruled, page(f"{site.url}/private")), Record)
 
 
+def test_robots_may_be_redirected_to_any_path(tmp_path: Path) -> None:
+    texts = {
+        "/robots.txt": Answer(status=302, headers={"Location": "/rules"}),
+        "/rules": Answer(b"User-agent: *\nDisallow: /private\n"),
+        "/private": Answer(b"secret"),
+        "/open": Answer(b"open"),
+    }
+    with web_site(answers(texts)) as site:
+        applied = steps(tmp_path, f"fetch: {{{LOCAL}}}")
+        assert isinstance(result(applied, page(f"{site.url}/open")), Record)
+        assert code(result(applied, page(f"{site.url}/private"))) == "fetch-robots"
+        assert site.paths == ["/robots.txt", "/rules", "/open"]
+
+
 def test_robots_that_cannot_be_read_forbid_everything() -> None:
     rules = FetchRules(networks=("127.0.0.0/8",))
     with web_site(lambda request: Answer(status=500)) as site:
