@@ -345,7 +345,7 @@ def _unreadable(source: str, exc: BaseException) -> SourceError:
 
 
 def _sign_stream(stream: IO[bytes]) -> FileSignature | None:
-    """Return the present signature of an open file; None if it has nsignature."""
+    """Return the present signature of an open file; None if it has no signature."""
     try:
         number = stream.fileno()
     except (AttributeError, OSError):  # it is not local
