@@ -58,16 +58,17 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpanFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that the conversion of a span wrote to the folder of an unfinished run.
+    """A complete file that the conversion of a span wrote to the folder of an unfinished run.
 
     `path` is relative to that folder. `modified_ns` is the time at which the writer closed the
-    file. A file with the same time and size has not changed since.
+    file, 0 if its storage does not tell it. A file with the same time and size has not changed
+    since.
     """
 
     path: str
     bytes: int
     sha256: str
-    modified_ns: int
+    modified_ns: int = 0
 
 
 class LossCount(msgspec.Struct, frozen=True):

@@ -185,7 +185,7 @@ class _OpenChunk:
         written = self.file.finish()
         requested = self.target_feed.feed if self.target_feed else None
         return Chunk(
-            path=written.name,
+            path=written.path,
             bytes=written.bytes,
             sha256=written.sha256,
             records=dict(sorted(self._actions.items())),

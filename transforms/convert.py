@@ -87,7 +87,6 @@ from transforms.steps.run_lists import RunLists
 from transforms.storage.atomic import (
     AtomicFile,
     RejectFile,
-    WrittenFile,
     read_stored_rejects,
 )
 from transforms.storage.attempts import SPAN_REJECTS, Attempt
@@ -623,7 +622,9 @@ class SpanConversion:
         """Return the chunks and all files, with paths relative to the folder of the run."""
         chunks = self._chunks.finished
         lists = (self._rejects, self._uncrawled, self._filtered, self._changes)
-        files = [WrittenFile(chunk.path, chunk.bytes, chunk.sha256) for chunk in chunks]
+        files = [
+            SpanFile(path=chunk.path, bytes=chunk.bytes, sha256=chunk.sha256) for chunk in chunks
+        ]
         files += [file.written for file in lists if file.written is not None]
         files += [] if self._lists is None else self._lists.written
         placed = [replace(chunk, path=self._attempt.path_of(chunk.path)) for chunk in chunks]

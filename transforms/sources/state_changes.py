@@ -11,7 +11,7 @@ from schemas.record import Action
 from schemas.reject import Reject
 from schemas.sent_document import NO_DIGEST, SentDocument, StateChange
 from transforms.sources.listing import is_folder
-from transforms.storage.atomic import AtomicFile, WrittenFile, whole_file
+from transforms.storage.atomic import AtomicFile, whole_file
 from transforms.storage.state import SourceState
 
 SEEN = ".seen.jsonl"
@@ -82,7 +82,7 @@ class StateChangeFile:
         self._incomplete_archives: set[str] = set()
 
     @property
-    def written(self) -> WrittenFile | None:
+    def written(self) -> SpanFile | None:
         return self._file.written
 
     def add(self, change: StateChange) -> None:

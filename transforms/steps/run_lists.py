@@ -12,7 +12,7 @@ import msgspec
 from schemas.account import SpanFile
 from schemas.record import Action, Record
 from transforms.steps.step import AppliedSteps, StepResult
-from transforms.storage.atomic import AtomicFile, WrittenFile
+from transforms.storage.atomic import AtomicFile
 from transforms.storage.storage import Storage
 
 MAX_NAMES = 10_000
@@ -53,7 +53,7 @@ class RunLists:
         self._has_origins = has_origins
 
     @property
-    def written(self) -> list[WrittenFile]:
+    def written(self) -> list[SpanFile]:
         """The complete files, after they were closed."""
         return [file.written for file in self._files if file.written]
 

@@ -7,11 +7,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, NamedTuple, TypeVar
+from typing import IO, TypeVar
 from uuid import uuid4
 
 import msgspec
 
+from schemas.account import SpanFile
 from schemas.avro import UNREADABLE, schema
 from schemas.errors import FatalError
 from schemas.reject import Reject
@@ -23,14 +24,6 @@ SYNC_MARKER = b"feedferryrejects"
 
 _BLOCK_BYTES = 1 << 20
 _Document = TypeVar("_Document")
-
-
-class WrittenFile(NamedTuple):
-    """A complete file."""
-
-    name: str
-    bytes: int
-    sha256: str
 
 
 class HashingReader(BlockStream):
@@ -135,7 +128,7 @@ class AtomicFile:
         self._file: WholeFile | None = None
         self._digest = hashlib.sha256()
         self._bytes = 0
-        self.written: WrittenFile | None = None
+        self.written: SpanFile | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -152,11 +145,12 @@ class AtomicFile:
     def seekable(self) -> bool:
         return False
 
-    def finish(self) -> WrittenFile:
+    def finish(self) -> SpanFile:
         """Give the file its name, also without a byte, and return its description."""
         self._begin().close(whole=True)
         self._file = None
-        self.written = WrittenFile(self._name, self._bytes, self._digest.hexdigest())
+        sha256 = self._digest.hexdigest()
+        self.written = SpanFile(path=self._name, bytes=self._bytes, sha256=sha256)
         return self.written
 
     def close(self, *, whole: bool) -> None:

@@ -25,11 +25,11 @@ from typing import Self
 from uuid import uuid4
 
 import msgspec
+from msgspec.structs import replace
 
 from schemas.account import Account, SpanFile
 from schemas.errors import BusyError
 from schemas.span import Span
-from transforms.storage.atomic import WrittenFile
 from transforms.storage.storage import Nowhere, Storage, digest_of_stream
 
 SPAN_REJECTS = ".rejects.avro"
@@ -100,14 +100,10 @@ class Attempt:
         """Return the name of a file of this attempt in the storage of the run."""
         return f"{self._span}/{self._name}/{name}".rstrip("/")
 
-    def file(self, written: WrittenFile) -> SpanFile:
-        """Describe a complete file of this attempt."""
-        return SpanFile(
-            path=self.path_of(written.name),
-            bytes=written.bytes,
-            sha256=written.sha256,
-            modified_ns=self.storage.modified_ns(written.name),
-        )
+    def file(self, file: SpanFile) -> SpanFile:
+        """Return a file of this attempt with its path in the run, and its time."""
+        modified_ns = self.storage.modified_ns(file.path)
+        return replace(file, path=self.path_of(file.path), modified_ns=modified_ns)
 
     def commit(self, account: Account) -> Account:
         """Publish the account unless another attempt was first; return the account that counts."""
@@ -145,7 +141,7 @@ class Attempt:
             return b""
 
     def _named(self, account: Account) -> Account:
-        return msgspec.structs.replace(account, stored=[self._account_name(self._damaged)])
+        return replace(account, stored=[self._account_name(self._damaged)])
 
     def _account_name(self, number: int) -> str:
         return f"{self._span}.{number}.json"

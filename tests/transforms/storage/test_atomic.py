@@ -7,12 +7,12 @@ from pathlib import Path
 import fastavro
 import pytest
 
+from schemas.account import SpanFile
 from schemas.errors import FatalError, FormatError
 from schemas.reject import Reject
 from transforms.storage.atomic import (
     AtomicFile,
     RejectFile,
-    WrittenFile,
     whole_file,
     write_json,
 )
@@ -150,7 +150,7 @@ def test_a_file_is_described_when_it_is_complete(tmp_path: Path) -> None:
     assert file.is_empty
     file.write(b"b\n")
     file.write(b"a\n")
-    written = WrittenFile("urls.txt", 4, hashlib.sha256(b"b\na\n").hexdigest())
+    written = SpanFile(path="urls.txt", bytes=4, sha256=hashlib.sha256(b"b\na\n").hexdigest())
 
     assert (file.finish(), file.written) == (written, written)
     assert (tmp_path / "urls.txt").read_bytes() == b"b\na\n"
@@ -164,7 +164,8 @@ def test_a_large_file_is_as_it_was_written(tmp_path: Path, size: int) -> None:
     file.write(b"y" * (size % 1000))
     content = b"x" * (size // 1000 * 1000) + b"y" * (size % 1000)
 
-    assert file.finish() == ("1.xml", size, hashlib.sha256(content).hexdigest())
+    digest = hashlib.sha256(content).hexdigest()
+    assert file.finish() == SpanFile(path="1.xml", bytes=size, sha256=digest)
     assert (tmp_path / "1.xml").read_bytes() == content
 
 
