@@ -1,6 +1,6 @@
 """The folders of local and remote trees, as entries of a listing.
 
-Every file system is asked for the items of one folder: their names, their types, and their
+Every file system is asked for the items of one folder: their names, their modes, and their
 signatures. Buckets are listed page by page, and other folders item by item.
 
 The fingerprint of a local file is one text of everything but its content that decides its record.
@@ -38,8 +38,6 @@ NOT_PUBLIC = "shut"
 """Marks the fingerprint of a file that others may not read, in a tree without ACLs."""
 
 _CACHED_FOLDERS = 1 << 12
-_FOLDER, _FILE, _LINK, _OTHER = "directory", "file", "link", "other"
-_TYPES = {stat.S_IFDIR: _FOLDER, stat.S_IFREG: _FILE, stat.S_IFLNK: _LINK}
 LISTABLE = "expected a folder that can be listed"
 
 ListFolder = Callable[[ListingEntry], Iterable[ListingEntry]]
@@ -49,8 +47,8 @@ The entry of a folder has the kind FOLDER and a key that ends in `/`. An entry w
 listed folder itself is a line of the listing.
 """
 
-_Item = tuple[str, str, FileSignature]
-"""The name of a file or a folder, its type, and its signature."""
+_Item = tuple[str, int, FileSignature]
+"""The name of a file or a folder, its mode, and its signature."""
 
 
 def folder_lister(tree: Tree) -> ListFolder:
@@ -67,8 +65,8 @@ def folder_lister(tree: Tree) -> ListFolder:
 def _remote_folder(folder: ListingEntry) -> Iterator[ListingEntry]:
     """List a folder of an SFTP server; of object storage, all objects below it."""
     list_items = _object_items if is_object(folder.path) else _sftp_items
-    for name, type_, signature in list_items(folder.path):
-        yield _entry(folder.key + name, join_uri(folder.path, name), type_, signature)
+    for name, mode, signature in list_items(folder.path):
+        yield _entry(folder.key + name, join_uri(folder.path, name), mode, signature)
 
 
 def _object_items(uri: str) -> Iterator[_Item]:
@@ -81,7 +79,7 @@ def _object_items(uri: str) -> Iterator[_Item]:
     for found in list_objects(bucket, prefix, uri=uri):
         is_empty = False
         if name := found.key[begin:]:  # without one, it represents the folder itself
-            yield name, _FILE, found.signature
+            yield name, stat.S_IFREG, found.signature
     if is_empty:
         raise OSError("no object with this prefix")
 
@@ -93,21 +91,17 @@ def _sftp_items(uri: str) -> Iterator[_Item]:
             seconds = status.st_mtime
             modified_ns = None if seconds is None else seconds * 1_000_000_000
             signature = FileSignature(size=status.st_size, modified_ns=modified_ns)
-            yield status.filename, _type_of(status.st_mode or stat.S_IFREG), signature
+            yield status.filename, status.st_mode or stat.S_IFREG, signature
     except UnicodeDecodeError as exc:
         raise OSError(f"the name {exc.object!r} in it is not UTF-8, so rename it") from exc
 
 
-def _type_of(mode: int) -> str:
-    return _TYPES.get(stat.S_IFMT(mode), _OTHER)
-
-
-def _entry(key: str, path: str, type_: str, signature: FileSignature) -> ListingEntry:
+def _entry(key: str, path: str, mode: int, signature: FileSignature) -> ListingEntry:
     """Return the entry of an item; a link or a device may be a sidecar, so its size is stated."""
-    if type_ == _FOLDER:
+    if stat.S_ISDIR(mode):
         return ListingEntry(key=f"{key}/", kind=EntryKind.FOLDER, path=path)
     size, modified_ns = signature.size, signature.modified_ns
-    if type_ == _FILE:
+    if stat.S_ISREG(mode):
         return file_entry(key, path, size, modified_ns, signature.version)
     return ListingEntry(
         key=key,
@@ -115,7 +109,7 @@ def _entry(key: str, path: str, type_: str, signature: FileSignature) -> Listing
         path=path,
         size=size or 0,
         modified_ns=modified_ns,
-        code="symlink" if type_ == _LINK else "no-file",
+        code="symlink" if stat.S_ISLNK(mode) else "no-file",
     )
 
 
@@ -171,10 +165,9 @@ class LocalFolders:
             status = os.stat(path, follow_symlinks=self._tree.follow_links)
         except OSError as exc:
             return _without_status(key, path, exc)
-        type_ = _type_of(status.st_mode)
-        mark = self._mark(status, path_access) if type_ == _FILE else ""
+        mark = self._mark(status, path_access) if stat.S_ISREG(status.st_mode) else ""
         signature = FileSignature(size=status.st_size, modified_ns=status.st_mtime_ns, version=mark)
-        return _entry(key, path, type_, signature)
+        return _entry(key, path, status.st_mode, signature)
 
     def _mark(self, status: os.stat_result, path_access: str) -> str:
         """Return the fingerprint of a file; any change of a POSIX ACL changes the ctime."""
