@@ -35,7 +35,6 @@ from schemas.span import Span, SpanEnd
 from transforms import convert as _convert
 from transforms import file_spans
 from transforms.compare.comparison import Difference, difference_of
-from transforms.compare.differences import Ignored
 from transforms.compare.events import encoded, event_of
 from transforms.compare.history import FeedHistory
 from transforms.conversion_settings import Settings
@@ -327,7 +326,7 @@ def _differ(
         found = f"CompareRecords: {key.decode()}: several records in one input"
         raise FatalError(f"{found}; expected one: feedferry compact makes it of a history")
     before, after = (FeedHistory().document(side) for side in rows)
-    difference = difference_of(key, before, after, ignored=Ignored(ignored))
+    difference = difference_of(key, before, after, ignored=ignored)
     if difference is not None:
         yield difference
 

@@ -17,7 +17,6 @@ from transforms.compare.differences import (
     ACL,
     CONTENT,
     FieldChange,
-    Ignored,
     changes,
     without_answer,
 )
@@ -200,7 +199,7 @@ class Comparer:
     ) -> None:
         self._spill = Spill(folder)
         self._histories = (FeedHistory(), FeedHistory())
-        self._ignored, self._only = Ignored(ignored), only
+        self._ignored, self._only = ignored, only
         self._is_updated, self._is_one_sided = is_updated, is_one_sided
         self.sample = ALL
         self._not_sampled = 0
@@ -329,7 +328,7 @@ def difference_of(
     before: Document | None,
     after: Document | None,
     *,
-    ignored: Ignored,
+    ignored: frozenset[str] = frozenset(),
     only: frozenset[str] | None = None,
 ) -> Difference | None:
     """Return what differs of one URL; a deleted document is one that is not there."""

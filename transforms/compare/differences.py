@@ -7,6 +7,7 @@ matter. Contents are compared by their size and SHA-256, decoded.
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 import msgspec
 
@@ -46,23 +47,22 @@ def without_answer(fault: str, name: str = STATUS) -> FieldChange:
     return FieldChange(field=name, before=fault, after=None)
 
 
-class Ignored:
-    """The fields that are not compared: names, and patterns such as `metadata:x-*`."""
-
-    def __init__(self, patterns: frozenset[str] = frozenset()) -> None:
-        self._patterns = patterns
-        self._known: dict[str, bool] = {}
-
-    def __contains__(self, field: str) -> bool:
-        if field not in self._known:
-            self._known[field] = any(fnmatchcase(field, pattern) for pattern in self._patterns)
-        return self._known[field]
+@lru_cache(maxsize=4096)
+def _is_ignored(field: str, patterns: frozenset[str]) -> bool:
+    return any(fnmatchcase(field, pattern) for pattern in patterns)
 
 
 def changes(
-    before: Document, after: Document, *, ignored: Ignored, only: frozenset[str] | None = None
+    before: Document,
+    after: Document,
+    *,
+    ignored: frozenset[str] = frozenset(),
+    only: frozenset[str] | None = None,
 ) -> tuple[FieldChange, ...]:
-    """Return the fields that differ, the ACL first; `only` are those that both can state."""
+    """Return the fields that differ, the ACL first; `only` are those that both can state.
+
+    `ignored` are names, and patterns such as `metadata:x-*`.
+    """
     old_parts, new_parts = (
         (document.record, document.digest, document.membership) for document in (before, after)
     )
@@ -76,7 +76,7 @@ def changes(
     return tuple(
         FieldChange(field=name, before=_text(old.get(name)), after=_text(new.get(name)))
         for name in names
-        if name not in ignored and (only is None or name.partition(":")[0] in only)
+        if not _is_ignored(name, ignored) and (only is None or name.partition(":")[0] in only)
     )
 
 
