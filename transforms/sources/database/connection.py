@@ -147,7 +147,9 @@ class Session:
             return retry(
                 lambda: self._attempt(call),
                 policy,
-                is_temporary=self._is_temporary,
+                is_temporary=lambda exc: (
+                    self._fault_of(exc) is DatabaseFault.RETRY and not self._is_stopped.is_set()
+                ),
                 sleep=self._sleep,
                 notify=lambda exc, seconds: _log.info("%s: next try in %.0f s", where, seconds),
             )
@@ -190,9 +192,6 @@ class Session:
     def stop_waiting(self) -> None:
         """End the pauses between retries in another thread, and try no more."""
         self._is_stopped.set()
-
-    def _is_temporary(self, exc: Exception) -> bool:
-        return self._fault_of(exc) is DatabaseFault.RETRY and not self._is_stopped.is_set()
 
     def _attempt(self, call: Callable[[sa.Connection], _T]) -> _T:
         try:

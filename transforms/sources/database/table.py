@@ -232,12 +232,9 @@ class TableQuery:
 
 
 def _fetch_all(statement: sa.Executable, connection: sa.Connection) -> list[Any]:
-    result = connection.execute(statement)
-    try:
+    with closing(connection.execute(statement)) as result:
         cursor: Any = result.cursor
         return list(map(tuple, cursor.fetchall()))
-    finally:
-        result.close()
 
 
 def open_table(mapping: RowMapping) -> TableQuery:
