@@ -80,14 +80,14 @@ class WebLimits(NamedTuple):
     size_setting: str
 
 
-class WebDocument(NamedTuple):
-    """A document, with the name in its URL and the statements of its server."""
+class LinkedDocument(NamedTuple):
+    """A document, with its name in a URL or a folder, and the statements of its server."""
 
     data: bytes
-    file_name: str
-    mimetype: str | None
-    charset: str | None
-    modified: str | None
+    file_name: str = ""
+    mimetype: str | None = None
+    charset: str | None = None
+    modified: str | None = None
 
 
 class WebClient:
@@ -118,7 +118,7 @@ class WebClient:
     def close(self) -> None:
         self._client.close()
 
-    def get(self, url: str, headers: Mapping[str, str] = {}) -> WebDocument | None:
+    def get(self, url: str, headers: Mapping[str, str] = {}) -> LinkedDocument | None:
         """Return the document at a URL, None if it is as the headers say that it is known.
 
         At most five redirects are followed. Any other response is a FetchError.
@@ -173,7 +173,7 @@ class WebClient:
 
     def _document(
         self, url: httpx2.URL, response: httpx2.Response, *, is_conditional: bool
-    ) -> WebDocument | None:
+    ) -> LinkedDocument | None:
         if response.status_code == HTTPStatus.NOT_MODIFIED and is_conditional:
             return None
         if response.status_code != HTTPStatus.OK:
@@ -190,7 +190,7 @@ class WebClient:
         stated = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         mimetype = stated if "/" in stated and stated not in _GENERIC_TYPES else None
         charset = response.charset_encoding
-        return WebDocument(
+        return LinkedDocument(
             data=bytes(content),
             file_name=os.path.basename(urlsplit(str(url)).path),
             mimetype=mimetype,

@@ -35,8 +35,8 @@ from transforms.net.web_client import (
     GONE,
     Address,
     FetchError,
+    LinkedDocument,
     WebClient,
-    WebDocument,
     WebLimits,
     is_public,
     public_url,
@@ -78,7 +78,7 @@ class FetchStep(TransformStep):
         self._gate_of = lru_cache(_MAX_HOSTS)(lambda host: _HostGate(rules.per_host))
         self._robots_of = lru_cache(_MAX_HOSTS)(self._read_robots)
         self._pool: ThreadPoolExecutor | None = None
-        self._begun: dict[int, Future[WebDocument | RecordError | None]] = {}
+        self._begun: dict[int, Future[LinkedDocument | RecordError | None]] = {}
 
     @property
     def is_full(self) -> bool:
@@ -104,7 +104,7 @@ class FetchStep(TransformStep):
         outcome = self._outcome(record) if begun is None else begun.result()
         if outcome is None:
             return Filtered(code=UNCHANGED, url=record.url, action=record.action.value)
-        if isinstance(outcome, WebDocument):
+        if isinstance(outcome, LinkedDocument):
             return _with_document(record, outcome)
         status = outcome.status if isinstance(outcome, FetchError) else 0
         if status in GONE:
@@ -116,14 +116,14 @@ class FetchStep(TransformStep):
             raise RecordError("fetch-denied", f"{outcome.reason}; {expected}")
         raise outcome
 
-    def _outcome(self, record: Record) -> WebDocument | RecordError | None:
+    def _outcome(self, record: Record) -> LinkedDocument | RecordError | None:
         """Return the document of a record, None if it is unchanged, or why there is none."""
         try:
             return self._attempt(lambda: self._get(record.url, self._conditions(record)))
         except RecordError as exc:
             return exc
 
-    def _attempt(self, get: Callable[[], WebDocument | None]) -> WebDocument | None:
+    def _attempt(self, get: Callable[[], LinkedDocument | None]) -> LinkedDocument | None:
         """Get a document, again after temporary errors."""
         pauses = RetryPauses(RetryPolicy(max_attempts=self._rules.attempts))
         while True:
@@ -137,7 +137,7 @@ class FetchStep(TransformStep):
                     raise
             self._sleep(seconds)
 
-    def _get(self, url: str, headers: dict[str, str]) -> WebDocument | None:
+    def _get(self, url: str, headers: dict[str, str]) -> LinkedDocument | None:
         """Get a URL when its host may get a request."""
         host = url.partition("://")[2].partition("/")[0].lower()
         with self._gates_lock:  # all threads have the same gate
@@ -231,7 +231,7 @@ def _is_to_fetch(record: Record) -> bool:
     )
 
 
-def _with_document(record: Record, document: WebDocument) -> Record:
+def _with_document(record: Record, document: LinkedDocument) -> Record:
     """Return a record with its content, and the type, charset and date of the response."""
     data, mimetype, charset = document.data, document.mimetype, document.charset
     if mimetype is None:
@@ -261,8 +261,8 @@ def _authorization(secret: str) -> str:
     return f"Basic {b64encode(secret.encode()).decode('ascii')}"
 
 
-def _held_bytes(future: Future[WebDocument | RecordError | None]) -> int:
+def _held_bytes(future: Future[LinkedDocument | RecordError | None]) -> int:
     if not future.done() or future.exception() is not None:
         return 0
     outcome = future.result()
-    return len(outcome.data) if isinstance(outcome, WebDocument) else 0
+    return len(outcome.data) if isinstance(outcome, LinkedDocument) else 0

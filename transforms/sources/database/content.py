@@ -39,7 +39,7 @@ from transforms.content_types.charset import UTF_8, find_charset
 from transforms.content_types.detection import UNKNOWN, detect
 from transforms.formats.xml.serializer import element
 from transforms.formats.xml_text import escape_bytes
-from transforms.net.web_client import WebClient, WebLimits
+from transforms.net.web_client import LinkedDocument, WebClient, WebLimits
 from transforms.sources.database.columns import ColumnIndex, ColumnReference, Page, Row, column_of
 from transforms.sources.database.mapping import RowMapping
 from transforms.sources.database.values import values_of
@@ -69,15 +69,6 @@ _FRAGMENT = re.compile(
 _PAGE_BEGIN = b'<!DOCTYPE html>\n<html>\n<head>\n<meta charset="utf-8">\n'
 _PAGE_TABLE = b"</head>\n<body>\n<table>\n"
 _PAGE_END = b"</table>\n</body>\n</html>\n"
-
-
-class RowDocument(NamedTuple):
-    """The document of a row, with the name of its file and the statements of its server."""
-
-    data: bytes
-    file_name: str = ""
-    mimetype: str | None = None
-    charset: str | None = None
 
 
 def content_getter(
@@ -155,7 +146,7 @@ class _ColumnContent:
             reason = f"{self._name}: a value of the type {type(value).__name__}; expected a "
             raise RecordError("bad-value", f"{reason}document: text or bytes")
         _check_size(len(value), self._max_bytes)
-        return _typed(RowDocument(value), mimetype, self._charset)
+        return _typed(value, "", mimetype, self._charset)
 
 
 def _linked_getter(
@@ -163,7 +154,7 @@ def _linked_getter(
     name: str,
     mapping: RowMapping,
     index: ColumnIndex,
-    find: Callable[[str], RowDocument],
+    find: Callable[[str], LinkedDocument],
 ) -> Callable[[Row], TypedContent]:
     place, stated = index.text_getter(f"content: {key}", name), _mimetype_getter(mapping, index)
 
@@ -171,15 +162,15 @@ def _linked_getter(
         text = place(row)
         if not text:
             raise _null(name, "NULL or empty")
-        return _typed(find(text), stated(row), mapping.charset)
+        document = find(text)
+        mimetype, charset = stated(row) or document.mimetype, mapping.charset or document.charset
+        return _typed(document.data, document.file_name, mimetype, charset)
 
     return get
 
 
-def _typed(document: RowDocument, mimetype: str | None, charset: str | None) -> TypedContent:
-    """Return a document with the type of the mapping, of its server, or the detected one."""
-    data, name = document.data, document.file_name
-    mimetype, charset = mimetype or document.mimetype, charset or document.charset
+def _typed(data: bytes, name: str, mimetype: str | None, charset: str | None) -> TypedContent:
+    """Return a document with its type, which is detected if it is not stated."""
     if mimetype is not None:
         return Content(data), mimetype, find_charset(data, mimetype=mimetype, stated=charset)
     detected = detect(name, data, charset=charset)
@@ -214,7 +205,7 @@ def _null(name: str, value: str) -> RecordError:
     return RecordError("null-content", reason)
 
 
-def _read_file(folder: str, path: str, *, max_bytes: int) -> RowDocument:
+def _read_file(folder: str, path: str, *, max_bytes: int) -> LinkedDocument:
     """Return the content of a file; raise RecordError if its real path leaves the folder."""
     try:
         real = os.path.realpath(os.path.join(folder, path))
@@ -231,10 +222,10 @@ def _read_file(folder: str, path: str, *, max_bytes: int) -> RowDocument:
     except ValueError as exc:  # NUL, or a text that the file system cannot encode
         raise RecordError("unreadable", f"{path!r}: not a file name; expected a file") from exc
     _check_size(len(data), max_bytes)
-    return RowDocument(data, os.path.basename(path))
+    return LinkedDocument(data, os.path.basename(path))
 
 
-def fetch(url: str, *, timeout_seconds: float, max_bytes: int) -> RowDocument:
+def fetch(url: str, *, timeout_seconds: float, max_bytes: int) -> LinkedDocument:
     """Return the document at a URL; raise RecordError unless it is complete in time.
 
     At most five redirects are followed, to http and https only. A response counts only if it has
@@ -245,7 +236,7 @@ def fetch(url: str, *, timeout_seconds: float, max_bytes: int) -> RowDocument:
         document = client.get(url)
     if document is None:
         raise AssertionError("not modified since a time that was not stated")
-    return RowDocument(*document[:-1])
+    return document
 
 
 def table_renderer(

@@ -14,9 +14,9 @@ from lxml import html
 from schemas.errors import ConfigError, RecordError
 from schemas.record import Content
 from support.ports import kept_port
+from transforms.net.web_client import LinkedDocument
 from transforms.sources.database.columns import ColumnIndex, ColumnReference
 from transforms.sources.database.content import (
-    RowDocument,
     TypedContent,
     content_getter,
     fetch,
@@ -348,7 +348,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
 
 
-def fetched(url: str, *, timeout_seconds: float = 60, max_bytes: int = 100_000) -> RowDocument:
+def fetched(url: str, *, timeout_seconds: float = 60, max_bytes: int = 100_000) -> LinkedDocument:
     return fetch(url, timeout_seconds=timeout_seconds, max_bytes=max_bytes)
 
 
@@ -365,8 +365,8 @@ def linked(url: str, **keys: Any) -> TypedContent:
 
 
 def test_a_document_has_the_type_and_charset_of_its_server(site: str) -> None:
-    assert fetched(f"{site}/page") == RowDocument(PAGE, "page", "text/html", "iso-8859-1")
-    assert fetched(f"{site}/binary") == RowDocument(b"%PDF-1.7", "binary")
+    assert fetched(f"{site}/page") == LinkedDocument(PAGE, "page", "text/html", "iso-8859-1")
+    assert fetched(f"{site}/binary") == LinkedDocument(b"%PDF-1.7", "binary")
 
 
 @pytest.mark.parametrize(
