@@ -30,7 +30,7 @@ from transforms.conversion_settings import Settings
 from transforms.formats import by_name
 from transforms.rules.full_feeds import settle_full_feeds
 from transforms.sinks.push.push_plan import write_update
-from transforms.storage.atomic import AtomicFile, link_or_copy, whole_file, write_json
+from transforms.storage.atomic import AtomicFile, link_or_copy, paths_of, whole_file, write_json
 from transforms.storage.attempts import SPAN_REJECTS, is_untouched
 from transforms.storage.find_storage import storage_of
 from transforms.storage.journal import sync_file
@@ -76,8 +76,8 @@ def publish(
     write_manifest(output, (place(*pair, staged, settings) for pair in numbered))
     chunks = Manifest(output / MANIFEST)
     _publish_rejects(account, work, output)
-    _join(_parts(account, work, ".urls.txt"), output / "urls.txt")
-    _join(_parts(account, work, ".filtered.jsonl"), output / "filtered.jsonl")
+    _join(paths_of(work, account.files, ".urls.txt"), output / "urls.txt")
+    _join(paths_of(work, account.files, ".filtered.jsonl"), output / "filtered.jsonl")
     _publish_lists(work, output)
     if chunks_folder.exists():  # an interrupted run has published it
         os.replace(chunks_folder, previous)
@@ -224,13 +224,8 @@ def _prolog(settings: Settings, chunk: Chunk) -> bytes:
     return by_name(settings.target.format).make_encoder(writing).prolog()
 
 
-def _parts(account: Account, work: Path, suffix: str) -> list[Path]:
-    """Return the files of one kind, in the order of their spans."""
-    return [work / file.path for file in account.files if file.path.endswith(suffix)]
-
-
 def _publish_rejects(account: Account, work: Path, output: Path) -> None:
-    rejects = _parts(account, work, SPAN_REJECTS)
+    rejects = paths_of(work, account.files, SPAN_REJECTS)
     if rejects:
         (output / "rejects").mkdir(exist_ok=True)
     for path in rejects:

@@ -11,28 +11,25 @@ from schemas.record import Action
 from schemas.reject import Reject
 from schemas.sent_document import NO_DIGEST, SentDocument, StateChange
 from transforms.sources.listing import is_folder
-from transforms.storage.atomic import AtomicFile, whole_file
+from transforms.storage.atomic import AtomicFile, paths_of, read_lines, whole_file
 from transforms.storage.state import SourceState
 
 SEEN = ".seen.jsonl"
 """Suffix of these files."""
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(StateChange)
 
 
 def store_changes(changes: Iterable[StateChange], path: Path) -> Iterator[StateChange]:
     """Return changes from a file that they are written to: a state that is read cannot change."""
     with whole_file(path) as stream:
         stream.writelines(_encoder.encode(change) + b"\n" for change in changes)
-    return _read(path)
+    return read_lines([path], StateChange)
 
 
 def read_changes(folder: Path, files: Iterable[SpanFile]) -> Iterator[StateChange]:
     """Yield the changes of the spans of a run, in the order of the files of its account."""
-    for file in files:
-        if file.path.endswith(SEEN):
-            yield from _read(folder / file.path)
+    return read_lines(paths_of(folder, files, SEEN), StateChange)
 
 
 def unsure_changes(
@@ -54,11 +51,6 @@ def unsure_changes(
     changes = read_changes(folder, files)
     unsent = (unsure(change.document) for change in changes if not change.is_deleted)
     return store_changes(unsent, folder / "unsure.jsonl")
-
-
-def _read(path: Path) -> Iterator[StateChange]:
-    with path.open("rb") as lines:
-        yield from map(_decoder.decode, lines)
 
 
 def rejected(change: StateChange) -> StateChange:

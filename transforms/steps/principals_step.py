@@ -12,7 +12,7 @@ from schemas.membership import Member, Membership
 from schemas.record import Record
 from transforms.config.yaml_structs import Text
 from transforms.steps.patterns import Pairs, Rewriter, Rules
-from transforms.steps.step import TransformStep, Unmapped
+from transforms.steps.step import TransformStep, Unmapped, changed_group
 from transforms.steps.tables import Table
 
 _Named = TypeVar("_Named", Principal, Member)
@@ -67,13 +67,7 @@ class PrincipalsStep(TransformStep):
         return record if acl == record.acl else replace(record, acl=acl)
 
     def apply_to_group(self, membership: Membership) -> Membership | None:
-        group = self._mapped(membership.group)
-        if group is None:
-            return None
-        members = tuple(filter(None, map(self._mapped, membership.members)))
-        if group == membership.group and members == membership.members:
-            return membership
-        return replace(membership, group=group, members=members)
+        return changed_group(membership, self._mapped)
 
     def _acl(self, acl: Acl) -> Acl:
         principals = []

@@ -12,7 +12,7 @@ import msgspec
 from schemas.account import SpanFile
 from schemas.record import Action, Record
 from transforms.steps.step import AppliedSteps, StepResult
-from transforms.storage.atomic import AtomicFile
+from transforms.storage.atomic import AtomicFile, paths_of, read_lines
 from transforms.storage.storage import Storage
 
 MAX_NAMES = 10_000
@@ -86,24 +86,14 @@ class RunLists:
 
 def read_origins(folder: Path, files: Iterable[SpanFile]) -> Iterator[UrlOrigin]:
     """Yield the URLs of all spans of a run, in the order of the files of its account."""
-    decode = msgspec.json.Decoder(UrlOrigin).decode
-    return map(decode, _lines(folder, files, _ORIGINS))
+    return read_lines(paths_of(folder, files, _ORIGINS), UrlOrigin)
 
 
 def read_unmapped(folder: Path, files: Iterable[SpanFile]) -> Iterator[UnmappedName]:
     """Yield the unmapped principals of all spans; a name may come several times."""
-    decode = msgspec.json.Decoder(UnmappedName).decode
-    return map(decode, _lines(folder, files, _UNMAPPED))
+    return read_lines(paths_of(folder, files, _UNMAPPED), UnmappedName)
 
 
 def read_used(folder: Path, files: Iterable[SpanFile]) -> Iterator[tuple[str, str]]:
     """Yield the patterns that have matched in all spans, each with the name of its step."""
-    decode = msgspec.json.Decoder(tuple[str, str]).decode
-    return map(decode, _lines(folder, files, _USED))
-
-
-def _lines(folder: Path, files: Iterable[SpanFile], suffix: str) -> Iterator[bytes]:
-    for file in files:
-        if file.path.endswith(suffix):
-            with (folder / file.path).open("rb") as lines:
-                yield from lines
+    return read_lines(paths_of(folder, files, _USED), tuple[str, str])

@@ -2,14 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import ClassVar, TypeVar
 
 from msgspec.structs import replace
 
 from schemas.acl import Scope
-from schemas.membership import Membership
+from schemas.membership import Member, Membership
 from schemas.record import Record
 from schemas.reject import Filtered, Reject, record_error, reject_record
 from transforms.formats.acl_metadata import acl_of
@@ -201,6 +201,19 @@ class AppliedSteps:
             return (made,)
         self.changed[name] += made is not item
         return made if isinstance(made, Sequence) else (made,)
+
+
+def changed_group(
+    membership: Membership, change: Callable[[Member], Member | None]
+) -> Membership | None:
+    """Return a membership with its group and its members changed; without those that are None."""
+    group = change(membership.group)
+    if group is None:
+        return None
+    members = tuple(filter(None, map(change, membership.members)))
+    if (group, members) == (membership.group, membership.members):
+        return membership
+    return replace(membership, group=group, members=members)
 
 
 def _with_acl(item: Record | Membership) -> Record | Membership:

@@ -1,6 +1,5 @@
 """`urls`: rewrite URLs, in every field that has one."""
 
-import operator
 from typing import Literal, TypeVar
 
 import msgspec
@@ -10,7 +9,7 @@ from schemas.acl import Acl, Principal
 from schemas.membership import Member, Membership
 from schemas.record import Anchor, Crawl, Record
 from transforms.steps.patterns import Rewriter, Rules
-from transforms.steps.step import TransformStep
+from transforms.steps.step import TransformStep, changed_group
 
 _Named = TypeVar("_Named", Principal, Member)
 
@@ -47,12 +46,8 @@ class UrlsStep(TransformStep):
             return record
         return replace(record, url=url, acl=acl, crawl=crawl)
 
-    def apply_to_group(self, membership: Membership) -> Membership:
-        group = self._named(membership.group)
-        members = tuple(map(self._named, membership.members))
-        if group is membership.group and all(map(operator.is_, members, membership.members)):
-            return membership
-        return replace(membership, group=group, members=members)
+    def apply_to_group(self, membership: Membership) -> Membership | None:
+        return changed_group(membership, self._named)
 
     def _new(self, url: str) -> str:
         rewritten = self._rewriter(url)
@@ -61,7 +56,7 @@ class UrlsStep(TransformStep):
     def _acl(self, acl: Acl) -> Acl:
         parent = acl.inherit_from and self._new(acl.inherit_from)
         principals = tuple(map(self._named, acl.principals))
-        if parent == acl.inherit_from and all(map(operator.is_, principals, acl.principals)):
+        if (parent, principals) == (acl.inherit_from, acl.principals):
             return acl
         return replace(acl, inherit_from=parent, principals=principals)
 

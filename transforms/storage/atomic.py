@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TypeVar
@@ -114,6 +114,19 @@ def read_undamaged(path: Path, kind: type[_Document]) -> _Document | None:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
+
+
+def paths_of(folder: Path, files: Iterable[SpanFile], suffix: str) -> list[Path]:
+    """Return the paths of the files of one kind, in the order of their spans."""
+    return [folder / file.path for file in files if file.path.endswith(suffix)]
+
+
+def read_lines(paths: Iterable[Path], kind: type[_Document]) -> Iterator[_Document]:
+    """Yield the documents of the lines of files."""
+    decode = msgspec.json.Decoder(kind).decode
+    for path in paths:
+        with path.open("rb") as lines:
+            yield from map(decode, lines)
 
 
 class AtomicFile:
