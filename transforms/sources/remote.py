@@ -71,7 +71,7 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.DOTALL)
 _CONNECT_SECONDS = 30
 _READ_SECONDS = 60
 _MAX_ERROR_CHARS = 300
-_NAME_CHARS = "!$&'()*+,;=:@"
+_PATH_CHARS = "/!$&'()*+,;=:@"
 _URL_CHARS = "%/:?#[]@!$&'()*+,;=~"  # a URL that is encoded already stays as it is
 _TIMES = ("mtime", "Last-Modified")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -116,9 +116,9 @@ def locate_object(uri: str) -> tuple[str, str]:
 
 
 def join_uri(folder: str, name: str) -> str:
-    """Return the URI of a file or a folder in a folder; those of SFTP are percent-encoded."""
+    """Return the URI of a file or a folder below a folder; those of SFTP are percent-encoded."""
     if scheme_of(folder) in ("sftp", "ssh"):
-        name = quote(name, safe=_NAME_CHARS).replace("~", "%7E")  # a ~ would be the home folder
+        name = quote(name, safe=_PATH_CHARS).replace("~", "%7E")  # a ~ would be the home folder
     return f"{folder}/{name}"
 
 
@@ -174,19 +174,22 @@ def version_of(stream: IO[bytes]) -> FileSignature | None:
 def match_remote(pattern: str) -> dict[str, FileSignature | None]:
     """Return the files that match the glob of a URI, sorted; object storage lists size and time.
 
-    Raise ConfigError for an unknown scheme, OSError if the files cannot be listed.
+    Raise ConfigError for an unknown scheme and for a web server, OSError if the files cannot be
+    listed.
     """
+    check_remote(pattern)
     if not is_object(pattern):
-        files, path = connect(pattern)
-        prefix = pattern.removesuffix(path)
+        root = _folder_of(pattern)
         with translate_errors(pattern):
-            return {f"{prefix}{name}": None for name in sorted(files.glob(path))}
+            files, path = connect(pattern)
+            begin = len(connect(root)[1].rstrip("/")) + 1
+            return {join_uri(root, name[begin:]): None for name in sorted(files.glob(path))}
     from fsspec.utils import glob_translate
 
     from transforms.storage.objects import list_objects
 
     bucket, key = locate_object(pattern)
-    folder = re.split(r"[*?\[]", key, maxsplit=1)[0].rpartition("/")[0]
+    folder = _folder_of(key)
     is_match = re.compile(glob_translate(key)).match
     is_deep = "**" in key or "/" in key.removeprefix(f"{folder}/")
     found = list_objects(bucket, folder, uri=pattern, is_deep=is_deep)
@@ -194,6 +197,11 @@ def match_remote(pattern: str) -> dict[str, FileSignature | None]:
     # Not every server has the same ETag in a list and in the response with the object.
     files = {f"{prefix}{name}": replace(sign, version="") for name, sign in found if is_match(name)}
     return dict(sorted(files.items()))
+
+
+def _folder_of(pattern: str) -> str:
+    """Return the folder whose files a glob matches, without its final `/`."""
+    return re.split(r"[*?\[]", pattern, maxsplit=1)[0].rpartition("/")[0]
 
 
 def read_info(info: Mapping[str, Any]) -> FileSignature:

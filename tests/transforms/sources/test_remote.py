@@ -11,6 +11,7 @@ from schemas.errors import ConfigError
 from transforms.sources import remote
 from transforms.sources.remote import (
     check_remote,
+    match_remote,
     open_remote,
     read_info,
     scheme_of,
@@ -93,6 +94,7 @@ def test_a_uri_with_a_secret_is_refused_and_not_shown(
 )
 def test_a_root_that_cannot_be_listed_is_refused(root: str, expected: str) -> None:
     assert refusal(check_remote, root) == expected
+    assert refusal(match_remote, f"{root}/*.xml") == expected
 
 
 @pytest.mark.parametrize(

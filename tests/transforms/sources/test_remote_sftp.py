@@ -12,7 +12,7 @@ from schemas.errors import SourceError
 from support import remotes
 from support.ports import kept_port
 from transforms.sources.listing import ListingEntry
-from transforms.sources.remote import open_remote
+from transforms.sources.remote import match_remote, open_remote
 from transforms.sources.sftp import PASSWORD
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.walk import list_tree
@@ -239,3 +239,13 @@ def test_a_server_that_does_not_answer_ends_the_run() -> None:
             f"sftp://127.0.0.1:{port}: Unable to connect to port {port} on 127.0.0.1; "
             "expected an SFTP server"
         )
+
+
+@pytest.mark.parametrize("root", ["/a%20b", "/~/a%20b"])
+def test_a_glob_matches_files_by_their_percent_encoded_uris(
+    server: remotes.SftpServer, folder: Path, root: str
+) -> None:
+    remotes.put_all(folder, "a b/100%25 c.xml", "a b/d.xml", "a b/e.txt", "a b/f/g.xml")
+    uris = [*match_remote(f"{server.root}{root}/*.xml")]
+    assert uris == [f"{server.root}{root}/100%2525%20c.xml", f"{server.root}{root}/d.xml"]
+    assert [open_remote(uri).read() for uri in uris] == [b"a b/100%25 c.xml", b"a b/d.xml"]
