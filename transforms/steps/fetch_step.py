@@ -33,7 +33,6 @@ from transforms.net.retry import RetryPauses, RetryPolicy
 from transforms.net.web_client import (
     AGENT,
     GONE,
-    Address,
     FetchError,
     LinkedDocument,
     WebClient,
@@ -64,7 +63,7 @@ class FetchStep(TransformStep):
     def __init__(self, rules: FetchRules, *, sleep: Callable[[float], object] = time.sleep) -> None:
         self._rules = rules
         self._sleep = sleep
-        self._networks = [ip_network(text) for text in rules.networks]
+        networks = [ip_network(text) for text in rules.networks]
         self._is_host = any_pattern(rules.hosts) if rules.hosts else None
         self._credentials = {
             host: _authorization(resolve(text)) for host, text in rules.credentials.items()
@@ -72,7 +71,9 @@ class FetchStep(TransformStep):
         self._client = WebClient(
             WebLimits(rules.timeout, rules.max_bytes, "max_bytes of the step"),
             check_hop=self._check_hop,
-            is_allowed=self._is_allowed,
+            is_allowed=lambda address: (
+                is_public(address) or any(address in network for network in networks)
+            ),
         )
         self._gates_lock = Lock()
         self._gate_of = lru_cache(_MAX_HOSTS)(lambda host: _HostGate(rules.per_host))
@@ -199,9 +200,6 @@ class FetchStep(TransformStep):
         text = document.data.decode("utf-8", "replace") if document else ""
         robots.parse(text.splitlines())
         return robots
-
-    def _is_allowed(self, address: Address) -> bool:
-        return is_public(address) or any(address in network for network in self._networks)
 
 
 class _HostGate:

@@ -9,6 +9,7 @@ deletions, errors, and values that are not neutral.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain, compress, repeat
 from typing import Any, ClassVar
 
@@ -81,29 +82,23 @@ class _ValuePart(ABC):
 
 
 class _Scalar(_ValuePart):
-    """A text or a time, or None."""
+    """A text, a URL or a time, or None."""
 
-    kind = ColumnKind.TEXT
+    def __init__(self, get: Callable[[Row], Any], kind: ColumnKind = ColumnKind.TEXT) -> None:
+        super().__init__(get)
+        self._kind = kind
 
     def constants(self, values: Column) -> Sequence[Constant]:
         return [value is None for value in values] if None in values else (False,)
 
     def kinds(self, constant: Constant) -> Sequence[ColumnKind]:
-        return () if constant else (self.kind,)
+        return () if constant else (self._kind,)
 
     def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
         return () if constant else (values,)
 
     def join(self, constant: Constant, cells: Iterator[Any]) -> Any:
         return None if constant else next(cells)
-
-
-class _Url(_Scalar):
-    kind = ColumnKind.URL
-
-
-class _Time(_Scalar):
-    kind = ColumnKind.TIME
 
 
 class _Crawl(_Scalar):
@@ -219,9 +214,13 @@ class RowBatches:
     def __init__(self, maker: RecordMaker, *, max_records: int) -> None:
         self._maker = maker
         self._max_records = max_records
-        of_fields = {**dict.fromkeys(TEXT_FIELDS, _Scalar), "modified": _Time, "acl": _Acl}
+        of_fields: dict[str, Callable[[Callable[[Row], Any]], _ValuePart]] = {
+            **dict.fromkeys(TEXT_FIELDS, _Scalar),
+            "modified": partial(_Scalar, kind=ColumnKind.TIME),
+            "acl": _Acl,
+        }
         self._parts: list[_ValuePart] = [
-            _Url(maker.url),
+            _Scalar(maker.url, ColumnKind.URL),
             _Content(maker.content),
             *(of_fields.get(name, _Crawl)(get) for name, get in maker.fields.items()),
             *(_Metas(get, name) for name, get in maker.metadata.entries),

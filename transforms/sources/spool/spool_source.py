@@ -170,7 +170,8 @@ class SpoolSource(Source[Spool]):
         """
         if not run.listing.exists():
             write_json(run.listing, msgspec.to_builtins(_select(run.config)))
-        selection, span = _read_selection(run.listing), run.span
+        selection = msgspec.json.decode(run.listing.read_bytes(), type=Selection)
+        span = run.span
         if selection.notices:
             yield Span(
                 source=span.source,
@@ -382,10 +383,6 @@ def _require_file(path: Path, delivery: Delivery, name: str) -> None:
 
 def _quote_all(names: Iterable[str]) -> str:
     return ", ".join(map(repr, sorted(names)))
-
-
-def _read_selection(path: Path) -> Selection:
-    return msgspec.json.decode(path.read_bytes(), type=Selection)
 
 
 def _select(spool: Spool) -> Selection:
