@@ -197,7 +197,7 @@ class FetchStep(TransformStep):
             document = None
         except RecordError as exc:
             return exc
-        text = document.data.decode("utf-8", "replace") if document else ""
+        text = document.data.decode("utf-8-sig", "replace") if document else ""
         robots.parse(text.splitlines())
         return robots
 

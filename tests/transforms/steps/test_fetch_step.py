@@ -236,6 +236,13 @@ def test_robots_are_obeyed_unless_overruled(tmp_path: Path) -> None:
         assert isinstance(result(overruled, page(f"{site.url}/private")), Record)
 
 
+def test_robots_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    robots = Answer(b"\xef\xbb\xbfUser-agent: *\nDisallow: /private\n")
+    with web_site(answers({"/robots.txt": robots, "/private": Answer(b"secret")})) as site:
+        applied = steps(tmp_path, f"fetch: {{{LOCAL}}}")
+        assert code(result(applied, page(f"{site.url}/private"))) == "fetch-robots"
+
+
 def test_robots_may_be_redirected_to_any_path(tmp_path: Path) -> None:
     texts = {
         "/robots.txt": Answer(status=302, headers={"Location": "/rules"}),
