@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import chain
-from typing import IO, NamedTuple
+from typing import IO, Literal, NamedTuple
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, PreconditionError
@@ -102,32 +102,33 @@ class ObjectStorage(Storage):
         return io.BufferedReader(stream, _BUFFER_BYTES)
 
     def put(self, name: str, data: bytes) -> None:
-        with self.translating(name):
-            obstore.put(self.store, self._key(name), data, use_multipart=False)
+        self._put(name, data, "overwrite")
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
-        with self.translating(name):
-            try:
-                obstore.put(self.store, self._key(name), data, mode="create", use_multipart=False)
-            except (AlreadyExistsError, PreconditionError):
-                return self.get(name) == data
-        return True
+        return self._put(name, data, "create")
 
     def replace_if(self, name: str, data: bytes, version: Version) -> Version | None:
         """Replace a version of an object; return the new one, None if the object has another."""
+        return self.version(name) if self._put(name, data, version) else None
+
+    def _put(
+        self, name: str, data: bytes, condition: Literal["create", "overwrite"] | Version
+    ) -> bool:
+        """Put an object; return whether it is there, or was when the request was repeated."""
         with self.translating(name):
             try:
                 obstore.put(
                     self.store,
                     self._key(name),
                     data,
-                    mode={"e_tag": version.etag},
+                    mode={"e_tag": condition.etag} if isinstance(condition, Version) else condition,
                     use_multipart=False,
                 )
-            except (AlreadyExistsError, PreconditionError, FileNotFoundError):
-                if self.get(name) != data:
-                    return None
-        return self.version(name)
+            except (AlreadyExistsError, PreconditionError, FileNotFoundError) as exc:
+                if isinstance(exc, FileNotFoundError) and not isinstance(condition, Version):
+                    raise  # there is no bucket
+                return self.get(name) == data
+        return True
 
     def version(self, name: str) -> Version | None:
         """Return the present version of an object, None without one."""
