@@ -15,7 +15,6 @@ from email.utils import format_datetime
 from functools import lru_cache
 from ipaddress import ip_network
 from threading import Lock, Semaphore
-from urllib.robotparser import RobotFileParser
 
 import httpx2
 from msgspec.structs import replace
@@ -42,6 +41,7 @@ from transforms.net.web_client import (
 )
 from transforms.steps.fetch_rules import BEARER, FetchRules
 from transforms.steps.patterns import any_pattern
+from transforms.steps.robots import RobotRules
 from transforms.steps.step import TransformStep
 
 MAX_HELD_BYTES = 64 << 20
@@ -180,15 +180,14 @@ class FetchStep(TransformStep):
             robots = self._robots_of(origin)
             if isinstance(robots, RecordError):
                 raise RecordError(robots.code, robots.reason)
-            if not robots.can_fetch(AGENT, str(url)):
+            if not robots.allows(url.raw_path.decode("ascii")):
                 expected = "expected leave of the host, or robots: ignore"
                 raise FetchError(
                     first, "forbidden by robots.txt", code="fetch-robots", expected=expected
                 )
 
-    def _read_robots(self, origin: str) -> RobotFileParser | RecordError:
+    def _read_robots(self, origin: str) -> RobotRules | RecordError:
         """Return the rules of a host; an error forbids all its documents."""
-        robots = RobotFileParser()
         try:
             document = self._attempt(lambda: self._client.get(f"{origin}{_ROBOTS}"))
         except FetchError as exc:
@@ -198,8 +197,7 @@ class FetchStep(TransformStep):
         except RecordError as exc:
             return exc
         text = document.data.decode("utf-8-sig", "replace") if document else ""
-        robots.parse(text.splitlines())
-        return robots
+        return RobotRules(text, AGENT)
 
 
 class _HostGate:
