@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar, overload
+from typing import TypeVar, overload
 
 Item_co = TypeVar("Item_co", covariant=True)
 _Item = TypeVar("_Item")
@@ -12,14 +12,15 @@ class LazySequence(Sequence[Item_co]):
     """The items that a function makes of those of another sequence; slices are lists."""
 
     def __init__(self, items: Sequence[_Item], make: Callable[[_Item], Item_co]) -> None:
-        self._items: Sequence[Any] = items  # Any: what `make` takes
-        self._make = make
+        self._count = items.__len__
+        self._all: Callable[[], Iterator[Item_co]] = lambda: map(make, items)
+        self._at: Callable[[int], Item_co] = lambda index: make(items[index])
 
     def __len__(self) -> int:
-        return len(self._items)
+        return self._count()
 
     def __iter__(self) -> Iterator[Item_co]:
-        return map(self._make, self._items)
+        return self._all()
 
     @overload
     def __getitem__(self, index: int) -> Item_co: ...
@@ -27,8 +28,8 @@ class LazySequence(Sequence[Item_co]):
     def __getitem__(self, index: slice) -> Sequence[Item_co]: ...
     def __getitem__(self, index: int | slice) -> Item_co | Sequence[Item_co]:
         if isinstance(index, slice):
-            return [*map(self._make, self._items[index])]
-        return self._make(self._items[index])
+            return [*map(self._at, range(*index.indices(len(self))))]
+        return self._at(index)
 
 
 def chosen(items: Sequence[_Item], indexes: Sequence[int]) -> LazySequence[_Item]:
