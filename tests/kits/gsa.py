@@ -11,7 +11,7 @@ _URLS = ("http://a.example.com/",)
 FEED = Kit(
     format=GSA_FEED,
     reads_record="transforms.formats.gsa.record_reader:FeedRecordBuilder._record",
-    is_marked=lambda self, attributes, *more: MARK in attributes["url"],
+    is_marked=lambda self, parts: MARK in parts.attributes["url"],
     head=b'<?xml version="1.0"?>\n<gsafeed>\n<header><datasource>wiki</datasource>'
     b"<feedtype>incremental</feedtype></header>\n<group>\n",
     record=f'<record url="{HOST}/{{name}}" mimetype="text/html"><metadata><meta name="n" '

@@ -23,12 +23,12 @@ from transforms.formats.record_batch import (
     Shape,
     Values,
     mark,
-    plain_row,
     unescaped,
     variants,
 )
 
-Convert = Callable[[Record], tuple[Record, tuple[Loss, ...]] | None]
+ConvertedRecord = tuple[Record, tuple[Loss, ...]]
+Convert = Callable[[Record], ConvertedRecord | None]
 """Normalizes and adapts a record; None unless the only results are a record and losses."""
 
 
@@ -167,7 +167,8 @@ def learn(shape: Shape, convert: Convert, encoder: object) -> BatchPlan | None:
             return None
         plan = _plan(shape, *converted, encoder)
         if plan is not None and all(
-            _predicts(plan, shape, row, convert, encoder) for row in variants(shape.kinds)
+            _predicts(plan, row, convert(shape.make(plain)), encoder)
+            for row, plain in variants(shape.kinds)
         ):
             return plan
     except InspectedError:
@@ -204,10 +205,9 @@ def _plan(
 
 
 def _predicts(
-    plan: BatchPlan, shape: Shape, row: Values, convert: Convert, encoder: ColumnEncoder
+    plan: BatchPlan, row: Values, converted: ConvertedRecord | None, encoder: ColumnEncoder
 ) -> bool:
-    """Whether the plan has the bytes and the losses of a record with real values."""
-    converted = convert(shape.make(plain_row(shape.kinds, row)))
+    """Whether the plan has the bytes and the losses of a record with a row of real values."""
     if converted is None:
         return False
     adapted, losses = converted

@@ -24,7 +24,7 @@ from collections.abc import (
 )
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -257,6 +257,7 @@ def singly(results: Iterable[Item | RecordBatch]) -> Iterator[Item | Record]:
             yield result
 
 
+@lru_cache(maxsize=4096)
 def hole(kind: ColumnKind, number: int) -> object:
     """Return the value of a column in a model; no two are alike or occur in other texts."""
     text = f"~hole-{number:04}~"
@@ -287,11 +288,17 @@ def mark(kind: ColumnKind, number: int) -> Any:  # the same
     return value.decode() if kind is ColumnKind.DOCUMENT else value
 
 
-def variants(kinds: Sequence[ColumnKind]) -> Iterator[Values]:
-    """Yield rows of real values, escaped: short ones, and long ones with references."""
+@lru_cache(maxsize=256)
+def variants(kinds: tuple[ColumnKind, ...]) -> list[tuple[Values, Values]]:
+    """Return rows of real values, escaped and plain: short ones, and long ones with references."""
     short, _ = _VARIANTS
-    for texts in (*_VARIANTS, {**short, ColumnKind.NUMBER: 1}):
-        yield [texts[kind] for kind in kinds]
+    rows = [
+        [texts[kind] for kind in kinds] for texts in (*_VARIANTS, {**short, ColumnKind.NUMBER: 1})
+    ]
+    return [
+        (row, [plain(kind, [value])[0] for kind, value in zip(kinds, row, strict=True)])
+        for row in rows
+    ]
 
 
 TEXT_KINDS = (ColumnKind.TEXT, ColumnKind.NAME, ColumnKind.URL, ColumnKind.DOCID)
@@ -393,11 +400,6 @@ def plain(kind: ColumnKind, values: Column) -> Column:
 def _utf8_column(kind: ColumnKind, values: Column) -> Column:
     """Return contents as documents, or several as one."""
     return ["".join(values).encode()] if kind is ColumnKind.DOCUMENT else plain(kind, values)
-
-
-def plain_row(kinds: Sequence[ColumnKind], row: Values) -> Values:
-    """Return a row without references."""
-    return [plain(kind, [value])[0] for kind, value in zip(kinds, row, strict=True)]
 
 
 def _plain_text(text: bytes) -> bytes:

@@ -5,7 +5,7 @@ Markup that is not understood is kept as an `Extra`. Only the parts that decide 
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from datetime import datetime
 from functools import lru_cache
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pybase64
 from lxml import etree
+from msgspec import Struct
 
 from schemas.acl import Acl
 from schemas.content import check, clean_base64
@@ -33,7 +34,7 @@ from transforms.formats.acl_metadata import acl_of
 from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
 from transforms.formats.gsa.acl import Extras, bad_acl, read_acl, require_no_text, tag_of
-from transforms.formats.gsa.fast_reader import FeedRuns, RecordParts
+from transforms.formats.gsa.fast_reader import FeedRuns
 from transforms.formats.gsa.rows import ACTION, CONTENT, GROUP, HINTS, META, METADATA
 from transforms.formats.xml.elements import ParsedElement, parse_markup
 from transforms.formats.xml.scanner import NESTED, UNKNOWN
@@ -132,29 +133,19 @@ class FeedRecordBuilder:
         self._span = span
         self._options = options
         self._element_context: ElementContext | None = None
-        runs = FeedRuns(options, enter=self._enter, in_context=lambda: copy(self)._of_parts)
-        self.bulk = runs.bulk  # a copy stays in its context
+        self.bulk = FeedRuns(options, _parts_of, self._in_context).bulk
 
     def build(self, parsed: ParsedElement) -> Record:
         """Return the record of a parsed element."""
-        context = self._enter(parsed.raw.context, parsed.raw.line)
-        extras: Extras = list(context.extras)
-        provenance = self._provenance(parsed.raw.line, parsed.raw.offset)
+        self._enter(parsed.raw.context, parsed.raw.line)
         if parsed.raw.name == "acl":
-            return self._acl_alone(parsed.element, extras, provenance)
-        children = _RecordChildren(extras)
-        children.take(parsed.element)
-        return self._record(dict(parsed.element.items()), children, provenance)
+            return self._acl_alone(parsed)
+        return self._record(_parts_of(parsed))
 
-    def _of_parts(self, parts: RecordParts, line: int, offset: int) -> Record:
-        children = _RecordChildren(list(self._context.extras))
-        children.acl = parts.acl
-        children.metadata = parts.metadata
-        if parts.of_metadata:
-            children.take_attributes(parts.of_metadata)
-        if parts.payload is not None:
-            children.content = make_content(parts.of_content, parts.payload, children.extras)
-        return self._record(parts.attributes, children, self._provenance(line, offset))
+    def _in_context(self, context: ElementContext, line: int) -> Callable[["RecordParts"], Record]:
+        """Return what builds records in a context, also after others have begun."""
+        self._enter(context, line)
+        return copy(self)._record
 
     def header(self, context: ElementContext) -> FeedHeader:
         """Return the header of a feed, or how it was posted."""
@@ -202,10 +193,8 @@ class FeedRecordBuilder:
             feedtype=self._context.feedtype,
         )
 
-    def _record(
-        self, attributes: Attributes, children: "_RecordChildren", provenance: Provenance
-    ) -> Record:
-        extras = children.extras
+    def _record(self, parts: "RecordParts") -> Record:
+        attributes, extras = parts.attributes, [*self._context.extras, *parts.extras]
         url = attributes.pop("url", "")
         if not url or url.isspace():
             reason = "a record without a url; expected the url of its document"
@@ -216,7 +205,7 @@ class FeedRecordBuilder:
         moment = None if modified is None else self._moment(modified)
         if modified is not None and moment is None:
             extras.append(Extra("record/@last-modified", modified))
-        content, acl, metadata = children.content, children.acl, tuple(children.metadata)
+        content, acl, metadata = parts.content, parts.acl, tuple(parts.metadata)
         if content is not None:
             check(content, max_bytes=self._options.max_content_bytes)
         if acl is None and metadata:
@@ -232,18 +221,19 @@ class FeedRecordBuilder:
             metadata=metadata,
             modified=moment,
             acl=acl,
-            overwrite_acls=children.overwrite_acls,
+            overwrite_acls=parts.overwrite_acls,
             crawl=self._crawl(attributes, extras) if attributes or self._is_ranked else None,
             # In an order that does not depend on where the writer puts them.
             extras=tuple(sorted(extras, key=lambda extra: extra.place)) if extras else (),
-            provenance=provenance,
+            provenance=self._provenance(parts.line, parts.offset),
         )
 
     def _moment(self, text: str) -> datetime | None:
         moment = parse_date(text, zone=self._options.zone)
         return moment.replace(microsecond=0) if moment and moment.microsecond else moment
 
-    def _acl_alone(self, element: etree._Element, extras: Extras, provenance: Provenance) -> Record:
+    def _acl_alone(self, parsed: ParsedElement) -> Record:
+        element, extras = parsed.element, [*self._context.extras]
         url = element.get("url", "")
         if not url.strip():
             reason = "an acl in a group without a url; expected the url that it is for"
@@ -254,7 +244,7 @@ class FeedRecordBuilder:
             action=Action.UPDATE if action is Action.ADD else action,
             acl=read_acl(element, extras, alone=True),
             extras=tuple(extras),
-            provenance=provenance,
+            provenance=self._provenance(parsed.raw.line, parsed.raw.offset),
         )
 
     def _action(self, stated: str | None) -> Action:
@@ -282,17 +272,17 @@ class FeedRecordBuilder:
         return Crawl(**hints) if hints else None
 
 
-class _RecordChildren:
-    """The child elements of a record, taken in one pass."""
+class RecordParts(Struct):
+    """The attributes and the child elements of a record, which are taken in one pass."""
 
-    __slots__ = ("acl", "content", "extras", "metadata", "overwrite_acls")
-
-    def __init__(self, extras: Extras) -> None:
-        self.acl: Acl | None = None
-        self.content: Content | None = None
-        self.metadata: Sequence[Meta] = ()
-        self.overwrite_acls: bool | None = None
-        self.extras = extras
+    attributes: Attributes
+    line: int
+    offset: int
+    acl: Acl | None = None
+    content: Content | None = None
+    metadata: Sequence[Meta] = ()
+    overwrite_acls: bool | None = None
+    extras: Extras = []
 
     def take(self, element: etree._Element) -> None:
         require_no_text(element)
@@ -309,13 +299,9 @@ class _RecordChildren:
             else:
                 self.extras.append(extra_element(f"record/{tag_of(child)}", child))
 
-    def take_attributes(self, stated: Iterable[tuple[str, str]]) -> None:
-        """Take the attributes of a metadata element."""
-        values = METADATA.take(stated, self.extras)
-        self.overwrite_acls = values.get("overwrite_acls", self.overwrite_acls)
-
     def _take_metadata(self, element: etree._Element) -> None:
-        self.take_attributes(element.items())
+        values = METADATA.take(element.items(), self.extras)
+        self.overwrite_acls = values.get("overwrite_acls", self.overwrite_acls)
         require_no_text(element)
         metadata = [*self.metadata]
         self.metadata = metadata
@@ -339,6 +325,14 @@ class _RecordChildren:
         return _decoded_meta(name, content) if "encoding" in values else Meta(name, content)
 
 
+def _parts_of(parsed: ParsedElement) -> RecordParts:
+    """Return the parts of a record; raise RecordError if a child is refused."""
+    element, raw = parsed
+    parts = RecordParts(dict(element.items()), raw.line, raw.offset)
+    parts.take(element)
+    return parts
+
+
 def _decoded_meta(name: str, content: str) -> Meta:
     key, value = (pybase64.b64decode(clean_base64(text.encode())) for text in (name, content))
     try:
@@ -355,10 +349,6 @@ def _content(element: etree._Element, extras: Extras) -> Content:
     if len(element):
         reason = f"<{tag_of(element[0])}> inside <content>; expected text: escape it or use CDATA"
         raise RecordError("content-with-elements", reason)
-    return make_content(element.items(), (element.text or "").encode(), extras)
-
-
-def make_content(stated: Iterable[tuple[str, str]], text: bytes, extras: Extras) -> Content:
-    """Return the content of a text with these attributes; base64 is checked and repaired."""
-    encoding = CONTENT.take(stated, extras).get("encoding")
+    encoding = CONTENT.take(element.items(), extras).get("encoding")
+    text = (element.text or "").encode()
     return Content(text) if encoding is None else Content(clean_base64(text), encoding)

@@ -35,7 +35,7 @@ import pybase64
 from schemas.content import to_base64
 from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Extra, Field, Provenance, Record
-from schemas.span import ElementContext, Span
+from schemas.span import Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import local_date, parse_date
 from transforms.formats.record_batch import (
@@ -62,10 +62,8 @@ from transforms.formats.xml.elements import (
     ElementReader,
     Grammar,
     ParsedElement,
-    parse_element,
     parse_markup,
 )
-from transforms.formats.xml.scanner import RawElement
 from transforms.formats.xml.serializer import ExtraMarkup, attributes, element
 from transforms.formats.xml_text import escape_bytes, escape_text, holds, holds_bytes
 
@@ -102,11 +100,7 @@ def read(
         provenance = Provenance(source=span.source, span=span.ordinal, line=line, offset=offset)
         return parse_item(parsed.element, options=options, provenance=provenance)
 
-    def parse(item: bytes, line: int, offset: int, context: ElementContext) -> Record:
-        raw = RawElement("Item", item, offset, line, context)
-        return build(parse_element(raw, ELEMENT_NAMES, max_tags=options.max_tags))
-
-    grammar = Grammar(ELEMENT_NAMES, build, ItemRuns(options, parse).bulk)
+    grammar = Grammar(ELEMENT_NAMES, build, ItemRuns(options, build).bulk)
     return ElementReader(stream, grammar, span=span, options=options).read()
 
 

@@ -10,33 +10,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import accumulate, chain, pairwise
-from typing import Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from schemas.record import Record
 from schemas.reject import record_error
 from schemas.span import ElementContext
 from transforms.formats.base import ReadOptions
 from transforms.formats.byte_scans import count_lines, find, rfind
+from transforms.formats.element_names import ElementNames
 from transforms.formats.record_batch import (
     Column,
-    ColumnKind,
     Columns,
-    MakeRecord,
     RecordBatch,
-    Shape,
     are_neutral,
-    are_read,
     find_not_neutral,
     has_neutral_columns,
 )
+from transforms.formats.xml.elements import ParsedElement, parse_element
+from transforms.formats.xml.run_shapes import BuildRecord, MarkupTemplate, RunShape, ShapeKey
 from transforms.formats.xml.scanner import RawElement, Records, Run
-from transforms.formats.xml_text import may_be_attribute
 
 _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
 _MAX_SHAPES = 256
-FREQUENT = 8
-"""How many records are read before a model is made: it costs as much as a few."""
-
 _MIN_GROUPS, _RECORDS_A_GROUP = 4, 8
 """How many shapes a run may have."""
 
@@ -44,42 +39,11 @@ _ALONE = 4
 """A run is read one by one if more than one in so many records can be in no batch."""
 
 _SELF_CLOSED = b"/>"
-_OTHER_REFERENCE = re.compile("&(?!(?:lt|gt|quot|apos|amp);)")
 _CDATA, _END_CDATA = b"<![CDATA[", b"]]>"
 
 
 class _NeedsParserError(Exception):
     """A run must be read one by one."""
-
-
-class MarkupTemplate:
-    """The meaning of the values of elements with the same markup, by their index.
-
-    `free` are the indexes of values that differ from record to record. `constant` are those of all
-    others, which records of one shape share. `contents` is the number of contents.
-    """
-
-    contents: int
-    free: Sequence[int]
-    constant: Sequence[int]
-
-
-class MarkupPieces(NamedTuple):
-    """An element without contents. `part` is markup with values of its own, which come last."""
-
-    markup: str
-    part: str
-    values: Sequence[str]
-    of_part: Sequence[str] = ()
-
-
-class ShapeKey(NamedTuple):
-    """What records of a shape have in common."""
-
-    markup: str
-    part: str = ""
-    are_cdata: tuple[bool, ...] = ()
-    constants: tuple[str, ...] = ()
 
 
 class _Element(NamedTuple):
@@ -94,6 +58,12 @@ class _Element(NamedTuple):
 
 TemplateT = TypeVar("TemplateT", bound=MarkupTemplate)
 
+ReadElement = Callable[[ParsedElement], object]
+"""Reads a parsed element into a type of its format; raises RecordError."""
+
+EnterContext = Callable[[ElementContext, int], BuildRecord]
+"""Returns what builds records in a context, at a line; raises RecordError if none can be read."""
+
 
 class _Found(NamedTuple, Generic[TemplateT]):
     """The records with one markup while a run is taken apart."""
@@ -102,39 +72,6 @@ class _Found(NamedTuple, Generic[TemplateT]):
     rows: list[Sequence[str]]
     contents: list[Sequence[bytes]]
     places: list[int]
-
-
-class RunShape(Shape):
-    """The shape of elements with the same markup and the same constants.
-
-    The last columns are lines and offsets.
-    """
-
-    def __init__(self, make: MakeRecord, kinds: Sequence[ColumnKind]) -> None:
-        super().__init__(make, [*kinds, ColumnKind.NUMBER, ColumnKind.NUMBER])
-        self._seen = 0
-
-    def count(self, records: int) -> None:
-        """Count the records of the runs with this shape."""
-        self._seen += records
-
-    @property
-    def is_frequent(self) -> bool:
-        """Whether a model is worth its cost."""
-        return self._seen >= FREQUENT
-
-    @property
-    def is_readable(self) -> bool:
-        """Whether records are made of values; others need the parser."""
-        return True
-
-    def escaped(self, columns: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-        """Return texts as they would be stated in attributes."""
-        return [*columns]
-
-    def reads(self, texts: Sequence[str], columns: Sequence[Column]) -> bool:
-        """Whether a record is made of values that are not neutral."""
-        return are_texts(texts) and are_read(self.kinds, columns)
 
 
 class _Group(NamedTuple):
@@ -149,24 +86,26 @@ class _Group(NamedTuple):
 class ElementRuns(ABC, Generic[TemplateT]):
     """Makes batches of runs of elements, by the templates of their markup."""
 
-    def __init__(self, options: ReadOptions, *, record: str, contents: Sequence[str]) -> None:
-        self._record, self._end = record, f"</{record}>"
-        self._end_tag, self._begin = self._end.encode(), f"<{record}".encode()
-        self._content_tags = [f"<{name}".encode() for name in contents]
-        self._content = re.compile(f"<({'|'.join(contents)})".encode())
+    names: ClassVar[ElementNames]
+    content_names: ClassVar[Sequence[str]]
+
+    def __init__(self, options: ReadOptions, read: ReadElement, enter: EnterContext) -> None:
+        self._read, self._enter = read, enter
+        self._record = self.names.records[0]
+        self._end, self._end_tag = f"</{self._record}>", self.names.end_tag
+        self._begin = f"<{self._record}".encode()
+        self._content_tags = [f"<{name}".encode() for name in self.content_names]
+        self._content = re.compile(f"<({'|'.join(self.content_names)})".encode())
         self._options = options
         self._templates: dict[str, TemplateT | None] = {}
         self._shapes: dict[ShapeKey, RunShape] = {}
         self._context: ElementContext | None = None
+        self._new_shape: Callable[[TemplateT, ShapeKey], RunShape]
         self.is_single = True
 
     @abstractmethod
-    def enter(self, context: ElementContext, line: int, *, is_new: bool) -> None:
-        """Begin a run in a context; raise RecordError if its records cannot be read."""
-
-    @abstractmethod
-    def split(self, head: str) -> MarkupPieces:
-        """Split an element that has no contents and no end tag."""
+    def split(self, head: str) -> tuple[str, Sequence[str]]:
+        """Return the markup of an element and its values; it has no contents and no end tag."""
 
     @abstractmethod
     def split_run(self, text: str) -> tuple[str, list[Sequence[str]]] | None:
@@ -176,19 +115,16 @@ class ElementRuns(ABC, Generic[TemplateT]):
     def learn(self, markup: str) -> TemplateT | None:
         """Return the template of a markup; None if it needs the parser."""
 
-    @abstractmethod
-    def shape(self, template: TemplateT, key: ShapeKey) -> RunShape:
-        """Return a new shape in the current context."""
-
     def bulk(self, run: bytes, offset: int, line: int, context: ElementContext) -> Run | None:
         """Return the records of the first elements of a run.
 
         Return None if the first one or many need the parser. They are then read one by one.
         """
         try:
-            first_line = line + run.count(b"\n", 0, run.find(b"<"))
-            self.enter(context, first_line, is_new=context is not self._context)
             if context is not self._context:
+                first_line = line + run.count(b"\n", 0, run.find(b"<"))
+                parse, build = partial(self._parse, context), self._enter(context, first_line)
+                self._new_shape = partial(RunShape, parse=parse, build=build)
                 self._shapes.clear()
                 self._context = context
             groups, length, find_begins = self._groups(run)
@@ -269,7 +205,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
         """Return the one group of a run, None if markup or constants differ."""
         alike = self.split_run(text)
         template = alike and not _has_section(alike[0]) and self.template(alike[0])
-        if not alike or not template:
+        if not alike or not template or template.contents:
             return None
         markup, columns = alike
         count = len(columns[0])
@@ -282,19 +218,23 @@ class ElementRuns(ABC, Generic[TemplateT]):
 
     def _mixed(self, elements: Iterable[_Element]) -> tuple[list[_Group], int]:
         """Return the groups of elements up to one without a template, and their length."""
-        found: dict[tuple[str, str, tuple[bool, ...]], _Found[TemplateT]] = {}
+        found: dict[tuple[str, tuple[bool, ...]], _Found[TemplateT]] = {}
         place = length = 0
         for place, (head, end, contents, are_cdata, _) in enumerate(elements):
-            markup, part, values, of_part = self.split(head)
-            key = markup, part, are_cdata
+            markup, values = self.split(head)
+            key = markup, are_cdata
             alike = found.get(key)
             if alike is None:
-                template = None if _has_section(markup + part) else self.template(markup)
+                template = None if _has_section(markup) else self.template(markup)
                 if template is None or template.contents != len(contents):
+                    break
+                constants = tuple(values[at] for at in template.constant)
+                shape = self._shape(ShapeKey(*key, constants), template)
+                if not (template.has_rules or shape.is_readable):
                     break
                 alike = found[key] = _Found(template, [], [], [])
             length = end
-            alike.rows.append([*values, *of_part])
+            alike.rows.append(values)
             alike.places.append(place)
             alike.contents.append(contents)
         groups = [group for key, alike in found.items() for group in self._of_markup(key, alike)]
@@ -302,7 +242,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
         return (groups, length) if are_few else ([], 0)
 
     def _of_markup(
-        self, key: tuple[str, str, tuple[bool, ...]], found: _Found[TemplateT]
+        self, key: tuple[str, tuple[bool, ...]], found: _Found[TemplateT]
     ) -> Iterator[_Group]:
         """Yield the groups of elements with one markup, by their constants."""
         template, rows, contents, places = found
@@ -314,8 +254,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
                 groups.setdefault(values, []).append(number)
         else:
             groups[tuple(column[0] for column in constants)] = [*range(len(rows))]
-        of_part = range(len(template.free) + len(template.constant), len(columns))
-        free = [columns[at] for at in (*template.free, *of_part)]
+        free: list[Sequence[str]] = [columns[at] for at in template.free]
         for values, numbers in groups.items():
             shape = self._shape(ShapeKey(*key, values), template)
             if len(groups) == 1:
@@ -406,8 +345,12 @@ class ElementRuns(ABC, Generic[TemplateT]):
         if shape is None:
             if len(self._shapes) >= _MAX_SHAPES:
                 self._shapes.clear()
-            shape = self._shapes[key] = self.shape(template, key)
+            shape = self._shapes[key] = self._new_shape(template, key)
         return shape
+
+    def _parse(self, context: ElementContext, element: bytes, line: int, offset: int) -> object:
+        raw = RawElement(self._record, element, offset, line, context)
+        return self._read(parse_element(raw, self.names, max_tags=self._options.max_tags))
 
 
 def _first(batch: RecordBatch) -> Record | None:
@@ -456,9 +399,3 @@ class _Positions:
 def _has_section(markup: str) -> bool:
     """Whether there is a comment or a processing instruction, which may hide a part of a record."""
     return "<!" in markup or "<?" in markup
-
-
-def are_texts(values: Sequence[str]) -> bool:
-    """Whether all can be values of attributes, with no references but the five of XML."""
-    text = '"'.join(values)  # the one character that no value has
-    return may_be_attribute(text) and _OTHER_REFERENCE.search(text) is None
