@@ -8,7 +8,7 @@ shape. The records of one shape and one run are columns of a `RecordBatch`.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate, chain, pairwise
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
@@ -24,6 +24,7 @@ from transforms.formats.record_batch import (
     RecordBatch,
     are_neutral,
     find_not_neutral,
+    grouped,
     has_neutral_columns,
 )
 from transforms.formats.xml.elements import ParsedElement, parse_element
@@ -66,11 +67,10 @@ EnterContext = Callable[[ElementContext, int], BuildRecord]
 
 
 class _Found(NamedTuple, Generic[TemplateT]):
-    """The records with one markup while a run is taken apart."""
+    """The values and contents of records with one markup, and their places in a run."""
 
     template: TemplateT
-    rows: list[Sequence[str]]
-    contents: list[Sequence[bytes]]
+    rows: list[Sequence[str | bytes]]
     places: list[int]
 
 
@@ -78,8 +78,8 @@ class _Group(NamedTuple):
     """Records of a run that have one shape: their values, escaped, and their places in it."""
 
     shape: RunShape
-    columns: list[Sequence[str]]
-    contents: list[Sequence[bytes]]
+    columns: Sequence[Column]
+    contents: Sequence[Column]
     places: Sequence[int]
 
 
@@ -97,10 +97,9 @@ class ElementRuns(ABC, Generic[TemplateT]):
         self._content_tags = [f"<{name}".encode() for name in self.content_names]
         self._content = re.compile(f"<({'|'.join(self.content_names)})".encode())
         self._options = options
-        self._templates: dict[str, TemplateT | None] = {}
-        self._shapes: dict[ShapeKey, RunShape] = {}
         self._context: ElementContext | None = None
-        self._new_shape: Callable[[TemplateT, ShapeKey], RunShape]
+        self._shape: Callable[[TemplateT, ShapeKey], RunShape]
+        self.template = lru_cache(maxsize=_MAX_TEMPLATES)(self._template)
         self.is_single = True
 
     @abstractmethod
@@ -124,15 +123,14 @@ class ElementRuns(ABC, Generic[TemplateT]):
             if context is not self._context:
                 first_line = line + run.count(b"\n", 0, run.find(b"<"))
                 parse, build = partial(self._parse, context), self._enter(context, first_line)
-                self._new_shape = partial(RunShape, parse=parse, build=build)
-                self._shapes.clear()
-                self._context = context
+                new_shape = partial(RunShape, parse=parse, build=build)
+                self._shape, self._context = lru_cache(maxsize=_MAX_SHAPES)(new_shape), context
             groups, length, find_begins = self._groups(run)
-            if not groups:
+            count = sum(len(group.places) for group in groups)
+            if not groups or len(groups) > _MIN_GROUPS + count // _RECORDS_A_GROUP:
                 return None
             positions = _Positions(run, offset, line, find_begins)
-            records = self._records(groups, positions, context)
-            return Run(records, sum(len(group.places) for group in groups), length)
+            return Run(self._records(groups, count, positions, context), count, length)
         except _NeedsParserError:
             return None
         except Exception as exc:
@@ -202,79 +200,69 @@ class ElementRuns(ABC, Generic[TemplateT]):
             opened = self._content.search(run, at)
 
     def _uniform(self, text: str) -> list[_Group] | None:
-        """Return the one group of a run, None if markup or constants differ."""
+        """Return the groups of a run, None if markup differs."""
         alike = self.split_run(text)
-        template = alike and not _has_section(alike[0]) and self.template(alike[0])
+        template = alike and self.template(alike[0])
         if not alike or not template or template.contents:
             return None
-        markup, columns = alike
-        count = len(columns[0])
-        constants = [columns[at] for at in template.constant]
-        if any(column.count(column[0]) < count for column in constants):
-            return None
-        key = ShapeKey(markup, constants=tuple(column[0] for column in constants))
-        shape = self._shape(key, template)
-        return [_Group(shape, [columns[at] for at in template.free], [], range(count))]
+        _, columns = alike
+        return [*self._by_shape(template, (), columns, range(len(columns[0])))]
 
     def _mixed(self, elements: Iterable[_Element]) -> tuple[list[_Group], int]:
         """Return the groups of elements up to one without a template, and their length."""
         found: dict[tuple[str, tuple[bool, ...]], _Found[TemplateT]] = {}
-        place = length = 0
+        length = 0
         for place, (head, end, contents, are_cdata, _) in enumerate(elements):
             markup, values = self.split(head)
             key = markup, are_cdata
             alike = found.get(key)
             if alike is None:
-                template = None if _has_section(markup) else self.template(markup)
+                template = self.template(markup)
                 if template is None or template.contents != len(contents):
                     break
                 constants = tuple(values[at] for at in template.constant)
-                shape = self._shape(ShapeKey(*key, constants), template)
+                shape = self._shape(template, ShapeKey(are_cdata, constants))
                 if not (template.has_rules or shape.is_readable):
                     break
-                alike = found[key] = _Found(template, [], [], [])
+                alike = found[key] = _Found(template, [], [])
             length = end
-            alike.rows.append(values)
+            alike.rows.append([*values, *contents] if contents else values)
             alike.places.append(place)
-            alike.contents.append(contents)
-        groups = [group for key, alike in found.items() for group in self._of_markup(key, alike)]
-        are_few = len(groups) <= _MIN_GROUPS + place // _RECORDS_A_GROUP
-        return (groups, length) if are_few else ([], 0)
+        groups = [
+            group
+            for (_, are_cdata), (template, rows, places) in found.items()
+            for group in self._by_shape(template, are_cdata, [*zip(*rows, strict=True)], places)
+        ]
+        return groups, length
 
-    def _of_markup(
-        self, key: tuple[str, tuple[bool, ...]], found: _Found[TemplateT]
+    def _by_shape(
+        self,
+        template: TemplateT,
+        are_cdata: tuple[bool, ...],
+        columns: Sequence[Column],
+        places: Sequence[int],
     ) -> Iterator[_Group]:
-        """Yield the groups of elements with one markup, by their constants."""
-        template, rows, contents, places = found
-        columns = [*zip(*rows, strict=True)]
-        constants = [columns[at] for at in template.constant]
-        groups: dict[tuple[str, ...], list[int]] = {}
-        if any(column.count(column[0]) < len(rows) for column in constants):
-            for number, values in enumerate(zip(*constants, strict=True)):
-                groups.setdefault(values, []).append(number)
+        """Yield the groups of elements with one markup; the last columns are their contents."""
+        constants, count = [columns[at] for at in template.constant], len(places)
+        if all(column.count(column[0]) == count for column in constants):
+            keys = [tuple(column[0] for column in constants)] * count
         else:
-            groups[tuple(column[0] for column in constants)] = [*range(len(rows))]
-        free: list[Sequence[str]] = [columns[at] for at in template.free]
-        for values, numbers in groups.items():
-            shape = self._shape(ShapeKey(*key, values), template)
-            if len(groups) == 1:
-                yield _Group(shape, free, [*zip(*contents, strict=True)], places)
-                continue
-            yield _Group(
-                shape,
-                [[column[number] for number in numbers] for column in free],
-                [*zip(*(contents[number] for number in numbers), strict=True)],
-                [places[number] for number in numbers],
-            )
+            keys = [*zip(*constants, strict=True)]
+        texts = [columns[at] for at in template.free]
+        contents = columns[len(columns) - len(are_cdata) :]
+        for values, _, parts in grouped(keys, [places, *texts, *contents]):
+            shape = self._shape(template, ShapeKey(are_cdata, values))
+            end = 1 + len(texts)
+            yield _Group(shape, parts[1:end], parts[end:], parts[0])
 
     def _records(
-        self, groups: list[_Group], positions: "_Positions", context: ElementContext
+        self, groups: list[_Group], count: int, positions: "_Positions", context: ElementContext
     ) -> Records:
         """Return the records of a run in batches, and alone those that are not neutral.
 
         The few that need the parser are returned as they came.
         """
-        count, size = sum(len(group.places) for group in groups), self._options.batch_records
+        size = self._options.batch_records
         limit = count // _ALONE if size else 0
         alone, unread = set[int](), set[int]()
         batch = []
@@ -332,21 +320,9 @@ class ElementRuns(ABC, Generic[TemplateT]):
                 unread.append(row)
         return rows, unread
 
-    def template(self, markup: str) -> TemplateT | None:
-        """Return the template of a markup, learned now if it is new; None if it has none."""
-        if markup not in self._templates:
-            if len(self._templates) >= _MAX_TEMPLATES:
-                self._templates.clear()
-            self._templates[markup] = self.learn(markup)
-        return self._templates[markup]
-
-    def _shape(self, key: ShapeKey, template: TemplateT) -> RunShape:
-        shape = self._shapes.get(key)
-        if shape is None:
-            if len(self._shapes) >= _MAX_SHAPES:
-                self._shapes.clear()
-            shape = self._shapes[key] = self._new_shape(template, key)
-        return shape
+    def _template(self, markup: str) -> TemplateT | None:
+        """Return the template of a markup; a section may hide a part of a record."""
+        return None if "<!" in markup or "<?" in markup else self.learn(markup)
 
     def _parse(self, context: ElementContext, element: bytes, line: int, offset: int) -> object:
         raw = RawElement(self._record, element, offset, line, context)
@@ -394,8 +370,3 @@ class _Positions:
         begin, end_tag = self._begins[place], f"</{name}>".encode()
         text = self._run[begin : find(self._run, end_tag, begin) + len(end_tag)]
         return RawElement(name, text, self._offset + begin, self._lines[place], context)
-
-
-def _has_section(markup: str) -> bool:
-    """Whether there is a comment or a processing instruction, which may hide a part of a record."""
-    return "<!" in markup or "<?" in markup

@@ -53,11 +53,10 @@ Fill = Callable[[Values], Any]
 
 
 class ShapeKey(NamedTuple):
-    """What records of a shape have in common."""
+    """What records of a shape have in common besides their markup."""
 
-    markup: str
-    are_cdata: tuple[bool, ...] = ()
-    constants: tuple[str, ...] = ()
+    are_cdata: tuple[bool, ...]
+    constants: tuple[str, ...]
 
 
 class MarkupTemplate(ABC):
