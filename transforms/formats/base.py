@@ -151,7 +151,8 @@ class Encoder(Protocol):
     extension: str
     frame_bytes: int = 0
 
-    def prolog(self) -> bytes: ...
+    def prolog(self) -> bytes:
+        return b""
 
     def encode(self, record: Any) -> bytes:  # a Record, a Membership, or either
         """Return one record's bytes; raise RecordError if the format cannot hold it."""
@@ -160,7 +161,8 @@ class Encoder(Protocol):
     def frame(self, records: list[bytes]) -> bytes:
         return b"".join(records)
 
-    def epilog(self) -> bytes: ...
+    def epilog(self) -> bytes:
+        return b""
 
 
 def deferred(place: str) -> Any:  # the type is that of the function, which is not known yet

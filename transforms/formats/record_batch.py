@@ -346,6 +346,19 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
 )
 
 
+def of_dates(encode: Callable[[datetime], str | bytes]) -> EncodeColumn:
+    """Return the function that encodes dates; most are stated many times."""
+
+    @lru_cache(maxsize=65_536)
+    def encode_date(text: str) -> str | bytes:
+        moment = parse_date(text)
+        if moment is None:
+            raise ValueError(f"{text!r}; expected a date that a reader has checked")
+        return encode(moment)
+
+    return lambda values: [*map(encode_date, values)]
+
+
 def as_stated(values: Column) -> Column:
     """Return a column for an attribute of XML."""
     return values

@@ -19,7 +19,7 @@ import io
 import json
 import zlib
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import cache
 from typing import IO, Any, ClassVar, NamedTuple
 
 import fastavro
@@ -33,12 +33,11 @@ from schemas.membership import Membership, RecordOrMembership
 from schemas.record import Record
 from schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
 from schemas.span import ContainerHeader, Span, SpanEnd
-from transforms.formats.base import ReadOptions, WriteOptions
+from transforms.formats.base import Encoder, ReadOptions, WriteOptions
 from transforms.formats.canonical import admit
 from transforms.formats.canonical.canonical_formats import AVRO_MAGIC
 from transforms.formats.canonical.datum_runs import DatumRuns
 from transforms.formats.canonical.lookahead import LookaheadReader
-from transforms.formats.dates import parse_date
 from transforms.formats.record_batch import (
     CONTENT_KINDS,
     Cells,
@@ -46,6 +45,7 @@ from transforms.formats.record_batch import (
     ColumnKind,
     EncodeColumn,
     RecordBatch,
+    of_dates,
     plain,
     unescaped_utf8,
 )
@@ -110,19 +110,7 @@ def _contents(kind: ColumnKind) -> EncodeColumn:
     return lambda values: avro.texts(plain(kind, values))
 
 
-def _dates(values: Column) -> list[bytes]:
-    return [*map(_date, values)]
-
-
-@lru_cache(maxsize=65_536)
-def _date(text: str) -> bytes:
-    moment = parse_date(text)
-    if moment is None:
-        raise ValueError(f"{text!r}; expected a date that a reader has checked")
-    return avro.timestamp(moment)
-
-
-class AvroEncoder:
+class AvroEncoder(Encoder):
     """Encodes records as datums of a container without compression; a frame is one block."""
 
     extension = "avro"
@@ -132,7 +120,7 @@ class AvroEncoder:
         ColumnKind.NAME: (_texts,),
         ColumnKind.URL: (_texts,),
         ColumnKind.DOCID: (_texts,),
-        ColumnKind.DATE: (_dates,),
+        ColumnKind.DATE: (of_dates(avro.timestamp),),
         **{kind: (_contents(kind),) for kind in CONTENT_KINDS},
         ColumnKind.TIME: (avro.timestamps,),
         ColumnKind.INTEGER: (lambda values: avro.longs([*map(int, values)]),),
@@ -161,9 +149,6 @@ class AvroEncoder:
             return b""
         size = sum(map(len, records))
         return b"".join((avro.long(len(records)), avro.long(size), *records, our_sync(self._kind)))
-
-    def epilog(self) -> bytes:
-        return b""
 
 
 def _open_blocks(stream: IO[bytes], span: Span, options: ReadOptions) -> "_BlockReader":

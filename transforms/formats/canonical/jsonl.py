@@ -25,7 +25,7 @@ from schemas.membership import Membership, RecordOrMembership
 from schemas.record import Provenance, Record
 from schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
 from schemas.span import Span, SpanEnd
-from transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult, WriteOptions
+from transforms.formats.base import MORE_BYTES, Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.canonical import admit
 from transforms.formats.canonical.record_runs import RecordRuns
 from transforms.formats.dates import parse_date
@@ -39,6 +39,7 @@ from transforms.formats.record_batch import (
     EncodeColumn,
     RecordBatch,
     as_stated,
+    of_dates,
     plain,
     stated,
     unescaped,
@@ -133,14 +134,6 @@ def _in_quotes(value: str | bytes | datetime) -> str:
     return msgspec.json.encode(value)[1:-1].decode()
 
 
-def _times(values: Column) -> Column:
-    return [*map(_in_quotes, values)]
-
-
-def _dates(values: Column) -> Column:
-    return _times([parse_date(value) for value in values])
-
-
 def _documents(kind: ColumnKind) -> EncodeColumn:
     return lambda values: [*map(_in_quotes, plain(kind, values))]
 
@@ -156,16 +149,15 @@ def _numbers(values: Column) -> Column:
     return [*map(str, values)]
 
 
-class JsonlEncoder:
-    """Encodes records as lines; a frame adds nothing to them."""
+class JsonlEncoder(Encoder):
+    """Encodes records as lines."""
 
     extension = "jsonl"
-    frame_bytes = 0
     cells: ClassVar[Cells] = {
         **dict.fromkeys(TEXT_KINDS, (_texts,)),
         **{kind: (_documents(kind), _bodies(kind)) for kind in CONTENT_KINDS},
-        ColumnKind.DATE: (_dates,),
-        ColumnKind.TIME: (_times,),
+        ColumnKind.DATE: (of_dates(_in_quotes),),
+        ColumnKind.TIME: (lambda times: [*map(_in_quotes, times)],),
         ColumnKind.INTEGER: (as_stated,),
         ColumnKind.NUMBER: (_numbers,),
     }
@@ -173,17 +165,8 @@ class JsonlEncoder:
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         """No option changes how a line is written."""
 
-    def prolog(self) -> bytes:
-        return b""
-
     def encode(self, record: RecordOrMembership) -> bytes:
         return line(record)
-
-    def frame(self, records: list[bytes]) -> bytes:
-        return b"".join(records)
-
-    def epilog(self) -> bytes:
-        return b""
 
 
 def _max_line_bytes(options: ReadOptions) -> int:

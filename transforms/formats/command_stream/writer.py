@@ -46,12 +46,11 @@ from transforms.formats.command_stream.syntax import (
     integer,
     moment_of,
 )
-from transforms.formats.dates import parse_date
 from transforms.formats.record_batch import (
     TEXT_KINDS,
     Cells,
-    Column,
     ColumnKind,
+    of_dates,
     unescaped_utf8,
 )
 
@@ -174,9 +173,6 @@ class CommandEncoder(Encoder):
         except UnicodeEncodeError as exc:
             raise _not_unicode(exc) from exc
 
-    def epilog(self) -> bytes:
-        return b""
-
     @abstractmethod
     def _encode(self, record: Record) -> bytes: ...
 
@@ -194,10 +190,6 @@ class CommandEncoder(Encoder):
         return self._token(*command)
 
 
-def _dates(values: Column) -> list[bytes]:
-    return [_seconds(moment) for moment in map(parse_date, values) if moment]
-
-
 class ListerEncoder(CommandEncoder):
     """Encodes URLs and deletions; runs of bare ids become id-lists.
 
@@ -211,7 +203,7 @@ class ListerEncoder(CommandEncoder):
         if own.docids == Docids() and max(own.delimiter) < " ":
             self.cells = {
                 **dict.fromkeys(TEXT_KINDS, (unescaped_utf8,)),
-                ColumnKind.DATE: (_dates,),
+                ColumnKind.DATE: (of_dates(_seconds),),
                 ColumnKind.TIME: (lambda times: [*map(_seconds, times)],),
             }
         overhead = len(_ID_LIST) + 2 * len(self._writer.mark)

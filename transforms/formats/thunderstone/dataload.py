@@ -27,7 +27,7 @@ repeats reads back as the first of the two.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import IO
 
 import pybase64
@@ -37,13 +37,14 @@ from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Extra, Field, Provenance, Record
 from schemas.span import Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
-from transforms.formats.dates import local_date, parse_date
+from transforms.formats.dates import local_date
 from transforms.formats.record_batch import (
     CONTENT_CELLS,
     Cells,
     Column,
     ColumnKind,
     as_stated,
+    of_dates,
 )
 from transforms.formats.thunderstone.dataload_format import DATATYPES, ELEMENT_NAMES, PARAMETRIC
 from transforms.formats.thunderstone.item_reader import (
@@ -114,13 +115,13 @@ class ThunderstoneEncoder(Encoder):
     extension = "xml"
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
-        self._rows = item_rows(options.zone)
+        self._rows, write_date = item_rows(options.zone), partial(local_date, zone=options.zone)
         self.cells: Cells = {
             **CONTENT_CELLS,
             ColumnKind.TEXT: (_texts,),
             ColumnKind.URL: (_texts,),
-            ColumnKind.DATE: (lambda texts: [_local_date(text, options.zone) for text in texts],),
-            ColumnKind.TIME: (lambda times: [local_date(at, zone=options.zone) for at in times],),
+            ColumnKind.DATE: (of_dates(write_date),),
+            ColumnKind.TIME: (lambda times: [*map(write_date, times)],),
             ColumnKind.INTEGER: (as_stated,),
         }
 
@@ -167,14 +168,6 @@ def _texts(values: Column) -> Column:
     """Return texts of attributes as texts of elements, which need fewer references."""
     text = "\n".join(values)
     return text.replace("&quot;", '"').split("\n") if "&quot;" in text else values
-
-
-@lru_cache(maxsize=65_536)
-def _local_date(text: str, zone: str) -> str:
-    moment = parse_date(text)
-    if moment is None:
-        raise ValueError(f"{text!r}; expected a date that a reader has checked")
-    return local_date(moment, zone=zone)
 
 
 def _check(record: Record) -> None:
