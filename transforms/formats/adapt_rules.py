@@ -227,23 +227,12 @@ def field_of(meta: Meta) -> str:
     return "acl" if is_acl_name(meta.name) else "metadata"
 
 
-def lose_extras(draft: Draft, held: tuple[str, ...]) -> None:
-    """Drop extras, except those whose place begins with one of `held`."""
+def keep_extras(draft: Draft, is_kept: Callable[[Extra], bool]) -> None:
+    """Drop other extras: an unreadable value is a loss of its field, others are lost as extras."""
     extras = draft.record.extras
-    if not extras:
+    lost = [extra for extra in extras if not is_kept(extra)]
+    if not lost:
         return
-    kept = tuple(extra for extra in extras if extra.place.startswith(held))
-    if len(kept) < len(extras):
-        lost = tuple(extra for extra in extras if not extra.place.startswith(held))
-        lose_each_extra(draft, lost)
-        draft.change(extras=kept)
-
-
-def lose_each_extra(draft: Draft, lost: tuple[Extra, ...]) -> None:
-    """Report extras as lost: unreadable values under the name of their field, the others together.
-
-    The caller drops them from the record.
-    """
     others = []
     for extra in lost:
         value = doubtful_extra(draft.record, extra)
@@ -257,15 +246,21 @@ def lose_each_extra(draft: Draft, lost: tuple[Extra, ...]) -> None:
                 draft.lose("acl", f"none, but an unknown authmethod {extra.value!r}")
     if others:
         draft.lose("extras", ", ".join(others))
+    draft.change(extras=tuple(filter(is_kept, extras)))
+
+
+def fit_metadata(draft: Draft, fit: Callable[[Draft, Meta], Meta | None]) -> None:
+    """Replace each pair by what fits, or drop it; `fit` reports what is lost."""
+    fitted = [fit(draft, meta) for meta in draft.record.metadata]
+    metadata = tuple(meta for meta in fitted if meta is not None)
+    if metadata != draft.record.metadata:
+        draft.change(metadata=metadata)
 
 
 def lose_doubtful_values(draft: Draft) -> None:
     """Drop values that the specification does not allow, each a loss under its own name."""
     record = draft.record
-    lost = tuple(extra for extra in record.extras if doubtful_extra(record, extra))
-    if lost:
-        lose_each_extra(draft, lost)
-        draft.change(extras=tuple(extra for extra in record.extras if extra not in lost))
+    keep_extras(draft, lambda extra: doubtful_extra(record, extra) is None)
     ranks = tuple(doubtful_ranks(record))
     if ranks and record.crawl is not None:
         for value in ranks:
@@ -360,7 +355,11 @@ def losing(holds: Holds) -> Callable[[Draft], None]:
         (bool(texts), texts, move_texts),
         ("fields" in moved, ("fields",), fields_as_metadata),
         (bool(hints), ("crawl",), partial(lose_hints, names=hints)),
-        (holds.extras != ("",), ("extras",), partial(lose_extras, held=holds.extras)),
+        (
+            holds.extras != ("",),
+            ("extras",),
+            partial(keep_extras, is_kept=lambda extra: extra.place.startswith(holds.extras)),
+        ),
     )
     needed = tuple((*_stating(names), rule) for is_needed, names, rule in rules if is_needed)
     unheld, nothing = _stating(("extras", *_unheld_fields(held)))

@@ -9,7 +9,6 @@ arrives. Blanks around the name of a principal are no loss either: the deployed 
 """
 
 import re
-from collections.abc import Callable
 from functools import partial
 
 from msgspec.structs import replace
@@ -23,7 +22,7 @@ from transforms.formats.adapt_rules import (
     field_of,
     hold,
     is_deletion,
-    lose_each_extra,
+    keep_extras,
 )
 from transforms.formats.command_stream.stream_formats import ANSWER, DOCUMENT, LISTING, NO_ANSWER
 from transforms.formats.command_stream.syntax import (
@@ -89,15 +88,7 @@ def _lose_other_extras(draft: Draft, *, keeps_params: bool) -> None:
             return keeps_params
         return unknown_command(extra) is not None
 
-    _keep_extras(draft, is_kept)
-
-
-def _keep_extras(draft: Draft, is_kept: Callable[[Extra], bool]) -> None:
-    extras = draft.record.extras
-    lost = tuple(extra for extra in extras if not is_kept(extra))
-    if lost:
-        lose_each_extra(draft, lost)
-        draft.change(extras=tuple(filter(is_kept, extras)))
+    keep_extras(draft, is_kept)
 
 
 def _keep_answer(draft: Draft) -> None:
@@ -112,7 +103,7 @@ def _keep_answer(draft: Draft) -> None:
             return user is not None
         return extra is user or (extra is status and extra.value in STATUSES)
 
-    _keep_extras(draft, is_kept)
+    keep_extras(draft, is_kept)
     draft.change(action=Action.UPDATE)
 
 

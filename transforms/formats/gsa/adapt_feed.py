@@ -7,6 +7,7 @@ Metadata Format (Deprecated)".
 """
 
 from collections.abc import Iterator
+from functools import partial
 from urllib.parse import unquote, urlsplit
 
 import pybase64
@@ -30,6 +31,7 @@ from transforms.formats.acl_metadata import (
 from transforms.formats.adapt_rules import (
     Draft,
     field_of,
+    fit_metadata,
     hold,
     is_deletion,
     lose_doubtful_values,
@@ -86,9 +88,9 @@ def _fit_document(draft: Draft, target: Target, own: FeedOptions, *, is_url_feed
     if own.dialect == DIALECT_5_0:
         _fit_for_5_0(draft, target)
     if _has_empty_value(draft.record.metadata):
-        _fill_metadata(draft, own)
+        fit_metadata(draft, partial(_fill, own=own))
     if own.dialect == DIALECT_5_0:
-        _lose_binary_metadata(draft)
+        fit_metadata(draft, _keep_text)
     record = draft.record
     if record.mimetype is None:
         draft.record = replace(record, mimetype=_mimetype_of(record, target))
@@ -158,13 +160,8 @@ def _has_empty_value(metadata: tuple[Meta, ...]) -> bool:
     return False
 
 
-def _fill_metadata(draft: Draft, own: FeedOptions) -> None:
+def _fill(draft: Draft, meta: Meta, *, own: FeedOptions) -> Meta | None:
     """Drop or fill empty values: an appliance refuses the whole record ("Misplaced metadata")."""
-    filled = [_filled(draft, meta, own) for meta in draft.record.metadata]
-    draft.change(metadata=tuple(meta for meta in filled if meta is not None))
-
-
-def _filled(draft: Draft, meta: Meta, own: FeedOptions) -> Meta | None:
     if not meta.name:
         draft.lose("metadata", "a value without a name")
         return None
@@ -239,16 +236,12 @@ def _acl_as_metadata(draft: Draft) -> None:
     draft.change(acl=None, metadata=(*others, *metadata_of(held)))
 
 
-def _lose_binary_metadata(draft: Draft) -> None:
+def _keep_text(draft: Draft, meta: Meta) -> Meta | None:
     """Drop the pairs that need base64, which the dialect does not have."""
-    metadata = draft.record.metadata
-    kept = tuple(meta for meta in metadata if _is_text(meta))
-    if len(kept) == len(metadata):
-        return
-    for meta in metadata:
-        if not _is_text(meta):
-            draft.lose(field_of(meta), f"{meta.name!r}, that XML cannot hold")
-    draft.change(metadata=kept)
+    if meta.data is None and holds(meta.name) and holds(meta.value):
+        return meta
+    draft.lose(field_of(meta), f"{meta.name!r}, that XML cannot hold")
+    return None
 
 
 def _unholdable(acl: Acl) -> Iterator[str]:
@@ -274,7 +267,3 @@ def _is_holdable(principal: Principal) -> bool:
 
 def _has_holdable_parent(acl: Acl) -> bool:
     return acl.inherit_from is None or holds(acl.inherit_from)
-
-
-def _is_text(meta: Meta) -> bool:
-    return meta.data is None and holds(meta.name) and holds(meta.value)

@@ -7,7 +7,7 @@ import re
 from functools import partial
 
 from schemas.record import Arrival, Content, Encoding, Field, Meta, Record
-from transforms.formats.adapt_rules import Draft, counted, hold, is_deletion
+from transforms.formats.adapt_rules import Draft, counted, fit_metadata, hold, is_deletion
 from transforms.formats.base import Adapter, Target
 from transforms.formats.thunderstone.dataload_format import HOLDS, DataloadOptions
 
@@ -33,7 +33,7 @@ def _fit(draft: Draft, target: Target, *, named: dict[str, str]) -> None:
         _content_as_body(draft, record.content, target)
     if record.metadata:
         _metadata_as_fields(draft, named)
-        _fit_metadata(draft)
+        fit_metadata(draft, _fit_meta)
 
 
 def _is_plain_text(record: Record) -> bool:
@@ -85,15 +85,8 @@ def _metadata_as_fields(draft: Draft, named: dict[str, str]) -> None:
     )
 
 
-def _fit_metadata(draft: Draft) -> None:
-    """Fit each pair on a line of Meta."""
-    fitted = [_fit_meta(draft, meta) for meta in draft.record.metadata]
-    metadata = tuple(meta for meta in fitted if meta is not None)
-    if metadata != draft.record.metadata:
-        draft.change(metadata=metadata)
-
-
 def _fit_meta(draft: Draft, meta: Meta) -> Meta | None:
+    """Fit a pair on a line of Meta."""
     if meta.data is not None:
         draft.lose("metadata", f"{meta.name!r}, {counted(len(meta.data), 'byte')} that are no text")
         return None
