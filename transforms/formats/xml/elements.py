@@ -164,22 +164,14 @@ class ElementReader(Generic[Built]):
                 if markup not in self._headers_with_records:
                     yield header
                 if header.repair:
-                    yield Notice(
-                        code="header-repaired",
-                        detail=header.repair,
-                        source=self._span.source,
-                        span=self._span.ordinal,
-                    )
+                    yield self._notice("header-repaired", header.repair)
         if self._scanner.doubtful_encoding is not None:
             codec, offset = self._scanner.doubtful_encoding
-            yield Notice(
-                code="encoding-doubtful",
-                detail=f"text that is valid UTF-8, in a document that declares {codec}; read as"
-                " declared: --encoding utf-8 reads it as UTF-8",
-                source=self._span.source,
-                span=self._span.ordinal,
-                offset=offset,
+            detail = (
+                f"text that is valid UTF-8, in a document that declares {codec}; read as declared:"
+                " --encoding utf-8 reads it as UTF-8"
             )
+            yield self._notice("encoding-doubtful", detail, offset)
         if self._scanner.border is not None:
             yield self._scanner.border
 
@@ -205,14 +197,15 @@ class ElementReader(Generic[Built]):
                 ("feedtype", header and header.feedtype),
             )
         ]
-        return Notice(
-            code=HEADER_DAMAGED,
-            detail=f"{' and '.join(known)} in what is left of the header; the records after it are"
-            " read: --datasource and --feedtype state what is missing",
-            source=self._span.source,
-            span=self._span.ordinal,
-            offset=reject.offset,
+        detail = (
+            f"{' and '.join(known)} in what is left of the header; the records after it are read:"
+            " --datasource and --feedtype state what is missing"
         )
+        return self._notice(HEADER_DAMAGED, detail, reject.offset)
+
+    def _notice(self, code: str, detail: str, offset: int = 0) -> Notice:
+        source, span = self._span.source, self._span.ordinal
+        return Notice(code=code, detail=detail, source=source, span=span, offset=offset)
 
     def _read_element(self, raw: RawElement) -> Built | Record | RecordBatch | Reject:
         bulk = self._grammar.bulk

@@ -42,7 +42,7 @@ _OTHER_REFERENCE = re.compile("&(?!(?:lt|gt|quot|apos|amp);)")
 _VALUE_TYPES = (str, bytes, int, datetime)
 _NO_MARK: tuple[int, None] = (-1, None)
 
-ParseElement = Callable[[bytes, int, int], Any]
+ParseElement = Callable[[bytes, int, int], object]
 """Parses an element at a line and an offset, into a type of its format; raises RecordError."""
 
 BuildRecord = Callable[[Any], Record]
@@ -159,7 +159,7 @@ class RunShape(Shape):
             return None
         return fill if is_proven else None
 
-    def _sample(self, row: Values) -> Any:  # of the type that `parse` returns
+    def _sample(self, row: Values) -> object:
         """Return what the parser makes of an element with a row of escaped values."""
         *cells, line, offset = row
         count = len(cells) - len(self._key.are_cdata)
@@ -183,7 +183,7 @@ class _Marks:
             for form, fill in _forms(kind, number, mark).items()
         }
 
-    def filler(self, node: Any) -> Fill | None:  # a part of any type
+    def filler(self, node: object) -> Fill | None:
         """Return the function that puts values in place of the marks in a part; None without."""
         if isinstance(node, _VALUE_TYPES):
             number, fill = self._fills.get(node, _NO_MARK)
@@ -201,7 +201,7 @@ class _Marks:
             return self._sequence_filler(node)
         return None
 
-    def _fillers(self, parts: Iterable[tuple[str, Any]]) -> list[tuple[str, Fill]]:
+    def _fillers(self, parts: Iterable[tuple[str, object]]) -> list[tuple[str, Fill]]:
         return [(name, fill) for name, part in parts if part and (fill := self.filler(part))]
 
     def _sequence_filler(self, parts: Sequence[Any]) -> Fill | None:
