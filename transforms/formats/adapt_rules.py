@@ -362,7 +362,8 @@ def losing(holds: Holds) -> Callable[[Draft], None]:
         ),
     )
     needed = tuple((*_stating(names), rule) for is_needed, names, rule in rules if is_needed)
-    unheld, nothing = _stating(("extras", *_unheld_fields(held)))
+    unheld_fields = FIELDS.difference(held, HINTS, ("arrival", "provenance"))
+    unheld, nothing = _stating(("extras", *unheld_fields))
     unheld_hints = attrgetter(*(hints or HINTS))
     no_hints = unheld_hints(_NO_HINTS)
     has_names = not held >= {"acl", "metadata"}
@@ -378,10 +379,6 @@ def losing(holds: Holds) -> Callable[[Draft], None]:
             fit_protection(draft, held)
 
     return lose
-
-
-def _unheld_fields(held: AbstractSet[str]) -> AbstractSet[str]:
-    return FIELDS.difference(held, HINTS, ("arrival", "provenance"))
 
 
 def _stating(names: Iterable[str]) -> tuple[Callable[[Record], object], object]:

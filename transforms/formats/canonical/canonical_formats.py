@@ -6,18 +6,10 @@ AVRO_MAGIC = b"Obj\x01"
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
 
 
-def _is_avro(head: bytes) -> bool:
-    return head.startswith(AVRO_MAGIC)
-
-
-def _is_json(head: bytes) -> bool:
-    return head.lstrip(_BLANKS).startswith(b"{")
-
-
 AVRO = Format(
     name="avro",
     title="canonical records in an Avro container: lossless, for archives",
-    matches=_is_avro,
+    matches=lambda head: head.startswith(AVRO_MAGIC),
     read=deferred("canonical.avro:read"),
     split=deferred("canonical.avro:cut"),
     borders=deferred("canonical.borders:BlockBorders"),
@@ -31,7 +23,7 @@ JSONL = Format(
     name="jsonl",
     former_names=("native",),
     title="canonical records as JSON lines: lossless, for eyes and diffs",
-    matches=_is_json,
+    matches=lambda head: head.lstrip(_BLANKS).startswith(b"{"),
     is_common_text=True,
     read=deferred("canonical.jsonl:read"),
     split=deferred("canonical.jsonl:cut"),

@@ -41,15 +41,11 @@ _PARAMETER = re.compile(r"[\w.:+-]+", re.ASCII)
 
 
 def _require_answer(record: Record) -> None:
-    if not _is_answer(record):
-        raise RecordError(*NO_ANSWER)
-
-
-def _is_answer(record: Record) -> bool:
-    """Whether a record is an answer or a question; an id alone is an answer without a status."""
+    """Refuse what is no answer and no question; an id alone is an answer without a status."""
     bare = Record(url=record.url, action=Action.UPDATE, provenance=record.provenance)
     is_answer = any(extra.place in (STATUS, USERNAME) for extra in record.extras)
-    return not is_deletion(record) and (is_answer or record == bare)
+    if is_deletion(record) or not (is_answer or record == bare):
+        raise RecordError(*NO_ANSWER)
 
 
 def _fit_listing(draft: Draft) -> None:
