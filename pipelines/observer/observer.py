@@ -9,6 +9,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from pipelines.observer.progress import (
@@ -16,7 +17,7 @@ from pipelines.observer.progress import (
     ProgressMeter,
     ProgressWatcher,
     Snapshot,
-    TimelineWriter,
+    append_point,
     progress_text,
 )
 from schemas.run_record import Phase
@@ -130,9 +131,16 @@ def metered(
     `snapshot` is called in a thread of its own, and in this one at the begin and end. `folder` is
     that of the timeline.
     """
-    watchers: list[ProgressWatcher] = [] if folder is None else [TimelineWriter(folder / TIMELINE)]
+
+    def show(progress: Progress) -> float:
+        observer.progress(progress)
+        return observer.progress_seconds
+
+    watchers: list[ProgressWatcher] = []
+    if folder is not None:
+        watchers.append(partial(append_point, path=folder / TIMELINE))
     if observer.progress_seconds < math.inf:
-        watchers.append(_ObserverWatcher(observer))
+        watchers.append(show)
     meter = ProgressMeter(phase, snapshot, watchers)
     end = threading.Event()
 
@@ -151,12 +159,3 @@ def metered(
         if watchers:
             thread.join()
         _log.info("%s: ended; %s", phase.value, progress_text(meter.finish()))
-
-
-class _ObserverWatcher:
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-
-    def take(self, progress: Progress) -> float:
-        self._observer.progress(progress)
-        return self._observer.progress_seconds

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -83,11 +82,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.now.total - self.now.done, 0) * self.seconds / done
 
 
-class ProgressWatcher(Protocol):
-    """Shows or stores the progress of a phase."""
-
-    def take(self, progress: Progress) -> float:
-        """Take the progress; return the seconds until it is taken next."""
+ProgressWatcher = Callable[[Progress], float]
+"""Shows or stores the progress of a phase; returns the seconds until it is called next."""
 
 
 class ProgressMeter:
@@ -117,7 +113,7 @@ class ProgressMeter:
         now = self._begin + progress.seconds
         for watcher, due_at in self._due_at.items():
             if due_at <= now:
-                self._due_at[watcher] = now + watcher.take(progress)
+                self._due_at[watcher] = now + watcher(progress)
         ended = self._clock()
         return max(min(self._due_at.values(), default=math.inf) - ended, 50 * (ended - now), 0.0)
 
@@ -125,7 +121,7 @@ class ProgressMeter:
         """Pass the progress to all watchers for the last time; keep and return it."""
         self.last = progress = self.progress(is_last=True)
         for watcher in self._due_at:
-            watcher.take(progress)
+            watcher(progress)
         return progress
 
     def progress(self, *, is_last: bool = False) -> Progress:
@@ -136,19 +132,13 @@ class ProgressMeter:
         )
 
 
-class TimelineWriter:
-    """Appends the points of one phase to the timeline: at most 500 in a day, 600 in a week."""
-
-    def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
-        self._path = path
-        self._now = now
-
-    def take(self, progress: Progress) -> float:
-        values = msgspec.structs.asdict(progress.now)
-        point = TimelinePoint(at=round(self._now(), 3), phase=progress.phase, **values)
-        with suppress(OSError), self._path.open("ab", buffering=0) as stream:
-            stream.write(msgspec.json.encode(point) + b"\n")  # in one piece, as readers expect
-        return max(MIN_SECONDS, progress.seconds / SHARE_OF_TIME)
+def append_point(progress: Progress, *, path: Path, now: Callable[[], float] = time.time) -> float:
+    """Append a point to the timeline; one phase has at most 500 in a day, 600 in a week."""
+    values = msgspec.structs.asdict(progress.now)
+    point = TimelinePoint(at=round(now(), 3), phase=progress.phase, **values)
+    with suppress(OSError), path.open("ab", buffering=0) as stream:
+        stream.write(msgspec.json.encode(point) + b"\n")  # in one piece, as readers expect
+    return max(MIN_SECONDS, progress.seconds / SHARE_OF_TIME)
 
 
 def progress_text(progress: Progress) -> str:

@@ -1,13 +1,14 @@
 """Progress over time: rates, the intervals of watchers, and the timeline in a file."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from pipelines.observer.progress import Progress, ProgressMeter, Snapshot, TimelineWriter
+from pipelines.observer.progress import Progress, ProgressMeter, Snapshot, append_point
 from schemas.run_record import Phase
 from schemas.timeline import TimelinePoint
 
@@ -30,7 +31,7 @@ class Watcher:
         self.interval = interval
         self.taken: list[float] = []
 
-    def take(self, progress: Progress) -> float:
+    def __call__(self, progress: Progress) -> float:
         self.taken.append(progress.seconds)
         return self.interval
 
@@ -86,7 +87,8 @@ def test_a_slow_snapshot_takes_a_small_part_of_the_time() -> None:
 
 def run_for(seconds: float, path: Path, snapshot: Callable[[], Snapshot] = lambda: START) -> None:
     clock = FakeClock()
-    meter = ProgressMeter(Phase.PUSH, snapshot, [TimelineWriter(path, now=clock)], clock)
+    append = partial(append_point, path=path, now=clock)
+    meter = ProgressMeter(Phase.PUSH, snapshot, [append], clock)
     while clock.seconds < 100.0 + seconds:
         clock.seconds += meter.step()
     meter.finish()
