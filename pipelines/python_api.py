@@ -8,16 +8,13 @@ for a flag that may be repeated or that takes a list, a mapping for pairs.
 import enum
 import logging
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
 import msgspec
 
-from pipelines.convert.inputs import list_spans
-from pipelines.convert.source_runs import read_options
-from pipelines.inspect.inspection import Inspection
+from pipelines.inspect.inspection import Inspection, read_results
 from pipelines.inspect.inspection import inspect as inspect_inputs
 from pipelines.inspect.inspection import parse as parse_inspect
 from pipelines.job.flag_job import job_of_flags
@@ -40,7 +37,6 @@ from schemas.reject import Reject
 from schemas.setting import in_parameters
 from schemas.spelling import did_you_mean
 from transforms.formats import FORMATS, Format
-from transforms.sources import SpanRequest, read_span
 
 Inputs = str | Path | Iterable[str | Path]
 
@@ -59,13 +55,12 @@ def read(
 
     Raises ConfigError for inputs that cannot be used, FatalError where a source fails.
     """
-    with errors_worded(in_parameters), tempfile.TemporaryDirectory() as folder:
+    with errors_worded(in_parameters):
         words = _words(settings, ConvertOptions)
         options = parse_inspect({**words, "inputs": _names(inputs), "from_format": format})
-        for span in list_spans(options, stdin_copy=Path(folder, "stdin")):
-            for result in read_span(SpanRequest(span=span, options=read_options(options))):
-                if isinstance(result, Record | Membership | Reject):
-                    yield result
+        for result in read_results(options):
+            if isinstance(result, Record | Membership | Reject):
+                yield result
 
 
 @errors_worded(in_parameters)

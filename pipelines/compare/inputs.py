@@ -1,13 +1,12 @@
 """The inputs of a comparison: files, folders, archives, spools, and the folders of runs."""
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from pipelines.convert.inputs import examine_inputs, list_spans
+from pipelines.convert.inputs import STDIN_COPY, examine_inputs, list_spans, read_spans
 from pipelines.convert.source_runs import read_options
 from pipelines.folders.manifest import MANIFEST, Manifest, read_manifest
 from pipelines.folders.remote_folder import holds_run, opened_remote
@@ -24,7 +23,6 @@ from transforms.conversion_settings import BATCH_RECORDS
 from transforms.formats import ReadResult
 from transforms.rules.adapt import Adapter, Target, adapt_membership, adapter
 from transforms.rules.normalize import normalize
-from transforms.sources import SpanRequest, read_span
 
 _EXAMINED_CHUNKS = 1000
 """The chunks of a run that are examined at a time."""
@@ -53,15 +51,14 @@ class CompareInput:
         if options.from_format is None and all(isinstance(of, _ChunkPaths) for of in paths):
             self._spans = _ChunkSpans(paths, options)
         else:
-            inputs = tuple(chain.from_iterable(paths))
-            self._spans = list_spans(replace(options, inputs=inputs), stdin_copy=folder / "stdin")
+            options = replace(options, inputs=tuple(chain.from_iterable(paths)))
+            self._spans = list_spans(options, stdin_copy=folder / STDIN_COPY)
         self._target = target
 
-    def results(self) -> Generator[ReadResult, None, None]:
+    def results(self) -> Iterator[ReadResult]:
         """Yield the results of the input, in order; records that are alike may be in batches."""
-        for span in self._spans:
-            with closing(read_span(SpanRequest(span=span, options=self._reading))) as results:
-                yield from results if self._target is None else _adapted(results, self._target)
+        results = read_spans(self._spans, self._reading)
+        return results if self._target is None else _adapted(results, self._target)
 
 
 class _ChunkPaths(Collection[str]):

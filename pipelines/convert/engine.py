@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from pipelines.convert.beam_job import run_to_file
 from pipelines.convert.fork_server import uses_processes
-from pipelines.convert.inputs import group_spans, list_spans, size_of
+from pipelines.convert.inputs import STDIN_COPY, group_spans, list_spans, size_of
 from pipelines.convert.progress import ConvertProgress
 from pipelines.convert.publish import check_files, publish
 from pipelines.convert.runners import pipeline_options, runner_of
@@ -42,7 +42,7 @@ from pipelines.convert.span_accounts import collect
 from pipelines.convert.state_update import store_generation, store_update
 from pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
 from pipelines.convert.step_lists import list_results
-from pipelines.convert.work_folder import STDIN_COPY, open_work_folder, seal
+from pipelines.convert.work_folder import open_work_folder, seal
 from pipelines.folders.locks import ACCOUNT, WORK
 from pipelines.folders.remote_folder import RemoteFolder
 from pipelines.observer.observer import Observer, Step, followed, metered

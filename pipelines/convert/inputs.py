@@ -6,7 +6,9 @@ The files of a folder or glob are sorted by name; the arguments keep their order
 import itertools
 import os
 import sys
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,14 +27,16 @@ from schemas.errors import (
 )
 from schemas.reject import UNREADABLE, unreadable_file
 from schemas.span import FileSignature, Span
-from transforms.formats import find_format
+from transforms.formats import ReadOptions, ReadResult, find_format
 from transforms.sources import (
     SOURCES,
     Source,
+    SpanRequest,
     check_input_name,
     find_source,
     match_remote,
     open_span,
+    read_span,
     sign_path,
     sniff_format,
 )
@@ -46,6 +50,9 @@ REQUESTS = 64
 """How many files of object storage are examined at once."""
 
 STDIN = "-"
+STDIN_COPY = "stdin"
+"""The copy of standard input, in the folder of unfinished runs or a temporary folder."""
+
 _BLOCK_BYTES = 1 << 20
 _GLOB_CHARS = frozenset("*?[")
 
@@ -71,6 +78,21 @@ def list_spans(options: ConvertOptions, *, stdin_copy: Path) -> list[Span]:
     return [
         replace(span, source_ordinal=ordinal, is_only=is_only) for ordinal, span in enumerate(spans)
     ]
+
+
+@contextmanager
+def listed_spans(options: ConvertOptions) -> Iterator[tuple[list[Span], Path]]:
+    """Yield the spans of the inputs of a verb without a run, and a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="feedferry-") as name:
+        folder = Path(name)
+        yield list_spans(options, stdin_copy=folder / STDIN_COPY), folder
+
+
+def read_spans(spans: Iterable[Span], reading: ReadOptions) -> Generator[ReadResult, None, None]:
+    """Yield what spans hold, in order."""
+    for span in spans:
+        with closing(read_span(SpanRequest(span=span, options=reading))) as results:
+            yield from results
 
 
 def group_spans(spans: list[Span], *, span_bytes: int) -> list[Span]:

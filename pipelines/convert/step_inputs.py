@@ -1,19 +1,18 @@
 """The inputs of steps that need to know all records before the first is converted."""
 
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
-from pipelines.convert.inputs import expand_input
+from pipelines.convert.inputs import expand_input, read_spans
 from pipelines.convert.updated_documents import updated_documents
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.record import Record
 from schemas.span import Span
 from transforms.conversion_settings import Settings
 from transforms.formats import ReadOptions, ReadResult
-from transforms.sources import SourceConfig, SpanRequest, read_span, sniff_format
+from transforms.sources import SourceConfig, sniff_format
 from transforms.steps import AppliedSteps, Steps
 
 
@@ -24,9 +23,7 @@ class SpanInputs(msgspec.Struct, frozen=True):
     reading: ReadOptions
 
     def records(self) -> Generator[ReadResult, None, None]:
-        for span in self.spans:
-            with closing(read_span(SpanRequest(span=span, options=self.reading))) as results:
-                yield from results
+        return read_spans(self.spans, self.reading)
 
     def file(self, path: Path) -> Iterable[ReadResult]:
         return self._files([str(path)], "a groups feed").records()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from pipelines.convert.inputs import STDIN_COPY
 from pipelines.convert.step_lists import STEP_LISTS
 from pipelines.folders.locks import LOCK, WORK, locked_pushes
 from pipelines.options.convert_options import ConvertOptions
@@ -23,9 +24,6 @@ from transforms.storage.attempts import digest_of, is_untouched
 from transforms.storage.storage import LocalStorage
 
 SEAL = "seal.json"
-STDIN_COPY = "stdin"
-"""The copy of standard input, next to the folders of runs; `--fresh` keeps it, as it is new."""
-
 _SEALED = ("generation", "*.listing", "*.listed-at", "*.plan.json", "*.gone", "*.prepared")
 """The files that sources and steps make before the pipeline begins."""
 
@@ -134,7 +132,7 @@ def _remove_earlier_runs(output: Path) -> None:
         for name in (*_FINISHED, *_LOGS):
             _remove(output / name)
     for path in (output / WORK).glob("*"):
-        if path.name not in (STDIN_COPY, LOCK):
+        if path.name not in (STDIN_COPY, LOCK):  # the copy of standard input is new
             _remove(path)
 
 

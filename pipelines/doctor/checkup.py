@@ -13,9 +13,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pipelines.convert.inputs import STDIN, list_spans
+from pipelines.convert.inputs import STDIN, STDIN_COPY, list_spans
 from pipelines.convert.source_runs import load_sources, settings_of, source_runs
-from pipelines.convert.work_folder import STDIN_COPY
 from pipelines.doctor.local_checks import (
     check_disk,
     check_folder,

@@ -1,11 +1,9 @@
 """Show what steps make of some records, one step after another; nothing is written."""
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 
-from pipelines.convert.inputs import list_spans
+from pipelines.convert.inputs import listed_spans
 from pipelines.convert.source_runs import read_options
 from pipelines.convert.step_inputs import SpanInputs
 from pipelines.inspect.inspection import as_line, parse
@@ -25,9 +23,7 @@ def explain(words: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """
     options, chosen = parse({**words, "transform": None}), decode(TransformOptions, words)
     listed, matches = read_steps(chosen.transform_path), any_pattern((chosen.explain,))
-    with tempfile.TemporaryDirectory(prefix="feedferry-explain-") as name:
-        folder = Path(name)
-        spans = list_spans(options, stdin_copy=folder / "stdin")
+    with listed_spans(options) as (spans, folder):
         inputs = SpanInputs(spans, read_options(options))
         listed.prepare(inputs, folder)
         with closing(listed.make(folder)) as steps:

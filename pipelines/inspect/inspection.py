@@ -1,13 +1,11 @@
 """Count the records of files, or show them as JSON lines."""
 
-import tempfile
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 
 import msgspec
 
-from pipelines.convert.inputs import list_spans
+from pipelines.convert.inputs import listed_spans, read_spans
 from pipelines.convert.source_runs import read_options
 from pipelines.options.convert_checks import parse as parse_convert
 from pipelines.options.convert_options import ConvertOptions
@@ -16,10 +14,9 @@ from schemas.errors import ConfigError
 from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Reject, record_error, reject_record
-from schemas.span import Span
-from transforms.formats import JSONL, ReadOptions, ReadResult, WriteOptions
+from transforms.formats import JSONL, ReadResult, WriteOptions
 from transforms.inspect import InputCounts, count
-from transforms.sources import SpanRequest, find_source, read_span
+from transforms.sources import find_source
 
 _FINDINGS_EXIT_CODE = 1
 _jsonl = JSONL.make_encoder(WriteOptions())
@@ -38,10 +35,11 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
 
 def inspect(options: ConvertOptions) -> Inspection:
     """Return the counts of the inputs."""
-    with tempfile.TemporaryDirectory() as folder:
-        spans = list_spans(options, stdin_copy=Path(folder, "stdin"))
-        with closing(_read(spans, read_options(options))) as results:
-            counts = count(results)
+    with (
+        listed_spans(options) as (spans, _),
+        closing(read_spans(spans, read_options(options))) as results,
+    ):
+        counts = count(results)
     return Inspection(sources=tuple(span.source for span in spans), counts=counts)
 
 
@@ -64,15 +62,8 @@ def parse(words: Mapping[str, object]) -> ConvertOptions:
 
 def read_results(options: ConvertOptions) -> Iterator[ReadResult]:
     """Yield what the inputs hold, in order."""
-    with tempfile.TemporaryDirectory() as folder:
-        spans = list_spans(options, stdin_copy=Path(folder, "stdin"))
-        with closing(_read(spans, read_options(options))) as results:
-            yield from results
-
-
-def _read(spans: Iterable[Span], reading: ReadOptions) -> Generator[ReadResult, None, None]:
-    for span in spans:
-        yield from read_span(SpanRequest(span=span, options=reading))
+    with listed_spans(options) as (spans, _):
+        yield from read_spans(spans, read_options(options))
 
 
 def as_line(result: ReadResult) -> bytes | Reject:

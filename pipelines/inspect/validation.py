@@ -1,11 +1,10 @@
 """The findings of the inputs, in their order."""
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from pipelines.convert.inputs import list_spans
+from pipelines.convert.inputs import listed_spans
 from pipelines.convert.source_runs import read_options
 from pipelines.inspect.inspection import parse
 from pipelines.options.compare_options import ValidateOptions
@@ -23,9 +22,7 @@ from transforms.validate.validation import Validation
 def validate(words: Mapping[str, object]) -> Iterator[Finding]:
     """Yield the findings of the inputs that the options ask for, those of several records last."""
     options, chosen = parse(words), decode(ValidateOptions, words)
-    with tempfile.TemporaryDirectory(prefix="feedferry-validate-") as name:
-        folder = Path(name)
-        spans = list_spans(options, stdin_copy=folder / "stdin")
+    with listed_spans(options) as (spans, folder):
         for finding in _findings(spans, read_options(options), folder, chosen):
             if chosen.wants(finding):
                 yield finding

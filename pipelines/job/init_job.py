@@ -2,14 +2,13 @@
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
 import msgspec
 
-from pipelines.convert.inputs import list_spans
+from pipelines.convert.inputs import listed_spans
 from pipelines.job.init_mapping import draft_for
 from pipelines.job.job_keys import FEEDS, job_keys
 from pipelines.options.convert_options import ConvertOptions
@@ -138,9 +137,8 @@ def _look_at(name: str) -> InputSketch:
         is_programs = _LISTER.search(Path(name).read_text("utf-8", "replace"))
         described = PROGRAMS if is_programs else ROWS
         return InputSketch(type=described.name, path=name, note=f"{described.title}.".capitalize())
-    with tempfile.TemporaryDirectory() as folder:
-        options = ConvertOptions(inputs=(name,), output=NO_OUTPUT, to_format=JSONL.name)
-        spans = list_spans(options, stdin_copy=Path(folder, "stdin"))
+    options = ConvertOptions(inputs=(name,), output=NO_OUTPUT, to_format=JSONL.name)
+    with listed_spans(options) as (spans, _):
         source = source_of(spans[0])
         if source in (TREE, SPOOLS):
             files = sum(len(names) for _, _, names in os.walk(name))

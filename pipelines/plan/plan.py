@@ -4,7 +4,6 @@ The inputs are listed, split and converted as in a run, in this process, with `D
 place of files. What sources make before the pipeline is in a temporary folder.
 """
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -13,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.convert.inputs import group_spans, list_spans, size_of
+from pipelines.convert.inputs import group_spans, listed_spans, size_of
 from pipelines.convert.publish import number_chunks, report_of
 from pipelines.convert.source_runs import (
     check_account,
@@ -27,7 +26,6 @@ from pipelines.convert.source_runs import (
 )
 from pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
 from pipelines.convert.step_lists import list_results
-from pipelines.convert.work_folder import STDIN_COPY
 from pipelines.folders.locks import PUSHES
 from pipelines.folders.manifest import REPORT
 from pipelines.options.convert_options import ConvertOptions
@@ -98,13 +96,12 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
     Losses and rejects beyond a limit do not end the plan, so that it has all of them.
     """
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="feedferry-plan-") as folder:
-        wholes = list_spans(options, stdin_copy=Path(folder) / STDIN_COPY)
+    with listed_spans(options) as (wholes, folder):
         run_span_bytes = options.span_bytes_for(map(size_of, wholes))
         span_bytes = run_span_bytes if sample is None else min(run_span_bytes, PART_BYTES)
         configs = load_sources(wholes, options)
         load_known_rejects(options.accepted_rejects)  # raises ConfigError
-        settings = settings_of(options, read_known_urls(options), Path(folder), configs)
+        settings = settings_of(options, read_known_urls(options), folder, configs)
         check_inputs_of_steps(settings.steps, configs)
         cut_options = options if sample is None else replace(options, span_bytes=span_bytes)
         sources = source_runs(wholes, settings, cut_options)
