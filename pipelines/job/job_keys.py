@@ -14,7 +14,6 @@ from typing import Annotated, Any, NamedTuple, Union
 import msgspec
 
 from pipelines.options.compare_options import VerifyOptions
-from pipelines.options.convert_checks import fits_section
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.display_options import LogOptions
 from pipelines.options.flags import FieldFlag, flags_of
@@ -22,6 +21,7 @@ from pipelines.options.job_options import JobOptions
 from pipelines.options.push_options import PUSH_TO, ApplianceOptions, PushOptions
 from transforms.config.yaml_structs import Value
 from transforms.formats import FORMATS
+from transforms.registry import Named
 from transforms.sources import SOURCES
 from transforms.steps import StepConfig
 
@@ -104,11 +104,7 @@ class JobKey:
     def fits(self, type_: str) -> bool:
         """Whether a type of source or target has this key."""
         kinds = _kinds(self.path.partition(".")[0], type_)
-        fits = self.declared.flag.fits or (lambda _: True)
-        return any(
-            fits_section(self.declared.flag.section, kind) and fits(kind)
-            for kind in kinds or FORMATS  # feeds are of any format
-        )
+        return any(map(self.declared.flag.fits, kinds or FORMATS))  # feeds are of any format
 
     @property
     def expected(self) -> str:
@@ -263,8 +259,8 @@ def _parse_version(value: object) -> int:
     return VERSION
 
 
-def _kinds(section: str, name: str = "") -> list[Any]:  # Any: a source or a format
+def _kinds(section: str, name: str = "") -> list[Named]:
     """Return the sources and formats of a section, or those with a name or former name."""
-    kinds: list[Any] = [*SOURCES] if section == "source" else []
+    kinds: list[Named] = [*SOURCES] if section == "source" else []
     kinds += [format_ for format_ in FORMATS if section == "source" or format_.encoder]
     return [kind for kind in kinds if not name or name in (kind.name, *kind.former_names)]

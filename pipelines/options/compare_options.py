@@ -12,14 +12,9 @@ from pipelines.options.value_parsers import (
     SampleSize,
     ValueType,
     choice_of,
-    parse_count,
+    count_of,
 )
-from schemas.errors import ConfigError
 from transforms.validate.rules import Finding, Severity
-
-
-def _parse_fields(text: str) -> frozenset[str]:
-    return frozenset(filter(None, (name.strip() for name in text.split(","))))
 
 
 class DifferencesFormat(enum.Enum):
@@ -36,26 +31,13 @@ URLS = "urls"
 TARGET = "target"
 """In a job file, the appliance that the job pushes to."""
 
-_MAX_REQUESTS = 64
-
-
-def _parse_requests(text: str) -> int:
-    count = parse_count(text, unit="requests", minimum=1)
-    if count > _MAX_REQUESTS:
-        raise ConfigError(f"{text!r}; expected at most {_MAX_REQUESTS}")
-    return count
-
-
 _IGNORED = ValueType(
     "FIELD,...",
-    _parse_fields,
+    lambda text: frozenset(filter(None, map(str.strip, text.split(",")))),
     lambda names: ",".join(sorted(names)),
     schema={"type": "array", "items": {"type": "string"}},
 )
-
-_REQUESTS = ValueType("N", _parse_requests, schema={"type": "integer"})
 _AGAINST = ValueType(f"URL|INPUT|{URLS}|{TARGET}", str, is_path=True)
-_IGNORE_HELP = "Fields that are not compared, such as modified or metadata:X; * matches any text."
 
 
 class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +51,11 @@ class CompareOptions(msgspec.Struct, frozen=True, kw_only=True):
 declare(
     CompareOptions,
     Section.CHECK,
-    ignore=Flag(_IGNORE_HELP, _IGNORED),
+    ignore=Flag(
+        "Fields that are not compared, such as modified or metadata:X; * matches any text.",
+        _IGNORED,
+        key="verify.ignore",
+    ),
     emit=Flag("Write a feed of the differences, in the format --to.", OUTPUT_FOLDER),
     differences_format=Flag(
         "Text, a line of JSON for each difference, or a page.",
@@ -99,7 +85,6 @@ declare(
         metavar=f"URL|INPUT|{URLS}",
         key="verify.against",
     ),
-    ignore=Flag(_IGNORE_HELP, _IGNORED, key="verify.ignore"),
     held_in=Flag(
         "Datasource or profile of the appliance.",
         metavar="NAME",
@@ -116,7 +101,9 @@ declare(
         "With --against urls, read the documents and compare their SHA-256.", key="verify.contents"
     ),
     requests=Flag(
-        "With --against urls, the most requests at a time.", _REQUESTS, key="verify.requests"
+        "With --against urls, the most requests at a time.",
+        count_of("requests", minimum=1, maximum=64),
+        key="verify.requests",
     ),
 )
 

@@ -73,14 +73,6 @@ def docids(options: ConvertOptions) -> Docids:
         raise ConfigError(f"{flag}: {exc.text}") from exc
 
 
-def fits_section(section: Section, kind: Any) -> bool:
-    """Whether a source or format has the flags of a section."""
-    if section is Section.STREAM:
-        return kind.name == PROGRAMS.name or "strict" in getattr(kind, "option_names", ())
-    own = {section: name for name, section in _SECTIONS.items()}
-    return bool(own.get(section, kind.name) == kind.name)
-
-
 def refuse_flags(options: ConvertOptions, source: Source[Any]) -> None:
     """Raise ConfigError for a flag of a source that is not read."""
     for name, declared in flags_of(ConvertOptions).items():

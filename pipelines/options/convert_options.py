@@ -2,11 +2,10 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from pipelines.options.flags import Flag, declare, flags_of
+from pipelines.options.flags import Flag, SourceOrFormat, declare, flags_of
 from pipelines.options.section import Section
 from pipelines.options.value_parsers import (
     ACL,
@@ -47,28 +46,33 @@ from schemas.content import MAX_CONTENT_BYTES
 from schemas.feed import FEEDTYPES
 from schemas.source_options import SourceOptions
 
-SourceOrFormat = Any
-"""A source, or a format: the predicates of flags ask either. Their types would load the codecs."""
+
+def _is_database(kind: SourceOrFormat) -> bool:
+    return kind.name == "database"
 
 
-def _is_database(source: SourceOrFormat) -> bool:
-    return bool(source.name == "database")
+def _is_tree(kind: SourceOrFormat) -> bool:
+    return kind.name == "files"
 
 
-def _is_xml(source: SourceOrFormat) -> bool:
-    return source.name == "spool" or bool(getattr(source, "is_xml", False))
+def _is_spool(kind: SourceOrFormat) -> bool:
+    return kind.name == "spool"
+
+
+def _is_xml(kind: SourceOrFormat) -> bool:
+    return _is_spool(kind) or bool(getattr(kind, "is_xml", False))
 
 
 def _is_stream(kind: SourceOrFormat) -> bool:
     return kind.name == "adaptor" or _has_option("docids", kind)
 
 
-def _has_docids(source: SourceOrFormat) -> bool:
-    return source.name == "files" or _is_stream(source)
+def _has_docids(kind: SourceOrFormat) -> bool:
+    return _is_tree(kind) or _is_stream(kind)
 
 
-def _has_feedtypes(target: SourceOrFormat) -> bool:
-    return bool(target.keeps_feedtypes)
+def _has_feedtypes(kind: SourceOrFormat) -> bool:
+    return bool(getattr(kind, "keeps_feedtypes", False))
 
 
 def _has_option(name: str, kind: SourceOrFormat) -> bool:
@@ -202,6 +206,7 @@ declare(
 declare(
     ConvertOptions,
     Section.TREE,
+    _is_tree,
     include=Flag("Read only files that match; re:REGEX is possible.", metavar="GLOB"),
     exclude=Flag("Do not read files that match; re:REGEX is possible.", metavar="GLOB"),
     hidden=Flag("Also read files whose names begin with a dot."),
@@ -220,6 +225,7 @@ declare(
 declare(
     ConvertOptions,
     Section.SPOOL,
+    _is_spool,
     history=Flag("Skip feeds that a later feed replaced, or read all."),
     only=Flag("Read only this datasource or profile.", metavar="NAME"),
 )
@@ -238,6 +244,7 @@ declare(
 declare(
     ConvertOptions,
     Section.STREAM,
+    _is_stream,
     strict=Flag("Read command streams as the deployed parser does."),
     not_found=Flag("Skip or delete documents that the retriever does not find."),
     max_token_bytes=Flag("Most bytes of one token of a stream.", POSITIVE_SIZE),

@@ -15,7 +15,7 @@ import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, TypeVar, get_origin, get_type_hints
+from typing import Protocol, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
@@ -36,6 +36,13 @@ _PARTS = {
 """The parts of a job file that hold all flags of a section."""
 
 
+class SourceOrFormat(Protocol):
+    """A source or a format, which the predicates of flags ask; their types load the codecs."""
+
+    @property
+    def name(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class Flag:
     """How a field of an options struct is given on the command line.
@@ -44,8 +51,8 @@ class Flag:
     decides. `metavar` replaces the placeholder of the value type. `default` is shown in the help
     where the default of the field is `None`. A run is only resumed with the same values of all
     flags that have `affects_output`. `key` is the path of the same setting in a job file, such as
-    `chunk.max_bytes`; flags of some sections have one by default, and `None` means none. A key
-    that does not fit every type of source or target has a predicate `fits`, which takes its object.
+    `chunk.max_bytes`; flags of some sections have one by default, and `None` means none. `fits`
+    tells whether a type of source or target has the key; it takes its object.
     """
 
     help: str
@@ -53,7 +60,7 @@ class Flag:
     section: Section = Section.RUN
     names: tuple[str, ...] = ()
     key: str | None = ""
-    fits: Callable[[Any], bool] | None = None
+    fits: Callable[[SourceOrFormat], bool] = lambda kind: True
     metavar: str = ""
     default: str = ""
     affects_output: bool = True
@@ -132,10 +139,19 @@ class FieldFlag:
 _declared: dict[type[msgspec.Struct], dict[str, Flag]] = {}
 
 
-def declare(options: type[msgspec.Struct], section: Section, **flags: Flag) -> None:
-    """Declare the flags of some fields of a struct, under one heading of the help."""
+def declare(
+    options: type[msgspec.Struct],
+    section: Section,
+    fits: Callable[[SourceOrFormat], bool] | None = None,
+    **flags: Flag,
+) -> None:
+    """Declare the flags of some fields of a struct, under one heading of the help.
+
+    `fits` is that of all these flags.
+    """
     own = _declared.setdefault(options, {})
-    own |= {name: replace(flag, section=section) for name, flag in flags.items()}
+    for name, flag in flags.items():
+        own[name] = replace(flag, section=section, fits=fits or flag.fits)
 
 
 @cache
@@ -160,7 +176,7 @@ def flags_of(options: type[msgspec.Struct]) -> dict[str, FieldFlag]:
     }
 
 
-def shared_options(options: msgspec.Struct, kind: type[msgspec.Struct]) -> dict[str, Any]:
+def shared_options(options: msgspec.Struct, kind: type[msgspec.Struct]) -> dict[str, object]:
     """Return the options that another struct has too, under the same names."""
     names = {*kind.__struct_fields__} & {*options.__struct_fields__}
     return {name: getattr(options, name) for name in names}

@@ -211,10 +211,10 @@ def _push_settings(words: Mapping[str, object]) -> PushSettings:
         write_seconds=options.write_timeout,
         reply_seconds=options.reply_timeout,
     )
-    return PushSettings(
+    settings = PushSettings(
         appliance=appliance,
         backlog=backlog,
         retry=RetryPolicy(max_attempts=options.attempts),
         max_wait_seconds=options.max_wait,
-        **shared_options(options, PushSettings),
     )
+    return msgspec.structs.replace(settings, **shared_options(options, PushSettings))

@@ -33,6 +33,7 @@ from transforms.sinks.push.throttle.window import find_zone, parse_deadline, par
 MIN_CHUNK_BYTES = 64 * 1024
 _AUTO = "auto"
 _MAX_PORT = 65535
+_MAX_COUNT = 10**18 - 1
 _COUNT = re.compile("[0-9]{1,18}", re.ASCII)
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%?", re.ASCII)
 _FIELD_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*", re.ASCII)
@@ -129,11 +130,13 @@ def parse_timeout(text: str) -> float:
     return seconds
 
 
-def parse_count(text: str, *, unit: str, minimum: int = 0) -> int:
+def parse_count(text: str, *, unit: str, minimum: int = 0, maximum: int = _MAX_COUNT) -> int:
     """Return a whole number of `unit`."""
     if not _COUNT.fullmatch(text) or int(text) < minimum:
         bound = f", {minimum} or more" if minimum else ""
         raise ConfigError(f"{text!r}; expected a number of {unit}{bound}")
+    if int(text) > maximum:
+        raise ConfigError(f"{text!r}; expected at most {maximum}")
     return int(text)
 
 
@@ -316,10 +319,11 @@ def choice_of(*members: enum.Enum) -> ValueType:
     )
 
 
-def count_of(unit: str, *, minimum: int = 0) -> ValueType:
+def count_of(unit: str, *, minimum: int = 0, maximum: int = _MAX_COUNT) -> ValueType:
     """Return the type of a flag that takes a whole number of `unit`."""
-    schema = {"type": "integer", "minimum": minimum, "maximum": 10**18 - 1}
-    return ValueType("N", partial(parse_count, unit=unit, minimum=minimum), schema=schema)
+    schema = {"type": "integer", "minimum": minimum, "maximum": maximum}
+    parse = partial(parse_count, unit=unit, minimum=minimum, maximum=maximum)
+    return ValueType("N", parse, schema=schema)
 
 
 def _parse_deadline(text: str) -> float:

@@ -58,31 +58,19 @@ declare(
     spool=Flag("Folder for received feeds.", OUTPUT_FOLDER),
     host=Flag("Address to listen on.", metavar="ADDRESS"),
     port=Flag("Port to listen on; 0 is any free one.", PORT),
-    certificate=Flag("Certificate in PEM; serves HTTPS.", names=("--tls-cert",), metavar="FILE"),
-    key=Flag(
-        "Private key, if it is not in the certificate file.", names=("--tls-key",), metavar="FILE"
-    ),
+    certificate=Flag("Certificate in PEM; serves HTTPS.", metavar="FILE"),
+    key=Flag("Private key, if it is not in the certificate file.", metavar="FILE"),
     trusted=Flag(
         "Clients to accept in addition to loopback: an address, a network, or all.",
-        names=("--trust",),
         metavar="IP",
         default="none",
     ),
-    profiles=Flag(
-        "Thunderstone profile that exists.",
-        names=("--receive-profile",),
-        metavar="NAME",
-        default="any",
-    ),
-    min_free_bytes=Flag("Disk space to keep free.", SIZE, names=("--min-free",)),
+    profiles=Flag("Thunderstone profile that exists.", metavar="NAME", default="any"),
+    min_free_bytes=Flag("Disk space to keep free.", SIZE),
     max_connections=Flag("Most connections at a time.", count_of("connections", minimum=1)),
     scenario=Flag("Faults to simulate in a rehearsal, in YAML.", metavar="FILE"),
     max_content_bytes=Flag("Most bytes of one document, decoded.", SIZE),
-    feed_seconds=Flag(
-        "Set a feed aside after this time, plus 1 s for each MB.",
-        TIMEOUT,
-        names=("--feed-timeout",),
-    ),
+    feed_seconds=Flag("Set a feed aside after this time, plus 1 s for each MB.", TIMEOUT),
     retry=Flag("Process feeds again that were set aside, and exit.", metavar="N|NAME|all"),
 )
 declare(
