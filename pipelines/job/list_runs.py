@@ -126,10 +126,9 @@ def _lines(run: RunData, row: RunRow) -> Iterator[str]:
         yield f"reason    {row.outcome.reason}"
     if run.report is not None:
         yield as_text(run.report)
-    for push in run.pushes:
-        if push.report is not None:
-            counts = ", ".join(f"{count:,} {name}" for name, count in push.report.records.items())
-            yield f"pushed    {push.report.target}: {counts}"
+    for push in run.push_reports:
+        counts = ", ".join(f"{count:,} {name}" for name, count in push.records.items())
+        yield f"pushed    {push.target}: {counts}"
     if run.verification is not None:
         yield f"verified  {run.verification.text}; against {run.verification.against}"
     yield from (f"problem   {problem}" for problem in run.problems)

@@ -105,8 +105,8 @@ def converted_numbers(run: Path, corrections: Corrections) -> list[int]:
             bad.add(url)
             if url not in known:
                 return []
-    reports = [push.report for push in read_run_data(run, has_chunks=False).pushes]
-    if refused != sum(report.records["refused"] for report in reports if report):
+    pushes = read_run_data(run, has_chunks=False).push_reports
+    if refused != sum(push.records["refused"] for push in pushes):
         return []
     return [
         number

@@ -59,7 +59,7 @@ def write_index(home: Path) -> Path:
 def row_of(run: RunData) -> RunRow:
     """Return the row of a run, as far as its files have it."""
     account = run.account
-    pushes = [push.report for push in run.pushes if push.report is not None]
+    pushes = run.push_reports
     has_page = (run.folder / REPORT_PAGE).exists()
     return RunRow(
         id=run.folder.name,

@@ -70,8 +70,7 @@ def _run_metrics(run: RunData) -> Iterator[Metric]:
         yield _gauge("read_bytes", "Bytes that the last run read.", account.bytes_read)
         yield _gauge("chunks", "Chunks of the last run.", run.report.chunks)
         yield _gauge("chunk_bytes", "Bytes of the chunks.", run.report.chunk_bytes)
-    pushes = [push.report for push in run.pushes if push.report is not None]
-    if pushes:
+    if pushes := run.push_reports:
         results: dict[str, float] = {
             name: sum(push.records.get(name, 0) for push in pushes)
             for name in ("accepted", "refused", "left")

@@ -41,10 +41,10 @@ def outcome_of(run: RunData) -> Outcome:
     outcomes = [_recorded_outcome(run)]
     if run.verification is not None and run.verification.counts.has_findings:
         outcomes.insert(0, _DIFFERENT)  # the same exit code says that there are rejects
-    for push in run.pushes:
-        if push.report is not None and push.report.stopped is not None:
-            outcomes.append(_PUSH_STOPPED._replace(reason=push.report.stopped))
-        elif push.report is not None and push.report.new_rejects > 0:
+    for push in run.push_reports:
+        if push.stopped is not None:
+            outcomes.append(_PUSH_STOPPED._replace(reason=push.stopped))
+        elif push.new_rejects > 0:
             outcomes.append(_OUTCOMES[1])
     return max(outcomes, key=lambda outcome: _TONES.index(outcome.tone))
 
@@ -70,8 +70,7 @@ def seconds_of(run: RunData) -> float | None:
         return working_seconds(run.points)
     if record is not None and record.ended_at is not None:
         return (record.ended_at - record.started_at).total_seconds()
-    reports = [push.report for push in run.pushes if push.report is not None]
-    return sum(report.seconds for report in reports) if reports else None
+    return sum(push.seconds for push in run.push_reports) if run.push_reports else None
 
 
 def begin_of(run: RunData) -> datetime | None:

@@ -109,6 +109,11 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     rejects: tuple[NumberedReject, ...] = ()
     problems: tuple[str, ...] = ()
 
+    @property
+    def push_reports(self) -> list[PushReport]:
+        """The reports of the pushes that have ended."""
+        return [push.report for push in self.pushes if push.report is not None]
+
 
 def read_run_data(folder: Path, *, has_chunks: bool = True) -> RunData:
     """Return the content of a run folder, whatever state the run is in.
