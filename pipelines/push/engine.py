@@ -50,39 +50,35 @@ def push(options: PushOptions, target: PushSettings, observer: Observer) -> tupl
 
     Raises ConfigError before anything is sent.
     """
-    with opened_runs(options.inputs) as inputs:
-        return _push(replace(options, inputs=inputs), target, observer)
-
-
-def _push(options: PushOptions, target: PushSettings, observer: Observer) -> tuple[PushResult, ...]:
     settings = replace(target, **shared_options(options, PushSettings))
-    folders = _run_folders(options)
-    runs = _read_runs(folders, options, settings) if folders else [_run_of_files(options, settings)]
     results: list[PushResult] = []
-    for root, chunks in runs:
-        results.append(push_chunks(root, chunks, settings, observer))
-        if results[-1].reason is not None:
-            break
+    with opened_runs(options.inputs) as inputs:
+        options = replace(options, inputs=inputs)
+        if folders := _run_folders(options):
+            runs = _read_runs(folders, options, settings)
+        else:
+            from pipelines.push.feed_files import make_run
+
+            runs = [make_run(options, settings)]
+        for root, chunks in runs:
+            results.append(push_chunks(root, chunks, settings, observer))
+            if results[-1].reason is not None:
+                break
     return tuple(results)
 
 
 def plan_push(options: PushOptions, target: PushSettings) -> Iterator[PushPlan]:
     """Yield what a push would send now, for each run; make no file."""
-    with opened_runs(options.inputs, is_read_only=True) as inputs:
-        yield from _plan_push(replace(options, inputs=inputs), target)
-
-
-def _plan_push(options: PushOptions, target: PushSettings) -> Iterator[PushPlan]:
     settings = replace(target, **shared_options(options, PushSettings))
-    if folders := _run_folders(options):
-        for root, chunks in _read_runs(folders, options, settings):
-            yield _plan(root, chunks, settings)
-        return
-    from pipelines.push.feed_files import scan_files
+    with opened_runs(options.inputs, is_read_only=True) as inputs, TemporaryDirectory() as staging:
+        options = replace(options, inputs=inputs)
+        if folders := _run_folders(options):
+            for root, chunks in _read_runs(folders, options, settings):
+                yield _plan(root, chunks, settings)
+            return
+        from pipelines.push.feed_files import scan_files
 
-    with TemporaryDirectory() as staging:
-        root = Path(staging)
-        yield _plan(root, scan_files(options, settings, root), settings)
+        yield _plan(Path(staging), scan_files(options, settings, Path(staging)), settings)
 
 
 def push_chunks(
@@ -138,12 +134,6 @@ def notify_stop(result: PushResult, observer: Observer) -> None:
     """Tell the observer why a push has stopped, if it has."""
     if result.reason is not None:
         observer.notice(f"feedferry: {result.reason}", logging.ERROR)
-
-
-def _run_of_files(options: PushOptions, settings: PushSettings) -> tuple[Path, Sequence[Chunk]]:
-    from pipelines.push.feed_files import make_run
-
-    return make_run(options, settings)
 
 
 def _plan(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> PushPlan:
