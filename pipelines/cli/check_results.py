@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import click
@@ -30,17 +30,27 @@ _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 def print_checks(job: Job, report_format: ReportFormat) -> int:
     """Print the lines of all checks of a job as they end; return 4 if one of them failed."""
-    lines = []
+    checks = chain([ok("job file", str(job.path))], check_job(job))
+    lines = (
+        replace(line, found=job.reword(line.found), cure=job.reword(line.cure)) for line in checks
+    )
+    return print_lines(lines, report_format, {"job": job.name})
+
+
+def print_lines(
+    lines: Iterable[CheckLine], report_format: ReportFormat, about: Mapping[str, object]
+) -> int:
+    """Print checks as they end, or `about` and them as JSON; return 4 if one of them failed."""
+    printed = []
     is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    for checked in chain([ok("job file", str(job.path))], check_job(job)):
-        line = replace(checked, found=job.reword(checked.found), cure=job.reword(checked.cure))
-        lines.append(line)
+    for line in lines:
+        printed.append(line)
         if report_format is ReportFormat.TEXT:
             click.echo(check_as_text(line, is_coloured=is_coloured))
     if report_format is ReportFormat.JSON:
-        report = {"version": 1, "job": job.name, "checks": lines}
+        report = {"version": 1, **about, "checks": printed}
         click.echo(msgspec.json.format(msgspec.json.encode(report)))
-    return FatalError.exit_code if any(line.level is Level.FAIL for line in lines) else 0
+    return FatalError.exit_code if any(line.level is Level.FAIL for line in printed) else 0
 
 
 def check_as_text(line: CheckLine, *, is_coloured: bool = False) -> str:
