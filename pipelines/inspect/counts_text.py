@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from pipelines.terminal.summary import count_table
+from pipelines.terminal.summary import Summary, summary_text
 from schemas.feed import FULL
 from schemas.membership import MembershipAction
 from schemas.printable import printable
@@ -22,6 +22,8 @@ MAX_GROUPS = 20
 
 _ACTIONS = (*(action.value for action in Action), MembershipAction.MEMBERSHIP.value)
 _LABEL_CHARS = 11
+_Line = tuple[str, str]
+"""A label and a text."""
 
 
 def as_json_text(counts: InputCounts, *, sources: list[str]) -> str:
@@ -32,8 +34,16 @@ def as_json_text(counts: InputCounts, *, sources: list[str]) -> str:
 
 def as_text(counts: InputCounts) -> str:
     """Return the counts as a table of records, then a line for each other thing that was found."""
-    lines = [
-        *_table(counts),
+    total: Counter[str] = Counter()
+    for feed in counts.feeds:
+        total.update(feed.actions)
+    actions = [action for action in _ACTIONS if action in total]
+    named = [*((_feed_name(feed), feed.actions) for feed in counts.feeds), ("total", total)]
+    rows = [
+        (name, (*(by_action.get(action, 0) for action in actions), sum(by_action.values())))
+        for name, by_action in named
+    ]
+    lines = (
         *_empty_feeds(counts.feeds),
         *_codes("reject", counts.rejects),
         *_codes("notice", counts.notices),
@@ -44,32 +54,21 @@ def as_text(counts: InputCounts) -> str:
         *_acls(counts),
         *_groups(counts.groups),
         *_duplicates(counts),
-    ]
-    return "\n".join(lines)
+    )
+    columns = (*actions, "total")
+    return summary_text(
+        Summary(columns=columns, rows=tuple(rows), lines=lines, label_chars=_LABEL_CHARS)
+    )
 
 
-def _table(counts: InputCounts) -> list[str]:
-    """Return a line for each feed, a column for each action, and the sums of both."""
-    total: Counter[str] = Counter()
-    for feed in counts.feeds:
-        total.update(feed.actions)
-    actions = [action for action in _ACTIONS if action in total]
-    named = [*((_feed_name(feed), feed.actions) for feed in counts.feeds), ("total", total)]
-    rows = [
-        (name, [*(by_action.get(action, 0) for action in actions), sum(by_action.values())])
-        for name, by_action in named
-    ]
-    return count_table([*actions, "total"], rows, label_chars=_LABEL_CHARS)
-
-
-def _empty_feeds(feeds: Iterable[FeedCount]) -> Iterator[str]:
+def _empty_feeds(feeds: Iterable[FeedCount]) -> Iterator[_Line]:
     """Yield a line for each feed without records; a full feed deletes all of its datasource."""
     for feed in feeds:
         if not feed.actions:
             kind, effect = ("a feed", "")
             if feed.feedtype == FULL:
                 kind, effect = "a full feed", ", which deletes all of its datasource"
-            yield _line("empty", f"{_feed_name(feed)}: {kind} without records{effect}")
+            yield "empty", f"{_feed_name(feed)}: {kind} without records{effect}"
 
 
 def _feed_name(feed: FeedCount) -> str:
@@ -79,84 +78,62 @@ def _feed_name(feed: FeedCount) -> str:
     return f"{printable(feed.datasource or '-')}/{printable(feed.feedtype or '-')}"
 
 
-def _codes(label: str, codes: dict[str, CodeCount]) -> list[str]:
-    return [
-        _line(label, text)
-        for code, counted in codes.items()
-        for text in (f"{code}: {counted.count:,}, as {counted.first}", *counted.more)
-    ]
+def _codes(label: str, codes: dict[str, CodeCount]) -> Iterator[_Line]:
+    for code, counted in codes.items():
+        yield label, f"{code}: {counted.count:,}, as {counted.first}"
+        yield from ((label, text) for text in counted.more)
 
 
-def _names(label: str, counts: dict[str, int]) -> list[str]:
-    """Return one line with the most frequent names, or none without counts."""
-    if not counts:
-        return []
+def _names(label: str, counts: dict[str, int]) -> Iterator[_Line]:
+    """Yield one line with the most frequent names, or none without counts."""
     names = [f"{printable(name)} {number:,}" for name, number in [*counts.items()][:MAX_NAMES]]
     others = len(counts) - len(names)
     if others:
         more = "more than " if OTHERS in counts else ""
         names.append(f"and {more}{others:,} other{'s' if others > 1 else ''}")
-    return [_line(label, ", ".join(names))]
+    if names:
+        yield label, ", ".join(names)
 
 
-def _content(counts: InputCounts) -> list[str]:
+def _content(counts: InputCounts) -> Iterator[_Line]:
     sizes = counts.content
-    if not sizes.documents:
-        return []
-    text = (
-        f"{sizes.documents:,}, {sizes.total:,} bytes as stored: "
-        f"{sizes.least:,} to {sizes.most:,}, {sizes.mean:,} on average"
-    )
-    return [_line("content", text)]
+    if sizes.documents:
+        least, mean = f"{sizes.least:,} to {sizes.most:,}", f"{sizes.mean:,} on average"
+        yield "content", f"{sizes.documents:,}, {sizes.total:,} bytes as stored: {least}, {mean}"
 
 
-def _acls(counts: InputCounts) -> list[str]:
+def _acls(counts: InputCounts) -> Iterator[_Line]:
     acls = counts.acls
-    if not acls.documents and not acls.alone:
-        return [_line("acl", f"none, {acls.without:,} without")] * bool(acls.without)
-    text = (
-        f"{acls.documents:,} with, {acls.without:,} without, {acls.alone:,} alone; "
-        f"{acls.barred:,} permit nobody"
-    )
-    return [
-        _line("acl", text),
-        *_names("principal", {name.lower(): number for name, number in acls.principals.items()}),
-        *_names("namespace", acls.namespaces),
-    ]
+    if acls.documents or acls.alone:
+        numbers = f"{acls.documents:,} with, {acls.without:,} without, {acls.alone:,} alone"
+        yield "acl", f"{numbers}; {acls.barred:,} permit nobody"
+        principals = {name.lower(): number for name, number in acls.principals.items()}
+        yield from _names("principal", principals)
+        yield from _names("namespace", acls.namespaces)
+    elif acls.without:
+        yield "acl", f"none, {acls.without:,} without"
 
 
-def _groups(groups: Groups) -> list[str]:
-    """Return a line of totals, and a line for each group that is named and not defined."""
+def _groups(groups: Groups) -> Iterator[_Line]:
+    """Yield a line of totals, and a line for each group that is named and not defined."""
     if not groups.memberships:
-        text = f"{groups.named:,} named; no groups feed among the inputs defines any"
-        return [_line("groups", text)] if groups.named else []
-    text = (
-        f"{groups.defined:,} defined, {groups.unnamed:,} of them named nowhere; "
-        f"{groups.named:,} named, {len(groups.undefined):,} of them defined nowhere"
-    )
-    lines = [
-        _line(
-            "undefined", f"'{printable(each.name)}' in {printable(each.namespace)}: {each.named:,}"
-        )
-        for each in groups.undefined[:MAX_GROUPS]
-    ]
-    others = len(groups.undefined) - len(lines)
-    if others:
-        lines.append(_line("undefined", f"and {others:,} more, which --format json lists"))
-    return [_line("groups", text), *lines]
+        if groups.named:
+            yield "groups", f"{groups.named:,} named; no groups feed among the inputs defines any"
+        return
+    defined = f"{groups.defined:,} defined, {groups.unnamed:,} of them named nowhere"
+    undefined = f"{groups.named:,} named, {len(groups.undefined):,} of them defined nowhere"
+    yield "groups", f"{defined}; {undefined}"
+    for each in groups.undefined[:MAX_GROUPS]:
+        name, namespace = printable(each.name), printable(each.namespace)
+        yield "undefined", f"'{name}' in {namespace}: {each.named:,}"
+    if (others := len(groups.undefined) - MAX_GROUPS) > 0:
+        yield "undefined", f"and {others:,} more, which --format json lists"
 
 
-def _duplicates(counts: InputCounts) -> list[str]:
+def _duplicates(counts: InputCounts) -> Iterator[_Line]:
     duplicates = counts.duplicates
-    lines = []
     if duplicates.repeated:
-        text = f"{duplicates.repeated:,} of the added urls were added before"
-        lines.append(_line("duplicate", text))
+        yield "duplicate", f"{duplicates.repeated:,} of the added urls were added before"
     if duplicates.unremembered:
         text = f"{duplicates.unremembered:,} urls were not compared with later ones: too many"
-        lines.append(_line("duplicate", text))
-    return lines
-
-
-def _line(label: str, text: str) -> str:
-    return f"{label:<{_LABEL_CHARS}}{text}"
+        yield "duplicate", text

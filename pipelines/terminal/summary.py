@@ -20,7 +20,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 def summary_text(summary: Summary) -> str:
     """Return the summary as plain text."""
     table = count_table(summary.columns, summary.rows, label_chars=summary.label_chars)
-    return "\n".join([*table, *(f"{label:<{LABEL_CHARS}}{text}" for label, text in summary.lines)])
+    width = max(LABEL_CHARS, summary.label_chars)
+    return "\n".join([*table, *(f"{label:<{width}}{text}" for label, text in summary.lines)])
 
 
 def count_table(
