@@ -31,6 +31,7 @@ stored.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -269,8 +270,8 @@ def change_of(delivery: Delivery) -> Callable[[Record], Change]:
 
     The function raises RecordError for a record that the appliance refuses.
     """
-    rules = _DataRules if delivery.door is Door.DATA else _FeedRules
-    change = rules(delivery).change
+    change_by = _change_by_data if delivery.door is Door.DATA else _change_by_feed
+    change = partial(change_by, delivery)
     refused = frozenset(delivery.refused)
 
     def change_unless_refused(record: Record) -> Change:
@@ -308,62 +309,47 @@ def matching_values(pattern: str, profile: str) -> tuple[str, ...]:
     return profile, prefix, prefix + _LAST_CHARACTER, sqlite_glob(pattern)
 
 
-class _DataRules:
-    """Changes by Thunderstone data of a profile."""
-
-    def __init__(self, delivery: Delivery) -> None:
-        self._profile = delivery.profile
-        self._ordinal = delivery.ordinal
-
-    def change(self, record: Record) -> Change:
-        profile, action = self._profile, record.action
-        if action is _IS_DELETE:
-            return _DELETE, (record.url, profile, profile)
-        if action is Action.DELETE_PATTERN:
-            check_pattern(record.url)
-            return _DELETE_MATCHING, matching_values(record.url, profile)
-        if action is Action.UPDATE_INDEX:
-            return _SHOW, (profile,)
-        head = (profile, record.url, profile, "data", _PUSHED)
-        statement = _REPLACE if action is Action.ADD else _UPDATE
-        return statement, (*head, *_columns(record), False, self._ordinal)
+def _change_by_data(delivery: Delivery, record: Record) -> Change:
+    """Return the change by Thunderstone data of a profile."""
+    profile, action = delivery.profile, record.action
+    if action is _IS_DELETE:
+        return _DELETE, (record.url, profile, profile)
+    if action is Action.DELETE_PATTERN:
+        check_pattern(record.url)
+        return _DELETE_MATCHING, matching_values(record.url, profile)
+    if action is Action.UPDATE_INDEX:
+        return _SHOW, (profile,)
+    head = (profile, record.url, profile, "data", _PUSHED)
+    statement = _REPLACE if action is Action.ADD else _UPDATE
+    return statement, (*head, *_columns(record), False, delivery.ordinal)
 
 
-class _FeedRules:
-    """Changes by a feed; the content of a web feed, and the type of that, are ignored."""
-
-    def __init__(self, delivery: Delivery) -> None:
-        self._datasource = delivery.datasource
-        self._ordinal = delivery.ordinal
-        self._is_full = delivery.feedtype == FULL
-        self._is_web = is_web(delivery.datasource, delivery.feedtype)
-
-    def change(self, record: Record) -> Change:
-        for meta in record.metadata:
-            if not meta.value and not meta.data:
-                raise RecordError("empty-metadata", EMPTY_METADATA)
-        is_alone = record.acl is not None and record.acl.alone
-        if record.action is _IS_DELETE:
-            statement = _DELETE_ACL if is_alone else _DELETE
-            return statement, (record.url, "", self._datasource)
-        if is_alone:
-            head = ("", record.url, self._datasource, "acl", None)
-            return _SET_ACL, (*head, *_columns(record), False, self._ordinal)
-        if self._is_web:
-            bare = msgspec.structs.replace(record, content=None, mimetype=None)
-            return _CRAWL, self._row(bare, _CRAWLED)
-        if record.content is not None:
-            return _REPLACE, self._row(record, _PUSHED)
-        if self._is_full and record.metadata:
-            raise RecordError(
-                "metadata-alone",
-                "metadata without content in a full feed; expected content, or incremental",
-            )
-        return _UPDATE, self._row(record, _PUSHED)
-
-    def _row(self, record: Record, arrival: str) -> tuple[object, ...]:
-        head = ("", record.url, self._datasource, "feed", arrival)
-        return (*head, *_columns(record), True, self._ordinal)
+def _change_by_feed(delivery: Delivery, record: Record) -> Change:
+    """Return the change by a feed; the content of a web feed, and the type of that, are ignored."""
+    datasource, ordinal = delivery.datasource, delivery.ordinal
+    for meta in record.metadata:
+        if not meta.value and not meta.data:
+            raise RecordError("empty-metadata", EMPTY_METADATA)
+    is_alone = record.acl is not None and record.acl.alone
+    if record.action is _IS_DELETE:
+        statement = _DELETE_ACL if is_alone else _DELETE
+        return statement, (record.url, "", datasource)
+    if is_alone:
+        columns = _columns(record)
+        return _SET_ACL, ("", record.url, datasource, "acl", None, *columns, False, ordinal)
+    statement, arrival = _UPDATE, _PUSHED
+    if is_web(datasource, delivery.feedtype):
+        statement, arrival = _CRAWL, _CRAWLED
+        record = msgspec.structs.replace(record, content=None, mimetype=None)
+    elif record.content is not None:
+        statement = _REPLACE
+    elif delivery.feedtype == FULL and record.metadata:
+        raise RecordError(
+            "metadata-alone",
+            "metadata without content in a full feed; expected content, or incremental",
+        )
+    head = ("", record.url, datasource, "feed", arrival)
+    return statement, (*head, *_columns(record), True, ordinal)
 
 
 def _columns(record: Record) -> tuple[object, ...]:

@@ -217,8 +217,8 @@ def test_a_defect_of_the_index_costs_one_record_or_group(
     package = "pipelines.serve.rehearsal"
     break_at(
         monkeypatch,
-        f"{package}.documents:_FeedRules.change",
-        lambda self, record: MARK in record.url,
+        f"{package}.documents._change_by_feed",
+        lambda delivery, record: MARK in record.url,
     )
     break_at(
         monkeypatch,
