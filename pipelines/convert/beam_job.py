@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from typing import TypeVar
 from uuid import uuid4
 
 import apache_beam as beam
@@ -30,6 +31,7 @@ _STALL_CHECKS = 60
 """Progress is read this often in the time of a stall: on a shared disk, it may be many files."""
 
 _MESSAGE_LENGTH = 300
+_Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
 
 
@@ -130,7 +132,7 @@ def _submit(pipeline: beam.Pipeline) -> PipelineResult:
 
 def _wait(result: PipelineResult, watch: StallWatch | None) -> None:
     """Wait in a thread, so that signals and stalls are noticed whatever the runner waits for."""
-    end = _in_thread(result.wait_until_finish)
+    end = in_thread(result.wait_until_finish)
     while not wait([end], _POLL_SECONDS).done:
         if watch is not None:
             watch.check()
@@ -139,7 +141,7 @@ def _wait(result: PipelineResult, watch: StallWatch | None) -> None:
 
 def _cancel(result: PipelineResult) -> None:
     try:
-        _in_thread(result.cancel).result(_CANCEL_SECONDS)
+        in_thread(result.cancel).result(_CANCEL_SECONDS)
     except Exception as exc:  # whatever the runner raises
         _log.warning(
             "the job is not cancelled (%s): it may run to its end; cancel it with the tools of the"
@@ -149,9 +151,9 @@ def _cancel(result: PipelineResult) -> None:
         )
 
 
-def _in_thread(call: Callable[[], object]) -> Future[object]:
+def in_thread(call: Callable[[], _Result], name: str = "job") -> Future[_Result]:
     """Call a function in a thread that does not keep the command from ending."""
-    future: Future[object] = Future()
+    future: Future[_Result] = Future()
 
     def run() -> None:
         try:
@@ -159,7 +161,7 @@ def _in_thread(call: Callable[[], object]) -> Future[object]:
         except BaseException as exc:  # raised again by future.result()
             future.set_exception(exc)
 
-    threading.Thread(target=run, name="job", daemon=True).start()
+    threading.Thread(target=run, name=name, daemon=True).start()
     return future
 
 

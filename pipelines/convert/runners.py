@@ -12,8 +12,7 @@ This module uses private attributes of Beam, which is why `pyproject.toml` pins 
 
 import signal
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import wait
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import ClassVar
@@ -28,9 +27,9 @@ from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_runner
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 
+from pipelines.convert.beam_job import in_thread
 from pipelines.convert.fork_server import (
     ForkedWorker,
-    ForkServer,
     find_fork_server,
     forget_fork_server,
     uses_processes,
@@ -126,7 +125,18 @@ class LocalRunner(fn_runner.FnApiRunner):
         if options.view_as(DirectOptions).direct_running_mode != _MULTI_PROCESSING:
             return run(pipeline, options)
         LocalWorker.deaths.clear()
-        return _run_in_thread(lambda: run(pipeline, options), find_fork_server())
+        server = find_fork_server()
+        result = in_thread(lambda: run(pipeline, options), name="pipeline")
+        try:
+            return result.result()
+        except Exception as exc:  # Beam reports a closed channel when a worker has died
+            if LocalWorker.deaths:
+                raise _death_error(LocalWorker.deaths[0]) from exc
+            raise
+        finally:  # also after a signal, which ends the wait
+            server.kill()
+            wait([result], _EXIT_SECONDS)
+            forget_fork_server(server)
 
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
@@ -215,36 +225,10 @@ class LocalWorker(worker_handlers.GrpcWorkerHandler):
         data._read_inputs = read_data
 
 
-def _run_in_thread(run: Callable[[], PipelineResult], server: ForkServer) -> PipelineResult:
-    """Return or raise the result of `run`; end the workers if a signal ends this thread."""
-    result: Future[PipelineResult] = Future()
-
-    def run_to_result() -> None:
-        try:
-            result.set_result(run())
-        except Exception as exc:  # raised again by result.result()
-            result.set_exception(_worker_error(exc))
-
-    thread = threading.Thread(target=run_to_result, name="pipeline", daemon=True)
-    thread.start()
-    try:
-        return result.result()
-    finally:
-        server.kill()
-        thread.join(_EXIT_SECONDS)
-        forget_fork_server(server)
-
-
-def _worker_error(exc: Exception) -> Exception:
-    """Return the error to raise for `exc`: Beam reports a closed channel when a worker has died."""
-    if not LocalWorker.deaths:
-        return exc
-    code = LocalWorker.deaths[0]
+def _death_error(code: int) -> FatalError:
     reason = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
     fix = "; use fewer --jobs if memory is short" if code == -signal.SIGKILL else ""
-    fatal = FatalError(f"a worker process ended with {reason}; start again to resume{fix}")
-    fatal.__cause__ = exc
-    return fatal
+    return FatalError(f"a worker process ended with {reason}; start again to resume{fix}")
 
 
 def _full_name(runner: str) -> str:
