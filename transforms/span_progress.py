@@ -28,7 +28,7 @@ import msgspec
 
 from schemas.account import Account
 from schemas.errors import FatalError
-from transforms.storage.atomic import read_undamaged, write_by_several
+from transforms.storage.atomic import read_undamaged, write_whole
 from transforms.storage.find_storage import storage_of
 from transforms.storage.storage import Storage, is_object
 
@@ -87,7 +87,7 @@ class _FolderLog(ProgressLog):
         self._folder.mkdir(exist_ok=True)
 
     def write(self, span: str, progress: SpanProgress) -> None:
-        write_by_several(self._folder / f"{span}{_CURRENT}", _encode(progress))
+        write_whole(self._folder / f"{span}{_CURRENT}", _encode(progress), by_several=True)
 
     def finish(self, span: str, progress: SpanProgress | None) -> None:
         line = _SpanLine(span, time.time_ns(), progress or SpanProgress())

@@ -59,7 +59,7 @@ from transforms.conversion_settings import Settings
 from transforms.rules.known_rejects import load_known_rejects
 from transforms.sources import SourceConfig, source_of
 from transforms.stages import Convert, Merge
-from transforms.storage.atomic import whole_file
+from transforms.storage.atomic import write_whole
 from transforms.storage.mirrors import shown
 
 _log = logging.getLogger(__name__)
@@ -230,8 +230,7 @@ def _kept_if_stopped(account: Account, work: Path) -> Iterator[None]:
     try:
         yield
     except StoppedError:
-        with whole_file(work / ACCOUNT) as stream:
-            stream.write(msgspec.json.encode(account))
+        write_whole(work / ACCOUNT, msgspec.json.encode(account))
         raise
 
 

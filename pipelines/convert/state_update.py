@@ -19,7 +19,7 @@ from schemas.span import Span
 from transforms.conversion_settings import Settings
 from transforms.formats import ReadOptions
 from transforms.sources import SourceOptions, SourceRun, source_of, unsure_changes
-from transforms.storage.atomic import whole_file
+from transforms.storage.atomic import write_whole
 from transforms.storage.state import open_state, update_state
 
 _GENERATION = "generation"
@@ -38,8 +38,8 @@ def store_generation(settings: Settings) -> None:
     """Store the generation of the state in the folder of the run, once."""
     path = settings.local / _GENERATION
     if settings.state is not None and not path.exists():
-        with open_state(Path(settings.state)) as state, whole_file(path) as stream:
-            stream.write(str(state.head.generation).encode())
+        with open_state(Path(settings.state)) as state:
+            write_whole(path, str(state.head.generation).encode())
 
 
 def store_update(
@@ -57,8 +57,7 @@ def store_update(
         if run.options.state is not None:
             config = msgspec.Raw(msgspec.json.encode(run.config))
             update = StateUpdate(span=run.span, config=config, files=[*files])
-    with whole_file(work / _UPDATE) as stream:
-        stream.write(msgspec.json.encode(update))
+    write_whole(work / _UPDATE, msgspec.json.encode(update))
 
 
 def remember(work: Path, state: str | None) -> None:

@@ -19,7 +19,7 @@ from pipelines.options.convert_options import ConvertOptions
 from schemas.account import SpanFile
 from schemas.errors import ConfigError, FatalError
 from schemas.timeline import TIMELINE
-from transforms.storage.atomic import read_undamaged, whole_file
+from transforms.storage.atomic import read_undamaged, write_whole
 from transforms.storage.attempts import digest_of, is_untouched
 from transforms.storage.storage import LocalStorage
 
@@ -95,8 +95,7 @@ def seal(work: Path) -> None:
     paths = sorted(path for pattern in _SEALED for path in work.glob(pattern))
     files = [_describe(path, sealed.get(path.name)) for path in paths]
     if files != list(sealed.values()) or not (work / SEAL).exists():
-        with whole_file(work / SEAL) as stream:
-            stream.write(msgspec.json.encode(files))
+        write_whole(work / SEAL, msgspec.json.encode(files))
 
 
 def is_sealed(work: Path, *, verify: bool) -> bool:

@@ -45,20 +45,19 @@ from pipelines.observer.observer import Observer, Step, followed
 from pipelines.observer.signals import DeadlinePassed, deadline_raised
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.job_options import RunOptions
-from pipelines.report.conversion_report import Report
+from pipelines.report.conversion_report import read_report
 from pipelines.report.job_index import write_index
 from pipelines.report.metrics import write_metrics
-from pipelines.report.run_report import write_report
+from pipelines.report.run_report import CONFIG, write_report
 from schemas.errors import ConfigError, FatalError, StoppedError
 from schemas.run_record import Phase, Replay, RunRecord
 from schemas.units import format_size
 from transforms.sinks.push.generations import next_generation
-from transforms.storage.atomic import read_json, whole_file
+from transforms.storage.atomic import write_whole
 from transforms.storage.lock import Lock
 from transforms.storage.run_record import read_run, write_run
 from transforms.storage.storage import is_object
 
-CONFIG = "config.rendered.yaml"
 RUN_LOG = "run.log"
 _log = logging.getLogger(__name__)
 
@@ -111,7 +110,7 @@ def _convert(job: Job, observer: Observer, remote: RemoteFolder | None) -> RunRe
         if earlier is not None and not earlier.is_over:
             begun_at, attempts = earlier.started_at, earlier.attempts
         record = RunRecord(id=job.home.absolute().name, started_at=begun_at, attempts=attempts + 1)
-        _write_config(job, job.home)
+        write_whole(job.home / CONFIG, render(job).encode())
         return JobRun(job, RunOptions(), record, conversion, observer).run()
 
 
@@ -201,7 +200,8 @@ class JobRun:
             with deadline_raised(self.options.deadline):
                 conversion = convert_inputs(self.conversion, self.observer, is_pushed=is_pushed)
             self._save(phase=Phase.PUSH)
-        result = replace(result, exit_code=self._conversion_code(), conversion=conversion)
+        exit_code = read_report(self.folder).exit_code  # of an earlier attempt, maybe
+        result = replace(result, exit_code=exit_code, conversion=conversion)
         if self.record.phase is Phase.PUSH:
             result = self._push(result)
             if result.message is None:
@@ -243,15 +243,6 @@ class JobRun:
             write_index(self.job.home)
         if self.job.metrics_file is not None:
             write_metrics(self.job.metrics_file, self.job.home)
-
-    def _conversion_code(self) -> int:
-        """Return the exit code of the conversion, which an earlier attempt may have finished."""
-        path = self.folder / "report.json"
-        expected = "the report of a conversion: restore it, or begin a new run with ⟦fresh⟧"
-        report = read_json(path, Report, expected=expected)
-        if report is None:
-            raise FatalError(f"{path}: no such file; expected {expected}")
-        return report.exit_code
 
     def _push(self, result: RunResult) -> RunResult:
         """Push, and compare the receipts; the message of the result says why the push stopped."""
@@ -320,11 +311,6 @@ def _refuse_remote(job: Job, conversion: Conversion, remote: RemoteFolder) -> No
         )
 
 
-def _write_config(job: Job, folder: Path) -> None:
-    with whole_file(folder / CONFIG) as stream:
-        stream.write(render(job).encode())
-
-
 def _check_replay(
     job: Job, replay: Replay, records: Sequence[RunRecord], *, allow_older: bool
 ) -> None:
@@ -351,7 +337,7 @@ def _begun(job: Job, options: RunOptions, observer: Observer) -> Iterator[JobRun
         now = datetime.now(UTC)
         record = RunRecord(id=folder.name, job=job.name, started_at=now, replay=job.replay)
         record = write_run(folder, next_generation(job.home.parent, record))
-        _write_config(job, folder)
+        write_whole(folder / CONFIG, render(job).encode())
         yield JobRun(job, options, record, conversion, observer)
 
 

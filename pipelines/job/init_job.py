@@ -31,7 +31,7 @@ from transforms.sources import (
     read_span,
     source_of,
 )
-from transforms.storage.atomic import whole_file
+from transforms.storage.atomic import write_whole
 
 _DATABASE_URL = re.compile(r"(?:sqlite|postgresql|mariadb|mysql|oracle|mssql)(?:\+\w+)?://.*")
 _LISTER = re.compile("^lister *:", re.MULTILINE)
@@ -109,7 +109,7 @@ def write_job(
     )
     if output is None:
         return text
-    _write(Path(output), text)
+    write_whole(Path(output), text.encode())
     return ""
 
 
@@ -125,7 +125,7 @@ def _write_mapping(
     path = Path(output).with_name(f"{_name_of(name)}{_MAPPING}.yaml")
     if path.exists():
         raise ConfigError(f"{path}: exists; expected another table, or ⟦source {path}⟧")
-    _write(path, text)
+    write_whole(path, text.encode())
     return InputSketch(
         type=ROWS.name, path=str(path), note=f"Table {name}. Edit the mapping first."
     )
@@ -203,11 +203,6 @@ def _format_of(target: str) -> str:
         return parse_to(target)
     except ConfigError as exc:
         raise ConfigError(f"⟦target⟧: {exc}, or the URL of an appliance") from exc
-
-
-def _write(path: Path, text: str) -> None:
-    with whole_file(path) as stream:
-        stream.write(text.encode())
 
 
 def _name_of(text: str) -> str:

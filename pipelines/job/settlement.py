@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from pipelines.folders.manifest import read_manifest, receipts_folder
-from pipelines.report.conversion_report import Report
+from pipelines.report.conversion_report import read_report
 from schemas.account import SpanFile
 from schemas.errors import BalanceError
 from transforms.sinks.push.outcome import totals_of
@@ -47,8 +47,7 @@ def settle(root: Path, settings: PushSettings, *, verify: bool) -> Settlement:
             )
     totals = totals_of(outcomes)
     accepted, refused = totals.accepted, totals.refused
-    report = msgspec.json.decode((root / "report.json").read_bytes(), type=Report)
-    written = sum(report.account.written.values())
+    written = sum(read_report(root).account.written.values())
     if written != accepted + refused:
         raise BalanceError(
             f"{root}: {written} records written, but {accepted} accepted and {refused} refused: a"

@@ -26,7 +26,7 @@ from schemas.span import Span
 from transforms.formats import ReadOptions, by_name
 from transforms.rules.feed_elements import find_elements, is_well_formed
 from transforms.sources import SpanRequest, open_span, read_span, sniff_format
-from transforms.storage.atomic import whole_file
+from transforms.storage.atomic import write_whole
 from transforms.storage.attempts import digest_of
 from transforms.storage.journal import Journal
 
@@ -161,8 +161,7 @@ def _store(path: Path, text: bytes) -> Path:
     """Write a file unless it has this text: an input that is unchanged is not converted again."""
     path.parent.mkdir(exist_ok=True)
     if not path.exists() or path.read_bytes() != text:
-        with whole_file(path) as stream:
-            stream.write(text)
+        write_whole(path, text)
     return path
 
 

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -10,7 +11,9 @@ from msgspec.structs import replace
 from pipelines.observer.progress import Progress
 from pipelines.terminal.summary import Summary, summary_text
 from schemas.account import AccountTotals
+from schemas.errors import FatalError
 from schemas.notice import REFUSED
+from transforms.storage.atomic import read_json
 
 VERSION = 1
 _COLUMNS = ("read", "expanded", "written", "rejected", "filtered")
@@ -46,6 +49,19 @@ class ConversionResult(msgspec.Struct, frozen=True, kw_only=True):
     progress: Progress
     defects: Mapping[str, int]
     is_pushed: bool
+
+
+def read_report(folder: Path) -> Report:
+    """Return the report of the conversion in the folder of a run, which is finished.
+
+    Raises FatalError if it is missing or damaged.
+    """
+    path = folder / "report.json"
+    expected = "the report of a conversion: restore it, or begin a new run with ⟦fresh⟧"
+    report = read_json(path, Report, expected=expected)
+    if report is None:
+        raise FatalError(f"{path}: no such file; expected {expected}")
+    return report
 
 
 def as_json(report: Report) -> dict[str, object]:

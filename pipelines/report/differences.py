@@ -10,7 +10,7 @@ from pipelines.report.page_text import MAX_ROWS, short_text
 from pipelines.terminal.summary import LABEL_CHARS, Summary
 from schemas.printable import printable
 from transforms.compare.comparison import Change, Comparer, Comparison, Difference
-from transforms.storage.atomic import whole_file, write_by_several
+from transforms.storage.atomic import whole_file, write_whole
 
 VERSION = 1
 Labels = Mapping[Change, str]
@@ -156,10 +156,10 @@ def write_verification(
     with whole_file(folder / DIFFERENCES) as stream:
         for line in json_lines(comparer.differences(), VERIFY):
             stream.write(f"{line}\n".encode())
-    rows = (row for _, row in zip(range(MAX_ROWS), comparer.differences(), strict=False))
-    found = Verification(against=against, counts=counts, first=tuple(map(_verified, rows)))
+    first = tuple(map(_verified, islice(comparer.differences(), MAX_ROWS)))
+    found = Verification(against=against, counts=counts, first=first)
     text = msgspec.json.format(msgspec.json.encode(found))
-    write_by_several(folder / VERIFICATION, text + b"\n")
+    write_whole(folder / VERIFICATION, text + b"\n", by_several=True)
     return found
 
 

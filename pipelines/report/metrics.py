@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pipelines.report.outcome import seconds_of
 from pipelines.report.run_data import RunData, read_runs
-from transforms.storage.atomic import write_by_several
+from transforms.storage.atomic import write_whole
 
 SUCCESSES = (0, 1)
 """Exit codes of a run that did its work; 1 has rejects."""
@@ -29,7 +29,7 @@ def write_metrics(path: Path, home: Path) -> None:
     lines = [
         line for metric in _metrics(read_runs(home)) for line in _metric_lines(metric, home.name)
     ]
-    write_by_several(path, "".join(f"{line}\n" for line in lines).encode())
+    write_whole(path, "".join(f"{line}\n" for line in lines).encode(), by_several=True)
 
 
 def _metrics(runs: list[RunData]) -> Iterator[Metric]:

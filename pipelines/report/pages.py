@@ -22,7 +22,7 @@ from pipelines.report.page_text import (
 )
 from schemas.codes import find_code
 from schemas.printable import printable
-from transforms.storage.atomic import write_by_several
+from transforms.storage.atomic import write_whole
 
 
 def render(template: str, **values: object) -> bytes:
@@ -34,7 +34,7 @@ def render(template: str, **values: object) -> bytes:
 
 def write_page(path: Path, template: str, **values: object) -> None:
     """Render a template and write the page whole."""
-    write_by_several(path, render(template, **values))
+    write_whole(path, render(template, **values), by_several=True)
 
 
 @cache

@@ -17,7 +17,7 @@ from schemas.notice import REFUSED
 REPORT_PAGE = "report.html"
 """Name of the file in the folder of a run."""
 
-_CONFIG = "config.rendered.yaml"
+CONFIG = "config.rendered.yaml"
 _MAX_CONFIG_BYTES = 64 << 10
 _FILES = {
     "report.json": "the account, for programs",
@@ -31,7 +31,7 @@ _FILES = {
     "urls.txt": "URLs for the crawler of the appliance",
     "merged-urls.csv": "URLs that several documents became by steps, with those",
     "unmapped-principals.csv": "principals that a step did not map",
-    _CONFIG: "the settings of the job",
+    CONFIG: "the settings of the job",
     "timeline.jsonl": "the progress over time",
     "run.log": "the log",
 }
@@ -104,7 +104,7 @@ def _draw_seconds(push: PushData, sizes: Mapping[int, float], *, title: str) -> 
 
 def _read_config(folder: Path) -> str | None:
     try:
-        with (folder / _CONFIG).open("rb") as stream:
+        with (folder / CONFIG).open("rb") as stream:
             return stream.read(_MAX_CONFIG_BYTES).decode("utf-8", "replace")
     except OSError:
         return None

@@ -27,7 +27,7 @@ from pipelines.folders.locks import WORK
 from pipelines.folders.manifest import REPORT, read_manifest, receipts_folder
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.push.record import record_push
-from pipelines.report.conversion_report import Report
+from pipelines.report.conversion_report import read_report
 from pipelines.serve.forward_journal import (
     FOLDER,
     DeliveryOutcome,
@@ -399,15 +399,15 @@ class Gateway(SpoolConsumer):
             raise SetAsideError(f"{pushed.stopped}; its records are in {root}/rejects/")
         if pushed.stopped is not None:
             raise TargetError(pushed.stopped)
-        report = msgspec.json.decode((root / REPORT).read_bytes(), type=Report)
+        account = read_report(root).account
         outcome = DeliveryOutcome(
             delivery.ordinal,
             ForwardState.FORWARDED,
             accepted=sum(chunk.accepted for chunk in pushed.outcomes),
             refused=sum(chunk.refused for chunk in pushed.outcomes),
-            rejected=sum(report.account.rejected.values()),
-            filtered=sum(report.account.filtered.values()),
-            losses={field: loss.count for field, loss in report.account.losses.items()},
+            rejected=sum(account.rejected.values()),
+            filtered=sum(account.filtered.values()),
+            losses={field: loss.count for field, loss in account.losses.items()},
         )
         if outcome.refused:
             _log.warning("%s", f"{name(delivery)}: {outcome.refused} refused, in {root}/rejects/")

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from schemas.errors import ConfigError
 from schemas.reject import Reject
-from transforms.storage.atomic import whole_file
+from transforms.storage.atomic import write_whole
 
 HEADER = "# feedferry known rejects 1"
 _EXPLANATION = (
@@ -72,10 +72,8 @@ def add_known_rejects(path: Path, entries: Iterable[str]) -> int:
         comments.setdefault(entry, [])
     last = comments.pop("", [])
     lines = [line for entry in sorted(comments) for line in (*comments[entry], entry)]
-    with whole_file(path) as stream:
-        stream.write(
-            "".join(f"{line}\n" for line in (HEADER, _EXPLANATION, *lines, *last)).encode()
-        )
+    lines = [HEADER, _EXPLANATION, *lines, *last]
+    write_whole(path, "".join(f"{line}\n" for line in lines).encode())
     return len(comments) + bool(last) - before
 
 

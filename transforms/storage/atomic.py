@@ -81,17 +81,16 @@ def link_or_copy(path: Path, to: Path) -> None:
             shutil.copyfileobj(source, stream, _BLOCK_BYTES)
 
 
-def write_by_several(path: Path, text: bytes) -> None:
-    """Write a file that several processes may write at the same time; the last one wins."""
-    with whole_file(path, by_several=True) as stream:
-        stream.write(text)
+def write_whole(path: Path, data: bytes, *, by_several: bool = False) -> None:
+    """Write a file at once; with `by_several`, the last of several processes wins."""
+    with whole_file(path, by_several=by_several) as stream:
+        stream.write(data)
 
 
 def write_json(path: Path, value: object) -> None:
     """Write an indented document with sorted keys."""
-    with whole_file(path) as stream:
-        text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
-        stream.write(text.encode() + b"\n")
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+    write_whole(path, text.encode() + b"\n")
 
 
 def read_json(path: Path, kind: type[_Document], *, expected: str) -> _Document | None:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from pipelines.job.engine import CONFIG, RUN_LOG
-from pipelines.report.run_report import REPORT_PAGE
+from pipelines.job.engine import RUN_LOG
+from pipelines.report.run_report import CONFIG, REPORT_PAGE
 from schemas.run_record import RUN_RECORD
 from schemas.timeline import TIMELINE
 from support.archives import BROKEN, DELETED, HOST, document, gsa_feed, put

@@ -51,7 +51,7 @@ from transforms.sources.database.watermark import (
 )
 from transforms.sources.files import sign_path
 from transforms.sources.listing import LISTING, cut_listing, write_listing
-from transforms.storage.atomic import whole_file
+from transforms.storage.atomic import write_whole
 from transforms.storage.state import SourceState
 
 MAX_LIMITS = 20_000
@@ -89,8 +89,7 @@ def plan_rows(table: TableQuery, state: SourceState | None, run: SourceRun[RowMa
     if not path.exists():
         with closing(table.session):
             plan = _make_plan(table, state, run)
-        with whole_file(path) as stream:
-            stream.write(msgspec.json.encode(plan))
+        write_whole(path, msgspec.json.encode(plan))
     return read_plan(run)
 
 
