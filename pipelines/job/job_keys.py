@@ -5,11 +5,12 @@ A source and a target are unions by `type`: each type has the keys of the flags 
 
 import glob
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Union
+from typing import Annotated, NamedTuple, Union
 
 import msgspec
 
@@ -64,6 +65,7 @@ TRANSFORM = "transform"
 """The key of the steps, a list; the flag names a file with this key, such as the job file."""
 
 Parse = Callable[["JobKey", object], object]
+_StructField = tuple[str, object] | tuple[str, object, object]
 
 
 @dataclass(frozen=True)
@@ -159,67 +161,66 @@ def types_of(section: str) -> tuple[str, ...]:
     return (*names, FEEDS) if section == "source" else tuple(names)
 
 
+def parts_of(keys: Mapping[str, JobKey]) -> Iterator[tuple[str, JobKey | dict[str, JobKey]]]:
+    """Yield the first names of paths in order, each with its key, or the keys below it."""
+    for name, group in groupby(keys.items(), key=lambda item: item[0].partition(".")[0]):
+        below = {path.partition(".")[2]: key for path, key in group}
+        yield name, below.get("", below)
+
+
+def typed_keys(keys: Mapping[str, JobKey], type_: str) -> dict[str, JobKey]:
+    """Return those keys of a source or target that a type has, apart from the type."""
+    return {path: key for path, key in keys.items() if path != "type" and key.fits(type_)}
+
+
+def former_types(section: str, type_: str) -> tuple[str, ...]:
+    """Return the former names of a type of source or target."""
+    return tuple(former for kind in _kinds(section, type_) for former in kind.former_names)
+
+
 def job_type(parse: Parse) -> type[msgspec.Struct]:
     """Return the struct of a job file, in which `parse` makes the value of each key."""
-    parts: dict[str, dict[str, JobKey]] = {name: {} for name in SECTIONS}
-    for path, key in job_keys().items():
-        name, _, rest = path.partition(".")
-        parts[name][rest] = key
-    fields: list[tuple[str, object] | tuple[str, object, object]] = [
-        ("version", Annotated[int, Value(_parse_version, f"{VERSION}")])
-    ]
-    for name, keys in parts.items():
-        if name in TYPES:
-            structs = [_typed(name, type_, keys, parse) for type_ in types_of(name)]
-            fields.append((name, Union[tuple(structs)]))  # noqa: UP007  # of many types
-        elif name == TRANSFORM:
+    fields: list[_StructField] = [("version", Annotated[int, Value(_parse_version, f"{VERSION}")])]
+    for name, part in parts_of(job_keys()):
+        if name == TRANSFORM:
             fields.append((name, tuple[StepConfig, ...] | None, None))
-        elif "" in keys:
-            fields.append(_field(name, keys[""], parse))
-        elif keys:
-            short = SHORT_FORMS.get(name)
-            scalar = {"from_scalar": staticmethod(partial(short.parse, parse))} if short else {}
-            fields.append((name, _struct(name, keys, parse, namespace=scalar) | None, None))
+        elif isinstance(part, JobKey):
+            fields.append(_field(name, part, parse))
+        elif name in TYPES:
+            structs = [
+                _struct(name, typed_keys(part, type_), parse, tag=type_) for type_ in types_of(name)
+            ]
+            fields.append((name, Union[tuple(structs)]))  # noqa: UP007  # of many types
+        else:
+            fields.append((name, _struct(name, part, parse) | None, None))
     return msgspec.defstruct("Job", fields, kw_only=True)
 
 
-def _typed(name: str, type_: str, keys: Mapping[str, JobKey], parse: Parse) -> type[msgspec.Struct]:
-    own = {path: key for path, key in keys.items() if path != "type" and key.fits(type_)}
-    former = [former for kind in _kinds(name, type_) for former in kind.former_names]
-    return _struct(name, own, parse, tag=type_, namespace={"former_tags": tuple(former)})
-
-
 def _struct(
-    name: str,
-    keys: Mapping[str, JobKey],
-    parse: Parse,
-    *,
-    namespace: Mapping[str, object] | None = None,
-    tag: str | None = None,
+    name: str, keys: Mapping[str, JobKey], parse: Parse, *, tag: str | None = None
 ) -> type[msgspec.Struct]:
-    fields: dict[str, Any] = {}
-    groups: dict[str, dict[str, JobKey]] = {}
-    for path, key in keys.items():
-        head, _, rest = path.partition(".")
-        if rest:
-            groups.setdefault(head, {})[rest] = key
-            fields[head] = None  # in the order of the keys
-        else:
-            fields[head] = _field(head, key, parse)
-    for head, group in groups.items():
-        fields[head] = (head, _struct(head, group, parse) | None, None)
-    tag_field = None if tag is None else "type"
+    fields = [
+        _field(head, part, parse)
+        if isinstance(part, JobKey)
+        else (head, _struct(head, part, parse) | None, None)
+        for head, part in parts_of(keys)
+    ]
+    namespace: dict[str, object] = {}
+    if tag is not None:
+        namespace["former_tags"] = former_types(name, tag)
+    elif short := SHORT_FORMS.get(name):
+        namespace["from_scalar"] = staticmethod(partial(short.parse, parse))
     return msgspec.defstruct(
         name.capitalize(),
-        fields.values(),
-        namespace={**(namespace or {})},
+        fields,
+        namespace=namespace,
         kw_only=True,
         tag=tag,
-        tag_field=tag_field,
+        tag_field=None if tag is None else "type",
     )
 
 
-def _field(name: str, key: JobKey, parse: Parse) -> Any:
+def _field(name: str, key: JobKey, parse: Parse) -> _StructField:
     type_ = Annotated[object, Value(partial(parse, key), key.expected)]
     return (name, type_) if key.path == "job" else (name, type_, None)
 

@@ -1,10 +1,7 @@
 """Job files as texts: all settings of a job, and the JSON Schema of job files."""
 
 import json
-from collections.abc import Mapping
-from typing import Any, get_args
-
-import msgspec
+from collections.abc import Mapping, Sequence
 
 from pipelines.job.job import Job
 from pipelines.job.job_keys import (
@@ -15,12 +12,15 @@ from pipelines.job.job_keys import (
     TYPES,
     VERSION,
     JobKey,
+    former_types,
     job_keys,
-    job_type,
+    parts_of,
+    typed_keys,
+    types_of,
 )
 from pipelines.options.compare_options import VerifyOptions
 from pipelines.options.push_options import ApplianceOptions
-from transforms.config.yaml_structs import Value, former_tags, quote_text
+from transforms.config.yaml_structs import quote_text
 from transforms.steps import StepConfig
 
 _COMMENT_COLUMN = 48
@@ -80,30 +80,47 @@ def json_schema() -> Schema:
 
     It allows all that is allowed, and more: the values of texts are only checked by `config check`.
     """
+    properties: dict[str, Schema] = {
+        "version": {"const": VERSION},
+        **{name: _part_schema(name, part) for name, part in parts_of(job_keys())},
+        TRANSFORM: _steps_schema(),
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Job file of feedferry",
-        **_object_schema(job_type(lambda key, value: value)),
+        **_object_schema(properties, ["version", "job", *TYPES]),
     }
 
 
-def _object_schema(type_: type[msgspec.Struct]) -> Schema:
-    fields = msgspec.structs.fields(type_)
-    properties: Schema = {
-        field.name: _steps_schema() if field.name == TRANSFORM else _schema(field.name, field.type)
-        for field in fields
-    }
-    required = [
-        field.name
-        for field in fields
-        if field.name != TRANSFORM
-        and (field.required or ((key := _key_of(field.type)) is not None and key.is_required))
-    ]
-    if (tag := type_.__struct_config__.tag) is not None:
-        former = former_tags(type_)
-        named = {"enum": [tag, *former]} if former else {"const": tag}
-        properties = {"type": named, **properties}
-        required = ["type", *required]
+def _part_schema(name: str, part: JobKey | Mapping[str, JobKey]) -> Schema:
+    """Return the schema of a key, or of all below it."""
+    if isinstance(part, JobKey):
+        return _key_schema(part)
+    described = {"description": SECTIONS[name]} if name in SECTIONS else {}
+    if name in TYPES:
+        choices = [_type_schema(name, part, type_) for type_ in types_of(name)]
+        return {**described, "oneOf": choices}
+    choices = [_keys_schema(part)]
+    if name in SHORT_FORMS:
+        choices.append({"type": "string", "description": SHORT_FORMS[name].description})
+    return {**described, "oneOf": [*choices, {"type": "null"}]}
+
+
+def _type_schema(section: str, keys: Mapping[str, JobKey], type_: str) -> Schema:
+    former = former_types(section, type_)
+    named: Schema = {"enum": [type_, *former]} if former else {"const": type_}
+    return _keys_schema(typed_keys(keys, type_), {"type": named})
+
+
+def _keys_schema(keys: Mapping[str, JobKey], first: Mapping[str, Schema] = {}) -> Schema:
+    """Return the schema of an object with `first`, which it must have, and keys."""
+    parts = dict(parts_of(keys))
+    properties = {**first, **{name: _part_schema(name, part) for name, part in parts.items()}}
+    needed = [name for name, part in parts.items() if isinstance(part, JobKey) and part.is_required]
+    return _object_schema(properties, [*first, *needed])
+
+
+def _object_schema(properties: Mapping[str, Schema], required: Sequence[str]) -> Schema:
     schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, "required": required} if required else schema
 
@@ -118,26 +135,6 @@ def _steps_schema() -> Schema:
         "minProperties": 1,
     }
     return {"description": SECTIONS[TRANSFORM], "type": "array", "items": step}
-
-
-def _schema(name: str, type_: Any) -> Schema:  # Any: a type or a union
-    arguments = [one for one in get_args(type_) if one is not type(None)]
-    described = {"description": SECTIONS[name]} if name in SECTIONS else {}
-    if isinstance(arguments[-1], Value):
-        key = _key_of(type_)
-        return {"const": VERSION} if key is None else _key_schema(key)
-    choices = [_object_schema(struct) for struct in arguments]
-    if name in SHORT_FORMS:
-        choices.append({"type": "string", "description": SHORT_FORMS[name].description})
-    if name not in TYPES:
-        choices.append({"type": "null"})
-    return {**described, "oneOf": choices}
-
-
-def _key_of(type_: Any) -> JobKey | None:  # Any: a type or a union
-    """Return the key whose value a type parses."""
-    value = get_args(type_)[-1]
-    return getattr(value.parse, "args", (None,))[0] if isinstance(value, Value) else None
 
 
 def _key_schema(key: JobKey) -> Schema:
