@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -127,7 +127,7 @@ class InputFile(NamedTuple):
 
     path: str
     signature: FileSignature | None = None
-    source: Source[Any] | None = None
+    source: Source[object] | None = None
 
 
 _Examined = tuple[list[Span], list[FeedferryError]]

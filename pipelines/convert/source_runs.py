@@ -11,7 +11,7 @@ Search Appliance" (three million members), "Creating a Groups Feed Client" (1 GB
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -152,7 +152,7 @@ def load_sources(spans: Sequence[Span], options: ConvertOptions) -> dict[str, So
 
 def source_runs(
     spans: Sequence[Span], settings: Settings, options: ConvertOptions
-) -> list[SourceRun[Any]]:  # Any: each source has its own configuration
+) -> list[SourceRun[object]]:
     """Return the run of each source; a file of records is a source of its own."""
     chosen = msgspec.structs.replace(source_options(options), state=settings.state)
     return [
@@ -167,7 +167,7 @@ def source_runs(
     ]
 
 
-def split_sources(runs: Sequence[SourceRun[Any]]) -> Iterator[Span]:
+def split_sources(runs: Sequence[SourceRun[object]]) -> Iterator[Span]:
     """Yield the spans of all sources; a file of records is yielded as it is.
 
     Raise SourceError where a source cannot be read, StoppedError where too much is gone, and
@@ -178,7 +178,7 @@ def split_sources(runs: Sequence[SourceRun[Any]]) -> Iterator[Span]:
     refuse_shared_urls(runs)
 
 
-def refuse_shared_urls(runs: Sequence[SourceRun[Any]]) -> None:
+def refuse_shared_urls(runs: Sequence[SourceRun[object]]) -> None:
     """Raise ConfigError where sources that were split would send one URL twice."""
     for source in SOURCES:
         source.check_runs([run for run in runs if source_of(run.span) is source])

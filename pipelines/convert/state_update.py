@@ -6,7 +6,6 @@ and its options, which may have changed meanwhile.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -43,7 +42,7 @@ def store_generation(settings: Settings) -> None:
 
 
 def store_update(
-    runs: Sequence[SourceRun[Any]],  # Any: each source has its own configuration
+    runs: Sequence[SourceRun[object]],
     files: Sequence[SpanFile],
     work: Path,
 ) -> None:

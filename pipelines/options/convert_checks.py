@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
 
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.flags import decode, flags_of
@@ -73,7 +72,7 @@ def docids(options: ConvertOptions) -> Docids:
         raise ConfigError(f"{flag}: {exc.text}") from exc
 
 
-def refuse_flags(options: ConvertOptions, source: Source[Any]) -> None:
+def refuse_flags(options: ConvertOptions, source: Source[object]) -> None:
     """Raise ConfigError for a flag of a source that is not read."""
     for name, declared in flags_of(ConvertOptions).items():
         is_its_own = declared.flag.section is _SECTIONS.get(source.name)

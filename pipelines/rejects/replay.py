@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -197,7 +197,7 @@ class _ExportReplay:
     def _options(self) -> ConvertOptions:
         """Return the options for files of an export: no other source, and never full."""
         options = self._options_of_run() if self.job is None else self.job.convert
-        defaults: dict[str, Any] = {  # of any type
+        defaults: dict[str, object] = {
             name: declared.default
             for name, declared in flags_of(ConvertOptions).items()
             if declared.flag.section in _SOURCE_SECTIONS

@@ -8,7 +8,7 @@ plan is only used if it also predicts the bytes and the losses of records with r
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from schemas.notice import Loss
 from schemas.record import Record
@@ -38,7 +38,7 @@ class ColumnEncoder(Protocol):
 
     cells: Cells
 
-    def encode(self, record: Any) -> bytes:  # as that of an encoder
+    def encode(self, record: object) -> bytes:  # as that of an encoder
         """Return the bytes of one record."""
         ...
 

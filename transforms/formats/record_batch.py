@@ -275,14 +275,14 @@ def hole(kind: ColumnKind, number: int) -> object:
     return holes.get(kind, TextHole(text))
 
 
-def stated(value: Any) -> Any:  # a value of any column
+def stated(value: object) -> Any:  # a value of any column
     """Return the value of a hole."""
     if isinstance(value, bytes):
         return bytes(value)
     return str.__str__(value) if isinstance(value, str) else value
 
 
-def mark(kind: ColumnKind, number: int) -> Any:  # the same
+def mark(kind: ColumnKind, number: int) -> object:
     """Return the value of a hole as it is in a column."""
     value = stated(hole(kind, number))
     return value.decode() if kind is ColumnKind.DOCUMENT else value

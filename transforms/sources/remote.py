@@ -204,7 +204,7 @@ def _folder_of(pattern: str) -> str:
     return re.split(r"[*?\[]", pattern, maxsplit=1)[0].rpartition("/")[0]
 
 
-def read_info(info: Mapping[str, Any]) -> FileSignature:
+def read_info(info: Mapping[str, object]) -> FileSignature:
     """Return what an info of fsspec states; each file system has its own names."""
     size = info.get("size")
     modified = next((info[name] for name in _TIMES if info.get(name)), None)
@@ -227,7 +227,7 @@ def _modified_ns(value: object) -> int | None:
     return (aware - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
-def _http_options() -> dict[str, Any]:
+def _http_options() -> dict[str, object]:
     aiohttp = importlib.import_module("aiohttp")
     timeout = aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS)
     client = {

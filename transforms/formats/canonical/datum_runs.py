@@ -45,7 +45,7 @@ class _Template(NamedTuple):
 
     def match(self, data: bytes, at: int) -> tuple[Values, int] | None:
         """Return the values of a datum and its end; None if it has another shape."""
-        row: list[Any] = [None] * len(self.values)
+        row: list[object] = [None] * len(self.values)
         for constant, kind, column in self.values:
             if not data.startswith(constant, at):
                 return None

@@ -150,7 +150,7 @@ class ElementRows:
         """Return the values of a record or a struct, in the order of the rows."""
         return self._get(source) if self._get else (getattr(source, self.rows[0].path),)
 
-    def columns(self, source: object) -> Iterator[tuple[str, Encode, Any]]:
+    def columns(self, source: object) -> Iterator[tuple[str, Encode, object]]:
         """Return the names, encoders and values of a record or a struct, in the order of rows."""
         return zip(self._names, self._encoders, self.values(source), strict=True)
 

@@ -25,7 +25,7 @@ from transforms.formats.dates import parse_utc_dates
 from transforms.sources.database.values import row_json, text_of
 
 Row = Sequence[Any]  # Any: the value types of a driver
-Key = tuple[Any, ...]
+Key = tuple[object, ...]
 _T = TypeVar("_T")
 LoadRows = Callable[[str, Key], Sequence[Row]]
 """Returns the rows that a lookup query has for a key, without their key columns."""
@@ -119,7 +119,7 @@ class ColumnIndex:
 class TextGetter(Generic[_T]):
     """Returns a column as text; `convert` is called for values of other types."""
 
-    def __init__(self, at: int, convert: Callable[[Any], _T]) -> None:
+    def __init__(self, at: int, convert: Callable[[object], _T]) -> None:
         self._at = at
         self._convert = convert
 
@@ -132,14 +132,14 @@ class TextGetter(Generic[_T]):
         types = {*map(type, values)}
         if types == {str}:
             return values
-        convert: Callable[[Any], str | _T] = str if types == {int} else self._convert
+        convert: Callable[[object], str | _T] = str if types == {int} else self._convert
         return [*map(convert, values)]
 
 
 class TimeGetter:
     """Returns a column as times, which `convert` makes of values."""
 
-    def __init__(self, at: int, convert: Callable[[Any], datetime | None]) -> None:
+    def __init__(self, at: int, convert: Callable[[object], datetime | None]) -> None:
         self._at = at
         self._convert = convert
 
@@ -249,7 +249,7 @@ class _TemplateGetter:
         return url
 
     def column(self, page: Page) -> Sequence[str]:
-        columns: list[tuple[Any, ...]] = []
+        columns: list[tuple[object, ...]] = []
         for at, name in self._places:
             values = page.columns[at]
             types = {*map(type, values)}

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -154,7 +154,7 @@ class Session:
                 notify=lambda exc, seconds: _log.info("%s: next try in %.0f s", where, seconds),
             )
 
-    def stream(self, statement: sa.Executable, *, where: str) -> Iterator[tuple[Any, ...]]:
+    def stream(self, statement: sa.Executable, *, where: str) -> Iterator[tuple[object, ...]]:
         """Yield rows in batches, from a server-side cursor if possible."""
         options = {"yield_per": _STREAMED_ROWS}
         with self.translate_errors(where), self.engine.connect() as connection:

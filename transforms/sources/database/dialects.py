@@ -44,7 +44,7 @@ class Dialect:
     drivername: str | None = None
     """The driver that sessions and types depend on; None means any."""
 
-    arguments: Mapping[str, Any] = {}  # Any: each driver has its own
+    arguments: Mapping[str, object] = {}  # each driver has its own
     """The arguments of connections."""
 
     compares_rows = False
@@ -59,7 +59,7 @@ class Dialect:
     zone_query = ""
     """Selects the time zone of the server, which is not that of the session."""
 
-    def start(self, connection: Any, _record: object) -> None:  # Any: a driver's connection
+    def start(self, connection: object, _record: object) -> None:
         """Prepare a new connection."""
 
     def columns(self, cursor: Any) -> Iterator[ResultColumn]:  # Any: a driver's cursor
@@ -202,7 +202,7 @@ class Sqlite(Dialect):
         text = sa.func.length(sa.cast(value, sa.LargeBinary))
         return sa.case((sa.func.typeof(value) == "blob", sa.func.length(value)), else_=text)
 
-    def is_sql_error(self, cause: Exception, dbapi: Any) -> bool:
+    def is_sql_error(self, cause: Exception, dbapi: object) -> bool:
         code = getattr(cause, "sqlite_errorcode", None)
         return code == self._SQL_ERROR or super().is_sql_error(cause, dbapi)
 

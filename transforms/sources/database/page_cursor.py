@@ -8,14 +8,14 @@ waits for the whole result does not need the lock.
 import threading
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Self
+from typing import Self
 
 import psycopg
 from psycopg.abc import Params
 from psycopg.adapt import Transformer
 from psycopg.pq import ExecStatus, PGresult
 
-_Row = tuple[Any, ...]  # Any: the types of columns
+_Row = tuple[object, ...]  # the types of columns
 
 
 class PageCursor(psycopg.ClientCursor[_Row]):

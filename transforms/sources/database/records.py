@@ -67,7 +67,7 @@ class RecordMaker:
         self.url = url_getter("url", mapping.url or "", index)
         self.is_deletion = _deletion_test(mapping, index)
         self.content = content_getter(mapping, index, max_bytes=max_bytes, without=hidden)
-        self.fields: dict[str, Callable[[Row], Any]] = {  # Any: the types of fields
+        self.fields: dict[str, Callable[[Row], object]] = {  # the types of fields
             name: index.text_getter(name, column)
             for name in TEXT_FIELDS
             if (column := getattr(mapping, name)) is not None

@@ -29,7 +29,7 @@ from transforms.sources.database.dialects import Dialect, Expression, ResultColu
 from transforms.sources.database.mapping import TIMESTAMP, RowMapping
 from transforms.sources.database.records import used_columns
 
-Select = sa.Select[Any]  # Any: values are not converted, so types do not matter
+Select = sa.Select[object]  # values are not converted, so types do not matter
 _Condition = sa.ColumnElement[bool]
 _Compare = Callable[[Any, Any], Any]  # Any: SQLAlchemy's operators on columns and tuples of them
 
@@ -59,7 +59,7 @@ def read_key(text: str) -> Key:
     return tuple(map(_key_value, json.loads(text)))
 
 
-def _key_value(value: Any) -> object:  # Any: JSON
+def _key_value(value: object) -> object:
     if not isinstance(value, dict):
         return value
     ((name, text),) = value.items()
@@ -109,7 +109,7 @@ class KeyOrder:
         return condition
 
 
-def _nest(pairs: Sequence[tuple[Any, Any]], strict: _Compare, last: _Compare) -> Any:
+def _nest(pairs: Sequence[tuple[object, Any]], strict: _Compare, last: _Compare) -> Any:
     """Return `a > 1 OR (a = 1 AND (b > 2 OR …))`."""
     (column, value), *others = pairs
     if not others:
@@ -231,7 +231,7 @@ class TableQuery:
         return condition
 
 
-def _fetch_all(statement: sa.Executable, connection: sa.Connection) -> list[Any]:
+def _fetch_all(statement: sa.Executable, connection: sa.Connection) -> list[object]:
     with closing(connection.execute(statement)) as result:
         cursor: Any = result.cursor
         return list(map(tuple, cursor.fetchall()))
@@ -291,5 +291,5 @@ def _selectable(mapping: RowMapping, names: Sequence[str]) -> sa.FromClause:
     return sa.table(mapping.table, *_untyped(names), schema=mapping.schema)
 
 
-def _untyped(names: Sequence[str]) -> list[sa.ColumnClause[Any]]:
+def _untyped(names: Sequence[str]) -> list[sa.ColumnClause[object]]:
     return [sa.column(name, NullType()) for name in names]

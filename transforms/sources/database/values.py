@@ -55,7 +55,7 @@ def row_json(row: Mapping[str, object]) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def time_converter(name: str, zone: str) -> Callable[[Any], datetime | None]:
+def time_converter(name: str, zone: str) -> Callable[[object], datetime | None]:
     """Return the function that converts a value to an aware time in UTC; None is NULL.
 
     Times and dates without a zone are in `zone`. Texts are parsed as in feeds. Numbers count from
@@ -64,7 +64,7 @@ def time_converter(name: str, zone: str) -> Callable[[Any], datetime | None]:
     """
     local = UTC if zone == "UTC" else ZoneInfo(zone)
 
-    def convert(value: Any) -> datetime | None:
+    def convert(value: object) -> datetime | None:
         if value is None:
             return None
         try:
