@@ -8,7 +8,7 @@ for a flag that may be repeated or that takes a list, a mapping for pairs.
 import enum
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -20,7 +20,7 @@ from pipelines.inspect.inspection import parse as parse_inspect
 from pipelines.job.flag_job import job_of_flags
 from pipelines.job.job_file import load_job
 from pipelines.job.run_result import JobResult, RunResult
-from pipelines.observer.observer import LogObserver, Observer, Observers
+from pipelines.observer.observer import LoggedObserver, Observer
 from pipelines.options.convert_options import ConvertOptions, PlanOptions
 from pipelines.options.display_options import LogOptions
 from pipelines.options.flags import FieldFlag, decode, flags_of
@@ -138,8 +138,8 @@ def run(
     variables = os.environ if environment is None else environment
     job = load_job(Path(job_file), {**words, "deadline": None}, variables)
     options = decode(RunOptions, words)
-    followers = _with_log(observer, wording=job.reword)
-    result: JobResult = _load_engine().run(job, options, followers)
+    logged = LoggedObserver(observer or Observer(), job.reword)
+    result: JobResult = _load_engine().run(job, options, logged)
     return result
 
 
@@ -154,10 +154,8 @@ def _load_engine() -> ModuleType:
     return engine
 
 
-def _with_log(
-    observer: Observer | None, *, wording: Callable[[str], str] = in_parameters
-) -> Observer:
-    return Observers(LogObserver(), observer or Observer(), wording=wording)
+def _with_log(observer: Observer | None) -> Observer:
+    return LoggedObserver(observer or Observer(), in_parameters)
 
 
 def _names(inputs: Inputs) -> tuple[str, ...]:

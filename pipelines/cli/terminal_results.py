@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from pipelines.job.settlement import Settlement
-from pipelines.observer.observer import LogObserver, Observer, Observers, Step
+from pipelines.observer.observer import LoggedObserver, Observer, Step
 from pipelines.options.display_options import DisplayOptions, ReportFormat
 from pipelines.push.record import PushResult
 from pipelines.report import push_report
@@ -31,7 +31,7 @@ from transforms.storage.mirrors import shown
 
 def observer_of(options: DisplayOptions, *, wording: Callable[[str], str] = in_flags) -> Observer:
     """Return the observer of a verb: the log and the terminal."""
-    return Observers(LogObserver(), ResultObserver(options), wording=wording)
+    return LoggedObserver(ResultObserver(options), wording)
 
 
 class ResultObserver(TerminalObserver):

@@ -64,40 +64,33 @@ class Observer:
         """A signal was received, and what is being sent is finished. Called in a signal handler."""
 
 
-class LogObserver(Observer):
-    """Writes notices to the log: to files only, because a terminal shows them as well."""
+class LoggedObserver(Observer):
+    """Passes everything on to an observer; notices, in which `wording` names settings, are logged.
 
-    def notice(self, message: str, level: int = logging.INFO) -> None:
-        _log.log(level, "%s", message.removeprefix("feedferry: "), extra=_SHOWN)
+    They are logged to files only, because a terminal shows them as well.
+    """
 
-
-class Observers(Observer):
-    """Passes everything on to several observers; `wording` names the settings in notices."""
-
-    def __init__(self, *observers: Observer, wording: Callable[[str], str] = in_flags) -> None:
-        self._observers = observers
+    def __init__(self, observer: Observer, wording: Callable[[str], str] = in_flags) -> None:
+        self._observer = observer
         self._wording = wording
-        self.progress_seconds = min(observer.progress_seconds for observer in observers)
+        self.progress_seconds = observer.progress_seconds
 
     def begun(self, step: Step) -> None:
-        for observer in self._observers:
-            observer.begun(step)
+        self._observer.begun(step)
 
     def progress(self, progress: Progress) -> None:
-        for observer in self._observers:
-            observer.progress(progress)
+        self._observer.progress(progress)
 
     def notice(self, message: str, level: int = logging.INFO) -> None:
-        for observer in self._observers:
-            observer.notice(self._wording(message), level)
+        text = self._wording(message)
+        _log.log(level, "%s", text.removeprefix("feedferry: "), extra=_SHOWN)
+        self._observer.notice(text, level)
 
     def finished(self, step: Step, result: object = None) -> None:
-        for observer in self._observers:
-            observer.finished(step, result)
+        self._observer.finished(step, result)
 
     def interrupted(self) -> None:
-        for observer in self._observers:
-            observer.interrupted()
+        self._observer.interrupted()
 
 
 class FollowedStep:
