@@ -1,4 +1,4 @@
-"""Print the checks of `doctor`, and the table of `loss`."""
+"""Print the checks of `doctor` and `cluster-check`, and the table of `loss`."""
 
 import json
 import os

@@ -99,9 +99,17 @@ def cluster_check(**words: object) -> int:
       4  a check failed, or the cluster did
       5  a defect of feedferry
     """
-    from pipelines.cli.cluster_results import print_cluster_check
+    from pipelines.cli.check_results import print_lines
+    from pipelines.doctor.cluster_check import check_cluster
+    from pipelines.options.convert_options import ConvertOptions
+    from pipelines.options.display_options import DisplayOptions
+    from pipelines.options.flags import decode
+    from transforms.formats import AVRO
 
-    return print_cluster_check(words)
+    given = {**words, "inputs": ("-",), "to_format": AVRO.name}
+    check = check_cluster(decode(ConvertOptions, given))
+    about = {"command": check.command, "workers": check.workers}
+    return print_lines(check.lines(), decode(DisplayOptions, words).report_format, about)
 
 
 COMMANDS: tuple[click.Command, ...] = (cluster_check, doctor, loss)
