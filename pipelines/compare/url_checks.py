@@ -47,6 +47,9 @@ class _TemporaryError(Exception):
     """A request that may succeed when it is repeated."""
 
 
+_MAY_SUCCEED = (_TemporaryError, httpx2.TransportError)
+
+
 def url_events(
     documents: Iterable[Document], *, requests: int, reads_contents: bool
 ) -> Iterator[Event]:
@@ -100,13 +103,9 @@ def _ask(client: httpx2.Client, document: Document, *, reads_contents: bool) -> 
     reads = reads_contents and document.digest is not None and not document.is_deleted
     ask = partial(_ask_once, client, url, reads=reads)
     try:
-        return retry(ask, _POLICY, is_temporary=_is_temporary)
+        return retry(ask, _POLICY, is_temporary=lambda exc: isinstance(exc, _MAY_SUCCEED))
     except (_TemporaryError, httpx2.HTTPError, httpx2.InvalidURL, ValueError) as exc:
         return _UrlAnswer(fault=str(exc) or type(exc).__name__)
-
-
-def _is_temporary(exc: Exception) -> bool:
-    return isinstance(exc, _TemporaryError | httpx2.TransportError)
 
 
 def _ask_once(client: httpx2.Client, url: str, *, reads: bool) -> _UrlAnswer:

@@ -81,7 +81,8 @@ def runner_of(options: ConvertOptions) -> PipelineRunner:
             if getattr(options, name) is not None:
                 raise ConfigError(f"⟦{name}⟧: without a runner; expected ⟦runner NAME⟧ with it")
         return LocalRunner()
-    name = _full_name(options.runner)
+    is_dask = options.runner.lower() in ("dask", _DASK_NAME)  # Beam has no short name for it
+    name = _DASK if is_dask else options.runner
     _check_extra(name)
     _cluster_flags(_short_name(name), options)  # raises ConfigError
     try:
@@ -229,11 +230,6 @@ def _death_error(code: int) -> FatalError:
     reason = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
     fix = "; use fewer --jobs if memory is short" if code == -signal.SIGKILL else ""
     return FatalError(f"a worker process ended with {reason}; start again to resume{fix}")
-
-
-def _full_name(runner: str) -> str:
-    """Return the name that Beam knows: it has no short name for Dask."""
-    return _DASK if runner.lower() in ("dask", "daskrunner") else runner
 
 
 def _short_name(runner: str) -> str:

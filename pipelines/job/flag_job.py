@@ -39,6 +39,7 @@ def job_of_options(
         path: f"flag {key.flag_name}" if key.flag_name else "argument"
         for path, (key, _) in given.items()
     }
+    name = Path(options.output).absolute().name  # a job with these settings could have it
     return Job(
         home=Path(options.output),
         convert=options,
@@ -46,16 +47,11 @@ def job_of_options(
         push=target,
         origins=dict.fromkeys(job_keys(), "default") | origins,
         settings={
-            "job": _name_of(options.output),
+            "job": re.sub(r"[^\w.-]", "-", name).lstrip(".-") or "job",
             "source.type": FEEDS,
             **{path: _shown(key, word) for path, (key, word) in given.items()},
         },
     )
-
-
-def _name_of(output: str) -> str:
-    """Return the name that a job with these settings could have."""
-    return re.sub(r"[^\w.-]", "-", Path(output).absolute().name).lstrip(".-") or "job"
 
 
 def _shown(key: JobKey, word: object) -> object:

@@ -101,17 +101,18 @@ def _read_settings(
     """Return the settings of a file and of environment variables, and the errors in them."""
     reader = _ValueReader(path.absolute().parent, environment)
     decoded = decode_located(read_text(path), job_type(reader.read), name=str(path))
-    errors = [*decoded.errors]
+    errors, places = [*decoded.errors], decoded.places
     settings = {
-        name: _located(setting, path, _place_of(name, decoded.places))
+        # A section may be written as one value.
+        name: _located(setting, path, places.get(name) or places[name.rpartition(".")[0]])
         for name, setting in reader.settings.items()
     }
     if steps := getattr(decoded.content, TRANSFORM, None):
         shown = msgspec.to_builtins(steps)
         setting = KeyValue(word=str(path.absolute()), shown=shown)
-        settings[TRANSFORM] = _located(setting, path, decoded.places[TRANSFORM])
+        settings[TRANSFORM] = _located(setting, path, places[TRANSFORM])
     for name, tag in decoded.tags.items():
-        settings[name] = _located(KeyValue(word=tag, shown=tag), path, decoded.places[name])
+        settings[name] = _located(KeyValue(word=tag, shown=tag), path, places[name])
     for key in job_keys().values():
         if key.variable in environment:
             try:
@@ -129,11 +130,6 @@ def _unknown_variables(environment: Iterable[str]) -> Iterator[str]:
         if name.startswith(begins):
             hint = did_you_mean(name, known)
             yield f"{name}: no key of a job file; expected the name of a key{hint}"
-
-
-def _place_of(key: str, places: Mapping[str, ValuePlace]) -> ValuePlace:
-    """Return the place of a key, or of the section that was written as one value."""
-    return places.get(key) or places[key.rpartition(".")[0]]
 
 
 def _located(setting: KeyValue, path: Path, place: ValuePlace) -> KeyValue:
@@ -289,6 +285,7 @@ def _make_job(
     if "target.url" not in wrong:
         push = attempt(lambda: _push_of(settings, words))
     verify = attempt(lambda: _verify_of(settings, push))
+    appliance = _words(settings, ApplianceOptions)
     if errors or convert is None:
         raise ConfigError("\n".join(errors))
     return Job(
@@ -302,7 +299,7 @@ def _make_job(
         has_state=has_state,
         keep=Retention(runs=own.keep_runs, seconds=own.keep_seconds),
         metrics_file=Path(own.metrics_file).absolute() if own.metrics_file else None,
-        deadline=_deadline_of(settings),
+        deadline=decode(ApplianceOptions, {"url": "", **appliance}).deadline,
         origins=origins,
         settings={key: setting.shown for key, setting in settings.items()},
     )
@@ -320,12 +317,6 @@ def _is_about(key: str, error: str) -> bool:
     """Whether an error of a file, `PLACE: KEY: TEXT`, is about a key or a section of it."""
     parts = key.split(".")
     return any(f": {'.'.join(parts[:count])}: " in error for count in range(1, len(parts) + 1))
-
-
-def _deadline_of(settings: Mapping[str, KeyValue]) -> float | None:
-    setting = settings.get("schedule.deadline")
-    word = None if setting is None else {"url": "", "deadline": setting.word}
-    return None if word is None else decode(ApplianceOptions, word).deadline
 
 
 def _words(settings: Mapping[str, KeyValue], options: type[msgspec.Struct]) -> dict[str, object]:

@@ -236,11 +236,6 @@ def _keep_of(parse: Parse, value: object) -> object:
         raise ValueError(f"{value!r}; expected an age or a number, as 30d or 14 runs") from None
 
 
-def _verify_of(parse: Parse, value: object) -> object:
-    """Parse the target alone, the short form of `verify`."""
-    return parse(job_keys()["verify.against"], value)
-
-
 class ShortForm(NamedTuple):
     """A value in place of the keys of a section."""
 
@@ -250,7 +245,10 @@ class ShortForm(NamedTuple):
 
 SHORT_FORMS: Mapping[str, ShortForm] = {
     "keep": ShortForm(_keep_of, "14 runs, or a duration such as 30d"),
-    "verify": ShortForm(_verify_of, "target, or another input to compare with"),
+    "verify": ShortForm(
+        lambda parse, value: parse(job_keys()["verify.against"], value),
+        "target, or another input to compare with",
+    ),
 }
 
 

@@ -27,7 +27,6 @@ from pipelines.rejects.run_rejects import RejectFilter, RunReject, rejects_of
 from schemas.codes import find_code
 from schemas.errors import ConfigError, FeedferryError
 from schemas.feed import FULL, INCREMENTAL
-from schemas.reject import Reject
 from schemas.span import Span
 from schemas.units import counted, names_text
 from transforms.formats import JSONL, Format, WriteOptions, find_format
@@ -247,11 +246,11 @@ def _export_feed(writer: _ExportWriter, span: Span, format_: Format, places: _Pl
     """Elements with other bytes than those of the reject are left: the feed has changed."""
     with open_span(span, is_partial=True) as stream:
         for element in find_elements(stream, format_, span, places):
-            same = [one for one in places[element.offset] if _is_of(one.reject, element.original)]
+            same = [
+                found
+                for found in places[element.offset]  # a record has other bytes than its element
+                if found.reject.stage not in ("read", "push")
+                or element.original.startswith(found.reject.data)
+            ]
             if same:
                 writer.add_element(format_, element, same)
-
-
-def _is_of(reject: Reject, text: bytes) -> bool:
-    """Whether an element is the one that was rejected; records have other bytes than elements."""
-    return reject.stage not in ("read", "push") or text.startswith(reject.data)

@@ -58,7 +58,7 @@ def write_report(folder: Path) -> Path:
         path,
         "report.html",
         run=run,
-        title=_title_of(run),
+        title=(run.record and run.record.job) or folder.absolute().name,
         outcome=outcome_of(run),
         begin=begin_of(run),
         seconds=seconds_of(run),
@@ -71,11 +71,6 @@ def write_report(folder: Path) -> Path:
         refused=REFUSED,
     )
     return path
-
-
-def _title_of(run: RunData) -> str:
-    job = run.record.job if run.record is not None else None
-    return run.folder.absolute().name if job is None else job
 
 
 def _draw_chunks(run: RunData) -> Iterator[Chart]:

@@ -40,22 +40,21 @@ def run(words: Mapping[str, object]) -> int:
     service = __name__.rpartition(".")[0]
     configure_logging(msgspec.structs.replace(log_settings(), service=service))
     gateway = None if target is None else _make_gateway(settings, target)
-    is_quiet = settings.verbosity < 0
     with ExitStack() as opened:
         receiver = opened.enter_context(Receiver(settings, gateway=gateway))
         if gateway is not None and target is not None:
             _check_target(settings, receiver, target, words)
             opened.enter_context(gateway)
-        opened.enter_context(draining(partial(_stop, receiver, is_quiet=is_quiet)))
+        opened.enter_context(draining(partial(_stop, receiver, settings)))
         click.echo(receiver.url)
         while not receiver.wait(1.0):  # a wait without a timeout would delay signals
             pass
     return 0
 
 
-def _stop(receiver: Receiver, *, is_quiet: bool) -> None:
+def _stop(receiver: Receiver, settings: ServeSettings) -> None:
     receiver.stop()
-    if not is_quiet:
+    if settings.verbosity >= 0:
         write_in_handler(_STOPPING)
 
 
