@@ -52,6 +52,15 @@ def locked_output(output: Path) -> Iterator[None]:
                     folder.rmdir()
 
 
+def locked_job(home: Path) -> Lock:
+    """Lock a job; raise BusyError, which names the process, if it is running."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        return Lock(home / LOCK, where=str(home), by="run")
+    except OSError as exc:
+        raise ConfigError(f"{home}: {exc.strerror}; expected a folder for runs") from exc
+
+
 @contextmanager
 def locked_state(path: Path) -> Iterator[None]:
     """Lock a state; raise BusyError if another run has the lock."""

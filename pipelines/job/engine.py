@@ -30,7 +30,7 @@ from pipelines.convert.source_runs import steps_of
 from pipelines.convert.state_update import mark_unsure, remember
 from pipelines.convert.work_folder import check_output, close_work_folder, find_work
 from pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
-from pipelines.folders.locks import LOCK, PUSHES, WORK, locked_output, locked_state
+from pipelines.folders.locks import PUSHES, WORK, locked_job, locked_output, locked_state
 from pipelines.folders.remote_folder import RemoteFolder, opened_remote
 from pipelines.job.job import Job
 from pipelines.job.job_text import render
@@ -54,7 +54,6 @@ from schemas.run_record import Phase, Replay, RunRecord
 from schemas.units import format_size
 from transforms.sinks.push.generations import next_generation
 from transforms.storage.atomic import write_whole
-from transforms.storage.lock import Lock
 from transforms.storage.run_record import read_run, write_run
 from transforms.storage.storage import is_object
 
@@ -126,7 +125,7 @@ def run(job: Job, options: RunOptions, observer: Observer) -> JobResult:
     job = replace(job, home=shown_path(job.home))
     options = replace(options, deadline=options.deadline or job.deadline)
     with job.errors_in_keys(), ExitStack() as locks:
-        locks.enter_context(_locked_job(job.home))
+        locks.enter_context(locked_job(job.home))
         if job.convert.state is not None:
             locks.enter_context(locked_state(Path(job.convert.state)))
         return _run(job, options, observer)
@@ -393,18 +392,6 @@ def _abandon(job: Job, record: RunRecord, reason: str, observer: Observer) -> No
     observer.notice(text, logging.WARNING)
     abandon(folder, record, reason)
     shutil.rmtree(folder / WORK, ignore_errors=True)
-
-
-@contextmanager
-def _locked_job(home: Path) -> Iterator[None]:
-    """Lock a job; raise BusyError, which names the process, if it is running."""
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        lock = Lock(home / LOCK, where=str(home), by="run")
-    except OSError as exc:
-        raise ConfigError(f"{home}: {exc.strerror}; expected a folder for runs") from exc
-    with lock:
-        yield
 
 
 def _options_for(job: Job, folder: Path) -> ConvertOptions:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from pipelines.folders.job_folders import RUNS, find_home, find_run, runs_of
-from pipelines.folders.locks import LOCK
+from pipelines.folders.locks import locked_job
 from pipelines.folders.remote_folder import opened_remote, runs_below
 from pipelines.job.job import Retention
 from pipelines.job.retention import remove_runs, runs_to_remove
@@ -18,7 +18,6 @@ from pipelines.report.run_data import RunData, read_run_data, read_runs
 from schemas.errors import ConfigError
 from schemas.run_record import RunRecord
 from schemas.units import format_clock, parse_duration
-from transforms.storage.lock import Lock
 from transforms.storage.mirrors import shown
 from transforms.storage.storage import is_object
 
@@ -68,7 +67,7 @@ def clean_runs(text: str, keep: Retention, *, is_dry: bool) -> list[str]:
         with opened_remote(text) as remote:
             return [f"{remote.uri}/{name}" for name in remote.clean(is_dry=is_dry)]
     home = find_home(text)
-    with Lock(home / LOCK, where=str(home), by="run"):
+    with locked_job(home):
         records = runs_to_remove(runs_of(home), keep, datetime.now(UTC))
         removed = [home / record.id for record in records]
         return list(map(str, removed if is_dry else remove_runs(home, records)))
