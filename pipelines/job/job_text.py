@@ -1,7 +1,7 @@
 """Job files as texts: all settings of a job, and the JSON Schema of job files."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipelines.job.job import Job
 from pipelines.job.job_keys import (
@@ -34,26 +34,27 @@ def render(job: Job, *, has_origins: bool = True) -> str:
     """
     types = {section: str(job.settings.get(f"{section}.type", FEEDS)) for section in TYPES}
     shown = {**job.settings, "runs": str(job.home.parent), "state": job.has_state}
-    lines = [f"version: {VERSION}"]
-    above: list[str] = []
-    for path, key in job_keys().items():
-        section = path.partition(".")[0]
-        if section in TYPES and not key.fits(types[section]):
-            continue
-        *parents, name = path.split(".")
-        shared = 0
-        while above[: shared + 1] == parents[: shared + 1] and shared < len(parents):
-            shared += 1
-        lines += [f"{'  ' * at}{parents[at]}:" for at in range(shared, len(parents))]
-        above = parents
-        indent, value = "  " * len(parents), _value_text(key, shown)
-        used = {ApplianceOptions: job.push, VerifyOptions: job.verify}.get(key.options, job)
-        text = f"{indent}{name}: {value}"
-        if not value or (path not in shown and used is None):
-            text = f"{indent}# {name}: {value or key.declared.default_text or 'none'}"
-        origin = f"# {job.origins[path]}" if has_origins else ""
-        lines.append(f"{text:<{_COMMENT_COLUMN}}  {origin}".rstrip())
-    return "\n".join(lines) + "\n"
+
+    def lines(keys: Mapping[str, JobKey], indent: str = "") -> Iterator[str]:
+        for name, part in parts_of(keys):
+            if not isinstance(part, JobKey):
+                yield f"{indent}{name}:"
+                yield from lines(part, f"{indent}  ")
+                continue
+            value = _value_text(part, shown)
+            used = {ApplianceOptions: job.push, VerifyOptions: job.verify}.get(part.options, job)
+            text = f"{indent}{name}: {value}"
+            if not value or (part.path not in shown and used is None):
+                text = f"{indent}# {name}: {value or part.declared.default_text or 'none'}"
+            origin = f"# {job.origins[part.path]}" if has_origins else ""
+            yield f"{text:<{_COMMENT_COLUMN}}  {origin}".rstrip()
+
+    keys = {
+        path: key
+        for path, key in job_keys().items()
+        if (section := path.partition(".")[0]) not in TYPES or key.fits(types[section])
+    }
+    return "\n".join([f"version: {VERSION}", *lines(keys)]) + "\n"
 
 
 def _value_text(key: JobKey, shown: Mapping[str, object]) -> str:
