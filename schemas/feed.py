@@ -20,8 +20,9 @@ CLEANUP = "cleanup"
 """The feedtype of a request that removes all groups of a groupsource."""
 
 FEEDTYPES = (FULL, INCREMENTAL, METADATA_AND_URL)
-_DATASOURCE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,249}", re.ASCII)
-_A_NAME = "expected a letter or _, then letters, digits, _ and -, at most 250"
+DATASOURCE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,249}", re.ASCII)
+A_NAME = "expected a letter or _, then letters, digits, _ and -, at most 250"
+"""What a datasource is called, as a pattern and in words."""
 
 
 class Feed(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,8 +98,8 @@ def is_web(datasource: str | None, feedtype: str | None) -> bool:
 
 def check_datasource(name: str, *, label: str = "⟦datasource⟧:") -> str:
     """Return `name`; raise ConfigError, with `label` before it, if no appliance accepts it."""
-    if not _DATASOURCE.fullmatch(name):
-        raise ConfigError(f"{label} {name[:99]!r}; {_A_NAME}")
+    if not DATASOURCE.fullmatch(name):
+        raise ConfigError(f"{label} {name[:99]!r}; {A_NAME}")
     return name
 
 
@@ -116,8 +117,8 @@ def check_header(
     datasource: str | None, feedtype: str | None, *, where: str, used: frozenset[str]
 ) -> None:
     """Raise FormatError for a value that no appliance accepts, if its name is in `used`."""
-    if "datasource" in used and datasource is not None and not _DATASOURCE.fullmatch(datasource):
-        name, value, expected = "datasource", datasource, _A_NAME
+    if "datasource" in used and datasource is not None and not DATASOURCE.fullmatch(datasource):
+        name, value, expected = "datasource", datasource, A_NAME
     elif "feedtype" in used and feedtype not in (None, *FEEDTYPES):
         name, value, expected = "feedtype", feedtype, f"expected {' or '.join(FEEDTYPES)}"
     else:

@@ -39,7 +39,7 @@ from pipelines.serve.settings import LOOPBACK, ServeSettings
 from pipelines.serve.spool_writer import DiskFullError, IncomingFeed, SpoolWriter
 from schemas.delivery import Delivery, Door
 from schemas.errors import FormatError
-from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, REPLACE
+from schemas.feed import A_NAME, CLEANUP, DATASOURCE, FEEDTYPES, FULL, INCREMENTAL, REPLACE
 from schemas.record import Record
 from transforms.formats import by_door
 from transforms.sinks.push.wire.feedergate import BACKLOG_PATH, FEEDERGATE
@@ -60,8 +60,6 @@ _FIELDS = {
     Door.GROUPS: (*_GROUPSOURCE_FIELDS, "feedtype"),
     Door.DATA: ("profile",),
 }
-_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,249}", re.ASCII)
-_A_NAME = "expected a letter or _, then letters, digits, _ and -, at most 250"
 _LIMIT = re.compile("[0-9]{1,9}", re.ASCII)
 _MAX_AGENT = 200
 _log = logging.getLogger(__name__)
@@ -413,9 +411,9 @@ def _parse_query(request: Request, *known: str) -> Mapping[str, str]:
 
 def _name_in(field: str, fields: Mapping[str, str]) -> str:
     if field not in fields:
-        raise RefusedError(400, f"{field}: not given; {_A_NAME}")
-    if not _NAME.fullmatch(fields[field]):
-        raise RefusedError(400, f"{field}: {fields[field]!r}; {_A_NAME}")
+        raise RefusedError(400, f"{field}: not given; {A_NAME}")
+    if not DATASOURCE.fullmatch(fields[field]):
+        raise RefusedError(400, f"{field}: {fields[field]!r}; {A_NAME}")
     return fields[field]
 
 
