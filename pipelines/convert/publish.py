@@ -78,7 +78,8 @@ def publish(
     _publish_rejects(account, work, output)
     _join(paths_of(work, account.files, ".urls.txt"), output / "urls.txt")
     _join(paths_of(work, account.files, ".filtered.jsonl"), output / "filtered.jsonl")
-    _publish_lists(work, output)
+    for name in STEP_LISTS:
+        _link(work / name, output / name)
     if chunks_folder.exists():  # an interrupted run has published it
         os.replace(chunks_folder, previous)
     os.replace(staged, chunks_folder)
@@ -229,16 +230,14 @@ def _publish_rejects(account: Account, work: Path, output: Path) -> None:
     if rejects:
         (output / "rejects").mkdir(exist_ok=True)
     for path in rejects:
-        published = output / "rejects" / path.name.replace(".rejects", "")
-        published.unlink(missing_ok=True)
+        _link(path, output / "rejects" / path.name.replace(".rejects", ""))
+
+
+def _link(path: Path, published: Path) -> None:
+    """Publish a file in place of an earlier one; without the file, there is none."""
+    published.unlink(missing_ok=True)
+    if path.exists():
         link_or_copy(path, published)
-
-
-def _publish_lists(work: Path, output: Path) -> None:
-    for name in STEP_LISTS:
-        (output / name).unlink(missing_ok=True)
-        if (work / name).exists():
-            link_or_copy(work / name, output / name)
 
 
 def _join(parts: list[Path], path: Path) -> None:

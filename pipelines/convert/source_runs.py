@@ -175,11 +175,6 @@ def split_sources(runs: Sequence[SourceRun[object]]) -> Iterator[Span]:
     """
     for run in runs:
         yield from source_of(run.span).split(run)
-    refuse_shared_urls(runs)
-
-
-def refuse_shared_urls(runs: Sequence[SourceRun[object]]) -> None:
-    """Raise ConfigError where sources that were split would send one URL twice."""
     for source in SOURCES:
         source.check_runs([run for run in runs if source_of(run.span) is source])
 

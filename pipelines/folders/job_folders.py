@@ -23,8 +23,6 @@ from transforms.config.yaml_structs import read_scalars
 from transforms.storage.run_record import read_run, write_run
 from transforms.storage.storage import is_object
 
-__all__ = ["find_home", "find_run", "read_run", "runs_of"]  # the functions that others use
-
 RUNS = "runs"
 """The folder of all runs, next to the job file unless the job names another one."""
 

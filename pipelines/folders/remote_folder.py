@@ -136,7 +136,7 @@ class RemoteFolder:
 
     def clear(self) -> None:
         """Remove all files of earlier runs."""
-        self.remove(name for name in self._storage.sizes() if name != RUN_LEASE)
+        self._storage.remove_files(name for name in self._storage.sizes() if name != RUN_LEASE)
         self._saved.clear()
 
     def save(self) -> None:
@@ -151,7 +151,7 @@ class RemoteFolder:
                 self._upload(name)
                 self._saved[name] = stamp
         gone = self._saved.keys() - present.keys()
-        self.remove(gone)
+        self._storage.remove_files(gone)
         self._saved = {name: self._saved[name] for name in self._saved if name not in gone}
 
     def publish(self) -> None:
@@ -214,11 +214,8 @@ class RemoteFolder:
         finally:
             names = self._abandoned()
             if not is_dry:
-                self.remove(names)
+                self._storage.remove_files(names)
         return names + uploads
-
-    def remove(self, names: Iterable[str]) -> None:
-        self._storage.remove_files(names)
 
     def _download(self) -> dict[str, tuple[int, int]]:
         names = sorted(self._storage.sizes())

@@ -11,11 +11,9 @@ from schemas.choices import CONTENT_ENCODINGS, DIALECT_5_0
 from schemas.errors import ConfigError, raise_together
 from schemas.feed import FULL, METADATA_AND_URL, check_datasource
 from transforms.formats import FORMATS, Docids, by_name, check_docids, find_format
-from transforms.sources import PROGRAMS, ROWS, SPOOLS, TREE, Source, find_source
+from transforms.sources import PROGRAMS, ROWS, SPOOLS, Source, find_source
 
 _TREE_TEMPLATE = re.compile(r"\{(?:path|name|stem|extension)\}")
-_SECTIONS = {TREE.name: Section.TREE, SPOOLS.name: Section.SPOOL}
-"""Flags that only one source has."""
 
 
 def parse(words: Mapping[str, object], *, verb: str = "convert") -> ConvertOptions:
@@ -75,8 +73,8 @@ def docids(options: ConvertOptions) -> Docids:
 def refuse_flags(options: ConvertOptions, source: Source[object]) -> None:
     """Raise ConfigError for a flag of a source that is not read."""
     for name, declared in flags_of(ConvertOptions).items():
-        is_its_own = declared.flag.section is _SECTIONS.get(source.name)
-        if is_its_own and getattr(options, name) != declared.default:
+        is_of_one = declared.flag.section in (Section.TREE, Section.SPOOL)
+        if is_of_one and declared.flag.fits(source) and getattr(options, name) != declared.default:
             raise ConfigError(
                 f"⟦{name}⟧: not for this source; expected {source.noun}"
                 f" (⟦from_format {source.name}⟧)"

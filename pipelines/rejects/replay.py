@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pipelines.convert.source_runs import read_options
-from pipelines.folders.job_folders import read_run, runs_of, shown_path
+from pipelines.folders.job_folders import runs_of, shown_path
 from pipelines.folders.locks import WORK
 from pipelines.job.engine import convert as convert_job
 from pipelines.job.engine import run as run_job
@@ -43,6 +43,7 @@ from schemas.errors import ConfigError
 from schemas.feed import FULL, INCREMENTAL
 from schemas.run_record import Replay
 from schemas.units import counted, names_text
+from transforms.storage.run_record import read_run
 
 _RUN = "run"
 """File of an export with the run that last replayed it, if that has no job."""

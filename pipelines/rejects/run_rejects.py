@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from pipelines.folders.job_folders import read_run
 from pipelines.job.job_file import load_job
 from pipelines.report.run_data import REJECTS, numbered_rejects
 from schemas.errors import ConfigError
@@ -17,6 +16,7 @@ from schemas.reject import Reject
 from transforms.rules.known_rejects import add_known_rejects, entry_of, load_known_rejects
 from transforms.storage.atomic import read_json, write_json
 from transforms.storage.mirrors import shown
+from transforms.storage.run_record import read_run
 
 _REPORT = "report.json"
 _REPLAYED = "replayed.json"
