@@ -19,7 +19,7 @@ from pipelines.options.display_options import DisplayOptions, ReportFormat
 from pipelines.options.flags import decode
 from pipelines.options.value_parsers import NO_OUTPUT
 from schemas.check import CheckLine, Level, ok
-from schemas.errors import ConfigError, FatalError
+from schemas.errors import FatalError
 from transforms.formats import FeedOptions
 from transforms.rules.adapt import Target
 from transforms.rules.losses import loss_table
@@ -65,8 +65,6 @@ def check_as_text(line: CheckLine, *, is_coloured: bool = False) -> str:
 
 def print_losses(words: Mapping[str, object]) -> int:
     """Print the losses of a conversion as a table or as JSON."""
-    if words.get("to_format") is None:
-        raise ConfigError("--to: not given; see feedferry loss --help")
     options = decode(ConvertOptions, {"inputs": ("-",), "output": NO_OUTPUT, **words})
     target = Target(
         format=options.to_format,

@@ -18,12 +18,12 @@ _HIDDEN = "***"
 _OPTIONS = (ConvertOptions, ApplianceOptions, LogOptions)
 
 
-def job_of_flags(words: Mapping[str, object], *, verb: str = "convert") -> Job:
+def job_of_flags(words: Mapping[str, object]) -> Job:
     """Return the job whose flags have these texts, by the names of their fields.
 
     Raises ConfigError for flags that cannot be used.
     """
-    return job_of_options(parse(words, verb=verb), parse_push_to(words), words)
+    return job_of_options(parse(words), parse_push_to(words), words)
 
 
 def job_of_options(

@@ -16,18 +16,18 @@ from transforms.sources import PROGRAMS, ROWS, SPOOLS, Source, find_source
 _TREE_TEMPLATE = re.compile(r"\{(?:path|name|stem|extension)\}")
 
 
-def parse(words: Mapping[str, object], *, verb: str = "convert") -> ConvertOptions:
+def parse(words: Mapping[str, object]) -> ConvertOptions:
     """Return the options whose texts `words` holds by field names; `None` means not given.
 
     Raises ConfigError for the first text that cannot be used, else for all combinations.
     """
-    options = parse_each(words, verb=verb)
+    options = parse_each(words)
     check_together(options)
     return options
 
 
-def parse_each(words: Mapping[str, object], *, verb: str = "convert") -> ConvertOptions:
-    """Return the options of a verb without a check of their combinations."""
+def parse_each(words: Mapping[str, object]) -> ConvertOptions:
+    """Return the options without a check of their combinations."""
     given = dict(words)
     if given.get("from_format") == ROWS.name and not given.get("inputs"):
         if given.get("mapping") is None:
@@ -35,9 +35,6 @@ def parse_each(words: Mapping[str, object], *, verb: str = "convert") -> Convert
         given["inputs"] = (str(given["mapping"]),)
     if not given.get("inputs"):
         raise ConfigError("⟦inputs⟧: none given; expected files, folders, globs, URLs or -")
-    for name in ("output", "to_format"):
-        if given.get(name) is None:
-            raise ConfigError(f"⟦{name}⟧: not given; see feedferry {verb} --help")
     return decode(ConvertOptions, given)
 
 

@@ -186,9 +186,12 @@ def decode(options: type[Options], words: Mapping[str, object]) -> Options:
     """Return the struct whose fields have the texts in `words`; others keep their defaults.
 
     A word that is `None` or empty was not given. Words of other structs are ignored. Raises
-    ConfigError for the first word that cannot be used.
+    ConfigError for a required word that was not given, and for the first that cannot be used.
     """
     flags = flags_of(options)
+    for name, declared in flags.items():
+        if declared.is_required and words.get(name) in (None, ()):
+            raise ConfigError(f"⟦{name}⟧: not given; expected {declared.metavar}; see --help")
     names = options.__struct_fields__
     values = {
         name: flags[name].parse(word) if name in flags else word

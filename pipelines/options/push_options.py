@@ -170,8 +170,6 @@ def parse_push(words: Mapping[str, object]) -> tuple[PushOptions, PushSettings]:
     options = decode(PushOptions, words)
     if options.datasource is not None:
         check_datasource(options.datasource)
-    if words.get("url") is None:
-        raise ConfigError("⟦url⟧: not given; expected the URL of an appliance")
     return options, _push_settings(words)
 
 

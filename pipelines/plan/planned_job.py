@@ -19,7 +19,7 @@ def find_planned(words: Mapping[str, object]) -> Job:
     inputs = words["inputs"]
     names = inputs if isinstance(inputs, tuple) else ()
     if len(names) != 1 or not is_job_file(Path(names[0])):
-        return job_of_flags({**words, "output": NO_OUTPUT, "url": None}, verb="plan")
+        return job_of_flags({**words, "output": NO_OUTPUT, "url": None})
     flags = {name: word for name, word in words.items() if name != "inputs"}
     job = load_job(Path(names[0]), flags, os.environ)
     if job.home.exists():

@@ -60,8 +60,6 @@ def _stop(receiver: Receiver, settings: ServeSettings) -> None:
 
 def parse_serve(words: Mapping[str, object]) -> ServeSettings:
     """Return the options of a receiver; raise ConfigError for the first flag with an error."""
-    if words.get("spool") is None:
-        raise ConfigError("--spool: not given; expected a folder for what is received")
     options = decode(ServeSettings, words)
     added = options.trusted if words.get("trusted") else ()
     return msgspec.structs.replace(options, trusted=(*LOOPBACK, *added))

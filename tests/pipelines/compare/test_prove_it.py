@@ -101,6 +101,7 @@ def test_a_feed_of_the_differences_makes_the_second_input_of_the_first(
     ("words", "message"),
     [
         (["verify", "a.xml", "--against", "http://"], "--against"),
+        (["verify", "a.xml"], "--against: not given; expected URL|INPUT|urls; see --help"),
         (["verify", "--against", "b.xml"], "INPUT"),
         (["diff", "a.xml", "missing.xml"], "missing.xml"),
         (["diff", "a.xml", "b.xml", "--emit", "out"], "--to"),

@@ -61,4 +61,4 @@ def test_json_has_what_changes_each_default(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_target_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["loss", "--from", "gsa-feed"]) == 2
-    assert capsys.readouterr().err == "feedferry: --to: not given; see feedferry loss --help\n"
+    assert capsys.readouterr().err == ("feedferry: --to: not given; expected FORMAT; see --help\n")

@@ -70,8 +70,8 @@ def test_each_option_is_parsed() -> None:
     ("words", "message"),
     [
         ({"inputs": ()}, "INPUT: none given; expected files, folders, globs, URLs or -"),
-        ({"output": None}, "-o: not given; see feedferry convert --help"),
-        ({"to_format": None}, "--to: not given; see feedferry convert --help"),
+        ({"output": None}, "-o: not given; expected DIR|URI; see --help"),
+        ({"to_format": None}, "--to: not given; expected FORMAT; see --help"),
         (
             {"to_format": "gsa_fed"},
             f"--to: 'gsa_fed'; expected one of {WRITTEN}; did you mean 'gsa-feed'?",

@@ -62,7 +62,7 @@ def test_options_of_a_push_are_parsed() -> None:
     ("words", "message"),
     [
         ({"inputs": ()}, "INPUT: none given; expected the folder of a run, or feed files"),
-        ({"url": None}, "--to: not given; expected the URL of an appliance"),
+        ({"url": None}, "--to: not given; expected URL; see --help"),
         ({"attempts": "0"}, "--attempts: '0'; expected a number of times, 1 or more"),
         ({"jobs": "0"}, "--jobs: '0'; expected a number of datasources, 1 or more"),
         ({"max_rejects": "1%"}, "--max-rejects: '1%'; expected a number of records"),

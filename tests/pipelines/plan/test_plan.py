@@ -302,6 +302,7 @@ def test_a_plan_of_a_job_is_that_of_its_flags_and_knows_how_long_pushes_take(
             here / run / "push/gsa/report.json",
             b'{"target": "a", "sent_bytes": 10000, "seconds": 2000}',
         )
+    put(here / "runs/docs/3/push/gsa/report.json", b"{damaged")
     before = left(".")
     size = planned.values["chunk_bytes"]
     assert command("plan", "job.yaml").values["push_seconds"] == pytest.approx(size / 5)
@@ -341,7 +342,7 @@ def without_times(values: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("plan", "docs"), "--to: not given; see feedferry plan --help"),
+        (("plan", "docs"), "--to: not given; expected FORMAT; see --help"),
         (("plan", *TREE, "--sample", "0"), "--sample: '0'; expected a number of records"),
         (("plan", *TREE, "--sample", "0.0%"), "--sample: '0.0%'; expected a number of records"),
         (("convert", *TREE, "--limit", "3"), "use plan --sample N, or inspect --head N. See"),

@@ -63,7 +63,7 @@ def message_of(line: str, form: str) -> str:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"spool": None}, "--spool: not given; expected a folder for what is received"),
+        ({"spool": None}, "--spool: not given; expected DIR; see --help"),
         ({"port": "65536"}, "--port: '65536'; expected a port from 0, any free one, to 65535"),
         (
             {"max_connections": "0"},
