@@ -19,7 +19,7 @@ from schemas.feed import FeedHeader
 from schemas.record import Record
 from schemas.span import Span
 from transforms.config.secrets import check_no_secret
-from transforms.config.yaml_structs import PLACEHOLDER, quote_text
+from transforms.config.yaml_structs import PLACEHOLDER, quote_text, read_text
 from transforms.formats import FORMATS, JSONL, ReadOptions, find_format
 from transforms.sinks.push.wire.recvdata import RECVDATA_PATH
 from transforms.sources import (
@@ -134,7 +134,7 @@ def _write_mapping(
 def _look_at(name: str) -> InputSketch:
     """Return what an input is; raise ConfigError if it is unknown or missing."""
     if name.endswith(_YAML):
-        is_programs = _LISTER.search(Path(name).read_text("utf-8", "replace"))
+        is_programs = _LISTER.search(read_text(Path(name)))
         described = PROGRAMS if is_programs else ROWS
         return InputSketch(type=described.name, path=name, note=f"{described.title}.".capitalize())
     options = ConvertOptions(inputs=(name,), output=NO_OUTPUT, to_format=JSONL.name)

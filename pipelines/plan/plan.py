@@ -7,6 +7,7 @@ place of files. What sources make before the pipeline is in a temporary folder.
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -44,6 +45,7 @@ from transforms.file_spans import cut
 from transforms.rules.adapt import check_loss
 from transforms.rules.full_feeds import settle_full_feeds
 from transforms.rules.known_rejects import load_known_rejects
+from transforms.storage.atomic import read_undamaged
 from transforms.storage.attempts import DryAttempt
 
 MAX_URLS = 5
@@ -61,8 +63,8 @@ class PushEstimate(msgspec.Struct, frozen=True, kw_only=True):
 def predict_push(size: int, home: Path) -> PushEstimate | None:
     """Return the time to push `size` bytes, by the latest pushes of the runs in a folder."""
     paths = sorted(home.glob(f"*/{PUSHES}/*/{REPORT}"), reverse=True)
-    reports = [msgspec.json.decode(path.read_bytes(), type=PushReport) for path in paths]
-    sent = [report for report in reports if report.sent_bytes][:_MAX_PUSHES]
+    reports = (read_undamaged(path, PushReport) for path in paths)
+    sent = [*islice((each for each in reports if each and each.sent_bytes), _MAX_PUSHES)]
     if not sent:
         return None
     rate = sum(report.seconds for report in sent) / sum(report.sent_bytes for report in sent)

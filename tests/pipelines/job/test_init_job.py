@@ -159,6 +159,10 @@ def test_a_draft_is_printed_without_output(
             "INPUT: 'none' is not there; expected a file, folder, glob, uri or -",
         ),
         (
+            ("--source", "none.yaml", "--target", "avro"),
+            "none.yaml: No such file or directory; expected a file that can be read",
+        ),
+        (
             ("--source", "sqlite:///people.db", "--target", "avro"),
             "-o: not given; expected a file, because its mapping is a second file",
         ),
