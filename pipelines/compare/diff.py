@@ -43,7 +43,7 @@ def diff(
             CompareInput(names, words, folder=folder, target=target) for names in (before, after)
         )
         with closing(
-            Comparer(folder, ignored=options.ignore, is_updated=takes_updates(words))
+            Comparer(folder, ignored=options.ignore, is_updated=takes_updates(target))
         ) as comparer:
             comparer.add_before(first.results())
             comparer.add_after(second.results())
@@ -61,11 +61,10 @@ def folded(inputs: Iterable[str], words: Mapping[str, object]) -> Iterator[Compa
             yield ComparedInputs(counts=comparer.compare(), comparer=comparer, after=history)
 
 
-def takes_updates(words: Mapping[str, object]) -> bool:
-    """Whether the target takes changes of fields without the content."""
-    if words.get("to_format") is None:
+def takes_updates(target: Target | None) -> bool:
+    """Whether a target takes changes of fields without the content."""
+    if target is None:
         return False
-    target = Target(format=str(words["to_format"]))
     return Action.UPDATE in by_name(target.format).held_by(target).actions
 
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from schemas.errors import SourceError
 from schemas.feed import FULL, INCREMENTAL, METADATA_AND_URL
 from schemas.membership import Membership, RecordOrMembership
 from schemas.record import Action, Arrival, Provenance, Record
 from transforms.compare.comparison import Comparer, Difference
-from transforms.compare.history import each, stated
+from transforms.compare.history import stated, with_contents
 from transforms.formats import AVRO, ReadResult, WriteOptions, write_all
 
 Feedtype = Callable[[RecordOrMembership], str]
@@ -28,16 +27,14 @@ def write_archives(
     folder: Path,
     *,
     feedtype: Feedtype,
-    is_updated: bool,
 ) -> list[Path]:
     """Write the records that make the second input of the first; return their archives.
 
-    `results` are those of the second input. With `is_updated`, only fields are sent where they are
-    all that differs. Raises SourceError if the input has changed.
+    `results` are those of the second input. Raises SourceError if the input has changed.
     """
     paths = []
     for kind, items in (
-        (Record, _records(comparer, results, is_updated=is_updated)),
+        (Record, _records(comparer, results)),
         (Membership, _groups(comparer)),
     ):
         path = folder / f"{kind.__name__.lower()}s.{AVRO.name}"
@@ -89,38 +86,15 @@ def _groups(comparer: Comparer) -> Iterator[Membership]:
             yield replace(group, members=()) if is_gone else group
 
 
-def _records(
-    comparer: Comparer, results: Iterable[ReadResult], *, is_updated: bool
-) -> Iterator[Record]:
+def _records(comparer: Comparer, results: Iterable[ReadResult]) -> Iterator[Record]:
     """Yield deletions by URL, documents with contents in their order, and the others by URL.
 
     A feed that replaces all documents comes before the records that change some.
     """
     yield from filter(None, map(_deletion, comparer.to_delete()))
-    yield from _with_contents(comparer, results, is_updated=is_updated)
+    changed = (row.after for row in comparer.with_contents() if row.after is not None)
+    yield from with_contents(changed, results)
     yield from filter(None, map(_without_content, comparer.without_contents()))
-
-
-def _with_contents(
-    comparer: Comparer, results: Iterable[ReadResult], *, is_updated: bool
-) -> Iterator[Record]:
-    wanted = comparer.with_contents()
-    following = next(wanted, None)
-    if following is None:
-        return
-    for number, result in enumerate(each(results)):
-        if number != following.number(is_updated=is_updated):
-            continue
-        document = following.after
-        if document is None or document.record is None:
-            raise AssertionError("a content without a document")
-        if not isinstance(result, Record) or result.url.strip() != document.record.url.strip():
-            raise SourceError(f"{following.url}: the input has changed; expected it as it was read")
-        yield replace(stated(document), content=result.content, body=result.body)
-        following = next(wanted, None)
-        if following is None:
-            return
-    raise SourceError(f"{following.url}: the input has changed; expected it as it was read")
 
 
 def _deletion(difference: Difference) -> Record | None:

@@ -37,7 +37,8 @@ def verify(
     is_listed = against.startswith(("http://", "https://"))
     with tempfile.TemporaryDirectory(prefix="feedferry-verify-") as name:
         folder = Path(name)
-        expected = CompareInput(names, words, folder=folder, target=target_of(words))
+        target = target_of(words)
+        expected = CompareInput(names, words, folder=folder, target=target)
         results: Iterable[ReadResult | Event] = expected.results()
         fields = HELD_FIELDS if is_listed else None
         if is_listed or against == URLS:  # no appliance lists groups, and no server knows them
@@ -49,7 +50,7 @@ def verify(
             folder,
             ignored=options.ignore,
             only=fields,
-            is_updated=takes_updates(words),
+            is_updated=takes_updates(target),
             is_one_sided=True,
         )
         comparer.sample = _sample_of(options)

@@ -13,10 +13,9 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from schemas.errors import SourceError
 from schemas.record import Action, Arrival, Record
 from transforms.compare.events import Event, decoded, number_of
-from transforms.compare.history import Document, FeedHistory, each, stated
+from transforms.compare.history import Document, FeedHistory, each, with_contents
 from transforms.formats import ReadResult
 from transforms.steps.merge_step import is_partial
 from transforms.storage.scratch import scratch_database
@@ -40,7 +39,8 @@ def updated_documents(base: _Results, inputs: _Results, folder: Path) -> Iterato
             wanted.execute("INSERT INTO wanted VALUES (?, ?)", row)
         rows = wanted.execute("SELECT document FROM wanted ORDER BY number")
         documents = (msgspec.msgpack.decode(data, type=Document) for (data,) in rows)
-        yield from _with_contents(documents, each(chain(base(), inputs())))
+        for record in with_contents(documents, chain(base(), inputs())):
+            yield replace(record, action=Action.ADD, arrival=Arrival.PUSHED)
     shutil.rmtree(folder)
 
 
@@ -66,21 +66,3 @@ def _folded(base: _Results, inputs: _Results, folder: Path) -> Iterator[Document
             is_whole = document is not None and document.number is not None
             if document is not None and is_whole and not document.is_deleted:
                 yield document
-
-
-def _with_contents(
-    documents: Iterable[Document], results: Iterable[ReadResult | Event]
-) -> Iterator[Record]:
-    numbered = enumerate(results)
-    for document in documents:
-        result = next((item for number, item in numbered if number == document.number), None)
-        record = stated(document)
-        if not isinstance(result, Record) or result.url.strip() != record.url.strip():
-            raise SourceError(f"{record.url}: the input has changed; expected it as it was read")
-        yield replace(
-            record,
-            action=Action.ADD,
-            arrival=Arrival.PUSHED,
-            content=result.content,
-            body=result.body,
-        )

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipelines.compare.diff import ComparedInputs, takes_updates
+from pipelines.compare.diff import ComparedInputs
 from pipelines.compare.feed_of_changes import full_where_known, incremental, write_archives
 from pipelines.job.engine import convert
 from pipelines.job.flag_job import job_of_flags
@@ -36,7 +36,6 @@ def emit(
             compared.after.results(),
             Path(folder),
             feedtype=feedtype,
-            is_updated=takes_updates(words) and not is_whole,
         )
         if not archives:
             return None

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec.structs import replace
 
-from schemas.errors import FormatError
+from schemas.errors import FormatError, SourceError
 from schemas.feed import FULL, REPLACE, FeedHeader
 from schemas.membership import Membership, RecordOrMembership
 from schemas.notice import Notice
@@ -91,6 +91,22 @@ def stated(document: Document) -> Record:
     if record.acl is None or not record.acl.alone or document.is_acl:
         return record
     return replace(record, acl=replace(record.acl, alone=False))
+
+
+def with_contents(
+    documents: Iterable[Document], results: Iterable[ReadResult | Event]
+) -> Iterator[Record]:
+    """Yield documents with their contents, which are read again; both are in the same order.
+
+    Raises SourceError if the input has changed.
+    """
+    numbered = enumerate(each(results))
+    for document in documents:
+        result = next((item for number, item in numbered if number == document.number), None)
+        record = stated(document)
+        if not isinstance(result, Record) or result.url.strip() != record.url.strip():
+            raise SourceError(f"{record.url}: the input has changed; expected it as it was read")
+        yield replace(record, content=result.content, body=result.body)
 
 
 class FeedHistory:

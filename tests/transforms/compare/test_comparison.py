@@ -148,9 +148,7 @@ def test_the_archive_of_a_feed_is_read_in_batches(tmp_path: Path) -> None:
     documents = [document(f"{number}", title=f"{number}") for number in range(100)]
     with comparing((), documents) as comparer:
         comparer.compare()
-        [path] = write_archives(
-            comparer, documents, tmp_path, feedtype=incremental, is_updated=False
-        )
+        [path] = write_archives(comparer, documents, tmp_path, feedtype=incremental)
     options = ReadOptions(batch_records=1024)
     with path.open("rb") as stream:
         results = [*AVRO.read(stream, span=Span(source=path.name), options=options)]
@@ -169,7 +167,10 @@ def test_a_feed_of_the_differences_makes_the_second_history_of_the_first(
     ):
         comparer.compare()
         paths = write_archives(
-            comparer, results(after), Path(folder), feedtype=incremental, is_updated=is_updated
+            comparer,
+            results(after),
+            Path(folder),
+            feedtype=incremental,
         )
         emitted = read_archives(paths)
     assert differences([*results(before), *emitted], results(after)) == []
@@ -189,7 +190,6 @@ def test_a_compacted_history_makes_the_same_documents(history: list[PostedFeed])
             results(history),
             Path(folder),
             feedtype=full_where_known(comparer),
-            is_updated=False,
         )
         compacted = read_archives(paths)
     assert differences(compacted, results(history)) == []
