@@ -46,7 +46,7 @@ def print_compacted(words: Mapping[str, object]) -> int:
         raise ConfigError("⟦output⟧: not given; expected the folder of the run")
     from pipelines.job.emitted_feed import emit  # loads Beam
 
-    observer = observer_of(decode(DisplayOptions, words))
+    observer = observer_of(words)
     with folded(_inputs(words), words) as history:
         result = emit(history, str(words["output"]), words, observer, is_whole=True)
     if result is None:
@@ -86,6 +86,6 @@ def _print(
         from pipelines.job.emitted_feed import emit  # loads Beam
 
         # After JSON or a page, the account of the feed is only in its folder.
-        observer = observer_of(display) if form is DifferencesFormat.TEXT else Observer()
+        observer = observer_of(words) if form is DifferencesFormat.TEXT else Observer()
         emit(compared, options.emit, words, observer)
     return compared.exit_code

@@ -147,15 +147,13 @@ def convert(**words: object) -> int:
         with show_start(words):
             from pipelines.convert.fork_server import early_fork_server
             from pipelines.job.flag_job import job_of_flags
-            from pipelines.options.display_options import DisplayOptions
-            from pipelines.options.flags import decode
 
-            job, display = job_of_flags(words), decode(DisplayOptions, words)
+            job = job_of_flags(words)
             servers.enter_context(early_fork_server(job.convert))
             from pipelines.cli.terminal_results import observer_of
             from pipelines.job.engine import convert as convert_job  # Beam takes a second to load
 
-        return convert_job(job, observer_of(display)).exit_code
+        return convert_job(job, observer_of(words)).exit_code
 
 
 @feedferry.command(cls=Verb, flags=_flags_of, short_help="Push chunks to an appliance.")
@@ -193,15 +191,13 @@ def push(**words: object) -> int:
 
     with show_start(words):
         from pipelines.cli.terminal_results import observer_of
-        from pipelines.options.display_options import DisplayOptions
-        from pipelines.options.flags import decode
         from pipelines.options.push_options import parse_push
         from pipelines.push.engine import plan_push
         from pipelines.push.engine import push as push_runs
         from pipelines.report.push_report import plan_text
 
         options, target = parse_push(words)
-        observer = observer_of(decode(DisplayOptions, words))
+        observer = observer_of(words)
     if options.dry_run:
         for plan in plan_push(options, target):
             click.echo(plan_text(plan.chunks, plan.settings))

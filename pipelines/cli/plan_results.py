@@ -24,7 +24,7 @@ def print_plan(words: Mapping[str, object]) -> int:
     """Print the plan of a run and return its exit code; raise the error that would stop it."""
     display, sample = decode(DisplayOptions, words), decode(PlanOptions, words).sample
     job = find_planned(words)
-    plan = plan_job(job, observer_of(display), sample)
+    plan = plan_job(job, observer_of(words), sample)
     if display.report_format is ReportFormat.JSON:
         click.echo(json.dumps(as_json(plan), indent=2, sort_keys=True, ensure_ascii=False))
     else:

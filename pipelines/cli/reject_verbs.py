@@ -202,8 +202,6 @@ def replay_(
         )
     found = _find(run)
     from pipelines.cli.terminal_results import observer_of
-    from pipelines.options.display_options import DisplayOptions
-    from pipelines.options.flags import decode
     from pipelines.rejects.replay import (  # Beam takes a second to load
         ReplayRequest,
         exported_run,
@@ -216,7 +214,7 @@ def replay_(
 
     source = Path(folder) if folder else RejectFilter(codes)
     request = ReplayRequest(words, os.environ, _job_file(job_file or run))
-    return replay(found, source, request, observer_of(decode(DisplayOptions, words)))
+    return replay(found, source, request, observer_of(words))
 
 
 @rejects.command(short_help="Add rejects to the list of known ones.")

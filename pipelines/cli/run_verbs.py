@@ -64,11 +64,10 @@ def run(job_file: str, **words: object) -> int:
         with show_start(words):
             from pipelines.convert.fork_server import early_fork_server
             from pipelines.job.job_file import load_job
-            from pipelines.options.display_options import DisplayOptions
             from pipelines.options.flags import decode
             from pipelines.options.job_options import RunOptions
 
-            options, display = decode(RunOptions, words), decode(DisplayOptions, words)
+            options = decode(RunOptions, words)
             job = load_job(Path(job_file), {**words, "deadline": None}, os.environ)
             if words["dry_run"]:
                 from pipelines.cli.plan_results import print_plan
@@ -78,7 +77,7 @@ def run(job_file: str, **words: object) -> int:
             from pipelines.cli.terminal_results import observer_of  # Beam takes a second to load
             from pipelines.job.engine import run as run_job
 
-        return run_job(job, options, observer_of(display, wording=job.reword)).exit_code
+        return run_job(job, options, observer_of(words, wording=job.reword)).exit_code
 
 
 _FORMAT = click.option(

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import click
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from pipelines.job.settlement import Settlement
 from pipelines.observer.observer import LoggedObserver, Observer, Step
 from pipelines.options.display_options import DisplayOptions, ReportFormat
+from pipelines.options.flags import decode
 from pipelines.push.record import PushResult
 from pipelines.report import push_report
 from pipelines.report.conversion_report import (
@@ -29,9 +30,11 @@ from transforms.sinks.push.outcome import HAS_REJECTS
 from transforms.storage.mirrors import shown
 
 
-def observer_of(options: DisplayOptions, *, wording: Callable[[str], str] = in_flags) -> Observer:
+def observer_of(
+    words: Mapping[str, object], *, wording: Callable[[str], str] = in_flags
+) -> Observer:
     """Return the observer of a verb: the log and the terminal."""
-    return LoggedObserver(ResultObserver(options), wording)
+    return LoggedObserver(ResultObserver(decode(DisplayOptions, words)), wording)
 
 
 class ResultObserver(TerminalObserver):

@@ -20,7 +20,6 @@ from pipelines.observer.logs import (
     configure_logging,
     log_to,
 )
-from pipelines.options.display_options import DisplayOptions
 from schemas.printable import printable
 from support.archives import documents, gsa_feed, put
 from support.runs import ROOT, keep_levels
@@ -90,7 +89,7 @@ def test_a_terminal_does_not_act_on_the_name_of_a_file(
     name = "\x1b[2J\u202e\rä.xml"
     shown = r"\x1b[2J\u202e\rä.xml"
     _own.info("%s: opened", name)
-    observer_of(DisplayOptions()).notice(f"feedferry: {name}")
+    observer_of({}).notice(f"feedferry: {name}")
 
     lines = [f"INFO - - {shown}: opened", f"INFO - - {shown}"]
     assert without_times(tmp_path / "log") == lines
@@ -102,8 +101,8 @@ def test_what_is_printed_is_logged_in_files_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure_logging(LogSettings(verbosity=2, files=(str(tmp_path / "log"),)))
-    observer_of(DisplayOptions()).notice("feedferry: the push pauses")
-    observer_of(DisplayOptions(verbosity=-1)).notice("in the file only")
+    observer_of({}).notice("feedferry: the push pauses")
+    observer_of({"verbosity": -1}).notice("in the file only")
 
     assert capsys.readouterr().err == "feedferry: the push pauses\n"
     assert without_times(tmp_path / "log") == [
