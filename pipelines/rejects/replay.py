@@ -26,7 +26,7 @@ from pipelines.job.job import Job
 from pipelines.job.job_file import load_job
 from pipelines.observer.observer import Observer
 from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.flags import decode, flags_of
+from pipelines.options.flags import decode, decode_given, flags_of
 from pipelines.options.job_options import RunOptions
 from pipelines.options.push_options import parse_push_to
 from pipelines.options.section import Section
@@ -222,7 +222,7 @@ class _ExportReplay:
             output = last.run
         values = {
             **_options_of_report(self.run),
-            **_given(ConvertOptions, self.words),
+            **decode_given(ConvertOptions, self.words),
             "inputs": (),
             "output": str(output),
         }
@@ -259,14 +259,6 @@ def _options_of_report(run: Path) -> dict[str, object]:
         raise ConfigError(f"{run}: a run of an earlier release; convert its inputs again")
     options: dict[str, object] = report["options"]
     return {name: value for name, value in options.items() if name != "max_rejects"}
-
-
-def _given(options: type[msgspec.Struct], words: Mapping[str, object]) -> dict[str, object]:
-    return {
-        name: declared.parse(words[name])
-        for name, declared in flags_of(options).items()
-        if words.get(name) not in (None, ())
-    }
 
 
 def _new_name(folder: Path, name: str) -> Path:
