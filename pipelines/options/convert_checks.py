@@ -11,7 +11,7 @@ from schemas.choices import CONTENT_ENCODINGS, DIALECT_5_0
 from schemas.errors import ConfigError, raise_together
 from schemas.feed import FULL, METADATA_AND_URL, check_datasource
 from transforms.formats import FORMATS, Docids, by_name, check_docids, find_format
-from transforms.sources import PROGRAMS, ROWS, SPOOLS, Source, find_source
+from transforms.sources import ROWS, Source, find_source
 
 _TREE_TEMPLATE = re.compile(r"\{(?:path|name|stem|extension)\}")
 
@@ -115,12 +115,10 @@ def _input_conflicts(options: ConvertOptions) -> Iterator[str]:
     name = options.from_format
     if "://" in (options.state or "") and "://" not in options.output:
         yield f"⟦state⟧ {options.state}: only with an ⟦output⟧ in object storage; expected a file"
-    format_ = find_format(name)
-    is_stream = format_ is not None and "strict" in format_.option_names
-    if options.strict and not is_stream and name not in (None, PROGRAMS.name):
+    flags, kind = flags_of(ConvertOptions), find_source(name) or find_format(name)
+    if options.strict and kind is not None and not flags["strict"].flag.fits(kind):
         yield f"⟦strict⟧: not for ⟦from_format {name}⟧; expected a command stream"
-    is_xml = name in (None, SPOOLS.name) or (format_ is not None and format_.is_xml)
-    if options.encoding is not None and not is_xml:
+    if options.encoding is not None and kind is not None and not flags["encoding"].flag.fits(kind):
         xml = [one.name for one in FORMATS if one.is_xml]
         expected = f"expected a format in XML: {', '.join(xml)}"
         yield f"⟦encoding⟧: not for ⟦from_format {name}⟧; {expected}"
