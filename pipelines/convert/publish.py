@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
@@ -40,7 +39,9 @@ _log = logging.getLogger(__name__)
 _COPY_BYTES = 1 << 20
 _SYNC_THREADS = 8
 _SYNC_FILES = 1000
-_PUBLISHED = ("chunks", "rejects", MANIFEST, "urls.txt", "filtered.jsonl", *STEP_LISTS)
+PUBLISHED = ("chunks", "rejects", MANIFEST, "urls.txt", "filtered.jsonl", *STEP_LISTS)
+"""The files of a conversion in its output folder, apart from its report."""
+
 _APPENDED = (
     "incremental: adds to the groups of the full feed in the first chunk; push it after that chunk"
 )
@@ -64,16 +65,14 @@ def publish(
     settle_full_feeds(account, settings)
     work = settings.local
     (output / REPORT).unlink(missing_ok=True)
-    is_remote = settings.local_folder is not None
-    if not is_remote:
+    if settings.local_folder is None:
         check_files(account, work, verify=settings.verify)
     staged, previous, chunks_folder = work / "chunks", work / "chunks-before", output / "chunks"
     for folder in (staged, previous):
         shutil.rmtree(folder, ignore_errors=True)
     staged.mkdir()
-    place = _place if is_remote else _stage
     numbered = number_chunks(account, settings)
-    write_manifest(output, (place(*pair, staged, settings) for pair in numbered))
+    write_manifest(output, (_place(*pair, staged, settings) for pair in numbered))
     chunks = Manifest(output / MANIFEST)
     _publish_rejects(account, work, output)
     _join(paths_of(work, account.files, ".urls.txt"), output / "urls.txt")
@@ -133,7 +132,7 @@ def _sync(output: Path) -> None:
 
     Several files at a time take a tenth of the time, because the file system joins the writes.
     """
-    paths = [output / name for name in _PUBLISHED if (output / name).exists()]
+    paths = [output / name for name in PUBLISHED if (output / name).exists()]
     folders = [path for path in paths if path.is_dir()]
     files = chain(
         (path for path in paths if not path.is_dir()),
@@ -186,37 +185,27 @@ def _is_restated(before: Chunk, after: Chunk) -> bool:
     return has_feeds and after.feedtype != before.feedtype
 
 
-def _stage(before: Chunk, after: Chunk, staged: Path, settings: Settings) -> Chunk:
-    """Link the file of a chunk, or copy it with another feedtype; return the published chunk."""
-    path, to = settings.local / before.path, staged / Path(after.path).name
-    if not _is_restated(before, after):
-        link_or_copy(path, to)
-        return after
-    with path.open("rb") as source:
-        return _restate(before, after, source, AtomicFile(LocalStorage(staged), to.name), settings)
-
-
 def _place(before: Chunk, after: Chunk, staged: Path, settings: Settings) -> Chunk:
-    """Return the chunk with the name of its object; write it again with another feedtype."""
-    run = storage_of(settings.folder)
-    name = f"{WORK}/{staged.parent.name}/{before.path}"
+    """Return the published chunk: a link to its file, its object, or a copy.
+
+    It is copied if it states another feedtype in its header.
+    """
+    run, folder = storage_of(settings.folder), f"{WORK}/{staged.parent.name}"
+    is_remote, path = settings.local_folder is not None, Path(after.path)
     if not _is_restated(before, after):
-        return msgspec.structs.replace(after, path=name)
-    restated = f"{before.path}.{after.feedtype}{Path(before.path).suffix}"
-    placed = msgspec.structs.replace(after, path=f"{WORK}/{staged.parent.name}/{restated}")
-    with run.open(before.path) as source:
-        return _restate(before, placed, source, AtomicFile(run, restated), settings)
-
-
-def _restate(
-    before: Chunk, after: Chunk, source: IO[bytes], restated: AtomicFile, settings: Settings
-) -> Chunk:
-    """Copy a chunk with another feedtype in its header; return it with its digest."""
+        if is_remote:
+            return msgspec.structs.replace(after, path=f"{folder}/{before.path}")
+        link_or_copy(settings.local / before.path, staged / path.name)
+        return after
+    restated = AtomicFile(LocalStorage(staged), path.name)
+    if is_remote:
+        name = f"{before.path}.{after.feedtype}{path.suffix}"
+        path, restated = Path(folder, name), AtomicFile(run, name)
     restated.write(_prolog(settings, after))
-    source.seek(len(_prolog(settings, before)))
-    while block := source.read(_COPY_BYTES):
-        restated.write(block)
-    return msgspec.structs.replace(after, sha256=restated.finish().sha256)
+    with run.open(before.path, len(_prolog(settings, before))) as source:
+        while block := source.read(_COPY_BYTES):
+            restated.write(block)
+    return msgspec.structs.replace(after, path=str(path), sha256=restated.finish().sha256)
 
 
 def _prolog(settings: Settings, chunk: Chunk) -> bytes:
