@@ -448,9 +448,9 @@ def _open(path: Path, wait_seconds: float, *, is_made: bool) -> sqlite3.Connecti
             uri, uri=True, timeout=wait_seconds, isolation_level=None, check_same_thread=False
         )
         opened.callback(database.close)
-        for setting in () if is_made else _SETTINGS:
-            database.execute(setting)
         if not is_made:
+            for setting in _SETTINGS:
+                database.execute(setting)
             with _transaction(database):
                 for statement in _SCHEMA if _is_blank(database, path) else ():
                     database.execute(statement)
