@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from pipelines.convert.publish import check_files
 from pipelines.convert.work_folder import is_sealed
+from pipelines.folders.locks import STATE_UPDATE
 from schemas.account import Account, SpanFile
 from schemas.errors import FatalError
 from schemas.span import Span
@@ -22,7 +23,6 @@ from transforms.storage.atomic import write_whole
 from transforms.storage.state import open_state, update_state
 
 _GENERATION = "generation"
-_UPDATE = "state-update.json"
 
 
 class StateUpdate(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ def store_update(
         if run.options.state is not None:
             config = msgspec.Raw(msgspec.json.encode(run.config))
             update = StateUpdate(span=run.span, config=config, files=[*files])
-    write_whole(work / _UPDATE, msgspec.json.encode(update))
+    write_whole(work / STATE_UPDATE, msgspec.json.encode(update))
 
 
 def remember(work: Path, state: str | None) -> None:
@@ -101,7 +101,7 @@ def mark_unsure(work: Path, state: str) -> None:
 
 def _read_update(work: Path, state: str) -> StateUpdate | None:
     """Return the update of an unfinished run, whose files are checked; None without a state."""
-    path = work / _UPDATE
+    path = work / STATE_UPDATE
     try:
         update = msgspec.json.decode(path.read_bytes(), type=StateUpdate | None)
     except (OSError, msgspec.DecodeError) as exc:

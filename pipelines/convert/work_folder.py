@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 
 from pipelines.convert.inputs import STDIN_COPY
-from pipelines.convert.step_lists import STEP_LISTS
-from pipelines.folders.locks import LOCK, WORK, locked_pushes
+from pipelines.convert.publish import PUBLISHED
+from pipelines.folders.locks import LOCK, PUSHES, SEAL, SEALED, WORK, locked_pushes
+from pipelines.folders.manifest import REPORT
 from pipelines.options.convert_options import ConvertOptions
 from schemas.account import SpanFile
 from schemas.errors import ConfigError, FatalError
@@ -23,14 +24,7 @@ from transforms.storage.atomic import read_undamaged, write_whole
 from transforms.storage.attempts import digest_of, is_untouched
 from transforms.storage.storage import LocalStorage
 
-SEAL = "seal.json"
-_SEALED = ("generation", "*.listing", "*.listed-at", "*.plan.json", "*.gone", "*.prepared")
-"""The files that sources and steps make before the pipeline begins."""
-
-_FINISHED = (
-    *("chunks", "rejects", "manifest.jsonl", "report.json", "urls.txt"),
-    *("filtered.jsonl", "push", *STEP_LISTS),
-)
+_FINISHED = (*PUBLISHED, REPORT, PUSHES)
 """The files of a finished run in its output folder."""
 
 _LOGS = (TIMELINE, "report.html", "verification.json", "differences.jsonl")
@@ -92,7 +86,7 @@ def seal(work: Path) -> None:
     made by this run.
     """
     sealed = {file.path: file for file in read_undamaged(work / SEAL, list[SpanFile]) or ()}
-    paths = sorted(path for pattern in _SEALED for path in work.glob(pattern))
+    paths = sorted(path for pattern in SEALED for path in work.glob(pattern))
     files = [_describe(path, sealed.get(path.name)) for path in paths]
     if files != list(sealed.values()) or not (work / SEAL).exists():
         write_whole(work / SEAL, msgspec.json.encode(files))
@@ -119,7 +113,7 @@ def _check_can_begin_again(work: Path, output: Path, options: ConvertOptions) ->
 
     With the new state, the run would find nothing to do.
     """
-    if options.state is not None and (output / "report.json").exists():
+    if options.state is not None and (output / REPORT).exists():
         raise FatalError(
             f"{work}: files of the run are damaged; its output is published in {output}:"
             " push that, or begin again with ⟦fresh⟧"

@@ -18,6 +18,13 @@ WORK = ".work"
 ACCOUNT = "account.json"
 """The account of a conversion that stopped at a limit, in the folder of an unfinished run."""
 
+SEAL = "seal.json"
+SEALED = ("generation", "*.listing", "*.listed-at", "*.plan.json", "*.gone", "*.prepared")
+"""The files that sources and steps make before the pipeline begins, and that of their digests."""
+
+STATE_UPDATE = "state-update.json"
+"""How the state is updated after the push, in the same folder."""
+
 PUSHES = "push"
 """Folder of an output folder with the receipts, in a folder for each appliance."""
 

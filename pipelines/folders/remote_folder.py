@@ -11,13 +11,14 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from fnmatch import translate
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 
 import msgspec
 
-from pipelines.folders.locks import WORK
+from pipelines.folders.locks import ACCOUNT, SEAL, SEALED, STATE_UPDATE, WORK
 from pipelines.folders.manifest import MANIFEST, REPORT, read_manifest
 from schemas.account import Account
 from schemas.errors import BusyError, FatalError, FeedferryError, errors_worded
@@ -32,9 +33,8 @@ from transforms.storage.storage import Storage, is_object, whole_in
 RUN_LEASE = f"{WORK}/{LEASE}"
 _TEXT_SUFFIXES = (".json", ".jsonl", ".html", ".log", ".yaml", ".txt", ".csv")
 _OF_DRIVER = re.compile(
-    rf"{re.escape(WORK)}/[^/]+/"
-    r"(seal\.json|generation|state-update\.json|account\.json|"
-    r"[^/]+\.(listing|listed-at|plan\.json|gone|prepared))"
+    rf"{re.escape(WORK)}/[^/]+/(?!.*/)"
+    rf"({'|'.join(map(translate, (SEAL, ACCOUNT, STATE_UPDATE, *SEALED)))})"
 )
 _COPY_BYTES = 1 << 20
 _DOWNLOADS = 32
