@@ -11,6 +11,9 @@ from contextlib import contextmanager
 
 from schemas.setting import in_flags
 
+FINDINGS_EXIT = 1
+"""The exit code of a command that is done, but with rejects, findings or differences."""
+
 
 class FeedferryError(Exception):
     """Base of all expected errors; the message is for the user.

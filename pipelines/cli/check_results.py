@@ -14,8 +14,9 @@ from pipelines.doctor.checkup import check_job
 from pipelines.doctor.loss import aligned
 from pipelines.doctor.loss import as_text as losses_as_text
 from pipelines.job.job import Job
+from pipelines.observer.logs import OutputFormat
 from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.display_options import DisplayOptions, ReportFormat
+from pipelines.options.display_options import DisplayOptions
 from pipelines.options.flags import decode
 from pipelines.options.value_parsers import NO_OUTPUT
 from schemas.check import CheckLine, Level, ok
@@ -28,7 +29,7 @@ _COLUMNS = (len(Level.FAIL.value), len("folder of runs"))
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
-def print_checks(job: Job, report_format: ReportFormat) -> int:
+def print_checks(job: Job, report_format: OutputFormat) -> int:
     """Print the lines of all checks of a job as they end; return 4 if one of them failed."""
     checks = chain([ok("job file", str(job.path))], check_job(job))
     lines = (
@@ -38,16 +39,16 @@ def print_checks(job: Job, report_format: ReportFormat) -> int:
 
 
 def print_lines(
-    lines: Iterable[CheckLine], report_format: ReportFormat, about: Mapping[str, object]
+    lines: Iterable[CheckLine], report_format: OutputFormat, about: Mapping[str, object]
 ) -> int:
     """Print checks as they end, or `about` and them as JSON; return 4 if one of them failed."""
     printed = []
     is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for line in lines:
         printed.append(line)
-        if report_format is ReportFormat.TEXT:
+        if report_format is OutputFormat.TEXT:
             click.echo(check_as_text(line, is_coloured=is_coloured))
-    if report_format is ReportFormat.JSON:
+    if report_format is OutputFormat.JSON:
         report = {"version": 1, **about, "checks": printed}
         click.echo(msgspec.json.format(msgspec.json.encode(report)))
     return FatalError.exit_code if any(line.level is Level.FAIL for line in printed) else 0
@@ -75,7 +76,7 @@ def print_losses(words: Mapping[str, object]) -> int:
         own=(FeedOptions(dialect=options.dialect, empty_metadata=options.empty_metadata),),
     )
     rows = loss_table(options.from_format, target)
-    if decode(DisplayOptions, words).report_format is ReportFormat.JSON:
+    if decode(DisplayOptions, words).report_format is OutputFormat.JSON:
         report = {"version": 1, "from": options.from_format, "to": target.format, "losses": rows}
         click.echo(json.dumps(msgspec.to_builtins(report), indent=2, ensure_ascii=False))
     else:

@@ -22,7 +22,7 @@ from pipelines.report.differences import (
     text_lines,
 )
 from pipelines.terminal.print_summary import print_summary
-from schemas.errors import ConfigError
+from schemas.errors import FINDINGS_EXIT, ConfigError
 
 
 def print_diff(words: Mapping[str, object]) -> int:
@@ -52,7 +52,7 @@ def print_compacted(words: Mapping[str, object]) -> int:
     if result is None:
         click.echo("feedferry: no documents are left of this history; nothing is written", err=True)
         return 0
-    return max(result.exit_code, 1 if history.counts.after.rejects else 0)
+    return max(result.exit_code, FINDINGS_EXIT if history.counts.after.rejects else 0)
 
 
 def _inputs(words: Mapping[str, object]) -> Sequence[str]:

@@ -8,13 +8,14 @@ import click
 
 from pipelines.inspect import counts_text
 from pipelines.inspect.inspection import inspect, parse, read_lines
+from pipelines.observer.logs import OutputFormat
 from pipelines.options.convert_options import ConvertOptions, HeadOptions
-from pipelines.options.display_options import DisplayOptions, ReportFormat
+from pipelines.options.display_options import DisplayOptions
 from pipelines.options.flags import decode
 from pipelines.terminal.display import print_defects
+from schemas.errors import FINDINGS_EXIT
 from schemas.reject import Reject, defect_type
 
-_HAS_REJECTS = 1
 _log = logging.getLogger(__name__)
 
 
@@ -25,7 +26,7 @@ def print_counts(words: Mapping[str, object]) -> int:
         return _print_records(options, head)
     inspection = inspect(options)
     print_defects(inspection.counts.defects)
-    if decode(DisplayOptions, words).report_format is ReportFormat.TEXT:
+    if decode(DisplayOptions, words).report_format is OutputFormat.TEXT:
         click.echo(counts_text.as_text(inspection.counts))
     else:
         click.echo(counts_text.as_json_text(inspection.counts, sources=[*inspection.sources]))
@@ -48,4 +49,4 @@ def _print_records(options: ConvertOptions, head: int) -> int:
         if printed == head:
             break
     print_defects(defects)
-    return _HAS_REJECTS if rejects else 0
+    return FINDINGS_EXIT if rejects else 0

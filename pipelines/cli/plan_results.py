@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from pipelines.cli.terminal_results import observer_of
 from pipelines.doctor.local_checks import check_placeholders
+from pipelines.observer.logs import OutputFormat
 from pipelines.options.convert_options import PlanOptions
-from pipelines.options.display_options import DisplayOptions, ReportFormat
+from pipelines.options.display_options import DisplayOptions
 from pipelines.options.flags import decode
 from pipelines.plan.plan import as_json, summary_lines
 from pipelines.plan.planned_job import find_planned, plan_job
@@ -25,7 +26,7 @@ def print_plan(words: Mapping[str, object]) -> int:
     display, sample = decode(DisplayOptions, words), decode(PlanOptions, words).sample
     job = find_planned(words)
     plan = plan_job(job, observer_of(words), sample)
-    if display.report_format is ReportFormat.JSON:
+    if display.report_format is OutputFormat.JSON:
         click.echo(json.dumps(as_json(plan), indent=2, sort_keys=True, ensure_ascii=False))
     else:
         if plan.is_estimate:

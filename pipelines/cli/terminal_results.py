@@ -8,8 +8,9 @@ import click
 import msgspec
 
 from pipelines.job.settlement import Settlement
+from pipelines.observer.logs import OutputFormat
 from pipelines.observer.observer import LoggedObserver, Observer, Step
-from pipelines.options.display_options import DisplayOptions, ReportFormat
+from pipelines.options.display_options import DisplayOptions
 from pipelines.options.flags import decode
 from pipelines.push.record import PushResult
 from pipelines.report import push_report
@@ -23,10 +24,10 @@ from pipelines.report.differences import Verification
 from pipelines.terminal.display import TerminalObserver, print_defects
 from pipelines.terminal.print_summary import print_summary
 from pipelines.terminal.summary import Summary
+from schemas.errors import FINDINGS_EXIT
 from schemas.printable import printable
 from schemas.setting import in_flags
 from schemas.units import format_clock
-from transforms.sinks.push.outcome import HAS_REJECTS
 from transforms.storage.mirrors import shown
 
 
@@ -66,7 +67,7 @@ class ResultObserver(TerminalObserver):
         account, root, receipts = result.account, result.root, result.receipts
         if self._is_text:
             rejects = f"feedferry rejects list {shlex.quote(shown(root))}"
-            commands = [rejects] if account.exit_code == HAS_REJECTS else []
+            commands = [rejects] if account.exit_code == FINDINGS_EXIT else []
             summary = push_report.summary_of(account, root=root, folder=receipts)
             self._print_summary(summary, next_commands=commands)
         else:
@@ -104,4 +105,4 @@ class ResultObserver(TerminalObserver):
 
     @property
     def _is_text(self) -> bool:
-        return self._options.report_format is ReportFormat.TEXT
+        return self._options.report_format is OutputFormat.TEXT

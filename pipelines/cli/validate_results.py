@@ -9,11 +9,11 @@ import click
 from pipelines.inspect.explanation import explain
 from pipelines.inspect.validation import validate
 from pipelines.report.findings import json_lines, meaning_of, sarif_lines
+from schemas.errors import FINDINGS_EXIT
 from schemas.printable import printable
 from schemas.units import counted
 from transforms.validate.rules import Finding, Severity
 
-_FINDINGS_EXIT = 1
 _LINE_BYTES, _LINE_CHARS = 400, 90
 _MARKED = 200
 """Only the first findings are shown with their lines."""
@@ -30,7 +30,7 @@ def print_findings(words: Mapping[str, object], report_format: str) -> int:
         errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
         found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
         click.echo(found if counts else "no findings")
-    return _FINDINGS_EXIT if counts else 0
+    return FINDINGS_EXIT if counts else 0
 
 
 def print_explanation(words: Mapping[str, object]) -> int:
@@ -39,7 +39,7 @@ def print_explanation(words: Mapping[str, object]) -> int:
     for heading, text in explain(words):
         is_found = True
         click.echo(f"{heading:<12}" + printable(text, kept="\n"))
-    return 0 if is_found else _FINDINGS_EXIT
+    return 0 if is_found else FINDINGS_EXIT
 
 
 def _counted(findings: Iterable[Finding], counts: Counter[Severity]) -> Iterator[Finding]:

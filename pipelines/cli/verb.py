@@ -92,13 +92,13 @@ def _verbosity_options() -> list[click.Option]:
 
 def _start_logging(words: Mapping[str, object]) -> None:
     """Log as the words of a command line say; the parser of the flags reports unknown words."""
-    from pipelines.observer.logs import LogFormat, LogSettings, configure_logging
+    from pipelines.observer.logs import LogSettings, OutputFormat, configure_logging
     from pipelines.options.value_parsers import parse_output  # --help does not load them
 
     path, name, verbosity = (words.get(key) for key in ("log_file", "log_format", "verbosity"))
     settings = LogSettings(
         verbosity=verbosity if isinstance(verbosity, int) else 0,
         files=() if path is None else (os.path.abspath(parse_output(str(path), "--log-file: ")),),
-        format=next((form for form in LogFormat if form.value == name), None),
+        format=next((form for form in OutputFormat if form.value == name), None),
     )
     configure_logging(settings)

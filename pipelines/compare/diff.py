@@ -10,12 +10,11 @@ import msgspec
 from pipelines.compare.inputs import CompareInput
 from pipelines.options.compare_options import CompareOptions
 from pipelines.options.flags import decode
+from schemas.errors import FINDINGS_EXIT
 from schemas.record import Action
 from transforms.compare.comparison import Comparer, Comparison
 from transforms.formats import by_name
 from transforms.rules.adapt import Target
-
-DIFFERENCES_EXIT = 1
 
 
 class ComparedInputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +26,7 @@ class ComparedInputs(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        return DIFFERENCES_EXIT if self.counts.has_findings else 0
+        return FINDINGS_EXIT if self.counts.has_findings else 0
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from pipelines.folders.manifest import MANIFEST, REPORT, Manifest, write_manifes
 from pipelines.options.convert_options import ConvertOptions, given_options
 from pipelines.report.conversion_report import Report, as_json
 from schemas.account import Account, Chunk
-from schemas.errors import FatalError
+from schemas.errors import FINDINGS_EXIT, FatalError
 from schemas.feed import FULL, INCREMENTAL, Feed
 from schemas.span import Span
 from transforms.conversion_settings import Settings
@@ -255,7 +255,7 @@ def report_of(
         folder=folder,
         chunks=len(chunks),
         chunk_bytes=sum(chunk.bytes for chunk in chunks),
-        exit_code=1 if account.new_rejects else 0,
+        exit_code=FINDINGS_EXIT if account.new_rejects else 0,
         settings=values,
         sources=tuple(span.source for span in spans),
     )

@@ -10,7 +10,7 @@ from pipelines.convert.source_runs import read_options
 from pipelines.options.convert_checks import parse as parse_convert
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.value_parsers import NO_OUTPUT
-from schemas.errors import ConfigError
+from schemas.errors import FINDINGS_EXIT, ConfigError
 from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Reject, record_error, reject_record
@@ -18,7 +18,6 @@ from transforms.formats import JSONL, ReadResult, WriteOptions
 from transforms.inspect import InputCounts, count
 from transforms.sources import find_source
 
-_FINDINGS_EXIT_CODE = 1
 _jsonl = JSONL.make_encoder(WriteOptions())
 
 
@@ -30,7 +29,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        return _FINDINGS_EXIT_CODE if self.counts.has_findings else 0
+        return FINDINGS_EXIT if self.counts.has_findings else 0
 
 
 def inspect(options: ConvertOptions) -> Inspection:

@@ -7,14 +7,12 @@ import msgspec
 from pipelines.folders.manifest import read_manifest, receipts_folder
 from pipelines.report.conversion_report import read_report
 from schemas.account import SpanFile
-from schemas.errors import BalanceError
+from schemas.errors import FINDINGS_EXIT, BalanceError
 from transforms.sinks.push.outcome import totals_of
 from transforms.sinks.push.push_plan import plan_chunks
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.storage.mirrors import changed_files
-
-DIFFERENCES_EXIT = 1
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +26,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        return DIFFERENCES_EXIT if self.changed else 0
+        return FINDINGS_EXIT if self.changed else 0
 
 
 def settle(root: Path, settings: PushSettings, *, verify: bool) -> Settlement:

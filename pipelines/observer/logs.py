@@ -28,8 +28,8 @@ _SHOWN = {"is_shown": True}
 _log = logging.getLogger(__name__)
 
 
-class LogFormat(enum.Enum):
-    """The form of the lines of a log."""
+class OutputFormat(enum.Enum):
+    """The form of an account, or of the lines of a log."""
 
     TEXT = "text"
     JSON = "json"
@@ -44,7 +44,7 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     verbosity: int = 0
     files: tuple[str, ...] = ()
-    format: LogFormat | None = None
+    format: OutputFormat | None = None
     job: str | None = None
     run: str | None = None
     service: str | None = None
@@ -105,7 +105,7 @@ def log_to(
     job: str | None = None,
     run: str | None = None,
     file: str | None = None,
-    format: LogFormat | None = None,
+    format: OutputFormat | None = None,
 ) -> Iterator[None]:
     """Also append the log of this block to a file; all its lines state the job and the run.
 
@@ -142,7 +142,7 @@ class LineFormatter(logging.Formatter):
         }
         if record.exc_info:
             values["traceback"] = self.formatException(record.exc_info)
-        if self._settings.format is LogFormat.JSON:
+        if self._settings.format is OutputFormat.JSON:
             return msgspec.json.encode(values).decode()
         return " ".join(value or "-" for value in values.values()).replace("\n", "\n  ")
 

@@ -4,7 +4,7 @@ import enum
 
 import msgspec
 
-from pipelines.observer.logs import LogFormat
+from pipelines.observer.logs import OutputFormat
 from pipelines.options.flags import Flag, declare
 from pipelines.options.section import Section
 from pipelines.options.value_parsers import OUTPUT_FILE, choice_of
@@ -19,20 +19,13 @@ class ProgressStyle(enum.Enum):
     NONE = "none"
 
 
-class ReportFormat(enum.Enum):
-    """How the account of a run is printed."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a verb logs; `verbosity` is -1 for `-q`, else the number of `-v`.
 
     The log is opened when the verb is chosen, by its words.
     """
 
-    log_format: LogFormat | None = None
+    log_format: OutputFormat | None = None
     log_file: str | None = None
     verbosity: int = 0
 
@@ -42,7 +35,7 @@ declare(
     Section.DISPLAY,
     log_format=Flag(
         "Form of log lines, with the time, the job and the run.",
-        choice_of(*LogFormat),
+        choice_of(*OutputFormat),
         key="log.format",
         default="text",
         affects_output=False,
@@ -57,7 +50,7 @@ class DisplayOptions(LogOptions, frozen=True, kw_only=True):
     """How a verb shows its work."""
 
     progress: ProgressStyle = ProgressStyle.AUTO
-    report_format: ReportFormat = ReportFormat.TEXT
+    report_format: OutputFormat = OutputFormat.TEXT
 
     @property
     def is_quiet(self) -> bool:

@@ -39,7 +39,7 @@ from pipelines.rejects.run_rejects import (
     read_replayed,
 )
 from pipelines.report.run_data import REJECTS
-from schemas.errors import ConfigError
+from schemas.errors import FINDINGS_EXIT, ConfigError
 from schemas.feed import FULL, INCREMENTAL
 from schemas.run_record import Replay
 from schemas.units import counted, names_text
@@ -49,7 +49,6 @@ _RUN = "run"
 """File of an export with the run that last replayed it, if that has no job."""
 
 _REPLAY = "replay"
-_HAS_REJECTS = 1
 _SOURCE_SECTIONS = (Section.TREE, Section.SPOOL, Section.STATE)
 
 
@@ -142,13 +141,13 @@ class _ExportReplay:
         exit_code = 0
         if corrections.inputs:
             exit_code = self._start(replace(options, inputs=tuple(corrections.inputs)))
-        if corrections.inputs and exit_code in (0, _HAS_REJECTS) and (last := self.mark_last()):
+        if corrections.inputs and exit_code in (0, FINDINGS_EXIT) and (last := self.mark_last()):
             count = counted(len(read_replayed(self.run)) - len(replayed), "reject")
             self.observer.notice(f"feedferry: {last.run}: {count} of {self.run} replayed")
             edited = self._files_edited_since(last.began)
             self._tell("edited since this replay began, so replay again", "file", edited)
-            exit_code = _HAS_REJECTS if edited else exit_code
-        return exit_code or (_HAS_REJECTS if corrections.left else 0)
+            exit_code = FINDINGS_EXIT if edited else exit_code
+        return exit_code or (FINDINGS_EXIT if corrections.left else 0)
 
     def mark_last(self) -> _LastReplay | None:
         """Mark the rejects that the last replay has converted, if it is over; return it.

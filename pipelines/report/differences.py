@@ -8,6 +8,7 @@ import msgspec
 
 from pipelines.report.page_text import MAX_ROWS, short_text
 from pipelines.terminal.summary import LABEL_CHARS, Summary
+from schemas.errors import FINDINGS_EXIT
 from schemas.printable import printable
 from transforms.compare.comparison import Change, Comparer, Comparison, Difference
 from transforms.storage.atomic import whole_file, write_whole
@@ -133,7 +134,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        return 1 if self.counts.has_findings else 0
+        return FINDINGS_EXIT if self.counts.has_findings else 0
 
     @property
     def figures(self) -> dict[str, int]:

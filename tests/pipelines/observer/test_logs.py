@@ -15,8 +15,8 @@ import pytest
 from pipelines.cli.main import main
 from pipelines.cli.terminal_results import observer_of
 from pipelines.observer.logs import (
-    LogFormat,
     LogSettings,
+    OutputFormat,
     configure_logging,
     log_to,
 )
@@ -69,7 +69,7 @@ def test_a_line_has_time_level_job_run_and_message(
 
 def test_a_line_in_json_has_all_fields_and_the_traceback_of_an_error(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    configure_logging(LogSettings(files=(str(path),), format=LogFormat.JSON, job="a", run="b"))
+    configure_logging(LogSettings(files=(str(path),), format=OutputFormat.JSON, job="a", run="b"))
     _own.info("line\nbreak")
     try:
         raise KeyError("x")

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from schemas.account import Chunk, RejectSample, add_reject_sample
-from schemas.errors import RecordError
+from schemas.errors import FINDINGS_EXIT, RecordError
 from schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
 from schemas.reject import Reject
 from transforms.rules.known_rejects import entry_of
@@ -18,9 +18,6 @@ from transforms.sinks.push.push_plan import is_added_update
 from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.storage.atomic import RejectFile
 from transforms.storage.storage import LocalStorage
-
-HAS_REJECTS = 1
-"""Exit code of a push of which all is settled, and records are refused."""
 
 
 class ChunkOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,7 +208,7 @@ def write_rejects(
         path.unlink(missing_ok=True)  # an earlier push wrote it; its records are accepted now
         return account
     rejects.close(whole=True)
-    is_well = accepted.total() == rejects.count and account.exit_code == HAS_REJECTS
+    is_well = accepted.total() == rejects.count and account.exit_code == FINDINGS_EXIT
     return msgspec.structs.replace(
         account,
         accepted_rejects=dict(+accepted),

@@ -28,7 +28,14 @@ from typing import Self
 from msgspec.structs import replace
 
 from schemas.account import Chunk
-from schemas.errors import FatalError, FeedferryError, RecordError, TargetError, TooManyRejectsError
+from schemas.errors import (
+    FINDINGS_EXIT,
+    FatalError,
+    FeedferryError,
+    RecordError,
+    TargetError,
+    TooManyRejectsError,
+)
 from schemas.feed import INCREMENTAL
 from schemas.lazy_sequence import chosen, flagged
 from schemas.receipt import ChunkState, Receipt
@@ -45,7 +52,6 @@ from transforms.sinks.push.model import (
     Verdict,
 )
 from transforms.sinks.push.outcome import (
-    HAS_REJECTS,
     PushAccount,
     PushProgress,
     rejects_of,
@@ -413,7 +419,7 @@ class Pusher:
             earlier_bytes=earlier_bytes,
             notices=dict(sender.notices),
             stopped=None if is_settled else _text_of(error or PushInterrupted()),
-            exit_code=(_error_code(error) if error else 0) or HAS_REJECTS * has_refusals,
+            exit_code=(_error_code(error) if error else 0) or FINDINGS_EXIT * has_refusals,
             waited_seconds=self._gate.waited_seconds,
             seconds=time.monotonic() - started,
         )
