@@ -17,7 +17,7 @@ from schemas.errors import ConfigError
 from schemas.run_record import Phase
 from schemas.units import format_size
 from transforms.config.secrets import REFERENCE
-from transforms.config.yaml_structs import is_placeholder, read_scalars
+from transforms.config.yaml_structs import YAML_SUFFIXES, is_placeholder, read_scalars
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.window import zone_text
 from transforms.storage.state import check_state
@@ -26,7 +26,6 @@ _GROWTH = 1.4
 """The bytes of a feed for each byte of its documents: base64, and elements around it."""
 
 _KEPT_RUNS = 2
-_YAML = (".yaml", ".yml")
 
 
 def free_bytes(folder: Path) -> int:
@@ -77,7 +76,7 @@ def check_secrets(job: Job) -> Iterator[CheckLine]:
     """Check who can read the files that hold secrets; their content is not read."""
     mapping = (job.convert.mapping,) if job.convert.mapping else ()
     configs = [*filter(None, [job.path]), *map(Path, (*job.convert.inputs, *mapping))]
-    for config in dict.fromkeys(path for path in configs if path.suffix in _YAML):
+    for config in dict.fromkeys(path for path in configs if path.suffix in YAML_SUFFIXES):
         if not config.is_file():
             continue
         for kind, name in REFERENCE.findall(config.read_text("utf-8", "replace")):

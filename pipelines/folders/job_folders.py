@@ -19,7 +19,7 @@ from pipelines.folders.remote_folder import mirror_to_read
 from schemas.errors import ConfigError
 from schemas.run_record import RUN_RECORD, RunRecord
 from transforms.config.secrets import resolve
-from transforms.config.yaml_structs import read_scalars
+from transforms.config.yaml_structs import YAML_SUFFIXES, read_scalars
 from transforms.storage.run_record import read_run, write_run
 from transforms.storage.storage import is_object
 
@@ -31,7 +31,6 @@ STATE = "state"
 
 _RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}")
 _RUN_FILES = (RUN_RECORD, "manifest.jsonl", "report.json")
-_JOB_FILES = (".yaml", ".yml")
 
 
 def new_run_id(now: datetime) -> str:
@@ -105,8 +104,8 @@ def shown_path(path: Path) -> Path:
 
 def _home_of(path: Path) -> Path:
     """Return the folder of the runs of a job file, of which only two keys are decoded."""
-    if path.suffix not in _JOB_FILES:
-        raise ConfigError(f"{path}: expected a job file, with the extension {_JOB_FILES[0]}")
+    if path.suffix not in YAML_SUFFIXES:
+        raise ConfigError(f"{path}: expected a job file, with the extension {YAML_SUFFIXES[0]}")
     keys = read_scalars(path)
     runs = os.environ.get("FEEDFERRY_RUNS") or path.parent / resolve(keys.get("runs", RUNS))
     return Path(runs) / keys.get("job", path.stem)

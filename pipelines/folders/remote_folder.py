@@ -241,12 +241,11 @@ class RemoteFolder:
             shutil.copyfileobj(source, stream, _COPY_BYTES)
 
     def _scan(self) -> dict[str, tuple[int, int]]:
-        names = (path.relative_to(self.mirror).as_posix() for path in self.mirror.rglob("*"))
-        stats = {name: (self.mirror / name).stat() for name in names if _is_mirrored(name)}
         return {
             name: (status.st_mtime_ns, status.st_size)
-            for name, status in stats.items()
-            if (self.mirror / name).is_file()
+            for path in self.mirror.rglob("*")
+            if _is_mirrored(name := path.relative_to(self.mirror).as_posix()) and path.is_file()
+            for status in (path.stat(),)
         }
 
     def _upload(self, name: str) -> None:

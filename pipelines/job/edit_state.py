@@ -21,6 +21,7 @@ from pipelines.folders.locks import locked_state
 from schemas.errors import ConfigError
 from schemas.sent_document import SentDocument
 from schemas.span import Timestamp, Watermark
+from transforms.config.yaml_structs import YAML_SUFFIXES
 from transforms.storage.state import StateHead, open_state, replace_head, write_state
 
 VERSION = 1
@@ -42,7 +43,7 @@ class _Document(SentDocument, frozen=True, kw_only=True, forbid_unknown_fields=T
 def find_state(text: str) -> Path:
     """Return the state at `text`: a state file, or a job, as in `find_home`."""
     path = Path(text)
-    if path.is_file() and path.suffix not in (".yaml", ".yml"):
+    if path.is_file() and path.suffix not in YAML_SUFFIXES:
         return path
     return find_home(text) / STATE
 

@@ -19,7 +19,7 @@ from schemas.feed import FeedHeader
 from schemas.record import Record
 from schemas.span import Span
 from transforms.config.secrets import check_no_secret
-from transforms.config.yaml_structs import PLACEHOLDER, quote_text, read_text
+from transforms.config.yaml_structs import PLACEHOLDER, YAML_SUFFIXES, quote_text, read_text
 from transforms.formats import FORMATS, JSONL, ReadOptions, find_format
 from transforms.sinks.push.wire.recvdata import RECVDATA_PATH
 from transforms.sources import (
@@ -36,7 +36,6 @@ from transforms.storage.atomic import write_whole
 _DATABASE_URL = re.compile(r"(?:sqlite|postgresql|mariadb|mysql|oracle|mssql)(?:\+\w+)?://.*")
 _LISTER = re.compile("^lister *:", re.MULTILINE)
 _MAPPING = "-mapping"
-_YAML = (".yaml", ".yml")
 _DRAFT = """\
 # A job of feedferry. docs/job-file.md describes all keys. Before the first run:
 #   feedferry config check {file}
@@ -133,7 +132,7 @@ def _write_mapping(
 
 def _look_at(name: str) -> InputSketch:
     """Return what an input is; raise ConfigError if it is unknown or missing."""
-    if name.endswith(_YAML):
+    if name.endswith(YAML_SUFFIXES):
         is_programs = _LISTER.search(read_text(Path(name)))
         described = PROGRAMS if is_programs else ROWS
         return InputSketch(type=described.name, path=name, note=f"{described.title}.".capitalize())

@@ -47,7 +47,7 @@ from transforms.config.secrets import (
     check_references,
     resolve,
 )
-from transforms.config.yaml_structs import ValuePlace, decode_located, read_text
+from transforms.config.yaml_structs import YAML_SUFFIXES, ValuePlace, decode_located, read_text
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.window import zone_text
 from transforms.sources import SPOOLS, find_source
@@ -68,7 +68,7 @@ class KeyValue(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_job_file(path: Path) -> bool:
     """Whether a file is a job file, by the keys at its top."""
-    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+    if path.suffix not in YAML_SUFFIXES or not path.is_file():
         return False
     with path.open(encoding="utf-8", errors="replace") as stream:
         return len({*_TOP_KEY.findall(stream.read(_HEAD_CHARS))}) > 1

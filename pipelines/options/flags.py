@@ -52,7 +52,7 @@ class Flag:
     where the default of the field is `None`. A run is only resumed with the same values of all
     flags that have `affects_output`. `key` is the path of the same setting in a job file, such as
     `chunk.max_bytes`; flags of some sections have one by default, and `None` means none. `fits`
-    tells whether a type of source or target has the key; it takes its object.
+    takes the object of a source or target, and returns whether its type has the key.
     """
 
     help: str

@@ -39,7 +39,13 @@ def run(words: Mapping[str, object]) -> int:
         raise ConfigError("--accept-loss: given without --forward URL; expected both")
     service = __name__.rpartition(".")[0]
     configure_logging(msgspec.structs.replace(log_settings(), service=service))
-    gateway = None if target is None else _make_gateway(settings, target)
+    gateway = None
+    if target is not None:
+        options = ConvertOptions(
+            inputs=(), output="", to_format="", accept_loss=settings.accept_loss
+        )
+        worker = WorkerProcess(limit_seconds=settings.feed_seconds)
+        gateway = Gateway(Path(settings.spool), options, target, worker=worker)
     with ExitStack() as opened:
         receiver = opened.enter_context(Receiver(settings, gateway=gateway))
         if gateway is not None and target is not None:
@@ -63,15 +69,6 @@ def parse_serve(words: Mapping[str, object]) -> ServeSettings:
     options = decode(ServeSettings, words)
     added = options.trusted if words.get("trusted") else ()
     return msgspec.structs.replace(options, trusted=(*LOOPBACK, *added))
-
-
-def _make_gateway(settings: ServeSettings, target: PushSettings) -> Gateway:
-    return Gateway(
-        Path(settings.spool),
-        ConvertOptions(inputs=(), output="", to_format="", accept_loss=settings.accept_loss),
-        target,
-        worker=WorkerProcess(limit_seconds=settings.feed_seconds),
-    )
 
 
 def _check_target(

@@ -42,6 +42,7 @@ from schemas.errors import ConfigError
 from schemas.spelling import closest, did_you_mean
 from transforms.config.secrets import check_no_secret
 
+YAML_SUFFIXES = (".yaml", ".yml")
 _RESOLVERS = {
     "bool": (r"true|false", "tf"),
     "int": (r"[-+]?(?:0|[1-9][0-9]{0,17})", "-+0123456789"),
