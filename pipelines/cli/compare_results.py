@@ -21,7 +21,7 @@ from pipelines.report.differences import (
     summary_of,
     text_lines,
 )
-from pipelines.terminal.print_summary import print_summary
+from pipelines.terminal.display import print_summary
 from schemas.errors import FINDINGS_EXIT, ConfigError
 
 

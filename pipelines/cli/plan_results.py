@@ -16,8 +16,7 @@ from pipelines.options.flags import decode
 from pipelines.plan.plan import as_json, summary_lines
 from pipelines.plan.planned_job import find_planned, plan_job
 from pipelines.report.conversion_report import reject_commands, summary_of
-from pipelines.terminal.display import print_defects
-from pipelines.terminal.print_summary import print_summary
+from pipelines.terminal.display import print_defects, print_summary
 from schemas.errors import StoppedError
 
 

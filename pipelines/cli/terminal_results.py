@@ -21,8 +21,7 @@ from pipelines.report.conversion_report import (
     summary_of,
 )
 from pipelines.report.differences import Verification
-from pipelines.terminal.display import TerminalObserver, print_defects
-from pipelines.terminal.print_summary import print_summary
+from pipelines.terminal.display import TerminalObserver, print_defects, print_summary
 from pipelines.terminal.summary import Summary
 from schemas.errors import FINDINGS_EXIT
 from schemas.printable import printable

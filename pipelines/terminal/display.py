@@ -1,4 +1,4 @@
-"""What a command shows on the terminal while it works: its progress and its notices, on stderr.
+"""What a command shows on the terminal: progress and notices on stderr, and its summary.
 
 Progress is one line that is rewritten in place on a terminal, else a line every 30 seconds.
 """
@@ -8,7 +8,7 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import IO
 
@@ -18,6 +18,7 @@ from pipelines.observer.observer import Observer, Step
 from pipelines.observer.progress import Progress, progress_text
 from pipelines.observer.signals import write_in_handler
 from pipelines.options.display_options import DisplayOptions, ProgressStyle
+from pipelines.terminal.summary import Summary, summary_text
 from schemas.printable import printable
 
 BAR_SECONDS = 0.2
@@ -134,3 +135,23 @@ def print_defects(defects: Mapping[str, int], *, folder: str | None = None) -> N
         fg="red",
         color=False if os.environ.get("NO_COLOR") else None,  # None: only on a terminal
     )
+
+
+def print_summary(
+    summary: Summary, *, time: str = "", next_commands: Sequence[str] = (), is_quiet: bool = False
+) -> None:
+    """Print the summary on stdout; `is_quiet` leaves out the lines that are only for people.
+
+    A terminal has it as tables, with what to do next. Elsewhere it is plain text, which is never
+    wrapped or cut; what to do next is on stderr if that is a terminal.
+    """
+    if sys.stdout.isatty():
+        people = [("time", time)] if time else []
+        people += [("next", command) for command in next_commands]
+        from pipelines.terminal.summary_table import print_table  # loads rich
+
+        print_table(summary, summary.lines if is_quiet else (*summary.lines, *people))
+        return
+    click.echo(summary_text(summary))
+    for command in next_commands if sys.stderr.isatty() and not is_quiet else ():
+        click.echo(f"feedferry: next: {command}", err=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.terminal.print_summary import print_summary
+from pipelines.terminal.display import print_summary
 from pipelines.terminal.summary import Summary, summary_text
 from pipelines.terminal.summary_table import print_table
 
