@@ -160,13 +160,8 @@ def test_a_number_is_one_that_java_parses(text: str, number: int | None) -> None
         *(
             (START + b"[" + stated + b"]", delimiter)
             for stated, delimiter in (
-                *(
-                    (b"\0", b"\0"),
-                    (b"\xc0\x80", b"\0"),
-                    (b"\xc0\x8a", b"\n"),
-                    (b"~\xc0\x8a", b"~\n"),
-                ),
-                *((b"\r\n", b"\r\n"), (b"~" * 100, b"~" * 100)),
+                *((b"\0", b"\0"), (b"\xc0\x80", b"\0"), (b"\xc0\x8a", b"\n")),
+                *((b"~\xc0\x8a", b"~\n"), (b"\r\n", b"\r\n"), (b"~" * 100, b"~" * 100)),
                 (b"\t,.~!#$%^&*(){}<>|;'\"?@\\`", b"\t,.~!#$%^&*(){}<>|;'\"?@\\`"),
                 ("\u10d0\u00e9".encode(), b"\xe1\x83\x90\xc3\xa9"),
             )
@@ -386,12 +381,8 @@ def test_in_a_list_every_token_is_an_id(token: bytes) -> None:
     ("data", "ids"),
     [
         *((b"id-list\na\n\nid=b", ["a", "b"]), (b"id-list\na\n\n\n\nid=b", ["a", "b"])),
-        *(
-            (b"id-list\n\nid=q", ["q"]),
-            (b"id-list", []),
-            (b"id-list\n", []),
-            (b"id-list\na", ["a"]),
-        ),
+        *((b"id-list\n\nid=q", ["q"]), (b"id-list", []), (b"id-list\n", [])),
+        (b"id-list\na", ["a"]),
         (b"id-list\na\n\nid-list\nb\n\nid=c", ["a", "b", "c"]),
     ],
 )
@@ -420,10 +411,10 @@ def test_an_unknown_command_has_a_code_for_each_of_a_hundred_short_names(
     options: ReadOptions,
 ) -> None:
     reader = reader_of(io.BytesIO(), b"\n", options)
-    results = [reader.unknown_command(f"x{number}", "kept", 0) for number in (*range(101), 99)]
-    assert [notice.code for notice in (results[0], *results[-3:])] == [
-        *("unknown-command x0", "unknown-command x99", "unknown-command", "unknown-command x99"),
-    ]
+    numbers = (*range(101), 99)
+    codes = [reader.unknown_command(f"x{number}", "kept", 0).code for number in numbers]
+    code = "unknown-command"
+    assert (codes[0], *codes[-3:]) == (f"{code} x0", f"{code} x99", code, f"{code} x99")
     long = reader.unknown_command("x" * 100, "kept", 0)
     assert long.detail == f"{'x' * 40!r}, a command that nobody knows; kept"
 
@@ -455,11 +446,8 @@ def test_a_capture_is_kept_across_blocks(block_bytes: int) -> None:
 BODIES = {
     "lister-stream": (
         *(b"", b"id=a", b"id=a\nid=b\nlock\n", b"id=a\nlast-modified=5\n"),
-        *(
-            b"id=a\nresult-link=x\n",
-            b"id-list\ncontent\nacl\nauthz-status=PERMIT\n",
-            b"id=a\ndelete\nmeta-name=b\n",
-        ),
+        *(b"id=a\nresult-link=x\n", b"id-list\ncontent\nacl\nauthz-status=PERMIT\n"),
+        b"id=a\ndelete\nmeta-name=b\n",
         *(b"id=a\nid=b\nmeta-name=b\n", b"what\nid=a\nwhat=content\n"),
         b"id=a\ncrawl-immediately\nmeta-name=Department\n",
     ),

@@ -25,6 +25,9 @@ def acl(commands: bytes, is_strict: bool = False) -> Acl | None:
     return document(b"acl\n" + commands, is_strict).acl
 
 
+N_V = {"metadata": (Meta("n", "v"),)}
+
+
 @MODES
 @pytest.mark.parametrize(
     ("commands", "stated"),
@@ -39,11 +42,8 @@ def acl(commands: bytes, is_strict: bool = False) -> Acl | None:
             b"meta-name=n\nmeta-value=v\nmeta-name=n\nmeta-value=u",
             {"metadata": (Meta("n", "v"), Meta("n", "u"))},
         ),
-        (b"meta-name=n\n\nmeta-value=v", {"metadata": (Meta("n", "v"),)}),
-        (
-            b"meta-name=n\nwhat\nmeta-value=v",
-            {"metadata": (Meta("n", "v"),), "extras": (Extra("stream/what", ""),)},
-        ),
+        (b"meta-name=n\n\nmeta-value=v", N_V),
+        (b"meta-name=n\nwhat\nmeta-value=v", N_V | {"extras": (Extra("stream/what", ""),)}),
         (b"param-name=n\nparam-value=v", {"extras": (Extra("stream/param/n", "v"),)}),
         (b"param-name=n\nparam-value", {"extras": (Extra("stream/param/n", ""),)}),
         (b"display-url=", {"crawl": Crawl(display_url="")}),
@@ -92,32 +92,28 @@ def test_a_flag_is_true_strictly_only_if_it_says_so(
     assert stream.notices(body) == ([("flag", detail)] if is_repaired else [])
 
 
+def permitted(*principals: Principal) -> Acl:
+    return Acl(principals=principals)
+
+
+NO_SPACE, SPACE_N = replace(JOE, namespace=""), replace(STAFF, namespace="n")
+FROM_P = Acl(inherit_from="p")
+
+
 @MODES
 @pytest.mark.parametrize(
     ("commands", "expected"),
     [
-        (b"acl-permit-user= joe\t\nacl-deny-group=staff", Acl(principals=(JOE, STAFF))),
-        (b"acl-deny-group=staff\nacl-permit-user=joe", Acl(principals=(STAFF, JOE))),
-        (
-            b"acl-permit-user=joe\nnamespace=n\nacl-deny-group=staff",
-            Acl(principals=(JOE, replace(STAFF, namespace="n"))),
-        ),
-        (b"namespace=\nacl-permit-user=joe", Acl(principals=(replace(JOE, namespace=""),))),
-        (b"acl-permit-user=joe\nnamespace", Acl(principals=(JOE,))),
-        (
-            b"namespace\nnamespace=\nacl-permit-user=joe",
-            Acl(principals=(replace(JOE, namespace=""),)),
-        ),
-        (
-            b"acl-permit-user=joe\nnamespace=\nacl-permit-user=joe",
-            Acl(principals=(JOE, replace(JOE, namespace=""))),
-        ),
-        (b"acl-inherit-from=p", Acl(inherit_from="p")),
+        (b"acl-permit-user= joe\t\nacl-deny-group=staff", permitted(JOE, STAFF)),
+        (b"acl-deny-group=staff\nacl-permit-user=joe", permitted(STAFF, JOE)),
+        (b"acl-permit-user=joe\nnamespace=n\nacl-deny-group=staff", permitted(JOE, SPACE_N)),
+        (b"namespace=\nacl-permit-user=joe", permitted(NO_SPACE)),
+        (b"acl-permit-user=joe\nnamespace", permitted(JOE)),
+        (b"namespace\nnamespace=\nacl-permit-user=joe", permitted(NO_SPACE)),
+        (b"acl-permit-user=joe\nnamespace=\nacl-permit-user=joe", permitted(JOE, NO_SPACE)),
+        (b"acl-inherit-from=p", FROM_P),
         (b"acl-inherit-from=", Acl(inherit_from="")),
-        (
-            b"acl-inherit-from=p\nacl-inherit-fragment=f",
-            Acl(inherit_from="p", inherit_fragment="f"),
-        ),
+        (b"acl-inherit-from=p\nacl-inherit-fragment=f", replace(FROM_P, inherit_fragment="f")),
         (b"acl-inherit-from=p\nacl-inherit-fragment=f\nacl-inherit-from=q", Acl(inherit_from="q")),
         *(
             (b"acl-inheritance-type=" + name, Acl(inheritance=inheritance))
@@ -130,11 +126,11 @@ def test_a_flag_is_true_strictly_only_if_it_says_so(
         ),
         (
             b"acl-permit-user=joe\nacl-case-insensitive=false",
-            Acl(principals=(replace(JOE, case_sensitive=False),)),
+            permitted(replace(JOE, case_sensitive=False)),
         ),
         (
             b"acl-case-insensitive\nacl-case-sensitive\nacl-permit-user=joe",
-            Acl(principals=(replace(JOE, case_sensitive=True),)),
+            permitted(replace(JOE, case_sensitive=True)),
         ),
     ],
 )

@@ -38,7 +38,11 @@ ANSWER = Record(url="a", action=Action.UPDATE)
 JOE = Principal(name="joe", scope=Scope.USER, access=Access.PERMIT)
 STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.PERMIT)
 DELIMITERS = ("\0", "\n", ",", "**", "#~#", "\r\n", "\0\n", "\u00e9", "\u00e9\u00e9", "\x80")
+FLAGS = Crawl(
+    lock=False, crawl_once=True, secure=True, no_index=False, no_follow=True, no_archive=False
+)
 AUGUST = datetime(2011, 8, 3, 16, 7, 23, 999999, tzinfo=UTC)
+EARLY = datetime(1969, 12, 31, 23, 59, 58, 500000, tzinfo=UTC)
 
 lister = ListerEncoder(WriteOptions(own=(StreamOptions(delimiter="\n"),)))
 retriever = RetrieverEncoder(WriteOptions(own=(StreamOptions(delimiter="\n"),)))
@@ -59,6 +63,10 @@ def ids(*docids: str) -> list[Record]:
 
 def extras(*places_and_values: tuple[str, str]) -> dict[str, tuple[Extra, ...]]:
     return {"extras": tuple(Extra(f"stream/{place}", value) for place, value in places_and_values)}
+
+
+def principals(*results: Principal) -> dict[str, Acl]:
+    return {"acl": Acl(principals=results)}
 
 
 def asked(docid: str, username: str, *groups: str) -> Record:
@@ -159,11 +167,7 @@ def test_a_value_that_only_has_another_part_of_the_delimiter_is_written(
             b"last-modified=1312387643\nresult-link=http://e.com/a\n"
             b"crawl-immediately\ncrawl-once\nlock\ncolour=red\nbright\n",
         ),
-        (
-            LISTED,
-            {"modified": datetime(1969, 12, 31, 23, 59, 58, 500000, tzinfo=UTC)},
-            b"last-modified=-2\n",
-        ),
+        (LISTED, {"modified": EARLY}, b"last-modified=-2\n"),
         (LISTED, {"crawl": Crawl(lock=False, crawl_immediately=False, crawl_once=False)}, b""),
         (DELETED, {"crawl": Crawl(lock=True)}, b"lock\ndelete\n"),
         (LISTED, {"extras": (Extra("record/@foo", "bar"),)}, b""),
@@ -190,11 +194,7 @@ def test_a_listed_record_is_its_id_and_commands(
     [
         ("~", ids("a", "b", "lock"), b"id-list~a~b~lock~~"),
         ("~", ids("a", "b"), b"id=a~id=b~"),
-        (
-            "~",
-            [*ids("a", "b", "c"), DELETED, *ids("d")],
-            b"id-list~a~b~c~~id=a~delete~id=d~",
-        ),
+        ("~", [*ids("a", "b", "c"), DELETED, *ids("d")], b"id-list~a~b~c~~id=a~delete~id=d~"),
         ("~", ids("a", "b", "", "c", "d"), b"id=a~id=b~id=~id=c~id=d~"),
         ("**", ids("a", "b", "c"), b"id=a**id=b**id=c**"),
         ("**", ids("a", "b", "c", "d"), b"id-list**a**b**c**d****"),
@@ -218,13 +218,8 @@ def test_bare_ids_are_a_list_where_that_is_not_longer(
                 "modified": AUGUST,
                 "metadata": (Meta("author", "Jo\0e"), Meta("", "")),
                 "extras": (Extra("stream/colour=", "red"), Extra("stream/param/X-a", "1")),
-                "crawl": Crawl(
-                    lock=False,
-                    crawl_once=True,
-                    secure=True,
-                    no_index=False,
-                    no_follow=True,
-                    no_archive=False,
+                "crawl": replace(
+                    FLAGS,
                     display_url="http://e.com/a",
                     anchors=(Anchor("http://e.com/b", "B\n"), Anchor("c", ""), Anchor("d", None)),
                 ),
@@ -255,17 +250,11 @@ def test_bare_ids_are_a_list_where_that_is_not_longer(
         ),
         ({"acl": Acl()}, b"acl\n"),
         (
-            {"acl": Acl(principals=(replace(JOE, case_sensitive=True, access=Access.DENY),))},
+            principals(replace(JOE, case_sensitive=True, access=Access.DENY)),
             b"acl\nacl-case-sensitive\nacl-deny-user=joe\n",
         ),
         (
-            {
-                "acl": Acl(
-                    principals=tuple(
-                        replace(STAFF, namespace=space) for space in (None, "ns", "ns", "", None)
-                    )
-                )
-            },
+            principals(*(replace(STAFF, namespace=name) for name in (None, "ns", "ns", "", None))),
             b"acl\nacl-permit-group=staff\nnamespace=ns\nacl-permit-group=staff\n"
             b"acl-permit-group=staff\nnamespace=\nacl-permit-group=staff\nnamespace=Default\n"
             b"acl-permit-group=staff\n",
@@ -323,11 +312,6 @@ def test_a_user_with_its_groups_is_before_its_ids_and_a_status_after_its_id(
 
 # Refusals
 
-
-def principals(*results: Principal) -> dict[str, Acl]:
-    return {"acl": Acl(principals=results)}
-
-
 BAD_ACLS = (
     {"acl": Acl(alone=True)},
     {"acl": Acl(inherit_fragment="f")},
@@ -350,19 +334,29 @@ BAD_EXTRAS = (
     *(("lock", ""), ("content=", "x"), ("id-list", ""), ("last-modified=", "5"), ("=", "x")),
     *(("last-modified", ""), ("foo", "bar"), ("", "x"), ("a=b=", "x"), ("not-found", "")),
 )
+BAD_EXTRA = "an extra at 'stream/{}'; expected a command that no parser knows"
 NOT_TEXT = {"metadata": (Meta("author", "", b"\xff"),)}
+
+
+BAD_ACTIONS = (
+    (lister, LISTED, Action.UPDATE, "ADD or DELETE"),
+    (lister, LISTED, Action.DELETE_PATTERN, "ADD or DELETE"),
+    (retriever, PLAN, Action.UPDATE_INDEX, "ADD or DELETE"),
+    (authorizer, PLAN, Action.ADD, "UPDATE"),
+)
+BAD_TEXT = "a lone surrogate U+DC80; expected Unicode text"
+BAD_PLANS = (
+    *((extras(pair), "bad-extra", BAD_EXTRA.format(pair[0])) for pair in BAD_EXTRAS),
+    ({"content": None}, "no-content", "a document without content; expected its content"),
+    (NOT_TEXT, "bad-metadata", "a value of 'author' that is not text; expected text"),
+    *((stated, "bad-acl", BAD_ACL) for stated in BAD_ACLS),
+)
 
 
 @pytest.mark.parametrize(
     ("encoder", "record", "stated", "code", "reason"),
     [
-        (
-            lister,
-            LISTED,
-            {"url": "a\udc80"},
-            "not-unicode",
-            "a lone surrogate U+DC80; expected Unicode text",
-        ),
+        (lister, LISTED, {"url": "a\udc80"}, "not-unicode", BAD_TEXT),
         *(
             (
                 encoder,
@@ -371,38 +365,9 @@ NOT_TEXT = {"metadata": (Meta("author", "", b"\xff"),)}
                 "bad-action",
                 f"action {action.value}; expected {expected}",
             )
-            for encoder, record, action, expected in (
-                (lister, LISTED, Action.UPDATE, "ADD or DELETE"),
-                (lister, LISTED, Action.DELETE_PATTERN, "ADD or DELETE"),
-                (retriever, PLAN, Action.UPDATE_INDEX, "ADD or DELETE"),
-                (authorizer, PLAN, Action.ADD, "UPDATE"),
-            )
+            for encoder, record, action, expected in BAD_ACTIONS
         ),
-        *(
-            (
-                retriever,
-                PLAN,
-                extras((place, value)),
-                "bad-extra",
-                f"an extra at {f'stream/{place}'!r}; expected a command that no parser knows",
-            )
-            for place, value in BAD_EXTRAS
-        ),
-        (
-            retriever,
-            PLAN,
-            {"content": None},
-            "no-content",
-            "a document without content; expected its content",
-        ),
-        (
-            retriever,
-            PLAN,
-            NOT_TEXT,
-            "bad-metadata",
-            "a value of 'author' that is not text; expected text",
-        ),
-        *((retriever, PLAN, stated, "bad-acl", BAD_ACL) for stated in BAD_ACLS),
+        *((retriever, PLAN, *refused) for refused in BAD_PLANS),
         *(
             (authorizer, ANSWER, stated, "bad-extra", f"{finding}; {BAD_ANSWER}")
             for stated, finding in BAD_ANSWERS

@@ -5,6 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from schemas.errors import ConfigError, StoppedError
 from schemas.sent_document import SentDocument, StateChange
@@ -27,14 +28,19 @@ from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.state_changes import rejected
 from transforms.storage.state import SourceState, StateHead, open_state, update_state
 
-ANNA = SentDocument(key="[1]", url="http://db.example.com/1", digest="a")
-BERT = SentDocument(key="[2]", url="http://db.example.com/2", digest="b")
-CARL = SentDocument(key="[3]", url="http://db.example.com/3", digest="c")
-TWIN = SentDocument(key="[2]", url=ANNA.url, digest="b")
-TAKEN = SentDocument(key="[2]", url="http://db.example.com/old", digest="b")
+
+def row(number: int, url: str | None = None, **fields: str) -> SentDocument:
+    """The document of a row, with the URL that its key makes, or another."""
+    url = f"http://db.example.com/{number}" if url is None else url
+    return SentDocument(key=f"[{number}]", url=url, **fields)  # type: ignore[arg-type]
+
+
+ANNA, BERT, CARL = row(1, digest="a"), row(2, digest="b"), row(3, digest="c")
+TWIN = row(2, ANNA.url, digest="b")
+TAKEN = row(2, "http://db.example.com/old", digest="b")
 DELETED_ANNA = sent_deletion("[1]", ANNA.url)
 LAX = SourceOptions(to_format="", min_records=0, max_delete_percent=Decimal(100))
-MOVED = former_url("http://db.example.com/old")
+MOVED = former_url(TAKEN.url)
 
 
 def state_of(folder: Path, *entries: SentDocument) -> SourceState:
@@ -56,22 +62,18 @@ def gone(key: str, url: str = "") -> ListingEntry:
     return ListingEntry(key=key, kind=EntryKind.GONE, url=url)
 
 
+WITHOUT_A_ROW = {
+    "no row": ((ANNA, BERT, CARL), ["[1]", "[3]"], [gone("[2]", BERT.url)]),
+    "no URL": ((row(1, "", digest="a"),), [], [gone("[1]")]),
+    "URL of a remaining row": ((ANNA, TWIN), ["[2]"], [gone("[1]")]),
+    "URL of both": ((ANNA, TWIN), [], [gone("[1]", ANNA.url), gone("[2]", ANNA.url)]),
+    "former URL": ((ANNA, MOVED), ["[1]"], [gone(MOVED.key, TAKEN.url)]),
+    "former URL of a row": ((ANNA, TAKEN, MOVED), ["[1]", "[2]"], [gone(MOVED.key)]),
+}
+
+
 @pytest.mark.parametrize(
-    ("entries", "existing", "lines"),
-    [
-        pytest.param((ANNA, BERT, CARL), ["[1]", "[3]"], [gone("[2]", BERT.url)], id="no row"),
-        pytest.param(
-            (SentDocument(key="[1]", url="", digest="a"),), [], [gone("[1]")], id="no URL"
-        ),
-        pytest.param((ANNA, TWIN), ["[2]"], [gone("[1]")], id="URL of a remaining row"),
-        pytest.param(
-            (ANNA, TWIN), [], [gone("[1]", ANNA.url), gone("[2]", ANNA.url)], id="URL of both"
-        ),
-        pytest.param((ANNA, MOVED), ["[1]"], [gone(MOVED.key, TAKEN.url)], id="former URL"),
-        pytest.param(
-            (ANNA, TAKEN, MOVED), ["[1]", "[2]"], [gone(MOVED.key)], id="former URL of a row"
-        ),
-    ],
+    ("entries", "existing", "lines"), WITHOUT_A_ROW.values(), ids=WITHOUT_A_ROW
 )
 def test_keys_without_a_row_are_deleted(
     tmp_path: Path,
@@ -85,50 +87,25 @@ def test_keys_without_a_row_are_deleted(
         assert list(DeletionLister(state, keys, compares_keys=True).lines(LAX)) == lines
 
 
-def unknown(key: str, reason: str) -> ListingEntry:
-    return ListingEntry(key=key, kind=EntryKind.REJECTED, code="unknown-key", reason=reason)
-
-
-def sent_before(key: str, url: str) -> ListingEntry:
-    return ListingEntry(key=key, kind=EntryKind.FILTERED, url=url, code="gone-before")
-
-
-@pytest.mark.parametrize(
-    ("deleted", "entries", "lines"),
-    [
-        pytest.param(
-            [DeletedKey("[1]", "http://db.example.com/other")],
-            (ANNA, BERT),
-            [gone("[1]", ANNA.url)],
-            id="the URL that was sent",
-        ),
-        pytest.param(
-            [DeletedKey("[9]", "http://db.example.com/9")],
-            (ANNA,),
-            [gone("[9]", "http://db.example.com/9")],
-            id="the URL of the query",
-        ),
-        pytest.param([DeletedKey("[9]", ANNA.url)], (ANNA,), [gone("[9]")], id="URL of a row"),
-        pytest.param(
-            [DeletedKey("[9]")],
-            (ANNA,),
-            [
-                unknown(
-                    "[9]",
-                    "[9] is deleted, and its URL is not known; expected columns of the URL",
-                )
-            ],
-            id="no URL",
-        ),
-        pytest.param(
-            [DeletedKey("[1]", ANNA.url)],
-            (DELETED_ANNA,),
-            [sent_before("[1]", ANNA.url)],
-            id="sent before",
-        ),
-        pytest.param([], (DELETED_ANNA, BERT), [gone("[1]")], id="no longer in the query"),
-    ],
+UNKNOWN = ListingEntry(
+    key="[9]",
+    kind=EntryKind.REJECTED,
+    code="unknown-key",
+    reason="[9] is deleted, and its URL is not known; expected columns of the URL",
 )
+SENT_BEFORE = ListingEntry(key="[1]", kind=EntryKind.FILTERED, url=ANNA.url, code="gone-before")
+OTHER, NINE = "http://db.example.com/other", "http://db.example.com/9"
+IN_THE_QUERY = {
+    "the URL that was sent": ([DeletedKey("[1]", OTHER)], (ANNA, BERT), [gone("[1]", ANNA.url)]),
+    "the URL of the query": ([DeletedKey("[9]", NINE)], (ANNA,), [gone("[9]", NINE)]),
+    "URL of a row": ([DeletedKey("[9]", ANNA.url)], (ANNA,), [gone("[9]")]),
+    "no URL": ([DeletedKey("[9]")], (ANNA,), [UNKNOWN]),
+    "sent before": ([DeletedKey("[1]", ANNA.url)], (DELETED_ANNA,), [SENT_BEFORE]),
+    "no longer in the query": ([], (DELETED_ANNA, BERT), [gone("[1]")]),
+}
+
+
+@pytest.mark.parametrize(("deleted", "entries", "lines"), IN_THE_QUERY.values(), ids=IN_THE_QUERY)
 def test_keys_of_the_query_for_deletes_are_deleted(
     tmp_path: Path,
     keys: KeySets,
@@ -164,9 +141,7 @@ def test_too_many_keys_without_a_row_stop_the_run(tmp_path: Path, keys: KeySets)
     keys.add_existing(["[1]"])
     with state_of(tmp_path, ANNA, BERT) as state:
         deletions = DeletionLister(state, keys, compares_keys=True)
-        with pytest.raises(
-            StoppedError, match=r"^1 of 2 documents in the state are gone; expected"
-        ):
+        with pytest.raises(StoppedError, match=r"^1 of 2 documents in the state are gone; exp"):
             list(deletions.lines(SourceOptions(to_format="")))
 
 
@@ -215,17 +190,15 @@ BY_MARK = IncrementalReading(timestamp="updated")
 BY_KEYS = IncrementalReading(timestamp="updated", deletes="compare")
 BY_QUERY = IncrementalReading(timestamp="updated", deletes="SELECT id FROM log")
 
-YOUNG = SentDocument(
-    key="[1]", url="http://db.example.com/1", fingerprint="2026-11-21 11:50:00", digest="young"
-)
-OLD = SentDocument(
-    key="[2]", url="http://db.example.com/2", fingerprint="2026-11-21 11:49:58", digest="old"
-)
-TIMELESS = SentDocument(key="[3]", url="http://db.example.com/3", digest="timeless")
-REFUSED = SentDocument(key="[4]", url="http://db.example.com/4", fingerprint="2026-11-21 11:00:00")
-RENAMED = SentDocument(key="[1]", url="http://db.example.com/new", digest="new")
-SENT = sent_deletion("[5]", "http://db.example.com/5")
-FORMER = former_url("http://db.example.com/1")
+YOUNG = row(1, fingerprint="2026-11-21 11:50:00", digest="young")
+OLD = row(2, fingerprint="2026-11-21 11:49:58", digest="old")
+TIMELESS = row(3, digest="timeless")
+REFUSED = row(4, fingerprint="2026-11-21 11:00:00")
+RENAMED = row(1, "http://db.example.com/new", digest="new")
+REJECTED = row(2, "http://db.example.com/new", fingerprint=MARK.text)
+SENT = sent_deletion("[5]", row(5).url)
+FORMER = former_url(YOUNG.url)
+DELETED_FORMER = SentDocument(key=FORMER.key, url=YOUNG.url)
 
 
 def kept(entry: SentDocument) -> StateChange:
@@ -236,88 +209,42 @@ def dropped(entry: SentDocument) -> StateChange:
     return StateChange(document=entry, is_deleted=True)
 
 
-@pytest.mark.parametrize(
-    ("reading", "before", "seen", "changes"),
-    [
-        pytest.param(BY_MARK, [], kept(YOUNG), [kept(YOUNG)], id="a row that is read again"),
-        pytest.param(BY_MARK, [], kept(OLD), [dropped(OLD)], id="a row older than the lag"),
-        pytest.param(BY_MARK, [OLD, YOUNG], None, [dropped(OLD)], id="a row that is older now"),
-        pytest.param(
-            BY_MARK, [TIMELESS], kept(TIMELESS), [kept(TIMELESS)], id="a row without a timestamp"
-        ),
-        pytest.param(BY_KEYS, [YOUNG], kept(OLD), [kept(OLD)], id="keys are compared"),
-        pytest.param(
-            BY_MARK,
-            [],
-            rejected(kept(OLD)),
-            [kept(SentDocument(key="[2]", url="", fingerprint=OLD.fingerprint))],
-            id="a rejected row",
-        ),
-        pytest.param(
-            BY_MARK,
-            [OLD],
-            kept(SentDocument(key="[2]", url="http://db.example.com/new", fingerprint=MARK.text)),
-            [dropped(OLD), kept(SentDocument(key="[2]", url=OLD.url, fingerprint=MARK.text))],
-            id="a rejected row with a former URL",
-        ),
-        pytest.param(BY_MARK, [REFUSED], None, [dropped(REFUSED)], id="no longer rejected"),
-        pytest.param(BY_KEYS, [REFUSED], None, [], id="rejected and not seen"),
-        pytest.param(
-            BY_MARK,
-            [YOUNG],
-            dropped(YOUNG),
-            [kept(SentDocument(key="[1]", url="", fingerprint=YOUNG.fingerprint, digest="young"))],
-            id="a marked row",
-        ),
-        pytest.param(
-            BY_MARK,
-            [],
-            dropped(OLD),
-            [dropped(SentDocument(key="[2]", url="", fingerprint=OLD.fingerprint, digest="old"))],
-            id="an old marked row",
-        ),
-        pytest.param(
-            BY_KEYS,
-            [YOUNG],
-            dropped(SentDocument(key="[1]", url=YOUNG.url)),
-            [dropped(SentDocument(key="[1]", url=YOUNG.url))],
-            id="a key without a row",
-        ),
-        pytest.param(
-            BY_QUERY,
-            [],
-            dropped(SentDocument(key="[5]", url="http://db.example.com/5")),
-            [kept(SENT)],
-            id="a key of the query for deletes",
-        ),
-        pytest.param(BY_QUERY, [SENT], None, [], id="a deletion that was sent"),
-        pytest.param(
-            BY_QUERY,
-            [SENT],
-            dropped(SentDocument(key="[5]", url="")),
-            [dropped(SentDocument(key="[5]", url=""))],
-            id="a deletion without a URL",
-        ),
-        pytest.param(
-            BY_KEYS, [YOUNG], kept(RENAMED), [kept(FORMER), kept(RENAMED)], id="a new URL"
-        ),
-        pytest.param(
-            BY_KEYS,
-            [YOUNG],
-            dropped(RENAMED),
-            [kept(FORMER), kept(SentDocument(key="[1]", url="", digest="new"))],
-            id="a new URL of a marked row",
-        ),
-        pytest.param(
-            BY_QUERY,
-            [],
-            dropped(SentDocument(key=FORMER.key, url=YOUNG.url)),
-            [dropped(SentDocument(key=FORMER.key, url=YOUNG.url))],
-            id="a former URL that was deleted",
-        ),
-        pytest.param(BY_MARK, [FORMER], None, [], id="a former URL that was not deleted"),
-    ],
-)
+CHANGES = {
+    "a row that is read again": (BY_MARK, [], kept(YOUNG), [kept(YOUNG)]),
+    "a row older than the lag": (BY_MARK, [], kept(OLD), [dropped(OLD)]),
+    "a row that is older now": (BY_MARK, [OLD, YOUNG], None, [dropped(OLD)]),
+    "a row without a timestamp": (BY_MARK, [TIMELESS], kept(TIMELESS), [kept(TIMELESS)]),
+    "keys are compared": (BY_KEYS, [YOUNG], kept(OLD), [kept(OLD)]),
+    "a rejected row": (
+        *(BY_MARK, [], rejected(kept(OLD))),
+        [kept(row(2, "", fingerprint=OLD.fingerprint))],
+    ),
+    "a rejected row with a former URL": (
+        *(BY_MARK, [OLD], kept(REJECTED)),
+        [dropped(OLD), kept(row(2, fingerprint=MARK.text))],
+    ),
+    "no longer rejected": (BY_MARK, [REFUSED], None, [dropped(REFUSED)]),
+    "rejected and not seen": (BY_KEYS, [REFUSED], None, []),
+    "a marked row": (BY_MARK, [YOUNG], dropped(YOUNG), [kept(replace(YOUNG, url=""))]),
+    "an old marked row": (BY_MARK, [], dropped(OLD), [dropped(replace(OLD, url=""))]),
+    "a key without a row": (BY_KEYS, [YOUNG], dropped(row(1)), [dropped(row(1))]),
+    "a key of the query for deletes": (BY_QUERY, [], dropped(row(5)), [kept(SENT)]),
+    "a deletion that was sent": (BY_QUERY, [SENT], None, []),
+    "a deletion without a URL": (BY_QUERY, [SENT], dropped(row(5, "")), [dropped(row(5, ""))]),
+    "a new URL": (BY_KEYS, [YOUNG], kept(RENAMED), [kept(FORMER), kept(RENAMED)]),
+    "a new URL of a marked row": (
+        *(BY_KEYS, [YOUNG], dropped(RENAMED)),
+        [kept(FORMER), kept(replace(RENAMED, url=""))],
+    ),
+    "a former URL that was deleted": (
+        *(BY_QUERY, [], dropped(DELETED_FORMER)),
+        [dropped(DELETED_FORMER)],
+    ),
+    "a former URL that was not deleted": (BY_MARK, [FORMER], None, []),
+}
+
+
+@pytest.mark.parametrize(("reading", "before", "seen", "changes"), CHANGES.values(), ids=CHANGES)
 def test_a_state_keeps_what_the_next_run_needs(
     tmp_path: Path,
     reading: IncrementalReading,
