@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.choices import NotFound
 from schemas.content import decode
-from schemas.notice import Loss
 from schemas.record import (
     Action,
     Anchor,
@@ -30,6 +29,7 @@ from schemas.record import (
     Scoring,
 )
 from schemas.reject import Filtered, Reject
+from support.adaptation import COLOUR, HTML, URL, adapted, document, lost, make
 from support.strategies import records, texts
 from support.stream_strategies import answers, documents, listings, questions
 from transforms.formats import (
@@ -42,15 +42,12 @@ from transforms.formats import (
 from transforms.formats.base import ReadOptions, WriteOptions, write_all
 from transforms.rules.adapt import Target, adapt
 
-URL = "http://www.example.com/plan.html"
 LISTER = Target(format="lister-stream")
 RETRIEVER = Target(format="retriever-stream")
 AUTHORIZER = Target(format="authorizer-stream")
 THUNDERSTONE = Target(format="thunderstone")
 WEB = Target(format="gsa-feed", datasource="web", feedtype="incremental")
 MODIFIED = datetime(2007, 11, 6, 12, 0, 0, tzinfo=UTC)
-HTML = Content(b"<p>Plan</p>")
-COLOUR = Meta("colour", "red")
 JOE = Principal(name="joe", scope=Scope.USER, access=Access.PERMIT)
 STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.DENY)
 PERMITTED = (Extra("stream/authz-status", "PERMIT"),)
@@ -64,18 +61,8 @@ UNSENT_LOSSES = ("size: 4", f"visited: {TIME}", f"next-check: {TIME}", "overwrit
 NO_URL = "'{}' is not a well-formed URL"
 
 
-def make(**stated: object) -> Record:
-    fields = {"url": URL, "action": Action.ADD} | stated
-    return Record(**fields)  # type: ignore[arg-type] # of many types
-
-
 def listed(**stated: object) -> Record:
     return make(**({"arrival": Arrival.CRAWLED} | stated))
-
-
-def document(**stated: object) -> Record:
-    pushed = {"arrival": Arrival.PUSHED, "content": HTML, "mimetype": "text/html"}
-    return make(**(pushed | stated))
 
 
 def answer(**stated: object) -> Record:
@@ -84,18 +71,6 @@ def answer(**stated: object) -> Record:
 
 def acl(*principals: Principal) -> Acl:
     return Acl(principals=principals)
-
-
-def lost(field: str, detail: str) -> Loss:
-    return Loss(field=field, url=URL, detail=detail)
-
-
-def adapted(record: Record, target: Target) -> tuple[Record, list[str]]:
-    """The adapted record, and each loss as `field: detail`."""
-    [outcome], losses = adapt(record, target)
-    assert isinstance(outcome, Record)
-    assert {loss.url for loss in losses} <= {URL}
-    return outcome, [f"{loss.field}: {loss.detail}" for loss in losses]
 
 
 @pytest.mark.parametrize(
