@@ -199,8 +199,8 @@ DOORS = "xmlfeed or xmlgroups or recvdata or getbacklogcount or a list"
     [
         (
             "{statsu: 500}",
-            f"'statsu'; expected one of {BEHAVIOURS.format('delay, ')}, door, requests, after, until,"
-            " every; did you mean 'status'?",
+            f"'statsu'; expected one of {BEHAVIOURS.format('delay, ')}, door, requests, after,"
+            " until, every; did you mean 'status'?",
         ),
         ("{door: xmlfeed}", f"no behaviour; expected one of {BEHAVIOURS.format('')}, delay"),
         ("{door: groups, status: 500}", f"door: 'groups'; expected {DOORS}"),

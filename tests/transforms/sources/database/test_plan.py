@@ -48,6 +48,7 @@ BY_BOTH = IncrementalReading(timestamp="updated", deletes="compare")
 BY_QUERY = IncrementalReading(timestamp="updated", deletes="SELECT id FROM log")
 TOMBSTONES = ActionColumn(column="action")
 SLUGS = "http://db.example.com/{slug}"
+SLUGS_BY_KEYS = {"incremental": BY_KEYS, "url": SLUGS}
 
 ADD_1 = "ADD http://db.example.com/1"
 ADD_2 = "ADD http://db.example.com/2"
@@ -79,46 +80,34 @@ MARKED = update("action = 'delete', updated = '2020-01-01 10:05:00'")
 LOGGED = "INSERT INTO log VALUES (1)"
 
 
+SECOND_RUNS: dict[str, tuple[dict[str, Any], list[str], list[str], list[str]]] = {
+    "within the lag": ({}, [], [row(4, "'2020-01-01 09:50:00'")], [ADD_4]),
+    "later than the lag": ({}, [], [row(4, "'2020-01-01 09:49:00'")], []),
+    "no lag": ({"incremental": EXACT}, [], [row(4, "'2020-01-01 10:00:00'")], [ADD_4]),
+    "versions that are integers": (
+        *({"incremental": EXACT}, ["UPDATE people SET updated = id"]),
+        *([row(4, "4")], [ADD_4]),
+    ),
+    "future": ({}, [FUTURE], [row(5, NOW)], ["ADD http://db.example.com/5"]),
+    "a row ahead of the clock is sent once": ({}, [FUTURE], [], []),
+    "the newest row is deleted": ({}, [], [delete(3)], []),
+    "timestamps of another type": (
+        *({}, []),
+        ["UPDATE people SET updated = 1600000000 + id", row(4, "1500000000")],
+        [ADD_1, ADD_2, ADD_4],
+    ),
+    "a row without a timestamp is sent once": ({}, [row(4, "NULL")], [], []),
+    "without a timestamp": ({"incremental": None}, [], [update("body = 'Ann'")], [ADD_1]),
+    "corrected": ({}, [update("body = NULL")], [update("body = 'Anna'")], [ADD_1]),
+    "a new URL": (
+        *(SLUGS_BY_KEYS, [], [update("slug = 'anne'")]),
+        ["ADD http://db.example.com/anne"],
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    ("keys", "before", "between", "outcomes"),
-    [
-        pytest.param({}, [], [row(4, "'2020-01-01 09:50:00'")], [ADD_4], id="within the lag"),
-        pytest.param({}, [], [row(4, "'2020-01-01 09:49:00'")], [], id="later than the lag"),
-        pytest.param(
-            {"incremental": EXACT}, [], [row(4, "'2020-01-01 10:00:00'")], [ADD_4], id="no lag"
-        ),
-        pytest.param(
-            {"incremental": EXACT},
-            ["UPDATE people SET updated = id"],
-            [row(4, "4")],
-            [ADD_4],
-            id="versions that are integers",
-        ),
-        pytest.param({}, [FUTURE], [row(5, NOW)], ["ADD http://db.example.com/5"], id="future"),
-        pytest.param({}, [FUTURE], [], [], id="a row ahead of the clock is sent once"),
-        pytest.param({}, [], [delete(3)], [], id="the newest row is deleted"),
-        pytest.param(
-            {},
-            [],
-            ["UPDATE people SET updated = 1600000000 + id", row(4, "1500000000")],
-            [ADD_1, ADD_2, ADD_4],
-            id="timestamps of another type",
-        ),
-        pytest.param({}, [row(4, "NULL")], [], [], id="a row without a timestamp is sent once"),
-        pytest.param(
-            {"incremental": None}, [], [update("body = 'Ann'")], [ADD_1], id="without a timestamp"
-        ),
-        pytest.param(
-            {}, [update("body = NULL")], [update("body = 'Anna'")], [ADD_1], id="corrected"
-        ),
-        pytest.param(
-            {"incremental": BY_KEYS, "url": SLUGS},
-            [],
-            [update("slug = 'anne'")],
-            ["ADD http://db.example.com/anne"],
-            id="a new URL",
-        ),
-    ],
+    ("keys", "before", "between", "outcomes"), SECOND_RUNS.values(), ids=SECOND_RUNS
 )
 def test_a_second_run_sends_what_changed(
     people: Database,
@@ -134,26 +123,22 @@ def test_a_second_run_sends_what_changed(
     assert people.run() == outcomes
 
 
+THIRD_RUNS: dict[str, tuple[dict[str, Any], list[str], list[str], list[str]]] = {
+    "marked": ({"action": TOMBSTONES}, [MARKED], [], []),
+    "marked and then removed": (
+        *({"action": TOMBSTONES, "incremental": BY_BOTH}, [MARKED]),
+        *([delete(1)], []),
+    ),
+    "query": ({"incremental": BY_QUERY}, [delete(1), LOGGED], [], []),
+    "former URL": (
+        *(SLUGS_BY_KEYS, [update("slug = 'anne'")], []),
+        ["DELETE http://db.example.com/anna"],
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    ("keys", "first", "second", "outcomes"),
-    [
-        pytest.param({"action": TOMBSTONES}, [MARKED], [], [], id="marked"),
-        pytest.param(
-            {"action": TOMBSTONES, "incremental": BY_BOTH},
-            [MARKED],
-            [delete(1)],
-            [],
-            id="marked and then removed",
-        ),
-        pytest.param({"incremental": BY_QUERY}, [delete(1), LOGGED], [], [], id="query"),
-        pytest.param(
-            {"incremental": BY_KEYS, "url": SLUGS},
-            [update("slug = 'anne'")],
-            [],
-            ["DELETE http://db.example.com/anna"],
-            id="former URL",
-        ),
-    ],
+    ("keys", "first", "second", "outcomes"), THIRD_RUNS.values(), ids=THIRD_RUNS
 )
 def test_a_deletion_is_sent_once(
     people: Database,
@@ -370,22 +355,19 @@ NULL_KEYS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("statements", "key", "span_bytes", "ranges"),
-    [
-        pytest.param([DOCS], (), 1000, [], id="no rows"),
-        pytest.param(filled(3), (), 1000, [KeyRange(rows=3, size=240)], id="one range"),
-        pytest.param(filled(10), (), 400, HALVES, id="two ranges"),
-        pytest.param(filled(10), ("title", "id"), 400, HALVES_BY_TITLE, id="key of two columns"),
-        pytest.param(
-            NULL_KEYS,
-            ("id", "part"),
-            1000,
-            [KeyRange(rows=1, size=67), KeyRange(has_null_keys=True, rows=2)],
-            id="NULL in the key",
-        ),
-    ],
-)
+RANGES = {
+    "no rows": ([DOCS], (), 1000, []),
+    "one range": (filled(3), (), 1000, [KeyRange(rows=3, size=240)]),
+    "two ranges": (filled(10), (), 400, HALVES),
+    "key of two columns": (filled(10), ("title", "id"), 400, HALVES_BY_TITLE),
+    "NULL in the key": (
+        *(NULL_KEYS, ("id", "part"), 1000),
+        [KeyRange(rows=1, size=67), KeyRange(has_null_keys=True, rows=2)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("statements", "key", "span_bytes", "ranges"), RANGES.values(), ids=RANGES)
 def test_ranges_have_the_size_of_a_span(
     server: AnyServer,
     statements: Sequence[str],
@@ -410,9 +392,9 @@ def test_large_values_count_with_their_size(server: AnyServer) -> None:
     if server.scheme == "sqlite":
         long = "hex(zeroblob(50000))"
     body = f"CASE WHEN i = 5 THEN {long} END"
-    statements = [statement.replace("TEXT", "LONGTEXT") for statement in filled(10, body=body)]
-    if server.scheme == "postgresql":
-        statements = filled(10, body=body)
+    statements = filled(10, body=body)
+    if server.scheme != "postgresql":
+        statements = [statement.replace("TEXT", "LONGTEXT") for statement in statements]
     (whole,) = cut(new_table(server, BY_TITLE, *statements), 1 << 20)
     assert whole == KeyRange(rows=10, size=100700)
 
@@ -481,9 +463,7 @@ def take(step: tuple[str, int], at: int, people: Database, away: str) -> None:
     stamp = f"'2020-01-01 {at // 60:02d}:{at % 60:02d}:00'"
     match step:
         case "put", number:
-            people.execute(
-                f"REPLACE INTO people VALUES ({number}, 'at {at}', {stamp}, '', 'new')",
-            )
+            people.execute(f"REPLACE INTO people VALUES ({number}, 'at {at}', {stamp}, '', 'new')")
         case "take", number:
             people.execute(away.format(number=number, stamp=stamp))
         case "run without publishing", _:
@@ -498,6 +478,11 @@ def follow(steps: list[tuple[str, int]], people: Database, away: str) -> None:
     people.run()
 
 
+REMAINING = "SELECT 'http://db.example.com/' || id, body FROM people"
+DELETE = "DELETE FROM people WHERE id = {number}"
+MARK = "UPDATE people SET action = 'delete', updated = {stamp} WHERE id = {number}"
+
+
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(STEPS)
@@ -507,10 +492,8 @@ def test_the_target_equals_the_table_when_keys_are_compared(
 ) -> None:
     with TemporaryDirectory() as folder:
         people = Database(Path(folder), PEOPLE, incremental=incremental)
-        follow(steps, people, "DELETE FROM people WHERE id = {number}")
-        assert people.target == people.rows(
-            "SELECT 'http://db.example.com/' || id, body FROM people"
-        )
+        follow(steps, people, DELETE)
+        assert people.target == people.rows(REMAINING)
 
 
 @pytest.mark.slow
@@ -519,13 +502,11 @@ def test_the_target_equals_the_table_when_keys_are_compared(
 def test_the_target_equals_the_table_when_rows_are_marked_as_deleted(
     steps: list[tuple[str, int]], lag_seconds: float
 ) -> None:
-    away = "UPDATE people SET action = 'delete', updated = {stamp} WHERE id = {number}"
-    remaining = "SELECT 'http://db.example.com/' || id, body FROM people WHERE action = ''"
+    incremental = IncrementalReading(timestamp="updated", lag_seconds=lag_seconds)
     with TemporaryDirectory() as folder:
-        incremental = IncrementalReading(timestamp="updated", lag_seconds=lag_seconds)
         people = Database(Path(folder), PEOPLE, incremental=incremental, action=TOMBSTONES)
-        follow(steps, people, away)
-        assert people.target == people.rows(remaining)
+        follow(steps, people, MARK)
+        assert people.target == people.rows(f"{REMAINING} WHERE action = ''")
 
 
 @pytest.mark.slow
@@ -534,7 +515,7 @@ def test_the_target_equals_the_table_when_rows_are_marked_as_deleted(
 def test_a_second_run_sends_nothing(steps: list[tuple[str, int]]) -> None:
     with TemporaryDirectory() as folder:
         people = Database(Path(folder), PEOPLE, incremental=BY_BOTH)
-        follow(steps, people, "DELETE FROM people WHERE id = {number}")
+        follow(steps, people, DELETE)
         assert people.run() == []
 
 
@@ -559,31 +540,24 @@ LATE_A = shop_row("a", 1, "'2020-01-01 08:00:00.123456'")
 LATE_B = shop_row("b", 2, "'2020-01-01 08:00:00.123456'")
 
 
-@pytest.mark.parametrize(
-    ("rows", "between", "outcomes"),
-    [
-        pytest.param([LATE_A], LATE_B, [ADD_B], id="the microsecond of the watermark"),
-        pytest.param(
-            [shop_row("a", 1, "'2037-01-01 00:00:00'")],
-            shop_row("b", 2, "NOW()"),
-            [ADD_B],
-            id="a row ahead of the clock",
-        ),
-        pytest.param([LATE_B], shop_row("a", 1, "NULL"), [ADD_A], id="no timestamp"),
-        pytest.param(
-            [EARLY_A, EARLY_B, shop_row("c", 3, "'2020-01-01 08:00:00'")],
-            CORRECTION,
-            [ADD_A, ADD_B],
-            id="rejected rows",
-        ),
-        pytest.param(
-            [LATE_A],
-            "INSERT INTO log VALUES ('b', 2), ('a', 1)",
-            ["DELETE http://db.example.com/b/2", "key-in-both"],
-            id="deleted keys",
-        ),
-    ],
-)
+SERVED_RUNS = {
+    "the microsecond of the watermark": ([LATE_A], LATE_B, [ADD_B]),
+    "a row ahead of the clock": (
+        *([shop_row("a", 1, "'2037-01-01 00:00:00'")], shop_row("b", 2, "NOW()"), [ADD_B]),
+    ),
+    "no timestamp": ([LATE_B], shop_row("a", 1, "NULL"), [ADD_A]),
+    "rejected rows": (
+        [EARLY_A, EARLY_B, shop_row("c", 3, "'2020-01-01 08:00:00'")],
+        *(CORRECTION, [ADD_A, ADD_B]),
+    ),
+    "deleted keys": (
+        *([LATE_A], "INSERT INTO log VALUES ('b', 2), ('a', 1)"),
+        ["DELETE http://db.example.com/b/2", "key-in-both"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "between", "outcomes"), SERVED_RUNS.values(), ids=SERVED_RUNS)
 def test_a_second_run_of_a_server_sends_what_changed(
     remote: Server, tmp_path: Path, rows: list[str], between: str, outcomes: list[str]
 ) -> None:
@@ -607,7 +581,5 @@ def test_the_clock_of_a_server_is_in_utc(remote: Server) -> None:
 def test_a_watermark_of_infinity_is_an_error(postgresql_server: Server, tmp_path: Path) -> None:
     rows = (*SERVED, shop_row("a", 1, "'infinity'"))
     database = ServedDatabase(postgresql_server, tmp_path, *rows, incremental=EXACT)
-    with pytest.raises(
-        SourceError, match=r"timestamp 'updated': timestamp too large.*; expected v"
-    ):
+    with pytest.raises(SourceError, match=r"timestamp 'updated': timestamp too large.*; exp"):
         database.run()
