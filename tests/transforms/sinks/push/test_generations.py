@@ -12,11 +12,7 @@ from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, FatalError
 from schemas.run_record import Replay, RunRecord
 from support.fake_appliance import GSA, SUCCESS, FakeClient, chunk_of
-from transforms.sinks.push.generations import (
-    check_generation,
-    claimed_datasources,
-    next_generation,
-)
+from transforms.sinks.push.generations import check_generation, claimed_datasources, next_generation
 from transforms.sinks.push.outcome import PushAccount, PushProgress
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
@@ -133,10 +129,8 @@ def test_a_run_without_a_generation_is_pushed_at_any_time(runs: Runs) -> None:
 
 def test_the_ledger_has_a_run_before_its_first_request(runs: Runs) -> None:
     root, chunks = runs.make("people", 1)
-    [ledger] = [
-        runs.folder / "pushed" / GSA.name / (chunk.format or "") / str(chunk.datasource)
-        for chunk in chunks
-    ]
+    [chunk] = chunks
+    ledger = runs.folder / "pushed" / GSA.name / (chunk.format or "") / str(chunk.datasource)
     with claimed_datasources(root, chunks, PushSettings(appliance=GSA)):
         assert b'"generation":1,"job":"people"' in (ledger / "ledger.jsonl").read_bytes()
         with (
@@ -213,17 +207,13 @@ def test_each_run_in_a_folder_of_runs_gets_the_next_generation(tmp_path: Path) -
     )
 
 
-def test_generations_that_are_lost_are_not_given_again_to_what_was_pushed(runs: Runs) -> None:
-    runs.push("people", 7)
-    (runs.folder / "generations.jsonl").unlink()
-    record = next_generation(runs.folder, RunRecord(id="new", job="wiki", started_at=NIGHT))
-    assert record.generation == 8
-
-
-def test_generations_continue_from_the_runs_of_the_job_if_all_ledgers_are_lost(
-    runs: Runs,
+@pytest.mark.parametrize(
+    ("is_pushed", "job"), [(True, "wiki"), (False, "people")], ids=["pushes", "runs of the job"]
+)
+def test_generations_continue_after_their_ledger_is_lost(
+    runs: Runs, is_pushed: bool, job: str
 ) -> None:
-    runs.make("people", 7)
+    _ = runs.push("people", 7) if is_pushed else runs.make("people", 7)
     (runs.folder / "generations.jsonl").unlink()
-    record = next_generation(runs.folder, RunRecord(id="new", job="people", started_at=NIGHT))
+    record = next_generation(runs.folder, RunRecord(id="new", job=job, started_at=NIGHT))
     assert record.generation == 8

@@ -9,12 +9,7 @@ from msgspec.structs import replace
 from schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
 from support.appliance_sockets import chunk
 from support.fake_appliance import chunk_of
-from transforms.sinks.push.outcome import (
-    ChunkOutcome,
-    PushAccount,
-    outcome_of,
-    write_rejects,
-)
+from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, outcome_of, write_rejects
 
 READY, SENDING, FAILED = ChunkState.READY, ChunkState.SENDING, ChunkState.FAILED
 ACCEPTED, REFUSED, SPLIT = ChunkState.ACCEPTED, ChunkState.REFUSED, ChunkState.SPLIT
@@ -27,6 +22,10 @@ def receipt(state: ChunkState, first: int = 0, count: int = 0, **fields: object)
     return Receipt(chunk=1, sha256="5994", state=state, first=first, count=count, **fields)  # type: ignore[arg-type]
 
 
+FIRST_HALF = [receipt(SPLIT), receipt(ACCEPTED, 0, 4)]
+ALL_BUT_ONE = [receipt(SPLIT), receipt(ACCEPTED, 0, 7)]
+
+
 @pytest.mark.parametrize(
     ("receipts", "expected"),
     [
@@ -36,20 +35,9 @@ def receipt(state: ChunkState, first: int = 0, count: int = 0, **fields: object)
         ([receipt(SPLIT)], (FAILED, 0, 0, 8)),
         ([receipt(SENDING), receipt(FAILED), receipt(ACCEPTED)], (ACCEPTED, 8, 0, 0)),
         ([receipt(REFUSED)], (REFUSED, 0, 8, 0)),
-        ([receipt(SPLIT), receipt(ACCEPTED, 0, 4)], (FAILED, 4, 0, 4)),
-        (
-            [
-                receipt(SPLIT),
-                receipt(ACCEPTED, 0, 4),
-                receipt(SPLIT, 4, 4),
-                receipt(ACCEPTED, 4, 4),
-            ],
-            (ACCEPTED, 8, 0, 0),
-        ),
-        (
-            [receipt(SPLIT), receipt(ACCEPTED, 0, 7), receipt(REFUSED, 7, 1)],
-            (PARTLY_ACCEPTED, 7, 1, 0),
-        ),
+        (FIRST_HALF, (FAILED, 4, 0, 4)),
+        ([*FIRST_HALF, receipt(SPLIT, 4, 4), receipt(ACCEPTED, 4, 4)], (ACCEPTED, 8, 0, 0)),
+        ([*ALL_BUT_ONE, receipt(REFUSED, 7, 1)], (PARTLY_ACCEPTED, 7, 1, 0)),
         ([receipt(ACCEPTED, refused=(Refusal(5, ""),))], (PARTLY_ACCEPTED, 7, 1, 0)),
     ],
 )
@@ -134,16 +122,10 @@ def written(root: Path, outcome: ChunkOutcome) -> list[tuple[object, ...]]:
 def test_a_refused_record_is_a_reject_until_it_is_accepted(
     tmp_path: Path, refusal: Refusal, reason: str
 ) -> None:
-    outcome = ChunkOutcome(
-        chunk=chunk_of(tmp_path, 1, "ab"),
-        state=PARTLY_ACCEPTED,
-        accepted=1,
-        refused=1,
-        refusals=(refusal,),
-    )
+    accepted = ChunkOutcome(chunk=chunk_of(tmp_path, 1, "ab"), state=ACCEPTED, accepted=2)
+    partly = replace(accepted, state=PARTLY_ACCEPTED, accepted=1, refused=1, refusals=(refusal,))
 
-    assert written(tmp_path, outcome) == [("http://www.example.com/b", "refused", reason)]
-    accepted = ChunkOutcome(chunk=outcome.chunk, state=ACCEPTED, accepted=2)
+    assert written(tmp_path, partly) == [("http://www.example.com/b", "refused", reason)]
     assert written(tmp_path, accepted) == []
 
 

@@ -17,6 +17,8 @@ from transforms.sinks.push.throttle.window import parse_deadline, parse_window
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)  # a Saturday, 13:00 in Berlin
+A_TIME = "expected a time from 00:00 to 24:00"
+A_ZONE = "expected an IANA time zone such as Europe/Berlin"
 BAD_WINDOW = (
     "expected hours and a time zone, such as '20:00-06:00 Europe/Berlin' or 'Mon-Fri 20:00-06:00, "
     "Sat,Sun 00:00-24:00'"
@@ -33,12 +35,6 @@ MOMENTS = st.datetimes(datetime(2000, 1, 1), datetime(2035, 1, 1), timezones=st.
 
 def opening(text: str, now: datetime) -> str:
     return f"{parse_window(text).opens_at(now):%Y-%m-%d %H:%M %Z}"
-
-
-def refusal(parse: Callable[[str], object], text: str) -> str:
-    with pytest.raises(ConfigError) as caught:
-        parse(text)
-    return str(caught.value)
 
 
 def deadline(text: str) -> datetime:
@@ -95,31 +91,37 @@ def test_a_window_is_open_when_it_opens(text: str, now: datetime) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("parse", "text", "expected"),
     [
         *(
-            (text, f"'{text}'; {BAD_WINDOW}")
+            (parse_window, text, f"'{text}'; {BAD_WINDOW}")
             for text in ("at night", "20:00 UTC", "Monday 20:00-06:00", "20:00-06:00;UTC")
         ),
-        ("20:60-06:00", "'20:60-06:00': '20:60'; expected a time from 00:00 to 24:00"),
+        (parse_window, "20:60-06:00", f"'20:60-06:00': '20:60'; {A_TIME}"),
         (
-            "20:00-20:00",
+            *(parse_window, "20:00-20:00"),
             "'20:00-20:00': '20:00-20:00'; expected an end that differs from the begin; the whole "
             "day is 00:00-24:00",
         ),
         (
-            "20:00-06:00 Europe/Berln",
-            "'Europe/Berln'; expected an IANA time zone such as Europe/Berlin; did you mean "
-            "'Europe/Berlin'?",
+            *(parse_window, "20:00-06:00 Europe/Berln"),
+            f"'Europe/Berln'; {A_ZONE}; did you mean 'Europe/Berlin'?",
         ),
+        (parse_window, "20:00-06:00 Nowhere/../../x", f"'Nowhere/../../x'; {A_ZONE}"),
         (
-            "20:00-06:00 Nowhere/../../x",
-            "'Nowhere/../../x'; expected an IANA time zone such as Europe/Berlin",
+            *(deadline, "dawn"),
+            "'dawn'; expected a time of day or a duration, such as 06:00 or 6h",
         ),
+        (deadline, "0s", "'0s'; expected a deadline in the future, such as 6h"),
+        (deadline, "26:00", f"'26:00': '26:00'; {A_TIME}"),
     ],
 )
-def test_a_bad_window_is_refused(text: str, expected: str) -> None:
-    assert refusal(parse_window, text) == expected
+def test_a_bad_window_or_deadline_is_refused(
+    parse: Callable[[str], object], text: str, expected: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text)
+    assert str(caught.value) == expected
 
 
 @given(text=st.text(alphabet="0123456789:-, MonTueSat/+EuropeUTC\n", max_size=30) | st.text())
@@ -154,15 +156,3 @@ def test_a_window_can_be_sent_to_a_worker() -> None:
 @pytest.mark.usefixtures("in_berlin")
 def test_a_deadline_is_the_next_time_of_day_or_a_duration(text: str, expected: str) -> None:
     assert f"{deadline(text).astimezone(BERLIN):%Y-%m-%d %H:%M %Z}" == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("dawn", "'dawn'; expected a time of day or a duration, such as 06:00 or 6h"),
-        ("0s", "'0s'; expected a deadline in the future, such as 6h"),
-        ("26:00", "'26:00': '26:00'; expected a time from 00:00 to 24:00"),
-    ],
-)
-def test_a_bad_deadline_is_refused(text: str, expected: str) -> None:
-    assert refusal(deadline, text) == expected

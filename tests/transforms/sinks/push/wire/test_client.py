@@ -291,9 +291,8 @@ def test_an_incomplete_response_counts_if_its_status_says_enough(
         (b"HTTP/1.0 200 OK\r\nContent-", "connection closed before the response"),
         (
             b"220 mail.example.com ESMTP\r\n\r\n",
-            "the response is not HTTP: "
-            "\"illegal status line: bytearray(b'220 mail.example.com ESMTP')\"; "
-            f"{FEEDERGATE_PORTS}",
+            "the response is not HTTP: \"illegal status line: bytearray(b'220 mail.example.com "
+            f"ESMTP')\"; {FEEDERGATE_PORTS}",
         ),
         (
             reply("Success", headers="Content-Encoding: gzip\r\n"),
@@ -369,10 +368,7 @@ def test_an_appliance_that_reads_nothing_is_given_up(large_feed: ChunkPart) -> N
 @pytest.mark.parametrize(
     ("talk", "expected"),
     [
-        (
-            deaf,
-            f"no connection within 0.5 s; {FEEDERGATE_PORTS}: check host, port and firewalls",
-        ),
+        (deaf, f"no connection within 0.5 s; {FEEDERGATE_PORTS}: check host, port and firewalls"),
         (
             torn(b"HTTP/1.0 400 Bad Request\r\n\r\n", read_bytes=1),
             "TLS: wrong version number; expected TLS on this port: is it one for http://?",
@@ -413,10 +409,7 @@ def test_a_port_without_a_listener_is_named(tmp_path: Path, closed_port: int) ->
             "no address for 'gsa.example.com' (Name or service not known); expected a name that "
             "this machine can look up",
         ),
-        (
-            OSError(113, "No route to host"),
-            f"no connection (No route to host); {FEEDERGATE_PORTS}",
-        ),
+        (OSError(113, "No route to host"), f"no connection (No route to host); {FEEDERGATE_PORTS}"),
         (
             ssl.SSLEOFError(8, "EOF occurred in violation of protocol"),
             "TLS: handshake broken off; expected TLS on this port: is it one for http://?",
@@ -442,9 +435,8 @@ def test_a_proxy_that_asks_for_a_user_is_a_permanent_error(feed: ChunkPart) -> N
         response = send(feed, to)
 
     assert error_of(response) == (
-        "https://gsa.example.com:19902/xmlfeed: the proxy http://HOST responded "
-        "'407 Proxy Authentication Required'; "
-        "expected a connection: check ⟦proxy⟧, or leave it out"
+        "https://gsa.example.com:19902/xmlfeed: the proxy http://HOST responded '407 Proxy "
+        "Authentication Required'; expected a connection: check ⟦proxy⟧, or leave it out"
     )
     assert response.is_permanent
 

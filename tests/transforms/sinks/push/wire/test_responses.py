@@ -21,6 +21,15 @@ FULL_DISK = "Feed not accepted due to insufficient disk space. Retry later."
 LOGIN = "<!-- a proxy --><!DOCTYPE html><html><head><title>Log in &amp; go</title></head></html>"
 NOT_THERE = f"expected feeds to be accepted there: {ADDRESS}"
 RETRY, FATAL = ResponseMeaning.RETRY, ResponseMeaning.FATAL
+NO_SPACE = ResponseMeaning.FULL_DISK
+UNTRUSTED, FULL_GROUPS = "Error - Unauthorized Request", "error: group db at capacity."
+WAIT_FOR_SPACE = (
+    "it has space again when it has digested feeds, or when an administrator makes some"
+)
+REMOVE_GROUPS = "the groups of all groupsources may have 1 GB; remove some first"
+CHECK_PROXY = "check ⟦proxy⟧, or leave it out"
+FOLLOW = "which is not followed: if it is right, give it as ⟦url⟧"
+BAD_GATEWAY = "<html><body>Bad <b>gateway</b></body></html>"
 
 
 def response(text: str, status: int = 200, **fields: object) -> ApplianceResponse:
@@ -58,65 +67,30 @@ def test_success_before_the_end_of_the_feed_is_no_acceptance() -> None:
         ("Success", 500, RETRY, "'Success'; expected Success"),
         ("Successful", 200, FATAL, f"'Successful'; expected Success: {ADDRESS}"),
         ("Success: 1 feed", 200, FATAL, f"'Success: 1 feed'; expected Success: {ADDRESS}"),
-        (
-            "Error - Unauthorized Request",
-            200,
-            FATAL,
-            f"'Error - Unauthorized Request'; expected Success: {TRUST}",
-        ),
-        (
-            FULL_DISK,
-            200,
-            ResponseMeaning.FULL_DISK,
-            f"'{FULL_DISK}'; expected Success: it has space again when it has digested feeds, or "
-            "when an administrator makes some",
-        ),
-        (
-            "error: group db at capacity.",
-            200,
-            FATAL,
-            "'error: group db at capacity.'; expected Success: the groups of all groupsources may "
-            "have 1 GB; remove some first",
-        ),
+        (UNTRUSTED, 200, FATAL, f"'{UNTRUSTED}'; expected Success: {TRUST}"),
+        (FULL_DISK, 200, NO_SPACE, f"'{FULL_DISK}'; expected Success: {WAIT_FOR_SPACE}"),
+        (FULL_GROUPS, 200, FATAL, f"'{FULL_GROUPS}'; expected Success: {REMOVE_GROUPS}"),
         ("Internal Error", 200, RETRY, "'Internal Error'; expected Success"),
         ("Internal Error", 400, RETRY, "'Internal Error'; expected Success"),
         ("", 200, RETRY, "an empty response; expected Success"),
-        ("", 507, ResponseMeaning.FULL_DISK, "an empty response; expected disk space for a feed"),
+        ("", 507, NO_SPACE, "an empty response; expected disk space for a feed"),
         ("no", 401, FATAL, f"'no'; expected access without authentication: {ADDRESS}"),
         ("no", 403, FATAL, f"'no'; expected to be trusted: {TRUST}"),
         *(("no", status, FATAL, f"'no'; {NOT_THERE}") for status in (404, 405, 501)),
-        (
-            "no",
-            407,
-            FATAL,
-            "'no'; expected a proxy without authentication: check ⟦proxy⟧, or leave it out",
-        ),
+        ("no", 407, FATAL, f"'no'; expected a proxy without authentication: {CHECK_PROXY}"),
         ("no", 411, FATAL, "'no'; expected Success"),
         *(("no", status, RETRY, "'no'; expected Success") for status in (408, 429, 500, 503)),
-        (
-            "",
-            302,
-            FATAL,
-            "an empty response; a redirect to no address, which is not followed: if it is right, "
-            "give it as ⟦url⟧",
-        ),
+        ("", 302, FATAL, f"an empty response; a redirect to no address, {FOLLOW}"),
         (LOGIN, 200, FATAL, f"a page with the title 'Log in & go'; expected Success: {ADDRESS}"),
-        (
-            "<html><body>Bad <b>gateway</b></body></html>",
-            502,
-            RETRY,
-            "a page with 'Bad gateway'; expected Success",
-        ),
+        (BAD_GATEWAY, 502, RETRY, "a page with 'Bad gateway'; expected Success"),
         (
             "<html><body>sent to the HTTPS port, malformed</body></html>",
-            400,
-            FATAL,
+            *(400, FATAL),
             "a page with 'sent to the HTTPS port, malformed'; expected Success",
         ),
         (
             "a\r\nb\x1b[0m" + "x" * 400,
-            200,
-            FATAL,
+            *(200, FATAL),
             f"'a\\r\\nb\\x1b[0m{'x' * 192}'…; expected Success: {ADDRESS}",
         ),
     ],
@@ -139,6 +113,7 @@ def test_success_as_html_is_no_acceptance() -> None:
     assert judge(response("Success", content_type="text/html")).meaning is FATAL
 
 
+TOO_LARGE = "expected it to be small enough: a part of it may be"
 NOT_READ = "expected Success: the appliance cannot read something in it"
 
 
@@ -151,12 +126,7 @@ NOT_READ = "expected Success: the appliance cannot read something in it"
             for status in (200, 500)
             for text in ("ProcessFeed: parsing error", "XML is not well-formed", "Malformed feed")
         ),
-        ("large", 413, "expected it to be small enough: a part of it may be"),
-        (
-            "<html><title>Too Large</title></html>",
-            413,
-            "expected it to be small enough: a part of it may be",
-        ),
+        *((text, 413, TOO_LARGE) for text in ("large", "<html><title>Too Large</title></html>")),
     ],
 )
 def test_a_refused_feed_may_be_split(text: str, status: int, expected: str) -> None:
@@ -246,6 +216,8 @@ ADMIN_ADDRESS = (
 NO_RESULT = f"expected a ThunderstoneReplicationResult: {ADMIN_ADDRESS}"
 OK = "<ItemResult><rid>0</rid><Type>I</Type><Status>OK</Status></ItemResult>"
 NOT_FOUND = "accepted with the remark 'Not found', as the appliance does not have the document"
+NO_DATA = OK.replace("OK", "NODATA")
+SEE_LOG = "it does not say why; see its own log"
 FAIL = "<ItemResult><Type>I</Type><Status>FAIL</Status><Info>no room</Info></ItemResult>"
 UNKNOWN = "<ItemResult><Type>X</Type><Status>FAIL_UNKNOWNTYPE</Status></ItemResult>"
 MANUAL = """
@@ -267,6 +239,13 @@ def result(*inside: str, rows: int | str | None = None) -> str:
     )
 
 
+def status(text: str) -> str:
+    return result(f"<Status>{text}</Status>")
+
+
+IN_A_NAMESPACE = result(OK, rows=1).replace("Result>", 'Result xmlns="urn:x">', 1)
+
+
 def judge_items(received: ApplianceResponse, *, sent: int) -> Verdict:
     return judge_response(RECVDATA, replace(received, url=RECVDATA_URL), sent)
 
@@ -286,11 +265,7 @@ def test_the_response_of_the_manual_is_acceptance_with_a_remark() -> None:
         (result(OK, OK), 0, "OK for 2 of 2 Items"),
         (result(OK, OK, rows="x"), 2, "OK for 2 of 2 Items"),
         (result(OK.replace("OK", "\n ok "), rows=1), 1, "OK for 1 of 1 Items"),
-        (
-            result(OK, rows=1).replace("Result>", 'Result xmlns="urn:x">', 1),
-            1,
-            "OK for 1 of 1 Items",
-        ),
+        (IN_A_NAMESPACE, 1, "OK for 1 of 1 Items"),
         ('\r\n<?xml version="1.0"?>' + result(OK, rows=1), 1, "OK for 1 of 1 Items"),
         ("<!DOCTYPE x><!-- by a script -->" + result(OK, rows=1), 1, "OK for 1 of 1 Items"),
         (result(OK, rows=0), 1, "OK for 1 of 1 Items"),
@@ -326,14 +301,9 @@ def test_single_refused_items_are_named(
 @pytest.mark.parametrize(
     ("text", "sent", "message"),
     [
+        (result(FAIL, FAIL, rows=2), 2, f"2 of 2 Items: FAIL, 'no room'; expected OK: {SEE_LOG}"),
         (
-            result(FAIL, FAIL, rows=2),
-            2,
-            "2 of 2 Items: FAIL, 'no room'; expected OK: it does not say why; see its own log",
-        ),
-        (
-            result(UNKNOWN, rows=1),
-            1,
+            *(result(UNKNOWN, rows=1), 1),
             "1 of 1 Items: FAIL_UNKNOWNTYPE; expected OK: it does not know the Type of an Item",
         ),
         (result(OK, OK, rows=2), 3, "results of 2 Items and Rows 2; expected 3"),
@@ -341,24 +311,17 @@ def test_single_refused_items_are_named(
         (result(rows=0), 1, "results of 0 Items and Rows 0; expected 1"),
         (result(), 0, "results of 0 Items; expected some"),
         (
-            result("<x><Status>NODATA</Status></x>", rows=0),
-            5,
+            *(result("<x><Status>NODATA</Status></x>", rows=0), 5),
             "NODATA; expected OK: it found no Item that it could read; `feedferry inspect` may "
             "show why",
         ),
+        (result(NO_DATA, rows=0), 5, "results of 1 Items and Rows 0; expected 5"),
         (
-            result(OK.replace("OK", "NODATA"), rows=0),
-            5,
-            "results of 1 Items and Rows 0; expected 5",
+            *(result("<Status>FAIL</Status><Info>try later</Info>"), 5),
+            f"FAIL, 'try later'; expected OK: {SEE_LOG}",
         ),
         (
-            result("<Status>FAIL</Status><Info>try later</Info>"),
-            5,
-            "FAIL, 'try later'; expected OK: it does not say why; see its own log",
-        ),
-        (
-            f"<ThunderstoneReplicationResult>{OK}<Version>" + "x" * (16 << 20),
-            2,
+            *(f"<ThunderstoneReplicationResult>{OK}<Version>" + "x" * (16 << 20), 2),
             "results longer than 16777216 bytes; expected fewer: a part of the Items will have "
             "them",
         ),
@@ -375,55 +338,38 @@ def test_numbers_that_disagree_and_failures_are_refusals(
 @pytest.mark.parametrize(
     ("text", "status", "meaning", "message"),
     [
+        (status("Not Allowed"), 200, FATAL, f"Not Allowed; expected OK: {CLUSTER}"),
         (
-            result("<Status>Not Allowed</Status>"),
-            200,
-            FATAL,
-            f"Not Allowed; expected OK: {CLUSTER}",
-        ),
-        (
-            result("<ItemResult><Status>not allowed</Status></ItemResult>"),
-            403,
-            FATAL,
+            *(result("<ItemResult><Status>not allowed</Status></ItemResult>"), 403, FATAL),
             f"not allowed; expected OK: {CLUSTER}",
         ),
         (
-            result("<Status>No Profile</Status>"),
-            200,
-            FATAL,
+            *(status("No Profile"), 200, FATAL),
             "No Profile; expected OK: check that ⟦profile⟧ is the name of a profile there",
         ),
         (result(OK, rows=5), 503, RETRY, f"503, '{result(OK, rows=5)}'; expected a "),
         (
-            "<ThunderstoneReplicationResult><Rows>",
-            200,
-            RETRY,
+            *("<ThunderstoneReplicationResult><Rows>", 200, RETRY),
             "'<ThunderstoneReplicationResult><Rows>'; expected complete XML",
         ),
         (
             "<html><b>configured to deny administration\nfrom your location (IP)</b></html>",
-            403,
-            FATAL,
+            *(403, FATAL),
             "403, a page with 'configured to deny administration from your location (IP)'; "
             "expected dataload to be allowed: add the address of this machine to Admin Access IPs",
         ),
         (
             "<html>not from your location via a non-secure protocol (HTTP)</html>",
-            200,
-            FATAL,
+            *(200, FATAL),
             "200, a page with 'not from your location via a non-secure protocol (HTTP)'; expected "
             "TLS: give ⟦url⟧ with https://",
         ),
         (
-            "<html><title>Texis</title></html>",
-            200,
-            FATAL,
+            *("<html><title>Texis</title></html>", 200, FATAL),
             f"200, a page with the title 'Texis'; {NO_RESULT}",
         ),
         (
-            "<other><Status>OK</Status></other>",
-            200,
-            FATAL,
+            *("<other><Status>OK</Status></other>", 200, FATAL),
             f"200, '<other><Status>OK</Status></other>'; {NO_RESULT}",
         ),
         ("Success", 200, FATAL, f"200, 'Success'; {NO_RESULT}"),
