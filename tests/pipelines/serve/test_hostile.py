@@ -76,6 +76,12 @@ def serves(receiver: Receiver, spool: Path) -> bool:
     return is_answered and is_one_more and list((spool / "incoming").iterdir()) == []
 
 
+BAD_LENGTHS = (
+    *(b"-1\r\n\r\n", b"+5\r\n\r\nabcde", b"0x5\r\n\r\nabcde", b"1_0\r\n\r\nabcdeabcde"),
+    *(b"9" * 5000 + b"\r\n\r\n", b"5, 6\r\n\r\nabcde"),
+)
+
+
 @pytest.mark.parametrize(
     "raw",
     [
@@ -87,17 +93,15 @@ def serves(receiver: Receiver, spool: Path) -> bool:
         b"POST",
         b"POST /xmlfeed",
         b"POST /xmlfeed HTTP/1.1\r\n",
+        *(
+            b"POST /xmlfeed HTTP/1.1\r\nHost" + text
+            for text in (
+                *(b": h\r\nHost: g\r\n\r\n", b" : h\r\n\r\n", b": h\r\nX: \0\r\n\r\n"),
+                *(b": h\r\nContent-Length: " + length for length in BAD_LENGTHS),
+            )
+        ),
         b"POST /xmlfeed HTTP/9.9\r\nHost: h\r\n\r\n",
-        b"POST /xmlfeed HTTP/1.1\r\nHost: h\r\nHost: g\r\n\r\n",
-        b"POST /xmlfeed HTTP/1.1\r\nHost : h\r\n\r\n",
         b"POST /xmlfeed HTTP/1.1\r\n Host: h\r\n\r\n",
-        b"POST /xmlfeed HTTP/1.1\r\nHost: h\r\nX: \0\r\n\r\n",
-        b"POST /xmlfeed HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n",
-        b"POST /xmlfeed HTTP/1.1\r\nHost: h\r\nContent-Length: +5\r\n\r\nabcde",
-        b"POST /xmlfeed HTTP/1.1\r\nHost: h\r\nContent-Length: 0x5\r\n\r\nabcde",
-        b"POST /xmlfeed HTTP/1.1\r\nHost: h\r\nContent-Length: 1_0\r\n\r\nabcdeabcde",
-        b"POST /xmlfeed HTTP/1.1\r\nHost: h\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
-        b"POST /xmlfeed HTTP/1.1\r\nHost: h\r\nContent-Length: 5, 6\r\n\r\nabcde",
         b"CONNECT /xmlfeed HTTP/1.1\r\nHost: h\r\n\r\n",
         b"GET /xmlfeed HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -151,19 +155,8 @@ def test_a_request_after_an_ambiguous_length_is_not_served(
 @pytest.mark.parametrize(
     "name",
     [
-        "../../etc/passwd",
-        "/etc/passwd",
-        "..\\..\\x",
-        "a/b",
-        "a\0b",
-        ".",
-        "",
-        "-rf",
-        "a b",
-        "a\r\nX-Header: y",
-        "%2e%2e",
-        "ä",
-        "a" * 251,
+        *("../../etc/passwd", "/etc/passwd", "..\\..\\x", "a/b", "a\0b", ".", "", "-rf", "a b"),
+        *("a\r\nX-Header: y", "%2e%2e", "ä", "a" * 251),
     ],
 )
 def test_no_name_from_outside_names_a_file(name: str, tmp_path: Path) -> None:
@@ -212,11 +205,7 @@ def test_a_bomb_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
         b"--<<\r\n" + b"X" * 10_000 + PARTS,
         PARTS.replace(b"data", b"x" * 5000),
         b"--<<\r\nContent-Disposition: form-data" + b'; a="' * 1000 + b"\r\n\r\n",
-        b"--<<" * 5000,
-        b"\r\n" * 50_000,
-        b"&" * 100_000,
-        b"a" * 100_000,
-        b"%" * 100_000,
+        *(b"--<<" * 5000, b"\r\n" * 50_000, b"&" * 100_000, b"a" * 100_000, b"%" * 100_000),
         b"datasource=" + b"%41" * 5000,
     ],
 )

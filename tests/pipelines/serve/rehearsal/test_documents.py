@@ -4,6 +4,7 @@ import zlib
 
 import pybase64
 import pytest
+from msgspec.structs import replace
 
 from pipelines.serve.rehearsal.index import DatasourceTotal, DeliveryStatus
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
@@ -15,9 +16,7 @@ TEXT = "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"
 """The digest of `text`."""
 
 JOE = Acl(principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),))
-JOE_ALONE = Acl(
-    principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),), alone=True
-)
+JOE_ALONE = replace(JOE, alone=True)
 
 
 def test_a_document_is_held_with_all_that_a_feed_says_of_it(rehearsal: Rehearsal) -> None:
@@ -38,7 +37,7 @@ def test_a_document_is_held_with_all_that_a_feed_says_of_it(rehearsal: Rehearsal
         arrival=Arrival.PUSHED,
         mimetype="text/plain",
         bytes=4,
-        sha256="982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1",
+        sha256=TEXT,
         metadata=(Meta("author", "Ann"), Meta("topic", "gears")),
         acl=Acl(
             inheritance=Inheritance.AND_BOTH_PERMIT,
@@ -80,68 +79,48 @@ def feed_all(rehearsal: Rehearsal, feeds: list[Fed]) -> None:
         rehearsal.feed(gsa_feed(*records), datasource=datasource, feedtype=feedtype)
 
 
-@pytest.mark.parametrize(
-    ("feeds", "pages"),
-    [
-        (
-            [
-                ("s", "full", (page("d0"), page("d1"), page("d2"))),
-                ("s", "incremental", (page("d3"), page("d1", "new"), gone("d2"))),
-            ],
-            ["d0", "d1", "d3"],
-        ),
-        (
-            [
-                ("s", "full", (page("d0"), page("d1"), page("d2"))),
-                ("s", "full", (page("d0"), page("d7"), page("d10"))),
-            ],
-            ["d0", "d10", "d7"],
-        ),
-        ([("a", "full", (page("a"),)), ("b", "full", (page("b"),))], ["a", "b"]),
-        (
-            [("web", "incremental", (page("a", None),)), ("web", "full", (page("b", None),))],
-            ["a", "b"],
-        ),
-        (
-            [
-                ("a", "full", (page("a"),)),
-                ("b", "incremental", (page("a"),)),
-                ("a", "full", (page("b"),)),
-            ],
-            ["a", "b"],
-        ),
-        ([("s", "full", (page("a"), page("b"))), ("s", "incremental", (gone("a"),))], ["b"]),
-        ([("a", "full", (page("a"),)), ("b", "incremental", (gone("a"),))], ["a"]),
-    ],
-    ids=[
-        "incremental",
-        "full",
-        "other-datasources",
-        "web-is-never-full",
-        "url-taken-by-another",
-        "deleted-by-its-owner",
-        "not-deleted-by-another",
-    ],
-)
+def full(datasource: str, *records: str) -> Fed:
+    return datasource, "full", records
+
+
+def more(datasource: str, *records: str) -> Fed:
+    return datasource, "incremental", records
+
+
+A, B, CRAWLED_A = page("a"), page("b"), page("a", None)
+D012 = full("s", page("d0"), page("d1"), page("d2"))
+PAGES_AFTER = {
+    "incremental": (
+        [D012, more("s", page("d3"), page("d1", "new"), gone("d2"))],
+        ["d0", "d1", "d3"],
+    ),
+    "full": ([D012, full("s", page("d0"), page("d7"), page("d10"))], ["d0", "d10", "d7"]),
+    "other-datasources": ([full("a", A), full("b", B)], ["a", "b"]),
+    "web-is-never-full": ([more("web", CRAWLED_A), full("web", page("b", None))], ["a", "b"]),
+    "url-taken-by-another": ([full("a", A), more("b", A), full("a", B)], ["a", "b"]),
+    "deleted-by-its-owner": ([full("s", A, B), more("s", gone("a"))], ["b"]),
+    "not-deleted-by-another": ([full("a", A), more("b", gone("a"))], ["a"]),
+}
+
+
+@pytest.mark.parametrize(("feeds", "pages"), PAGES_AFTER.values(), ids=PAGES_AFTER)
 def test_pages_after_feeds(rehearsal: Rehearsal, feeds: list[Fed], pages: list[str]) -> None:
     feed_all(rehearsal, feeds)
     assert rehearsal.pages() == pages
 
 
-JOE_MARKUP = acl("joe")
+JOES_A = page("a", inner=acl("joe"))
+JOE_ON_A, ANN_ON_A = acl("joe", url="a"), acl("ann", url="a")
+ACLS_AFTER = {
+    "after": ([full("s", A, JOE_ON_A)], JOE_ALONE),
+    "before": ([full("s", JOE_ON_A, A)], JOE_ALONE),
+    "crawled": ([full("s", JOE_ON_A), full("web", CRAWLED_A)], JOE_ALONE),
+    "replaced": ([full("s", ANN_ON_A, JOES_A)], JOE),
+    "gone-with-the-next": ([full("s", ANN_ON_A, JOES_A, A)], None),
+}
 
 
-@pytest.mark.parametrize(
-    ("feeds", "expected"),
-    [
-        ([("s", "full", (page("a"), acl("joe", url="a")))], JOE_ALONE),
-        ([("s", "full", (acl("joe", url="a"), page("a")))], JOE_ALONE),
-        ([("s", "full", (acl("joe", url="a"),)), ("web", "full", (page("a", None),))], JOE_ALONE),
-        ([("s", "full", (acl("ann", url="a"), page("a", inner=JOE_MARKUP)))], JOE),
-        ([("s", "full", (acl("ann", url="a"), page("a", inner=JOE_MARKUP), page("a")))], None),
-    ],
-    ids=["after", "before", "crawled", "replaced", "gone-with-the-next"],
-)
+@pytest.mark.parametrize(("feeds", "expected"), ACLS_AFTER.values(), ids=ACLS_AFTER)
 def test_an_acl_that_arrived_alone_stays_until_another_acl_arrives(
     rehearsal: Rehearsal, feeds: list[Fed], expected: Acl | None
 ) -> None:
@@ -150,29 +129,19 @@ def test_an_acl_that_arrived_alone_stays_until_another_acl_arrives(
     assert (document.kind, document.acl) == (DocumentOrigin.FEED, expected)
 
 
-@pytest.mark.parametrize(
-    ("feeds", "expected"),
-    [
-        ([("s", "full", (page("a"),)), ("t", "full", (page("a"),))], ("t", "PUSHED", TEXT)),
-        (
-            [("s", "full", (page("a"),)), ("web", "full", (page("a", None),))],
-            ("s", "PUSHED", TEXT),
-        ),
-        (
-            [("web", "full", (page("a", None),)), ("s", "full", (page("a"),))],
-            ("s", "PUSHED", TEXT),
-        ),
-        ([("s", "incremental", (page("a", None),))], ("s", "PUSHED", None)),
-        (
-            [
-                ("s", "full", (page("a"),)),
-                ("s", "incremental", (page("a", "new", inner=metadata(x="")),)),
-            ],
-            ("s", "PUSHED", TEXT),
-        ),
-    ],
-    ids=["taken", "named-by-a-web-feed", "crawled-before", "without-content", "refused-later"],
-)
+OWNERS_AFTER = {
+    "taken": ([full("s", A), full("t", A)], ("t", "PUSHED", TEXT)),
+    "named-by-a-web-feed": ([full("s", A), full("web", CRAWLED_A)], ("s", "PUSHED", TEXT)),
+    "crawled-before": ([full("web", CRAWLED_A), full("s", A)], ("s", "PUSHED", TEXT)),
+    "without-content": ([more("s", CRAWLED_A)], ("s", "PUSHED", None)),
+    "refused-later": (
+        [full("s", A), more("s", page("a", "new", inner=metadata(x="")))],
+        ("s", "PUSHED", TEXT),
+    ),
+}
+
+
+@pytest.mark.parametrize(("feeds", "expected"), OWNERS_AFTER.values(), ids=OWNERS_AFTER)
 def test_owner_arrival_and_content_after_feeds(
     rehearsal: Rehearsal, feeds: list[Fed], expected: tuple[str, str, str | None]
 ) -> None:
@@ -239,14 +208,10 @@ def test_a_document_with_content_replaces_all_of_the_old_one(rehearsal: Rehearsa
 def test_an_empty_metadata_value_costs_its_record(rehearsal: Rehearsal) -> None:
     markup = gsa_feed(page("a", inner='<metadata><meta name="Tags" content=""/></metadata>'))
     fed = rehearsal.feed(markup)
-    assert (fed.status, fed.included, fed.in_error, fed.details) == (
-        DeliveryStatus.FAILED,
-        0,
-        1,
-        (
-            "Skipping the record, Line number: 6, Error: Element record content does not follow"
-            " the DTD, Misplaced metadata",
-        ),
+    assert (fed.status, fed.included, fed.in_error) == (DeliveryStatus.FAILED, 0, 1)
+    assert fed.details == (
+        "Skipping the record, Line number: 6, Error: Element record content does not follow the"
+        " DTD, Misplaced metadata",
     )
 
 
@@ -271,8 +236,7 @@ def test_acl_may_arrive_alone_for_a_folder(rehearsal: Rehearsal) -> None:
 
 
 def test_an_acl_of_another_datasource_does_not_take_the_document(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a")), datasource="first")
-    rehearsal.feed(gsa_feed(acl("joe", url="a")), datasource="second")
+    feed_all(rehearsal, [more("first", A), more("second", JOE_ON_A)])
     assert rehearsal.document("a").datasource == "first"
 
 
@@ -300,7 +264,7 @@ def test_data_is_held_with_all_that_its_item_says(rehearsal: Rehearsal) -> None:
         arrival=Arrival.PUSHED,
         mimetype="text/html",
         bytes=4,
-        sha256="982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1",
+        sha256=TEXT,
         metadata=(Meta("author", "Ann"),),
         fields={
             "title": "Gears",
