@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pipelines.cli.main import main
 from pipelines.inspect.counts_text import as_text
@@ -67,19 +68,9 @@ def refusal(**words: object) -> str:
 
 
 def test_the_flags_are_those_of_convert() -> None:
-    words: dict[str, object] = {
-        "inputs": ("a.txt", "-"),
-        "from_format": "lister-stream",
-        "strict": True,
-    }
-    options = ConvertOptions(
-        inputs=("a.txt", "-"),
-        output=NO_OUTPUT,
-        to_format="jsonl",
-        from_format="lister-stream",
-        strict=True,
-    )
-    assert parse(words) == options
+    words = {"inputs": ("a.txt", "-"), "from_format": "lister-stream", "strict": True}
+    options = ConvertOptions(inputs=("a.txt", "-"), output=NO_OUTPUT, to_format="jsonl")
+    assert parse(words) == replace(options, from_format="lister-stream", strict=True)
     assert refusal(inputs=()) == "INPUT: none given; expected files, folders, globs, URLs or -"
     assert refusal(from_format="avr").endswith("did you mean 'avro'?")
     assert refusal(from_format="adaptor") == (
@@ -88,18 +79,14 @@ def test_the_flags_are_those_of_convert() -> None:
 
 
 def test_a_feed_is_a_row_and_an_action_a_column() -> None:
-    counts = InputCounts(
-        feeds=(
-            FeedCount(
-                datasource="intranet_of_the_yard",
-                feedtype="full",
-                actions={"DELETE_PATTERN": 1, "ADD": 1_200_000},
-            ),
-            FeedCount(datasource="wiki", feedtype=None, actions={"ADD": 2}),
-            FeedCount(datasource=None, feedtype=None, actions={"MEMBERSHIP": 3}),
-            FeedCount(datasource=OTHERS, feedtype=None, actions={"ADD": 4}),
-        )
+    intranet = {"DELETE_PATTERN": 1, "ADD": 1_200_000}
+    feeds = (
+        FeedCount(datasource="intranet_of_the_yard", feedtype="full", actions=intranet),
+        FeedCount(datasource="wiki", feedtype=None, actions={"ADD": 2}),
+        FeedCount(datasource=None, feedtype=None, actions={"MEMBERSHIP": 3}),
+        FeedCount(datasource=OTHERS, feedtype=None, actions={"ADD": 4}),
     )
+    counts = InputCounts(feeds=feeds)
     assert as_text(counts).splitlines() == [
         "                                    ADD  DELETE_PATTERN  MEMBERSHIP       total",
         "intranet_of_the_yard/full     1,200,000               1           0   1,200,001",
@@ -110,9 +97,14 @@ def test_a_feed_is_a_row_and_an_action_a_column() -> None:
     ]
 
 
-UNDEFINED = tuple(
-    GroupCount(namespace="Default", name=f"g{number}", named=1) for number in range(22)
-)
+def undefined(name: str, namespace: str = "Default", named: int = 1) -> GroupCount:
+    return GroupCount(namespace=namespace, name=name, named=named)
+
+
+UNDEFINED = tuple(undefined(f"g{number}") for number in range(22))
+TWO_UNDEFINED = (undefined("MARRAM\\yard", named=1_000), undefined("a\nb", "ldap"))
+BAD_DATES = CodeCount(count=1_000, first="a.xml:3 (byte 9): x; expected y", more=["b: z"])
+TEN = "0 1, 1 1, 2 1, 3 1, 4 1, 5 1, 6 1, 7 1, 8 1, 9 1"
 
 
 @pytest.mark.parametrize(
@@ -120,11 +112,7 @@ UNDEFINED = tuple(
     [
         (
             {
-                "rejects": {
-                    "bad-date": CodeCount(
-                        count=1_000, first="a.xml:3 (byte 9): x; expected y", more=["b: z"]
-                    )
-                },
+                "rejects": {"bad-date": BAD_DATES},
                 "notices": {"crlf": CodeCount(count=2, first="a.txt (byte 7): CRLF; read as LF")},
                 "filtered": {"not-found": 3, "up-to-date": 4},
             },
@@ -143,16 +131,10 @@ UNDEFINED = tuple(
             {"mimetypes": {"text/html": 1_000, "text/plain": 1}, "charsets": {"UTF-8": 2}},
             ["mimetype   text/html 1,000, text/plain 1", "charset    UTF-8 2"],
         ),
-        (
-            {"charsets": {str(name): 1 for name in range(11)}},
-            ["charset    0 1, 1 1, 2 1, 3 1, 4 1, 5 1, 6 1, 7 1, 8 1, 9 1, and 1 other"],
-        ),
+        ({"charsets": {str(name): 1 for name in range(11)}}, [f"charset    {TEN}, and 1 other"]),
         (
             {"charsets": {**{str(name): 1 for name in range(1000)}, OTHERS: 5}},
-            [
-                "charset    0 1, 1 1, 2 1, 3 1, 4 1, 5 1, 6 1, 7 1, 8 1, 9 1, and more than 991"
-                " others"
-            ],
+            [f"charset    {TEN}, and more than 991 others"],
         ),
         ({"charsets": {"\x1b[2J": 1}}, [r"charset    \x1b[2J 1"]),
         (
@@ -176,14 +158,7 @@ UNDEFINED = tuple(
         (
             {
                 "groups": Groups(
-                    memberships=3,
-                    defined=2,
-                    named=1_002,
-                    unnamed=1,
-                    undefined=(
-                        GroupCount(namespace="Default", name="MARRAM\\yard", named=1_000),
-                        GroupCount(namespace="ldap", name="a\nb", named=1),
-                    ),
+                    memberships=3, defined=2, named=1_002, unnamed=1, undefined=TWO_UNDEFINED
                 )
             },
             [

@@ -299,11 +299,9 @@ def test_an_item_has_its_elements_in_the_order_of_the_specification() -> None:
         (
             {
                 "extras": (
-                    Extra("Item/@n", 'a"\n'),
-                    Extra("Item/@{urn:example:x}y", "2"),
+                    *(Extra("Item/@n", 'a"\n'), Extra("Item/@{urn:example:x}y", "2")),
                     Extra(f"Item/@{{{XML_NAMESPACE}}}lang", "de"),
-                    Extra("Item/text()", "a & b"),
-                    Extra("record/@foo", "1"),
+                    *(Extra("Item/text()", "a & b"), Extra("record/@foo", "1")),
                 )
             },
             '<Item n="a&quot;&#10;" xmlns:n1="urn:example:x" n1:y="2" xml:lang="de"><Type>',
@@ -335,89 +333,68 @@ def unfit(name: str) -> str:
     )
 
 
+NOT_A_NUMBER = History(click_ratio=float("nan"))
+BAD_NAMESPACES = ("", "a b", "\f", "urn:schemas-microsoft-com:datatypes", "\ud800", "http://[")
+BAD_TEXTS = (
+    *(("\x00", "klingon"), ("€\x00", "ISO-8859-1"), ("\ud800", "UTF-8")),
+    ("\x1b$B~", "iso-2022-jp"),
+)
+BAD_RIDS = (
+    *("<rid>", "<Url>http://www.example.com/other</Url>", "<rid/><rid/>", "</Item><Item>"),
+    *("text<rid/>", "<!DOCTYPE rid><rid/>", "<rid>\ud800</rid>"),
+)
+BAD_PLACES = (
+    *(("Item/text()", "\x00"), ("Item/@n", "\x00"), ('Item/@n="1" m', "2"), ("Item/@xmlns", "u")),
+    *(("Item/@1", "2"), ("Item/@{u v}n", "1")),
+)
+
+
 @pytest.mark.parametrize(
     ("stated", "code", "reason"),
     [
         ({"url": " "}, "no-url", "ADD of a record without url; expected one"),
         (
-            {"arrival": Arrival.CRAWLED},
-            "crawled",
+            *({"arrival": Arrival.CRAWLED}, "crawled"),
             "a url to be crawled; expected content: Thunderstone data cannot ask for a fetch",
         ),
         (
-            {"fields": (Field("a b", ("1",)),)},
-            "bad-field",
+            *({"fields": (Field("a b", ("1",)),)}, "bad-field"),
             "field 'a b'; expected a letter or _, then letters, digits, _ and -",
         ),
         (
-            {"fields": (Field("a", (), many=True),)},
-            "bad-field",
+            *({"fields": (Field("a", (), many=True),)}, "bad-field"),
             "field 'a' without values; expected one or more",
         ),
         *(
             (
-                {"fields": (Field("a", ("1",), namespace=uri),)},
-                "bad-field",
+                *({"fields": (Field("a", ("1",), namespace=uri),)}, "bad-field"),
                 f"field 'a' in the namespace {uri!r}; expected another uri",
             )
-            for uri in (
-                "",
-                "a b",
-                "\f",
-                "urn:schemas-microsoft-com:datatypes",
-                "\ud800",
-                "http://[",
-            )
+            for uri in BAD_NAMESPACES
         ),
         ({"categories": ("",)}, "bad-category", "category ''; expected a name"),
         (
-            {"metadata": (Meta("photo", "", b"\xff\xd8"),)},
-            "bad-metadata",
+            *({"metadata": (Meta("photo", "", b"\xff\xd8"),)}, "bad-metadata"),
             "metadata 'photo' of 2 bytes that are no text; expected text",
         ),
         *(
             ({"metadata": (Meta(name, value),)}, "bad-metadata", unfit(name))
             for name, value in (("a: b", ""), ("a\nb", ""), ("a: b", "c\nd"))
         ),
-        (
-            {"history": History(click_ratio=float("nan"))},
-            "bad-number",
-            "CTR nan; expected a finite number",
-        ),
+        ({"history": NOT_A_NUMBER}, "bad-number", "CTR nan; expected a finite number"),
         *(
             (
-                {"title": text, "charset": charset},
-                "bad-charset",
+                *({"title": text, "charset": charset}, "bad-charset"),
                 f"Title: text that {charset!r} cannot hold; expected a Charset that can",
             )
-            for text, charset in (
-                ("\x00", "klingon"),
-                ("€\x00", "ISO-8859-1"),
-                ("\ud800", "UTF-8"),
-                ("\x1b$B~", "iso-2022-jp"),
-            )
+            for text, charset in BAD_TEXTS
         ),
         *(
             (
-                {"extras": (Extra(place, value),)},
-                "bad-extra",
+                *({"extras": (Extra(place, value),)}, "bad-extra"),
                 f"{place} of an Item; expected extras with the markup of their places",
             )
-            for place, value in (
-                ("Item/rid", "<rid>"),
-                ("Item/rid", "<Url>http://www.example.com/other</Url>"),
-                ("Item/rid", "<rid/><rid/>"),
-                ("Item/rid", "</Item><Item>"),
-                ("Item/rid", "text<rid/>"),
-                ("Item/rid", "<!DOCTYPE rid><rid/>"),
-                ("Item/rid", "<rid>\ud800</rid>"),
-                ("Item/text()", "\x00"),
-                ("Item/@n", "\x00"),
-                ('Item/@n="1" m', "2"),
-                ("Item/@xmlns", "u"),
-                ("Item/@1", "2"),
-                ("Item/@{u v}n", "1"),
-            )
+            for place, value in (*(("Item/rid", markup) for markup in BAD_RIDS), *BAD_PLACES)
         ),
     ],
 )

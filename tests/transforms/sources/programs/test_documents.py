@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from schemas import avro
 from schemas.choices import NotFound
@@ -33,9 +33,8 @@ pytestmark = pytest.mark.slow
 A, B = listed("a"), listed("b")
 NO_FILE = "no file in place of the metadata"
 STRICT = ReadOptions(own=(StreamOptions(strict=True),))
-UNDER_BASE = ReadOptions(
-    own=(StreamOptions(docids=Docids(base_url="http://adaptor.example.com/doc/")),)
-)
+DOCIDS = Docids(base_url="http://adaptor.example.com/doc/")
+UNDER_BASE = ReadOptions(own=(StreamOptions(docids=DOCIDS),))
 DOCUMENT = Record(
     url="a",
     action=Action.ADD,
@@ -61,11 +60,8 @@ def retrieve(
 
 
 def reject_of(programs: Programs, options: ReadOptions = ReadOptions()) -> Reject:
-    (reject,) = (
-        result
-        for result in retrieve(programs, A, options=options)
-        if not isinstance(result, Notice)
-    )
+    results = retrieve(programs, A, options=options)
+    (reject,) = (result for result in results if not isinstance(result, Notice))
     assert isinstance(reject, Reject)
     return reject
 
@@ -323,9 +319,8 @@ def test_a_program_that_is_missing_stops_the_run(tmp_path: Path) -> None:
 
 def test_only_added_documents_are_transformed_after_they_are_retrieved() -> None:
     programs = retriever("as-id", transformer=shell("transformer.sh", "add"))
-    result, filtered, reject = retrieve(
-        programs, listed("good"), listed("not-found"), listed("exit")
-    )
+    items = [listed(name) for name in ("good", "not-found", "exit")]
+    result, filtered, reject = retrieve(programs, *items)
 
     assert isinstance(result, Record)
     assert (result.content, result.metadata) == (Content(b"good at 0"), (Meta("added", "yes"),))
@@ -343,30 +338,20 @@ def test_merge_keeps_fields_that_only_the_listing_states() -> None:
         extras=(Extra("stream/x", "1"),),
         provenance=Provenance(source="listing", offset=7),
     )
-    after = Record(
-        url="a",
-        action=Action.ADD,
+    crawl = Crawl(lock=False, no_index=True, anchors=(Anchor("http://b", "b"),))
+    after = replace(
+        DOCUMENT,
         arrival=Arrival.PUSHED,
-        content=Content(b"text"),
-        metadata=(Meta("kind", "wiki"),),
-        crawl=Crawl(lock=False, no_index=True, anchors=(Anchor("http://b", "b"),)),
+        crawl=crawl,
         extras=(Extra("stream/y", "2"),),
         provenance=Provenance(source="a", offset=31),
     )
 
-    assert merge(before, after) == Record(
-        url="a",
-        action=Action.ADD,
+    assert merge(before, after) == replace(
+        DOCUMENT,
         arrival=Arrival.PUSHED,
-        content=Content(b"text"),
-        metadata=(Meta("kind", "wiki"),),
         modified=early,
-        crawl=Crawl(
-            lock=False,
-            no_index=True,
-            display_url="http://show/a",
-            anchors=(Anchor("http://b", "b"),),
-        ),
+        crawl=replace(crawl, display_url="http://show/a"),
         extras=(Extra("stream/x", "1"), Extra("stream/y", "2")),
         provenance=Provenance(source="listing", offset=7),
     )
@@ -374,13 +359,7 @@ def test_merge_keeps_fields_that_only_the_listing_states() -> None:
 
 def test_a_deletion_has_no_fields_of_the_listing() -> None:
     listing = Provenance(source="listing")
-    before = Record(
-        url="a",
-        action=Action.ADD,
-        arrival=Arrival.CRAWLED,
-        crawl=Crawl(lock=True),
-        provenance=listing,
-    )
+    before = replace(A, crawl=Crawl(lock=True), provenance=listing)
     after = Record(url="a", action=Action.DELETE, provenance=Provenance(source="a"))
 
     assert merge(before, after) == Record(url="a", action=Action.DELETE, provenance=listing)
@@ -390,7 +369,7 @@ def test_a_transformer_may_write_or_replace_its_file() -> None:
     added = Meta("added", "yes")
     assert metadata("add") == (*DOCUMENT.metadata, added)
     assert metadata("renamed") == (Meta("b", "2"), Meta("a", "1"))
-    assert transform("clear") == msgspec.structs.replace(DOCUMENT, metadata=())
+    assert transform("clear") == replace(DOCUMENT, metadata=())
     raw = Record(url="a", action=Action.ADD, metadata=(Meta("raw", "", b"\xfe"),))
     assert metadata("add", raw) == (Meta("raw", "", b"\xfe"), added)
     assert metadata("bytes") == (Meta("raw", "", b"\xff"),)
@@ -442,10 +421,8 @@ def test_metadata_with_nul_is_a_reject() -> None:
     reject = transform("add", record)
 
     assert isinstance(reject, Reject)
-    assert (reject.code, reject.reason) == (
-        "transformer-nul",
-        "b'a\\x00b'; expected names, values and parameters without NUL",
-    )
+    reason = "b'a\\x00b'; expected names, values and parameters without NUL"
+    assert (reject.code, reject.reason) == ("transformer-nul", reason)
 
 
 def secretive(*lister_lines: str, retriever: tuple[str, ...] = ()) -> Programs:
@@ -472,10 +449,8 @@ def test_reasons_show_no_secret() -> None:
     script = f'printf "%s" "{HEADER}" "id=a\nlast-modified=$TOKEN\ncontent"'
     reject = reject_of(secretive(retriever=("/bin/sh", "-c", script)))
 
-    assert (reject.code, reject.reason) == (
-        "bad-date",
-        "last-modified='***'; expected seconds since 1970; nothing on stderr",
-    )
+    reason = "last-modified='***'; expected seconds since 1970; nothing on stderr"
+    assert (reject.code, reject.reason) == ("bad-date", reason)
 
 
 @pytest.mark.usefixtures("secrets")
@@ -492,10 +467,8 @@ def test_notices_of_programs_and_of_the_listing_show_no_secret(item: ReadResult)
     first, *_ = retrieve(secretive(), item)
 
     assert isinstance(first, Notice)
-    assert (first.code, first.detail) == (
-        "unknown-command ***",
-        "'***', a command that nobody knows; skipped",
-    )
+    detail = "'***', a command that nobody knows; skipped"
+    assert (first.code, first.detail) == ("unknown-command ***", detail)
 
 
 @pytest.mark.usefixtures("secrets")
@@ -529,7 +502,7 @@ def test_errors_of_the_listing_show_no_secret() -> None:
     ],
 )
 def test_errors_of_the_lister_show_no_secret(tmp_path: Path, script: str, expected: str) -> None:
-    programs = msgspec.structs.replace(secretive(), lister=("/bin/sh", "-c", script))
+    programs = replace(secretive(), lister=("/bin/sh", "-c", script))
 
     with pytest.raises(FatalError) as caught:
         list_documents(programs, tmp_path / "listing")
@@ -549,12 +522,7 @@ def test_documents_are_retrieved_one_by_one_where_records_may_come_in_batches(
 ) -> None:
     path = tmp_path / "listing"
     path.write_bytes(stream(*(f"id={number}" for number in range(9))))
-    results = PROGRAMS.read(
-        SpanRequest(
-            span=Span(path=str(path)),
-            config=retriever("good"),
-            options=ReadOptions(batch_records=4),
-        )
-    )
+    span, options = Span(path=str(path)), ReadOptions(batch_records=4)
+    results = PROGRAMS.read(SpanRequest(span=span, config=retriever("good"), options=options))
     contents = [result.content for result in results if isinstance(result, Record)]
     assert contents == [Content(f"{number} at 0".encode()) for number in range(9)]
