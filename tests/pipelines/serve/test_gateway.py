@@ -61,10 +61,7 @@ def searchable(appliance: Served) -> list[str]:
 def test_groups_are_forwarded_and_cleaned_up_as_they_came(tmp_path: Path) -> None:
     feed = tmp_path / "groups.xml"
     feed.write_text(GROUPS)
-    with (
-        serving(tmp_path / "new") as new,
-        serving(tmp_path / "old", "--forward", new.url) as old,
-    ):
+    with serving(tmp_path / "new") as new, serving(tmp_path / "old", "--forward", new.url) as old:
         reply = post_form(f"{old.url}/xmlgroups", "groupsource=ldap", f"data=@{feed}")
         wait_until(lambda: forwarded(old))
         held = [name for _, name in groups(new)]

@@ -217,10 +217,7 @@ def test_a_form_that_is_none_is_refused(body: bytes, shared: tuple[Receiver, Pat
 
 
 def test_clients_that_drip_their_heads_do_not_keep_the_others_out(tmp_path: Path) -> None:
-    with (
-        receiving(tmp_path, max_connections=2, head_seconds=1) as receiver,
-        ExitStack() as opened,
-    ):
+    with receiving(tmp_path, max_connections=2, head_seconds=1) as receiver, ExitStack() as opened:
         slow = [opened.enter_context(Talk(receiver.port)) for _ in range(4)]
         send_to_all(slow, b"POST /xmlfeed HTTP/1.1\r\nX: y\r\n")
         assert say(receiver.port, GOOD).body == b"Success"
@@ -295,8 +292,6 @@ def test_no_bytes_bring_it_down(shared: tuple[Receiver, Path], raw: bytes) -> No
     assert list((spool / "incoming").iterdir()) == []
 
 
-def test_the_good_ones_among_them_were_all_kept_as_they_came(
-    shared: tuple[Receiver, Path],
-) -> None:
+def test_the_good_ones_among_them_were_all_kept_as_they_came(shared: tuple[Receiver, Path]) -> None:
     _, spool = shared
     assert {(name, feed) for name, _, feed in kept(spool)} <= {("s", FEED)}

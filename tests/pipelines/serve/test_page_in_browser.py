@@ -8,11 +8,7 @@ from threading import Thread
 
 import pytest
 
-from pipelines.serve.rehearsal.index import (
-    DatasourceTotal,
-    DeliveryStatus,
-    FeedRow,
-)
+from pipelines.serve.rehearsal.index import DatasourceTotal, DeliveryStatus, FeedRow
 from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
 from schemas.delivery import Door
 from schemas.indexed_document import DocumentOrigin

@@ -39,22 +39,14 @@ with spool.open_intake() as intake:
 
 
 FIRST = [
-    "write incoming/1.partial",
-    "sync incoming/1.partial",
-    "sync folder feeds",
-    "sync folder .",
-    "rename incoming/1.partial feeds/000000000/000000000001.xml",
-    "sync folder feeds/000000000",
-    "write deliveries.jsonl",
-    "sync deliveries.jsonl",
+    *("write incoming/1.partial", "sync incoming/1.partial", "sync folder feeds", "sync folder ."),
+    *("rename incoming/1.partial feeds/000000000/000000000001.xml", "sync folder feeds/000000000"),
+    *("write deliveries.jsonl", "sync deliveries.jsonl"),
 ]
 SECOND = [
-    "write incoming/2.partial",
-    "sync incoming/2.partial",
-    "rename incoming/2.partial feeds/000000000/000000000002.xml",
-    "sync folder feeds/000000000",
-    "write deliveries.jsonl",
-    "sync deliveries.jsonl",
+    *("write incoming/2.partial", "sync incoming/2.partial"),
+    *("rename incoming/2.partial feeds/000000000/000000000002.xml", "sync folder feeds/000000000"),
+    *("write deliveries.jsonl", "sync deliveries.jsonl"),
 ]
 CLEANUP = ["write deliveries.jsonl", "sync deliveries.jsonl"]
 DOORS = [("/xmlfeed", FEED), ("/xmlgroups", GROUPS), ("/recvdata.xml", DATA)]

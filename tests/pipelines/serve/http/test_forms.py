@@ -111,11 +111,7 @@ def test_a_body_that_does_not_begin_with_a_boundary_is_urlencoded(content_type: 
             {"datasource": "s", "data": ""},
             b"<a/>",
         ),
-        (
-            part(f'{DATA_HEAD}; filename="größe.xml"', b"%3C+") + b"--x--\r\n",
-            {"data": ""},
-            b"%3C+",
-        ),
+        (part(f'{DATA_HEAD}; filename="größe.xml"', b"%3C+") + b"--x--\r\n", {"data": ""}, b"%3C+"),
     ],
     ids=["order-and-white-space", "data-as-it-is", "unknown-fields", "filename", "latin-1"],
 )

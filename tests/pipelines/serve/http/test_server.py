@@ -383,9 +383,7 @@ def test_a_client_can_use_tls(certificate: tuple[str, str]) -> None:
             assert connection.recv(400).endswith(b"\r\n\r\n<gsafeed/>")
 
 
-def test_a_client_without_tls_or_a_handshake_is_disconnected(
-    certificate: tuple[str, str],
-) -> None:
+def test_a_client_without_tls_or_a_handshake_is_disconnected(certificate: tuple[str, str]) -> None:
     path, key = certificate
     with serving(certificate=path, key=key, head_seconds=0.1) as server:
         with Talk(server.port) as talk:

@@ -24,12 +24,8 @@ from schemas.indexed_document import DocumentOrigin
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 HOSTILE = [
-    "<script>alert(1)</script>",
-    "\"><img src=x onerror='alert(1)'>",
-    "</title></style><h1>mine",
-    "{{ view.url }} {% raw %}",
-    "&lt;b&gt; &amp; &#0;",
-    "javascript:alert(1)//'\"`",
+    *("<script>alert(1)</script>", "\"><img src=x onerror='alert(1)'>", "</title></style><h1>mine"),
+    *("{{ view.url }} {% raw %}", "&lt;b&gt; &amp; &#0;", "javascript:alert(1)//'\"`"),
 ]
 
 
@@ -181,13 +177,8 @@ def test_a_row_is_a_feed() -> None:
     ]
     assert page.rows() == [
         [
-            "2026-07-01 11:59:00 60 seconds ago",
-            "incremental",
-            "✓ Completed",
-            "9,812",
-            "2",
-            "46 MiB",
-            "10.1.20.31 Java/1.8.0_202",
+            *("2026-07-01 11:59:00 60 seconds ago", "incremental", "✓ Completed", "9,812", "2"),
+            *("46 MiB", "10.1.20.31 Java/1.8.0_202"),
         ]
     ]
 
@@ -237,11 +228,7 @@ TOTALS = (
         datasource="intranet", kind=DocumentOrigin.FEED, documents=1442, crawled=31, acls=12
     ),
     DatasourceTotal(
-        datasource="products",
-        kind=DocumentOrigin.DATA,
-        documents=20,
-        unsearchable=7,
-        bytes=2048,
+        datasource="products", kind=DocumentOrigin.DATA, documents=20, unsearchable=7, bytes=2048
     ),
     DatasourceTotal(datasource="wiki", kind=DocumentOrigin.FEED, acls=3),
 )
@@ -271,11 +258,7 @@ def test_more_than_fit_are_counted() -> None:
     page = rendered(totals=totals, feeds=feeds, set_aside=aside)
     assert page.texts("//tfoot//td")[0] == "402"
     hidden = [text for text in page.texts("//section/p") if "more" in text]
-    assert hidden == [
-        "2 more are not shown.",
-        "3 more are not shown.",
-        "1 more are not shown.",
-    ]
+    assert hidden == ["2 more are not shown.", "3 more are not shown.", "1 more are not shown."]
 
 
 @pytest.mark.parametrize("text", HOSTILE)

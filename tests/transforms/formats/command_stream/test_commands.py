@@ -483,9 +483,6 @@ def test_any_delimiter_is_accepted(delimiter: bytes) -> None:
     assert sniff(head) == "retriever-stream"
 
 
-@pytest.mark.parametrize(
-    "head",
-    [*(b"", START + b"[]", START), *(b"x" + HEADER, b" " * 1_000_000)],
-)
+@pytest.mark.parametrize("head", [*(b"", START + b"[]", START), *(b"x" + HEADER, b" " * 1_000_000)])
 def test_a_stream_without_a_header_is_not_a_command_stream(head: bytes) -> None:
     assert sniff(head) is None

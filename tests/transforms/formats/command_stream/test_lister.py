@@ -114,10 +114,7 @@ def test_a_url_that_java_refuses_is_refused_strictly_and_else_kept() -> None:
     body = b"id=a\nresult-link=a b"
     notice = ("url", "result-link='a b' is not a well-formed URL; kept")
     assert stream.refusal(body).endswith("result-link='a b'; expected a well-formed URL")
-    assert (stream.record(body).crawl, stream.notices(body)) == (
-        Crawl(display_url="a b"),
-        [notice],
-    )
+    assert (stream.record(body).crawl, stream.notices(body)) == (Crawl(display_url="a b"), [notice])
 
 
 def test_a_url_is_made_of_an_id_by_the_rule() -> None:

@@ -286,10 +286,7 @@ def test_content_without_an_id_is_rejected() -> None:
     [
         (b"id=a\nrepository-unavailable", [("a", b"id=a\nrepository-unavailable")]),
         (b"repository-unavailable", [(None, b"\nrepository-unavailable")]),
-        (
-            b"\xbd\nrepository-unavailable\n",
-            [(None, b"\xbd"), (None, b"repository-unavailable\n")],
-        ),
+        (b"\xbd\nrepository-unavailable\n", [(None, b"\xbd"), (None, b"repository-unavailable\n")]),
     ],
 )
 def test_an_unavailable_repository_costs_the_document(

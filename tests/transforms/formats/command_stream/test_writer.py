@@ -8,17 +8,7 @@ from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import ConfigError, RecordError
-from schemas.record import (
-    Action,
-    Anchor,
-    Arrival,
-    Content,
-    Crawl,
-    Encoding,
-    Extra,
-    Meta,
-    Record,
-)
+from schemas.record import Action, Anchor, Arrival, Content, Crawl, Encoding, Extra, Meta, Record
 from transforms.formats import StreamOptions
 from transforms.formats.base import WriteOptions
 from transforms.formats.command_stream.syntax import check_delimiter

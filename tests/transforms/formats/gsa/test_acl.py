@@ -151,14 +151,10 @@ def test_a_fragment_is_written_as_a_query_and_read_back(fragment: str | None, te
 @pytest.mark.parametrize(
     "text",
     [
-        "http://connector.example.com/doc?docid=folder",
-        "http://www.example.com/?a&b",
-        "http://www.example.com/?a?b",
-        "http://www.example.com/a#b?c",
-        "http://www.example.com/?a%2fb",
-        "http://www.example.com/?%ff",
-        "http://www.example.com/?a b",
-        "?a",
+        *("http://connector.example.com/doc?docid=folder", "http://www.example.com/?a&b"),
+        *("http://www.example.com/?a?b", "http://www.example.com/a#b?c"),
+        *("http://www.example.com/?a%2fb", "http://www.example.com/?%ff"),
+        *("http://www.example.com/?a b", "?a"),
     ],
 )
 def test_another_query_is_part_of_the_url(text: str) -> None:

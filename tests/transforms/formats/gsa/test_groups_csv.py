@@ -247,11 +247,7 @@ def test_a_torn_quote_far_from_any_other_costs_its_line_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tail", "reason"),
-    [
-        (b"", f"{TORN}; {A_ROW}"),
-        (b'"x\n', f"',' expected after '\"'; {A_ROW}"),
-    ],
+    ("tail", "reason"), [(b"", f"{TORN}; {A_ROW}"), (b'"x\n', f"',' expected after '\"'; {A_ROW}")]
 )
 def test_each_of_many_quotes_that_end_nowhere_costs_its_own_line(tail: bytes, reason: str) -> None:
     torn = b'a",""",\n'

@@ -66,9 +66,7 @@ USUAL = (
         "<Category>@</Category><Category>b</Category>",
     ),
     *(
-        "<Meta>Author: @</Meta>",
-        "<Meta>Author: @\nPhone: x</Meta>",
-        "<Meta>@</Meta>",
+        *("<Meta>Author: @</Meta>", "<Meta>Author: @\nPhone: x</Meta>", "<Meta>@</Meta>"),
         "<Size>@</Size>",
     ),
     *("<u:Price>@</u:Price>", "<u:Set><value>@</value><value>b</value></u:Set>", "<Body>@</Body>"),
@@ -76,10 +74,7 @@ USUAL = (
     *('<Body>a\n@</Body><RawData dt:dt="bin.base64">QUJ@</RawData>', "<MimeType>a/b</MimeType>"),
     *("<Modified>2007-11-06 12:45:0@</Modified>", "\n<Depth>2</Depth>\n<Pop>@</Pop>\n", "<Title/>"),
     *(
-        '<Title>"@"</Title>',
-        "<Title>&lt;@&gt; &amp; &quot;</Title>",
-        "<rid>7</rid>",
-        "",
+        *('<Title>"@"</Title>', "<Title>&lt;@&gt; &amp; &quot;</Title>", "<rid>7</rid>", ""),
         "<Title>@ > 0</Title>",
     ),
 )
@@ -99,15 +94,11 @@ def test_usual_items_are_in_batches(child: str) -> None:
     "child",
     [
         *(
-            "<Title>&#65;</Title>",
-            "<Title>a]]>b</Title>",
-            "<Title> a</Title>",
+            *("<Title>&#65;</Title>", "<Title>a]]>b</Title>", "<Title> a</Title>"),
             "<Title>@<b/></Title>",
         ),
         *(
-            "<Modified>yesterday</Modified>",
-            "<Size>007</Size>",
-            "<Body>a\r</Body>",
+            *("<Modified>yesterday</Modified>", "<Size>007</Size>", "<Body>a\r</Body>"),
             "<Body></Body>",
         ),
         *('<RawData dt:dt="bin.base64">QU JD</RawData>', "<RawData>QUJD</RawData>", "<Refs/>"),

@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 from schemas.account import Chunk
 from schemas.errors import FormatError, RecordError, SourceError
 from support.appliance_sockets import chunk
-from transforms.sinks.push.chunk_parts import (
-    MAX_REJECT_BYTES,
-    ChunkSplitter,
-    whole_chunk,
-)
+from transforms.sinks.push.chunk_parts import MAX_REJECT_BYTES, ChunkSplitter, whole_chunk
 from transforms.sinks.push.model import ChunkPart
 from transforms.sinks.push.wire.body import verified_blocks
 
@@ -195,11 +191,7 @@ def test_the_reject_of_a_membership_has_the_name_of_its_group(tmp_path: Path) ->
     ],
 )
 def test_a_chunk_that_cannot_be_split_is_rejected_as_a_whole(
-    tmp_path: Path,
-    markup: bytes,
-    record_number: int | None,
-    place: tuple[int, int],
-    data: bytes,
+    tmp_path: Path, markup: bytes, record_number: int | None, place: tuple[int, int], data: bytes
 ) -> None:
     reject = splitter_of(tmp_path, markup).reject(REFUSED, record_number)
 

@@ -434,9 +434,7 @@ def test_a_record_too_large_for_a_request_is_refused_unsent(rig: PushRig) -> Non
     assert (outcome.state.value, outcome.accepted, outcome.refused) == ("partly-accepted", 2, 1)
     assert outcome.refusals == (
         Refusal(
-            1,
-            "2,300 bytes on the wire; expected fewer than 1,500 for a request",
-            RefusalOf.REQUEST,
+            1, "2,300 bytes on the wire; expected fewer than 1,500 for a request", RefusalOf.REQUEST
         ),
     )
 
@@ -627,11 +625,7 @@ def test_nothing_is_sent_while_a_chunk_file_is_missing(rig: PushRig) -> None:
 @pytest.mark.parametrize(
     ("names", "expected", "stopped"),
     [
-        (
-            "ab",
-            ["accepted", "ready"],
-            "stopped after the current chunk; push again to continue",
-        ),
+        ("ab", ["accepted", "ready"], "stopped after the current chunk; push again to continue"),
         ("a", ["accepted"], None),
     ],
 )

@@ -141,11 +141,7 @@ THIRD_RUNS: dict[str, tuple[dict[str, Any], list[str], list[str], list[str]]] = 
     ("keys", "first", "second", "outcomes"), THIRD_RUNS.values(), ids=THIRD_RUNS
 )
 def test_a_deletion_is_sent_once(
-    people: Database,
-    keys: dict[str, Any],
-    first: list[str],
-    second: list[str],
-    outcomes: list[str],
+    people: Database, keys: dict[str, Any], first: list[str], second: list[str], outcomes: list[str]
 ) -> None:
     people.remap(**keys)
     people.run()

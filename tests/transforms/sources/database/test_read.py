@@ -600,10 +600,7 @@ def test_lookup_queries_run_for_each_page(server: AnyServer) -> None:
     tags = MetadataColumn(name="tag", query=TAGS)
     readers = "SELECT doc, name, 'user' AS scope, 'permit' AS access FROM readers"
     mapping = replace(
-        MAPPING,
-        metadata=(tags,),
-        acl=AclSource(query=readers),
-        content=ContentSource(is_none=True),
+        MAPPING, metadata=(tags,), acl=AclSource(query=readers), content=ContentSource(is_none=True)
     )
     outcomes = read(new_mapping(server, mapping, *DOCS))
     anna = Principal(name="anna", scope=Scope.USER, access=Access.PERMIT)

@@ -139,10 +139,7 @@ def test_a_key_needs_the_same_order_in_conditions_and_in_order_by(
 )
 def test_nothing_can_be_written(server: AnyServer, statement: str) -> None:
     engine = opened(server).session.engine
-    with (
-        pytest.raises(sa.exc.DBAPIError, match=r"(?i)read.?only"),
-        engine.connect() as connection,
-    ):
+    with pytest.raises(sa.exc.DBAPIError, match=r"(?i)read.?only"), engine.connect() as connection:
         connection.exec_driver_sql(statement)
 
 

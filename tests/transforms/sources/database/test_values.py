@@ -17,12 +17,7 @@ from support.databases import Server, Sqlite
 from transforms.formats.base import ReadResult
 from transforms.sources.database.mapping import ContentSource, MetadataColumn, RowMapping
 from transforms.sources.database.read import read_rows
-from transforms.sources.database.values import (
-    row_json,
-    text_of,
-    time_converter,
-    values_of,
-)
+from transforms.sources.database.values import row_json, text_of, time_converter, values_of
 
 PLUS_TWO = timezone(timedelta(hours=2))
 OFFSETS = st.builds(lambda hours: timezone(timedelta(hours=hours)), st.integers(-12, 14))

@@ -38,11 +38,7 @@ def floor(value: object, lag_seconds: float = 0) -> Timestamp:
 @pytest.mark.parametrize(
     ("value", "type_", "text"),
     [
-        (
-            datetime(2026, 11, 21, 8, 30, 0, 125),
-            TimestampType.NAIVE,
-            "2026-11-21T08:30:00.000125",
-        ),
+        (datetime(2026, 11, 21, 8, 30, 0, 125), TimestampType.NAIVE, "2026-11-21T08:30:00.000125"),
         (
             datetime(2026, 11, 21, 8, 30, tzinfo=timezone(timedelta(hours=2))),
             TimestampType.AWARE,

@@ -108,10 +108,7 @@ def test_a_window_is_open_when_it_opens(text: str, now: datetime) -> None:
             f"'Europe/Berln'; {A_ZONE}; did you mean 'Europe/Berlin'?",
         ),
         (parse_window, "20:00-06:00 Nowhere/../../x", f"'Nowhere/../../x'; {A_ZONE}"),
-        (
-            *(deadline, "dawn"),
-            "'dawn'; expected a time of day or a duration, such as 06:00 or 6h",
-        ),
+        (*(deadline, "dawn"), "'dawn'; expected a time of day or a duration, such as 06:00 or 6h"),
         (deadline, "0s", "'0s'; expected a deadline in the future, such as 6h"),
         (deadline, "26:00", f"'26:00': '26:00'; {A_TIME}"),
     ],

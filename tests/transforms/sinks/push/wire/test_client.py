@@ -485,10 +485,7 @@ def test_a_certificate_of_a_named_authority_is_trusted(
     ],
 )
 def test_another_certificate_is_a_permanent_error(
-    feed: ChunkPart,
-    pair: tuple[Path, Path],
-    context: ssl.SSLContext,
-    case: tuple[str, bool, str],
+    feed: ChunkPart, pair: tuple[Path, Path], context: ssl.SSLContext, case: tuple[str, bool, str]
 ) -> None:
     host, is_named, reason = case
     with listening(saying(SUCCESS), context=context) as listener:

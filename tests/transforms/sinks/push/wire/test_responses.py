@@ -252,9 +252,7 @@ def judge_items(received: ApplianceResponse, *, sent: int) -> Verdict:
 
 def test_the_response_of_the_manual_is_acceptance_with_a_remark() -> None:
     assert judge_items(response(MANUAL), sent=1) == Verdict(
-        meaning=ResponseMeaning.ACCEPTED,
-        message="OK for 1 of 1 Items",
-        notices=(NOT_FOUND,),
+        meaning=ResponseMeaning.ACCEPTED, message="OK for 1 of 1 Items", notices=(NOT_FOUND,)
     )
 
 
