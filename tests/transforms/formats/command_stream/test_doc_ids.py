@@ -234,42 +234,38 @@ def test_a_rule_that_can_be_undone_is_accepted(docids: Docids) -> None:
     assert check_docids(docids) == docids
 
 
+BASES = (
+    *("", "doc/", "//host/doc/", "ftp://host/doc/", "http:/doc/", "http:///doc/"),
+    *("http://:80/doc/", "http://user@/doc/", "http://[doc]/", "http://host:port/doc/"),
+    *("http://host", "http://host/doc", "http://host/doc?/", "http://host/doc/#/"),
+    *("http://host/my doc/", " http://host/doc/", "http://host/doc/\n"),
+)
+BASE = (
+    "expected an absolute http or https url with a host that ends in /, such as"
+    " http://adaptor.example.com/doc/"
+)
+TEMPLATES = ("", "https://host/", "https://host/{id}/{id}", "https://host/{ID}", "{id}", "/{id}")
+ONE_ID = "expected an absolute url with one {id}, such as https://docs.example.com/view?id={id}"
+BOTH = Docids(base_url="http://host/doc/", template="http://host/{id}")
+ONE_RULE = (
+    "a base url 'http://host/doc/' and a template 'http://host/{id}'; expected one rule for doc ids"
+)
+
+
 @pytest.mark.parametrize(
-    "base_url",
+    ("check", "docids", "message"),
     [
-        *("", "doc/", "//host/doc/", "ftp://host/doc/", "http:/doc/", "http:///doc/"),
-        *("http://:80/doc/", "http://user@/doc/", "http://[doc]/", "http://host:port/doc/"),
-        *("http://host", "http://host/doc", "http://host/doc?/", "http://host/doc/#/"),
-        *("http://host/my doc/", " http://host/doc/", "http://host/doc/\n"),
+        *((check_docids, Docids(base_url=url), f"base url {url!r}; {BASE}") for url in BASES),
+        *(
+            (check_docids, Docids(template=text), f"template {text!r}; {ONE_ID}")
+            for text in TEMPLATES
+        ),
+        *((maker, BOTH, ONE_RULE) for maker in (url_maker, id_maker)),
     ],
 )
-def test_another_base_url_is_refused(base_url: str) -> None:
+def test_another_rule_or_two_rules_are_refused(
+    check: Callable[[Docids], object], docids: Docids, message: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
-        check_docids(Docids(base_url=base_url))
-    assert str(caught.value) == (
-        f"base url {base_url!r}; expected an absolute http or https url with a host that ends in "
-        "/, such as http://adaptor.example.com/doc/"
-    )
-
-
-@pytest.mark.parametrize(
-    "template",
-    ["", "https://host/", "https://host/{id}/{id}", "https://host/{ID}", "{id}", "/{id}"],
-)
-def test_another_template_is_refused(template: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        check_docids(Docids(template=template))
-    assert str(caught.value) == (
-        f"template {template!r}; expected an absolute url with one {{id}}, "
-        "such as https://docs.example.com/view?id={id}"
-    )
-
-
-@pytest.mark.parametrize("maker", [url_maker, id_maker])
-def test_two_rules_are_refused(maker: Callable[[Docids], object]) -> None:
-    with pytest.raises(ConfigError) as caught:
-        maker(Docids(base_url="http://host/doc/", template="http://host/{id}"))
-    assert str(caught.value) == (
-        "a base url 'http://host/doc/' and a template 'http://host/{id}'; "
-        "expected one rule for doc ids"
-    )
+        check(docids)
+    assert str(caught.value) == message

@@ -24,6 +24,10 @@ def urls(body: bytes, is_strict: bool = False) -> list[str]:
     return [record.url for record in stream.records(body, is_strict)]
 
 
+def extras(*commands: tuple[str, str]) -> dict[str, object]:
+    return {"extras": tuple(Extra(f"stream/{name}", value) for name, value in commands)}
+
+
 @MODES
 @pytest.mark.parametrize("body", [b"", b"\n\n", b"id-list", b"id-list\n\n"])
 def test_a_listing_may_be_empty(is_strict: bool, body: bytes) -> None:
@@ -40,16 +44,10 @@ def test_a_listing_may_be_empty(is_strict: bool, body: bytes) -> None:
         (b"id=a\nresult-link=/x?y", {"crawl": Crawl(display_url="/x?y")}),
         (b"id=a\nresult-link=", {"crawl": Crawl(display_url="")}),
         (b"id=a\nlock\nlock", {"crawl": Crawl(lock=True)}),
-        (
-            b"id=a\nwhat\nwho=x=y",
-            {"extras": (Extra("stream/what", ""), Extra("stream/who=", "x=y"))},
-        ),
-        (b"id=a\nid-list=", {"extras": (Extra("stream/id-list=", ""),)}),
-        (b"id=a\nLock", {"extras": (Extra("stream/Lock", ""),)}),
-        (
-            b"id=a\nlast-modified=253402300800",
-            {"extras": (Extra("stream/last-modified=", "253402300800"),)},
-        ),
+        (b"id=a\nwhat\nwho=x=y", extras(("what", ""), ("who=", "x=y"))),
+        (b"id=a\nid-list=", extras(("id-list=", ""))),
+        (b"id=a\nLock", extras(("Lock", ""))),
+        (b"id=a\nlast-modified=253402300800", extras(("last-modified=", "253402300800"))),
     ],
 )
 def test_commands_that_the_deployed_parser_accepts(
@@ -118,9 +116,8 @@ def test_a_url_that_java_refuses_is_refused_strictly_and_else_kept() -> None:
 
 
 def test_a_url_is_made_of_an_id_by_the_rule() -> None:
-    options = ReadOptions(
-        own=(StreamOptions(docids=Docids(base_url="http://adaptor.example.com/doc/")),)
-    )
+    docids = Docids(base_url="http://adaptor.example.com/doc/")
+    options = ReadOptions(own=(StreamOptions(docids=docids),))
     results = lister.read(io.BytesIO(HEADER + b"id=a b\nid=c"), options=options)
     assert [record.url for record in results if isinstance(record, Record)] == [
         "http://adaptor.example.com/doc/a%20b",
@@ -128,6 +125,7 @@ def test_a_url_is_made_of_an_id_by_the_rule() -> None:
     ]
 
 
+SECONDS = "expected seconds since 1970"
 FOREIGN = (
     *("mime-type=x", "content\n", "display-url=x", "acl", "namespace=", "not-found"),
     *("up-to-date", "authz-status=DENY", "meta-name=Department"),
@@ -148,12 +146,8 @@ FOREIGN = (
             for command in FOREIGN
         ),
         *(
-            (
-                b"id=a\nlast-modified" + argument.encode(),
-                36,
-                f"last-modified={argument[1:] or None!r}; expected seconds since 1970",
-            )
-            for argument in ("=now", "=1.5", "")
+            (f"id=a\nlast-modified{argument}".encode(), 36, f"last-modified={shown}; {SECONDS}")
+            for argument, shown in (("=now", "'now'"), ("=1.5", "'1.5'"), ("", "None"))
         ),
         (b"id=a\nresult-link", 36, "result-link without an argument; expected result-link=…"),
         (b"id=a\nid=\xff", 36, NOT_UTF8),
@@ -181,11 +175,7 @@ def test_an_unknown_command_before_any_id_is_skipped(is_strict: bool) -> None:
     ("bad", "code", "reason"),
     [
         (b"id=x\nwhat=\xff\n", "not-utf8", NOT_UTF8),
-        (
-            b"id=x\nlast-modified=now\nlock\n",
-            "bad-date",
-            "last-modified='now'; expected seconds since 1970",
-        ),
+        (b"id=x\nlast-modified=now\nlock\n", "bad-date", f"last-modified='now'; {SECONDS}"),
         (b"id=x\nmeta-name=a\n", "bad-pair", "the end behind meta-name; expected meta-value"),
         (b"id=x\nmeta-value=a\n", "bad-pair", "meta-value by itself; expected meta-name before it"),
         (

@@ -94,28 +94,17 @@ def test_an_element_is_one_element_with_its_place() -> None:
 
 
 def places(results: list[RawElement | Reject]) -> list[tuple[str, bytes, int, int]]:
-    return [
-        (
-            item.name if isinstance(item, RawElement) else item.code,
-            text_of(item),
-            item.offset,
-            item.line,
-        )
+    units = [
+        (item.name, item.text) if isinstance(item, RawElement) else (item.code, item.data)
         for item in results
     ]
-
-
-def text_of(item: RawElement | Reject) -> bytes:
-    return item.text if isinstance(item, RawElement) else item.data
+    return [(*unit, item.offset, item.line) for unit, item in zip(units, results, strict=True)]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        b"<record/>",
-        b"<record />",
-        b"<record></record>",
-        b"<record\n></record\n>",
+        *(b"<record/>", b"<record />", b"<record></record>", b"<record\n></record\n>"),
         b"<record\turl='a>b' foo=\"'\"/>",
         b'<record url="/>"></record>',
         b'<record url="&lt;/record>"></record>',
@@ -251,11 +240,7 @@ def test_a_record_that_quotes_records_from_their_beginning_is_content(content: b
 
 DELETING = b'<group action="delete">'
 FRAMES = (
-    b"<feed>",
-    b"</feed>",
-    b"</group>",
-    DELETING,
-    b"</group>" + DELETING,
+    *(b"<feed>", b"</feed>", b"</group>", DELETING, b"</group>" + DELETING),
     b"<header>other</header>",
     b"<feed><header>other</header>" + DELETING,
     b"</group></feed><feed><header>other</header>" + DELETING,
@@ -349,16 +334,12 @@ SWALLOWERS = pytest.mark.parametrize(
     ("opener", "closer", "code", "reason"),
     [
         (
-            b"<!--",
-            b"-->",
-            "ambiguous-comment",
+            *(b"<!--", b"-->", "ambiguous-comment"),
             "a comment that holds a part of a record; "
             "expected '-->' before it, or a comment that holds whole records",
         ),
         (
-            b"<?pi",
-            b"?>",
-            "ambiguous-instruction",
+            *(b"<?pi", b"?>", "ambiguous-instruction"),
             "a processing instruction that holds a part of a record; "
             "expected '?>' before it, or no records in it",
         ),

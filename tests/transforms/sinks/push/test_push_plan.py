@@ -27,33 +27,22 @@ def test_a_chunk_of_the_appliance_is_accepted(stated: dict[str, object]) -> None
     check_chunk(chunk(FEED, **stated), GSA)
 
 
+A_NAME = "expected a letter or _, then letters, digits, _ and -, at most 250"
+FEEDTYPES = "full or incremental or {}: " + BY_FLAG
+
+
 @pytest.mark.parametrize(
     ("stated", "expected"),
     [
         (DATA, "thunderstone; expected gsa-feed or gsa-groups for http://gsa.example.com:19900"),
-        (
-            {"datasource": "my feed"},
-            "datasource 'my feed'; expected a letter or _, then letters, digits, _ and -,"
-            " at most 250",
-        ),
-        (
-            {"format": "gsa-groups", "datasource": "1"},
-            "groupsource '1'; expected a letter or _, then letters, digits, _ and -, at most 250",
-        ),
-        (
-            {"datasource": "a" * 251},
-            f"datasource '{'a' * 99}'; expected a letter or _, then letters, digits, _ and -,"
-            " at most 250",
-        ),
+        ({"datasource": "my feed"}, f"datasource 'my feed'; {A_NAME}"),
+        ({"format": "gsa-groups", "datasource": "1"}, f"groupsource '1'; {A_NAME}"),
+        ({"datasource": "a" * 251}, f"datasource '{'a' * 99}'; {A_NAME}"),
         ({"datasource": None}, "no datasource; expected a name: give it by --datasource"),
-        (
-            {"feedtype": None},
-            f"no feedtype; expected full or incremental or metadata-and-url: {BY_FLAG}",
-        ),
+        ({"feedtype": None}, f"no feedtype; expected {FEEDTYPES.format('metadata-and-url')}"),
         (
             {**GROUPS, "feedtype": "metadata-and-url"},
-            "feedtype='metadata-and-url'; expected full or incremental or replace or cleanup: "
-            f"{BY_FLAG}",
+            f"feedtype='metadata-and-url'; expected {FEEDTYPES.format('replace or cleanup')}",
         ),
         (
             {"datasource": "web", "feedtype": "full"},

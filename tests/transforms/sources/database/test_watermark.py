@@ -30,6 +30,9 @@ TIMESTAMPS = (
 )
 
 
+PLUS_TWO, HALF_PAST = timezone(timedelta(hours=2)), datetime(2026, 11, 21, 8, 30)
+
+
 def floor(value: object, lag_seconds: float = 0) -> Timestamp:
     mark = watermark_of(value, name="updated")
     return floor_of(mark, lag_seconds=lag_seconds, name="updated").value()
@@ -40,7 +43,7 @@ def floor(value: object, lag_seconds: float = 0) -> Timestamp:
     [
         (datetime(2026, 11, 21, 8, 30, 0, 125), TimestampType.NAIVE, "2026-11-21T08:30:00.000125"),
         (
-            datetime(2026, 11, 21, 8, 30, tzinfo=timezone(timedelta(hours=2))),
+            datetime(2026, 11, 21, 8, 30, tzinfo=PLUS_TWO),
             TimestampType.AWARE,
             "2026-11-21T06:30:00Z",
         ),
@@ -89,13 +92,9 @@ def test_a_timestamp_of_another_type_is_refused(value: object, shown: str) -> No
 @pytest.mark.parametrize(
     ("value", "lag_seconds", "below"),
     [
-        (datetime(2026, 11, 21, 8, 30), 600, datetime(2026, 11, 21, 8, 19, 59)),
-        (datetime(2026, 11, 21, 8, 30), 0, datetime(2026, 11, 21, 8, 29, 59)),
-        (
-            datetime(2026, 11, 21, 8, 30, tzinfo=UTC),
-            600,
-            datetime(2026, 11, 21, 8, 19, 59, tzinfo=UTC),
-        ),
+        (HALF_PAST, 600, datetime(2026, 11, 21, 8, 19, 59)),
+        (HALF_PAST, 0, datetime(2026, 11, 21, 8, 29, 59)),
+        (HALF_PAST.replace(tzinfo=UTC), 600, datetime(2026, 11, 21, 8, 19, 59, tzinfo=UTC)),
         (date(2026, 11, 21), 600, date(2026, 11, 19)),
         (date(2026, 11, 21), 0, date(2026, 11, 19)),
         ("2026-11-21 08:30:00", 600, "2026-11-21 08:19:59"),
