@@ -44,48 +44,18 @@ from transforms.formats.xml import element_runs
 from transforms.rules.adapt import Target
 
 _NEUTRAL = (
-    "a",
-    "two words",
-    "Z\u00fcrich",
-    "\u6771\u4eac",
-    "a &amp; b",
-    "&lt;b&gt;",
-    "&quot;x&quot;",
-    "it's",
-    "0",
+    *("a", "two words", "Z\u00fcrich", "\u6771\u4eac", "a &amp; b", "&lt;b&gt;", "&quot;x&quot;"),
+    *("it's", "0"),
 )
 _HOSTILE = (
     *("", " ", " a", "a ", "&apos;", "&#65;", "&#x41;", "&foo;", "&", "<", ">", "\t", "\n", "a\nb"),
-    *(
-        "\r",
-        "\x00",
-        "\x07",
-        "\x7f",
-        "\x85",
-        "\u00a0",
-        "a\u00a0",
-        "\u2028",
-        "\ufffd",
-        "\ufffe",
-        "\uffff",
-    ),
-    *(
-        "\u200f",
-        "\u202e",
-        "]]>",
-        "&amp;lt;",
-        "&amp",
-        "&amp;amp;",
-        "\U0001f600",
-        "~hole-0001~",
-        "true",
-    ),
+    *("\r", "\x00", "\x07", "\x7f", "\x85", "\u00a0", "a\u00a0", "\u2028", "\ufffd", "\ufffe"),
+    *("\uffff", "\u200f", "\u202e", "]]>", "&amp;lt;", "&amp", "&amp;amp;", "\U0001f600"),
+    *("~hole-0001~", "true"),
 )
 _NEUTRAL_URLS = (
-    "http://www.example.com/a",
-    "https://docs.example.org:8443/a%20b?x=1&amp;y=2#f",
-    "smb://server/share/\u00fc.pdf",
-    "googleconnector://c.localhost/doc?docid=1",
+    *("http://www.example.com/a", "https://docs.example.org:8443/a%20b?x=1&amp;y=2#f"),
+    *("smb://server/share/\u00fc.pdf", "googleconnector://c.localhost/doc?docid=1"),
 )
 _HOSTILE_URLS = (
     *("http://intranet/a", "http://10.0.0.1/", "http:///a", "file:///etc", "doc-7", "//host/a", ""),
@@ -96,11 +66,9 @@ _NEUTRAL_DATES = ("Tue, 06 Nov 2007 12:45:26 GMT", "Sat, 29 Feb 2020 00:00:00 GM
 _HOSTILE_DATES = (
     *("Mon, 06 Nov 2007 12:45:26 GMT", "Tue, 6 Nov 2007 12:45:26 GMT", "2007-11-06", "yesterday"),
     *("Tue, 06 Nov 2007 12:45:26 +0100", "Tue, 30 Feb 2007 12:45:26 GMT", "", "1194353126"),
-    *(
-        "Tue, 06 Nov 2007 12:45:26.5 GMT",
-        "Sun, 31 Dec 0000 00:00:00 GMT",
-        " Tue, 06 Nov 2007 12:45:26 GMT",
-    ),
+    "Tue, 06 Nov 2007 12:45:26.5 GMT",
+    "Sun, 31 Dec 0000 00:00:00 GMT",
+    " Tue, 06 Nov 2007 12:45:26 GMT",
 )
 _TYPES = ("text/html", "text/plain", "TEXT/HTML; charset=UTF-8", "", "application/pdf")
 _PACKED = "in base64"
@@ -122,26 +90,14 @@ _VALUES = {
 
 
 _NEUTRAL_CONTENTS = (
-    *(
-        "a",
-        "Z\u00fcrich",
-        "&lt;p>a &amp;amp; b&lt;/p>",
-        "&lt;a href=&quot;x&quot;&gt;\n\t'\u6771'",
-        " a\n",
-    ),
+    *("a", "Z\u00fcrich", "&lt;p>a &amp;amp; b&lt;/p>", "&lt;a href=&quot;x&quot;&gt;\n\t'\u6771'"),
+    " a\n",
     *('"quoted"', "&apos;", "&amp;lt;", "a]]b", "\U0001f600" * 40, "x" * 700),
 )
 _HOSTILE_CONTENTS = (
     *("", "&#65;", "&foo;", "&", "]]>", "\r", "a\r\nb", "\x00", "\x07", "\ufffe", "\uffff", "<b/>"),
-    *(
-        "<![CDATA[a]]>",
-        "<!-- a -->",
-        "</record>",
-        "<record",
-        "&lt;/record&gt;",
-        "<acl/>",
-        "~hole-0002~",
-    ),
+    *("<![CDATA[a]]>", "<!-- a -->", "</record>", "<record", "&lt;/record&gt;", "<acl/>"),
+    "~hole-0002~",
 )
 _PRINCIPALS = (
     '<principal scope="user" access="permit">ann</principal>',
@@ -236,14 +192,7 @@ def feed_of(records: str, *, feedtype: str = "metadata-and-url") -> bytes:
 
 
 _COPIED = (
-    "&amp;lt;",
-    "&amp;amp;",
-    "\u200f",
-    "\u202e",
-    "]]>",
-    "\x7f",
-    "\U0001f600",
-    "~hole-0001~",
+    *("&amp;lt;", "&amp;amp;", "\u200f", "\u202e", "]]>", "\x7f", "\U0001f600", "~hole-0001~"),
     "true",
 )
 """Hostile texts that are neutral: they have nothing that a writer changes."""

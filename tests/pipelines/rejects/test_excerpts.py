@@ -33,20 +33,13 @@ REJECT = Reject(
 
 def test_a_reject_is_shown_with_its_place_its_cure_and_its_bytes() -> None:
     assert list(show(RunReject(Path("out"), 3, REJECT))) == [
-        "reject    3 of out",
-        "code      malformed: A record that is not well-formed XML.",
-        "place     feed.xml, line 7, byte 313, 60 bytes",
-        "url       http://www.example.com/a",
-        "stage     read",
-        "found     an & that is not escaped in line 2 of the record",
-        "expected  &amp;",
-        "cause     `&` or `<` that is not escaped, or bytes that were lost.",
-        "cure      Correct the place that `rejects show` marks; escape `&` as `&amp;`.",
-        "",
-        '7 | <record url="http://www.example.com/a">',
-        "8 | <content>fish & chips</content>",
-        "  |               ^",
-        "9 | </record>",
+        *("reject    3 of out", "code      malformed: A record that is not well-formed XML."),
+        *("place     feed.xml, line 7, byte 313, 60 bytes", "url       http://www.example.com/a"),
+        *("stage     read", "found     an & that is not escaped in line 2 of the record"),
+        *("expected  &amp;", "cause     `&` or `<` that is not escaped, or bytes that were lost."),
+        *("cure      Correct the place that `rejects show` marks; escape `&` as `&amp;`.", ""),
+        *('7 | <record url="http://www.example.com/a">', "8 | <content>fish & chips</content>"),
+        *("  |               ^", "9 | </record>"),
     ]
 
 
@@ -85,10 +78,7 @@ def test_other_lines_are_a_window_around_the_mark() -> None:
 
     shown = list(excerpt(reject))
     assert (len(shown), shown[0], shown[1], shown[-2]) == (
-        14,
-        " … |",
-        "46 | line 45",
-        "56 | line 55",
+        *(14, " … |", "46 | line 45", "56 | line 55"),
     )
 
 
