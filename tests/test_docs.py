@@ -85,7 +85,7 @@ FOREIGN_FLAGS = {
         "--noout",
         "--prism",
         "--stream",
-    ),
+    )
 }
 """Flags of other programs, in the text of pages."""
 

@@ -70,11 +70,7 @@ def forwarding(
     ids=["loops", "raises", "dies"],
 )
 def test_what_cannot_be_converted_is_set_aside_and_the_others_are_forwarded(
-    spool: HandSpool,
-    monkeypatch: pytest.MonkeyPatch,
-    convert: Convert,
-    limit: float,
-    reason: str,
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch, convert: Convert, limit: float, reason: str
 ) -> None:
     wire = replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "bad", "full")

@@ -194,9 +194,6 @@ def test_chunks_of_the_format_are_pushed(tmp_path: Path) -> None:
 
 
 def test_a_name_is_registered_once_and_for_the_block_only() -> None:
-    with (
-        pytest.raises(ValueError, match="'toy' is in use; expected another name"),
-        registered(TOY),
-    ):
+    with pytest.raises(ValueError, match="'toy' is in use; expected another name"), registered(TOY):
         pass
     assert by_name("toy") is TOY

@@ -101,9 +101,7 @@ def refusal(item: RecordOrMembership) -> tuple[str, str]:
 @example(record(modified=datetime(1, 1, 1, tzinfo=UTC)))
 @example(record(modified=datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)))
 @example(record(modified=datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)))
-def test_a_datum_is_the_one_that_fastavro_writes_and_is_read_back(
-    item: RecordOrMembership,
-) -> None:
+def test_a_datum_is_the_one_that_fastavro_writes_and_is_read_back(item: RecordOrMembership) -> None:
     datum = avro.encode(item)
     assert (datum, decode(datum, type(item))) == (fastavro_datum(item), item)
 

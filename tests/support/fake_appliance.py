@@ -24,9 +24,7 @@ from transforms.sinks.push.wire.recvdata import RECVDATA
 
 GSA = Appliance(protocol=FEEDERGATE, url="http://gsa.example.com:19900")
 THUNDERSTONE = Appliance(
-    protocol=RECVDATA,
-    url="http://www.example.com/texis/dowalk/recvdata.xml",
-    profile="intranet",
+    protocol=RECVDATA, url="http://www.example.com/texis/dowalk/recvdata.xml", profile="intranet"
 )
 SUCCESS = ApplianceResponse(status=200, content_type="text/plain", body=b"Success", sent_bytes=10)
 ILL_FORMED = ApplianceResponse(status=400, content_type="text/plain", body=b"malformed feed")

@@ -127,9 +127,7 @@ SAMPLES: dict[str, tuple[str, str]] = {
         _feed(_PARENT("child-overrides", "", _JOE), _child("http://www.example.com/d/")),
     ),
     "acl-cycle": (
-        _feed(
-            _PARENT("child-overrides", ' inherit-from="http://www.example.com/d/"', _JOE),
-        ),
+        _feed(_PARENT("child-overrides", ' inherit-from="http://www.example.com/d/"', _JOE)),
         _feed(_PARENT("child-overrides", "", _JOE)),
     ),
     "acl-two-forms": (

@@ -239,11 +239,7 @@ def test_batches_of_any_size_give_the_result_of_single_records(
 
 @pytest.mark.parametrize("name", TARGETS)
 @settings(max_examples=60)
-@given(
-    data=dataloads(),
-    size=st.sampled_from(SIZES),
-    chunk=st.sampled_from((900, 5000, 1 << 20)),
-)
+@given(data=dataloads(), size=st.sampled_from(SIZES), chunk=st.sampled_from((900, 5000, 1 << 20)))
 def test_items_in_batches_give_the_result_of_single_items(
     name: str, data: bytes, size: int, chunk: int
 ) -> None:
@@ -517,9 +513,7 @@ def test_places_are_not_computed_for_a_target_without_them(monkeypatch: pytest.M
     assert (of_avro > 0, len(asked) - of_avro) == (True, 1)  # the first records go one by one
 
 
-def test_a_plan_that_does_not_predict_a_record_is_not_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_plan_that_does_not_predict_a_record_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     right = conversion(feed_of(SIMILAR, feedtype="full"), target_of("avro"), batch_records=0)
     monkeypatch.setattr(batch_plan, "_predicts", lambda *_arguments: True)
     monkeypatch.setattr(AvroEncoder, "cells", {**CELLS, ColumnKind.TEXT: (short_texts,)})

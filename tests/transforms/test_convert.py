@@ -222,10 +222,7 @@ def test_a_record_that_fits_in_no_chunk_is_rejected_and_kept(work: Path) -> None
     assert (
         reject["stage"],
         avro.convert(avro.read_fields(io.BytesIO(reject["data"]), "record"), Record).url,
-    ) == (
-        "write",
-        f"{HOST}/2.txt",
-    )
+    ) == ("write", f"{HOST}/2.txt")
 
 
 # Losses

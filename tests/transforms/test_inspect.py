@@ -79,9 +79,7 @@ def test_rejects_and_notices_are_counted_by_code_with_their_first_message() -> N
     assert counts.rejects == {
         "bad-acl": CodeCount(count=1, first="b.xml:1 (byte 0): c; expected d"),
         "bad-date": CodeCount(
-            count=2,
-            first="a.xml:3 (byte 0): a; expected b",
-            more=["c.xml (byte 0): e; expected f"],
+            count=2, first="a.xml:3 (byte 0): a; expected b", more=["c.xml (byte 0): e; expected f"]
         ),
     }
     assert counts.notices == {"crlf": CodeCount(count=2, first="a.txt (byte 7): CRLF; read as LF")}
@@ -97,11 +95,7 @@ def test_rejects_and_notices_are_counted_by_code_with_their_first_message() -> N
             ContentSizes(documents=3, total=8, least=1, most=4),
             2,
         ),
-        (
-            [Content(b"a"), Content(b"")],
-            ContentSizes(documents=2, total=1, least=0, most=1),
-            0,
-        ),
+        ([Content(b"a"), Content(b"")], ContentSizes(documents=2, total=1, least=0, most=1), 0),
     ],
 )
 def test_contents_are_measured_as_they_are_stored(
@@ -114,11 +108,7 @@ def test_contents_are_measured_as_they_are_stored(
 def test_names_are_counted_by_frequency_then_by_name() -> None:
     names = ["text/plain", "text/html", "image/gif", "text/html", None]
     counts = count([*(record(mimetype=name) for name in names), record(charset="x" * 1000)])
-    assert list(counts.mimetypes.items()) == [
-        ("text/html", 2),
-        ("image/gif", 1),
-        ("text/plain", 1),
-    ]
+    assert list(counts.mimetypes.items()) == [("text/html", 2), ("image/gif", 1), ("text/plain", 1)]
     assert counts.charsets == {"x" * 200: 1}  # the beginning of a long name
 
 
@@ -137,11 +127,7 @@ def test_names_and_feeds_beyond_a_thousand_are_counted_together_and_last() -> No
 def test_added_documents_are_counted_with_an_acl_and_without() -> None:
     acl = Acl(principals=(permit("ada"),))
     assert acls(acl, None, acl, Acl(principals=(permit("ada"),), alone=True)) == AclCounts(
-        documents=2,
-        without=1,
-        alone=1,
-        principals={"PERMIT USER": 3},
-        namespaces={"Default": 3},
+        documents=2, without=1, alone=1, principals={"PERMIT USER": 3}, namespaces={"Default": 3}
     )
     others = (Action.UPDATE, Action.DELETE, Action.DELETE_PATTERN, Action.UPDATE_INDEX)
     assert count(record(action=action) for action in others).acls.without == 0
@@ -193,11 +179,7 @@ def test_groups_of_acls_are_compared_with_memberships() -> None:
 @pytest.mark.parametrize(
     ("records", "max_urls", "expected"),
     [
-        (
-            [record(), record(), record(url="b"), record()],
-            9,
-            DuplicateUrls(repeated=2),
-        ),
+        ([record(), record(), record(url="b"), record()], 9, DuplicateUrls(repeated=2)),
         ([record(), record(action=Action.UPDATE), record(action=Action.DELETE)], 9, None),
         (
             [record(), record(url="b"), record(url="b"), record()],

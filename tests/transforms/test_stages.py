@@ -114,9 +114,7 @@ def test_spans_are_converted_and_a_stopped_one_does_not_end_the_pipeline(tmp_pat
             stored=["00000-00000.0.json"],
         ),
         Account(
-            spans=1,
-            stopped=f"{bad.source}:1: no element at all; expected <gsafeed>",
-            exit_code=4,
+            spans=1, stopped=f"{bad.source}:1: no element at all; expected <gsafeed>", exit_code=4
         ),
     ]
 

@@ -346,19 +346,13 @@ def test_an_unknown_runner_is_refused_before_anything_is_written(
             "--runner dataflow: needs packages that are not installed; install them with: pip"
             " install 'apache-beam[gcp]'",
         ),
-        (
-            ("--cluster", "tcp://a:1"),
-            "--cluster: without a runner; expected --runner NAME with it",
-        ),
+        (("--cluster", "tcp://a:1"), "--cluster: without a runner; expected --runner NAME with it"),
         (
             ("--runner", "FnApiRunner", "--cluster", "tcp://a:1"),
             "--cluster tcp://a:1: not for this runner; expected flags of Beam after --, or one of"
             " DaskRunner, FlinkRunner, PortableRunner, PrismRunner, SparkRunner",
         ),
-        (
-            ("--parallelism", "4"),
-            "--parallelism: without a runner; expected --runner NAME with it",
-        ),
+        (("--parallelism", "4"), "--parallelism: without a runner; expected --runner NAME with it"),
         (
             ("--runner", "DaskRunner", "--workers-per-node", "2"),
             "--workers-per-node 2: not for this runner; expected flags of Beam after --, or one of"

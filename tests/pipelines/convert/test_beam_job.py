@@ -68,16 +68,8 @@ class LosingRunner(PipelineRunner):
 @pytest.mark.parametrize(
     ("runner", "cluster", "flags"),
     [
-        (
-            "FlinkRunner",
-            "--flink_master=a:1",
-            ["--parallelism=8", "--sdk_worker_parallelism=4"],
-        ),
-        (
-            "portable",
-            "--job_endpoint=a:1",
-            ["--parallelism=8", "--sdk_worker_parallelism=4"],
-        ),
+        ("FlinkRunner", "--flink_master=a:1", ["--parallelism=8", "--sdk_worker_parallelism=4"]),
+        ("portable", "--job_endpoint=a:1", ["--parallelism=8", "--sdk_worker_parallelism=4"]),
         ("SparkRunner", "--spark_master_url=a:1", ["--sdk_worker_parallelism=4"]),
         ("PrismRunner", "--job_endpoint=a:1", []),
     ],

@@ -213,9 +213,7 @@ def test_the_only_file_that_is_no_feed_is_an_error(name: str) -> None:
     assert main(["inspect", "1.xml", "--from", "gsa-feed"]) == 4
 
 
-def test_an_unknown_encoding_names_its_file(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_unknown_encoding_names_its_file(capsys: pytest.CaptureFixture[str]) -> None:
     put(Path("1.xml"), NO_FEEDS["encoding"])
 
     assert refusal(capsys, "1.xml", "-o", "third", "--to", "jsonl") == (

@@ -39,10 +39,7 @@ DIRECTIONS = [
 
 @pytest.mark.parametrize("direction", DIRECTIONS, ids=lambda direction: direction.name)
 def test_a_direction_there_and_back_is_as_expected(
-    direction: Direction,
-    here: Path,
-    accept: bool,
-    capsys: pytest.CaptureFixture[str],
+    direction: Direction, here: Path, accept: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     golden = GOLDEN / direction.name
     shutil.copyfile(golden / "input.xml", "input.xml")

@@ -65,11 +65,7 @@ def _is_report(request: Request) -> bool:
 @pytest.mark.parametrize("action", ["slow", "lose", "cut"])
 @pytest.mark.parametrize("matches", [_is_account, _is_chunk, _is_lease, _is_report])
 def test_a_fault_that_passes_changes_nothing(
-    proxy: FaultyProxy,
-    feed: str,
-    tmp_path: Path,
-    action: str,
-    matches: Callable[[Request], bool],
+    proxy: FaultyProxy, feed: str, tmp_path: Path, action: str, matches: Callable[[Request], bool]
 ) -> None:
     proxy.fault = times(2, action, matches)
     _convert(feed, URI)

@@ -6,13 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.folders.job_folders import (
-    abandon,
-    find_home,
-    find_run,
-    new_run_id,
-    runs_of,
-)
+from pipelines.folders.job_folders import abandon, find_home, find_run, new_run_id, runs_of
 from schemas.errors import ConfigError, FatalError
 from schemas.run_record import Phase, Replay, RunRecord
 from transforms.storage.run_record import read_run, write_run

@@ -71,7 +71,7 @@ def test_each_run_sends_what_has_changed_and_leaves_its_folder(
         *("config.rendered.yaml", "run.log", "timeline.jsonl"),
     }
     assert {path.name for path in job.home.iterdir()} == {
-        *(first.id, second.id, "index.html", "lock", "state"),
+        *(first.id, second.id, "index.html", "lock", "state")
     }
     assert "people" in Path("people.prom").read_text()
 

@@ -148,10 +148,7 @@ def test_an_error_of_a_run_names_the_key(here: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [200, 500])
 def test_the_secret_of_an_input_is_sent_and_nowhere_stored(
-    here: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    status: int,
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     monkeypatch.setenv("FEED_TOKEN", "hunter2")
     feed = (ROOT / "pipelines/sample/01-intranet.xml").read_bytes()

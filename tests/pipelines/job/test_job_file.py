@@ -123,8 +123,7 @@ def test_a_flag_precedes_a_variable_and_that_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "keep"),
-    [("14 runs", Retention(runs=14)), ("30d", Retention(seconds=30 * 86400.0))],
+    ("text", "keep"), [("14 runs", Retention(runs=14)), ("30d", Retention(seconds=30 * 86400.0))]
 )
 def test_retention_has_a_short_form(tmp_path: Path, text: str, keep: Retention) -> None:
     assert load(tmp_path, f"{TREE}keep: {text}").keep == keep
@@ -208,11 +207,7 @@ def test_an_error_of_a_job_names_keys_and_flags_once(
     tmp_path: Path, error: FeedferryError, text: str
 ) -> None:
     job = load(tmp_path, TREE)
-    with (
-        pytest.raises(type(error)) as caught,
-        job.errors_in_keys(),
-        job.errors_in_keys(),
-    ):
+    with pytest.raises(type(error)) as caught, job.errors_in_keys(), job.errors_in_keys():
         raise error
     assert str(caught.value).removeprefix(f"{job.path}:").partition(" ")[2] == text
 

@@ -50,9 +50,7 @@ def test_each_example_fits_the_schema_and_can_be_loaded(tmp_path: Path, name: st
     assert load(tmp_path, EXAMPLES[name]).path == tmp_path / "job.yaml"
 
 
-def test_former_names_of_formats_are_read_and_rendered_as_the_present_names(
-    tmp_path: Path,
-) -> None:
+def test_former_names_of_formats_are_read_and_rendered_as_the_present_names(tmp_path: Path) -> None:
     text = (
         "version: 1\njob: a\nsource: {type: command, path: programs.yaml, base_url: 'http://a.b/'}\n"
         "target: {type: native}\n"
@@ -91,10 +89,7 @@ def test_a_rendered_job_has_origins_and_no_secret(tmp_path: Path) -> None:
         ["job: streams", "/job.yaml:2:6"],
         ["source:"],
         ["  type: retriever-stream", "/job.yaml:4:9"],
-        [
-            '  path: ["https://wiki.example.com/export?token=${env:EXPORT_TOKEN}"]',
-            "/job.yaml:5:9",
-        ],
+        ['  path: ["https://wiki.example.com/export?token=${env:EXPORT_TOKEN}"]', "/job.yaml:5:9"],
         ["  # base_url: none", "default"],
         ['  url_template: "https://wiki.example.com/{id}"', "/job.yaml:6:17"],
     ]

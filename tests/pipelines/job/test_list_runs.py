@@ -137,6 +137,6 @@ def test_old_runs_are_removed_on_request_only(capsys: pytest.CaptureFixture[str]
     assert (HOME / NIGHTS[1].id).exists()
     assert main(["runs", "clean", "people", "--keep", "1"]) == 0
     assert sorted(path.name for path in HOME.iterdir()) == [
-        *("20261122T020000Z-00aa", "20261123T020000Z-00aa", "lock"),
+        *("20261122T020000Z-00aa", "20261123T020000Z-00aa", "lock")
     ]
     assert main(["runs", "clean", "people"]) == 2

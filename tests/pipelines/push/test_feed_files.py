@@ -160,10 +160,7 @@ def test_a_file_that_is_too_large_when_decompressed_is_a_fault(tmp_path: Path) -
             "1: encoding='klingon-8'; expected the name of an encoding, such as 'UTF-8'",
         ),
         (b"<html><gsafeed/></html>", "1: root element 'html'; expected <gsafeed>"),
-        (
-            b"GSA Adaptor Data Version 1 [\n]\nid=a\n",
-            f"lister-stream; {FORMATS}: convert it first",
-        ),
+        (b"GSA Adaptor Data Version 1 [\n]\nid=a\n", f"lister-stream; {FORMATS}: convert it first"),
         (
             feed().removesuffix(b"</gsafeed>"),
             "the last end tag is missing; expected a complete feed: records may be lost",

@@ -79,13 +79,7 @@ def test_a_page_can_be_written_for_every_run(
     receipts: list[object],
 ) -> None:
     report = Report(
-        account=totals,
-        folder="out",
-        chunks=1,
-        chunk_bytes=1,
-        exit_code=0,
-        settings={},
-        sources=(),
+        account=totals, folder="out", chunks=1, chunk_bytes=1, exit_code=0, settings={}, sources=()
     )
     with TemporaryDirectory() as name:
         folder = Path(name, "intranet", record.id)

@@ -38,21 +38,13 @@ def line(snapshot: Snapshot, width: int, *, no_color: bool = True, is_last: bool
         (HALF, 40, "push ━━━━      50% 3 rejects ETA 0:20"),
         (WAITING, 40, "push ━━━━━━━━━           50% ETA 0:20"),
         (ROWS, 40, "push ━━━━━━━━━           52% ETA 0:19"),
-        (
-            HALF,
-            80,
-            "push ━━━━━━━━━━             50%  41,200 records  2,060/s  3 rejects  ETA 0:20",
-        ),
+        (HALF, 80, "push ━━━━━━━━━━             50%  41,200 records  2,060/s  3 rejects  ETA 0:20"),
         (
             WAITING,
             80,
             "push ━━━━━━━━           50%  41,200 records  2,060/s  backlog 4,203  ETA 0:20",
         ),
-        (
-            ROWS,
-            80,
-            "push ━━━━━        52%  41,200 of 80,000 records  2,060/s  0 rejects  ETA 0:19",
-        ),
+        (ROWS, 80, "push ━━━━━        52%  41,200 of 80,000 records  2,060/s  0 rejects  ETA 0:19"),
     ],
 )
 def test_a_line_shows_what_fits(snapshot: Snapshot, width: int, text: str) -> None:

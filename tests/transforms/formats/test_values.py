@@ -56,11 +56,7 @@ def read_record(attributes: str, *, acl: str = "") -> Record:
         ('feedrank="0"', "feedrank-value", "feedrank=0; expected an integer from 1 to 100"),
         ('feedrank="101"', "feedrank-value", "feedrank=101; expected an integer from 1 to 100"),
         ('lock="TRUE"', "lock-value", "record/@lock='TRUE'; expected true or false"),
-        (
-            'last-modified="soon"',
-            "modified-value",
-            "record/@last-modified='soon'; expected a date",
-        ),
+        ('last-modified="soon"', "modified-value", "record/@last-modified='soon'; expected a date"),
         (
             'authmethod="kerberos"',
             "authmethod-value",

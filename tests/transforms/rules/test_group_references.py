@@ -35,11 +35,7 @@ IN_LDAP = group("staff", namespace="ldap")
             [group("yard")],
             [IN_LDAP, IN_LDAP],
             Groups(
-                memberships=1,
-                defined=1,
-                named=1,
-                unnamed=1,
-                undefined=(count("staff", 2, "ldap"),),
+                memberships=1, defined=1, named=1, unnamed=1, undefined=(count("staff", 2, "ldap"),)
             ),
         ),
         ([group("staff")] * 2, [], Groups(memberships=2, defined=1, unnamed=1)),

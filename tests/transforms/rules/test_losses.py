@@ -147,7 +147,7 @@ def test_a_dataload_loses_what_only_an_appliance_of_its_kind_has() -> None:
         *("metadata", "mimetype"),
     }
     assert names("thunderstone", "gsa-feed", Effect.REJECTED) == {
-        *("delete-pattern", "partial-update", "mimetype-missing"),
+        *("delete-pattern", "partial-update", "mimetype-missing")
     }
 
 

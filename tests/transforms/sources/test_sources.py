@@ -74,10 +74,7 @@ def test_files_of_a_tree_are_read_by_their_listing(tmp_path: Path) -> None:
     tree = Tree(root=str(tmp_path), base_url="https://docs.example.com/")
     changes: list[StateChange] = []
     results, size = read(part, config=tree, see=changes.append)
-    assert urls(results) == [
-        "https://docs.example.com/a.txt",
-        "https://docs.example.com/b.txt",
-    ]
+    assert urls(results) == ["https://docs.example.com/a.txt", "https://docs.example.com/b.txt"]
     assert (size, [change.document.key for change in changes]) == (8, ["a.txt", "b.txt"])
 
 

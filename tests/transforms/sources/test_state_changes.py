@@ -55,11 +55,7 @@ def kept(
         ([gone(OTHER), present(FILE)], [], [gone(OTHER), present(FILE)]),
         ([present(FILE)], [rejected(FILE.url)], None),
         ([present(FILE), present(OTHER)], [rejected(FILE.url)], [present(OTHER)]),
-        (
-            [gone(FILE), gone(OTHER)],
-            [rejected(FILE.url, action="DELETE")],
-            [gone(OTHER)],
-        ),
+        ([gone(FILE), gone(OTHER)], [rejected(FILE.url, action="DELETE")], [gone(OTHER)]),
         ([gone(FILE), present(FILE)], [rejected(FILE.url)], [gone(FILE)]),
         (
             [present(FILE)],

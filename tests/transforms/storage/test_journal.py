@@ -40,8 +40,7 @@ def opened(path: Path, disk: Disk = DISK) -> Journal[int]:
 
 
 @pytest.mark.parametrize(
-    ("content", "expected"),
-    [(None, []), (b"", []), (b"12", []), (b"1\n22\n3", [1, 22])],
+    ("content", "expected"), [(None, []), (b"", []), (b"12", []), (b"1\n22\n3", [1, 22])]
 )
 def test_whole_lines_are_read(path: Path, content: bytes | None, expected: list[int]) -> None:
     if content is not None:

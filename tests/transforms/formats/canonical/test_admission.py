@@ -38,11 +38,7 @@ def test_plain_text_is_not_read_as_base64() -> None:
         (b"****", Encoding.BASE64, "bad-base64"),
         (b"****", Encoding.ZLIB_BASE64, "bad-base64"),
         (b"Zm9v", Encoding.ZLIB_BASE64, "bad-zlib"),
-        (
-            pybase64.b64encode(zlib.compress(b"123456")),
-            Encoding.ZLIB_BASE64,
-            "content-too-large",
-        ),
+        (pybase64.b64encode(zlib.compress(b"123456")), Encoding.ZLIB_BASE64, "content-too-large"),
     ],
 )
 def test_a_content_that_no_writer_could_use_is_refused(

@@ -43,11 +43,7 @@ def block(*results: Record) -> bytes:
 
 
 BLOCKS = (block(*SIX[0:2]), block(*SIX[2:4]), block(*SIX[4:6]))
-STARTS = (
-    len(HEADER),
-    len(HEADER) + len(BLOCKS[0]),
-    len(HEADER) + len(BLOCKS[0]) + len(BLOCKS[1]),
-)
+STARTS = (len(HEADER), len(HEADER) + len(BLOCKS[0]), len(HEADER) + len(BLOCKS[0]) + len(BLOCKS[1]))
 CONTAINER = HEADER + b"".join(BLOCKS)
 
 
@@ -285,11 +281,7 @@ def test_the_reject_of_a_packed_record_has_the_place_of_its_block() -> None:
 def test_a_reject_keeps_a_mebibyte_of_a_large_block() -> None:
     large = block(msgspec.structs.replace(SIX[0], body="x" * 3 * MEBIBYTE))
     reject = only_reject(HEADER + b"\x80" * 10 + large)
-    assert (reject.length, len(reject.data), reject.truncated) == (
-        len(large) + 10,
-        MEBIBYTE,
-        True,
-    )
+    assert (reject.length, len(reject.data), reject.truncated) == (len(large) + 10, MEBIBYTE, True)
 
 
 @given(st.integers(STARTS[0], len(CONTAINER) - 1), st.integers(1, 255))

@@ -123,10 +123,7 @@ def test_a_header_without_a_codec_is_uncompressed() -> None:
             """avro.schema=b'{"type": "recrod", "name": "Record"}'; """
             "expected an Avro schema in JSON",
         ),
-        (
-            header_of(b"[" * 100_000),
-            f"avro.schema={b'[' * 40!r}; expected an Avro schema in JSON",
-        ),
+        (header_of(b"[" * 100_000), f"avro.schema={b'[' * 40!r}; expected an Avro schema in JSON"),
         (
             header_of({"type": "record", "name": "User", "namespace": "org", "fields": []}),
             f"an Avro container of 'org.User'; {OTHER_RECORD}",

@@ -15,16 +15,7 @@ from schemas.acl import Acl, Scope
 from schemas.errors import RecordError
 from schemas.membership import Member, Membership
 from schemas.notice import Notice
-from schemas.record import (
-    Action,
-    Content,
-    Crawl,
-    Encoding,
-    History,
-    Meta,
-    Provenance,
-    Record,
-)
+from schemas.record import Action, Content, Crawl, Encoding, History, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from support.strategies import memberships, provenances, records

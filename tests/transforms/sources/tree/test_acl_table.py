@@ -141,10 +141,7 @@ def test_all_rows_that_are_not_understood_are_reported_at_once(path: Path) -> No
             "pattern,access,scope,name,case_sensitive\n**,permit,user,tim,no\n",
             "2: case_sensitive='no'; expected nothing or true or false",
         ),
-        (
-            f'{HEADER}**,permit,group,"staff\n',
-            "2: unexpected end of data; expected a row of CSV",
-        ),
+        (f'{HEADER}**,permit,group,"staff\n', "2: unexpected end of data; expected a row of CSV"),
         (
             f'{HEADER}**,permit,group,"staff"x\n',
             "2: ',' expected after '\"'; expected a row of CSV",

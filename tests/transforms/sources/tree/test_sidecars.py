@@ -62,10 +62,7 @@ def refusal(call: Callable[[], object]) -> str:
             '{"price": 1.10, "big": 1e400, "page": 12345678901234567890}',
             [("price", "1.10"), ("big", "1e400"), ("page", "12345678901234567890")],
         ),
-        (
-            '{"a": true, "b": false, "c": null, "d": ""}',
-            [("a", "true"), ("b", "false"), ("d", "")],
-        ),
+        ('{"a": true, "b": false, "c": null, "d": ""}', [("a", "true"), ("b", "false"), ("d", "")]),
         (
             '{"author": ["Anna", 2, null, true], "none": []}',
             [("author", "Anna"), ("author", "2"), ("author", "true")],
