@@ -32,22 +32,12 @@ def test_defaults_are_the_documented_ones() -> None:
 
 
 def test_each_option_is_parsed() -> None:
-    words = {
-        "inputs": ("a.xml", "-"),
-        "output": "out",
-        "to_format": "gsa-feed",
-        "from_format": "thunderstone",
-        "datasource": "intranet",
-        "feedtype": "full",
-        "dialect": "5.0",
-        "empty_metadata": "placeholder",
-        "known_urls": "urls.txt",
-        "allow_wide_deletes": True,
-        "default_mimetype": "text/html",
-        "zone": "Europe/Berlin",
-        "fresh": True,
-        "runner": "FlinkRunner",
-        "beam_flags": ("--parallelism=4",),
+    words: dict[str, object] = {
+        **{"inputs": ("a.xml", "-"), "output": "out", "to_format": "gsa-feed", "fresh": True},
+        **{"from_format": "thunderstone", "datasource": "intranet", "feedtype": "full"},
+        **{"dialect": "5.0", "empty_metadata": "placeholder", "known_urls": "urls.txt"},
+        **{"allow_wide_deletes": True, "default_mimetype": "text/html", "zone": "Europe/Berlin"},
+        **{"runner": "FlinkRunner", "beam_flags": ("--parallelism=4",)},
     }
     parsed = {
         "max_chunk_bytes": ("1MiB", 1_048_576),

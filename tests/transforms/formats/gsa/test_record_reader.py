@@ -19,6 +19,7 @@ from transforms.formats.gsa.record_reader import feed_context
 URL = "http://www.example.com/a"
 JOE = Principal(name="joe", scope=Scope.USER, access=Access.PERMIT)
 WHO = 'scope="user" access="permit"'
+A_SCOPE, AN_ACCESS = "expected user or group", "expected permit or deny"
 
 
 def read(
@@ -150,16 +151,10 @@ def test_the_time_of_the_last_change_is_read_to_the_second(text: str, zone: str,
         *(
             (f"<acl><principal {attributes}>joe</principal></acl>", reason)
             for attributes, reason in (
-                ('access="permit"', "no scope of a principal; expected user or group"),
-                ('scope="user"', "no access of a principal; expected permit or deny"),
-                (
-                    'scope="User" access="permit"',
-                    "scope='User' of a principal; expected user or group",
-                ),
-                (
-                    'scope="user" access="allow"',
-                    "access='allow' of a principal; expected permit or deny",
-                ),
+                ('access="permit"', f"no scope of a principal; {A_SCOPE}"),
+                ('scope="user"', f"no access of a principal; {AN_ACCESS}"),
+                ('scope="User" access="permit"', f"scope='User' of a principal; {A_SCOPE}"),
+                ('scope="user" access="allow"', f"access='allow' of a principal; {AN_ACCESS}"),
                 (
                     f'{WHO} case-sensitivity-type="none"',
                     "case-sensitivity-type='none' of a principal; "
