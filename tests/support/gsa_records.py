@@ -8,6 +8,7 @@ import msgspec
 import pybase64
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+from msgspec.structs import replace
 
 from schemas.acl import Acl
 from schemas.feed import FEEDTYPES, Feed, is_web
@@ -51,21 +52,11 @@ _ELEMENTS = (
     Extra("record/note", '<note x="1">a &amp; b<br/></note>'),
     Extra("record/metadata/note", '<x:note xmlns:x="urn:example:x">text</x:note>'),
 )
-_HELD_FIELDS = {
-    "charset": st.none(),
-    "size": st.none(),
-    "title": st.none(),
-    "description": st.none(),
-    "keywords": st.none(),
-    "body": st.none(),
-    "categories": _EMPTY,
-    "fields": _EMPTY,
-    "visited": st.none(),
-    "next_check": st.none(),
-    "history": st.none(),
-    "extras": _EMPTY,
+_HELD_FIELDS: dict[str, SearchStrategy[Any]] = {
+    **dict.fromkeys(("charset", "size", "title", "description", "keywords", "body"), st.none()),
+    **dict.fromkeys(("visited", "next_check", "history", "arrival"), st.none()),
+    **dict.fromkeys(("categories", "fields", "extras"), _EMPTY),
     "provenance": st.just(Provenance()),
-    "arrival": st.none(),
 }
 """What a gsafeed has no place for."""
 
@@ -91,7 +82,7 @@ def read_feed_in_spans(markup: bytes, span_bytes: int) -> list[Record | Reject]:
         for result in read_feed(io.BytesIO(markup[span.offset :][: span.length]), span=span)
     ]
     spans, in_turn = read_feed_in_turn(markup, span_bytes)
-    assert [msgspec.structs.replace(span, length=None) for span in cut] == spans
+    assert [replace(span, length=None) for span in cut] == spans
     assert in_turn == alone
     return alone
 
@@ -104,7 +95,7 @@ def read_feed_in_turn(
     results: list[Record | Reject] = []
     span: Span | None = Span(grid=span_bytes)
     while span is not None:
-        spans.append(msgspec.structs.replace(span, grid=0))
+        spans.append(replace(span, grid=0))
         begun, span = span, None
         for item in GSA_FEED.read(io.BytesIO(markup[begun.offset :]), span=begun, options=options):
             if isinstance(item, Record | Reject):
@@ -145,14 +136,14 @@ def is_alone(record: Record) -> bool:
 
 def unplaced(record: Record) -> Record:
     """Return the record without line and byte."""
-    provenance = msgspec.structs.replace(record.provenance, line=0, offset=0)
-    return msgspec.structs.replace(record, provenance=provenance)
+    provenance = replace(record.provenance, line=0, offset=0)
+    return replace(record, provenance=provenance)
 
 
 def _held(feed: Feed, drawn: list[Record]) -> Held:
     provenance = Provenance(datasource=feed.datasource, feedtype=feed.feedtype)
     read = (_as_read(record, feed) for record in drawn)
-    return Held(feed, [msgspec.structs.replace(item, provenance=provenance) for item in read])
+    return Held(feed, [replace(item, provenance=provenance) for item in read])
 
 
 def _of_7_x() -> SearchStrategy[Record]:
@@ -198,15 +189,15 @@ def _as_read(record: Record, feed: Feed) -> Record:
     if is_alone(record):
         return record
     if record.action is Action.DELETE:
-        return msgspec.structs.replace(record, arrival=None)
+        return replace(record, arrival=None)
     if is_web(feed.datasource, feed.feedtype):
-        return msgspec.structs.replace(record, arrival=Arrival.CRAWLED)
+        return replace(record, arrival=Arrival.CRAWLED)
     action = Action.UPDATE if record.content is None else Action.ADD
-    return msgspec.structs.replace(record, arrival=Arrival.PUSHED, action=action)
+    return replace(record, arrival=Arrival.PUSHED, action=action)
 
 
 def _alone(url: str, acl: Acl, action: Action) -> Record:
-    return Record(url=url, action=action, acl=msgspec.structs.replace(acl, alone=True))
+    return Record(url=url, action=action, acl=replace(acl, alone=True))
 
 
 def _acls() -> SearchStrategy[Acl]:
@@ -217,15 +208,15 @@ def _acls() -> SearchStrategy[Acl]:
 def _with_fragment(acl: Acl, fragment: str | None) -> Acl:
     is_named = acl.inherit_from is not None and "?" not in acl.inherit_from
     stated = fragment if is_named else None
-    return msgspec.structs.replace(acl, inherit_fragment=stated, alone=False)
+    return replace(acl, inherit_fragment=stated, alone=False)
 
 
 def _acl_of_5_0(acl: Acl) -> Acl:
     plain = tuple(
-        msgspec.structs.replace(item, namespace=None, case_sensitive=None, unqualified=False)
+        replace(item, namespace=None, case_sensitive=None, unqualified=False)
         for item in acl.principals
     )
-    return msgspec.structs.replace(acl, principals=plain)
+    return replace(acl, principals=plain)
 
 
 def _says_something(acl: Acl) -> bool:
@@ -244,9 +235,7 @@ def _is_of_5_0(content: Content) -> bool:
 
 
 def _held_crawl(crawl: Crawl) -> Crawl | None:
-    stated = msgspec.structs.replace(
-        crawl, secure=None, no_index=None, no_follow=None, no_archive=None, anchors=()
-    )
+    stated = replace(crawl, secure=None, no_index=None, no_follow=None, no_archive=None, anchors=())
     return None if stated == Crawl() else stated
 
 
@@ -281,7 +270,7 @@ def _with_extras(record: Record, extras: list[Extra]) -> Record:
         if _has_place(record, extra.place)
     }
     ordered = sorted(placed.values(), key=lambda extra: extra.place)
-    return msgspec.structs.replace(record, extras=tuple(ordered))
+    return replace(record, extras=tuple(ordered))
 
 
 def _has_place(record: Record, place: str) -> bool:

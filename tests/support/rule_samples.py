@@ -45,6 +45,13 @@ def _child(parent: str) -> str:
     )
 
 
+_GOOD = _feed(_record())
+_JOES = _feed(_record(_ACL("joe") + _TEXT))
+_CHILD = _child("http://www.example.com/d/")
+_PLAIN_PARENT = _PARENT("child-overrides", "", _JOE)
+_NOT_JOE = _JOE.replace("permit", "deny")
+_OF_JOE = _groups('<principal scope="USER">joe</principal>')
+_METADATA = '<metadata><meta name="a" content="b"/></metadata>'
 SAMPLES: dict[str, tuple[str, str]] = {
     "datasource-name": (
         _feed(_record(), datasource="my docs"),
@@ -52,42 +59,36 @@ SAMPLES: dict[str, tuple[str, str]] = {
     ),
     "feedtype-name": (_feed(_record(), feedtype="ful"), _feed(_record(), feedtype="full")),
     "header-incomplete": (
-        _feed(_record()).replace("<feedtype>incremental</feedtype>\n", "<feedtype/>\n"),
-        _feed(_record()),
+        _GOOD.replace("<feedtype>incremental</feedtype>\n", "<feedtype/>\n"),
+        _GOOD,
     ),
-    "doctype-missing": (_feed(_record()).removeprefix(_DOCTYPE), _feed(_record())),
-    "dtd": (_feed(_record(f"<note/>{_TEXT}")), _feed(_record())),
-    "url-relative": (_feed(_record(url='url="/a"')), _feed(_record())),
+    "doctype-missing": (_GOOD.removeprefix(_DOCTYPE), _GOOD),
+    "dtd": (_feed(_record(f"<note/>{_TEXT}")), _GOOD),
+    "url-relative": (_feed(_record(url='url="/a"')), _GOOD),
     "url-host": (
         _feed(_record(url='url="http://intranet/a"')),
         _feed(_record(url='url="http://intranet.example.com/a"')),
     ),
     "url-length": (
         _feed(_record(url=f'url="http://www.example.com/{"a" * MAX_URL_CHARS}"')),
-        _feed(_record()),
+        _GOOD,
     ),
-    "content-in-web-feed": (_urls(_record()), _feed(_record())),
-    "metadata-in-web": (
-        _urls(_record('<metadata><meta name="a" content="b"/></metadata>'), datasource="web"),
-        _urls(_record('<metadata><meta name="a" content="b"/></metadata>')),
-    ),
+    "content-in-web-feed": (_urls(_record()), _GOOD),
+    "metadata-in-web": (_urls(_record(_METADATA), datasource="web"), _urls(_record(_METADATA))),
     "metadata-without-content": (
-        _feed(_record('<metadata><meta name="a" content="b"/></metadata>'), feedtype="full"),
-        _feed(_record('<metadata><meta name="a" content="b"/></metadata>')),
+        _feed(_record(_METADATA), feedtype="full"),
+        _feed(_record(_METADATA)),
     ),
-    "mimetype-absent": (_feed(f'<record {_URL} mimetype="">{_TEXT}</record>'), _feed(_record())),
+    "mimetype-absent": (_feed(f'<record {_URL} mimetype="">{_TEXT}</record>'), _GOOD),
     "mimetype-form": (
         _feed(f'<record {_URL} mimetype="pdf">{_TEXT}</record>'),
         _feed(f'<record {_URL} mimetype="application/pdf">{_TEXT}</record>'),
     ),
-    "crawl-immediately-ignored": (
-        _feed(_record(more=' crawl-immediately="true"')),
-        _feed(_record()),
-    ),
-    "crawl-once-ignored": (_feed(_record(more=' crawl-once="true"')), _feed(_record())),
+    "crawl-immediately-ignored": (_feed(_record(more=' crawl-immediately="true"')), _GOOD),
+    "crawl-once-ignored": (_feed(_record(more=' crawl-once="true"')), _GOOD),
     "metadata-empty": (
         _feed(_record(f'<metadata><meta name="a" content=""/></metadata>{_TEXT}')),
-        _feed(_record()),
+        _GOOD,
     ),
     "acl-in-metadata": (
         _feed(
@@ -96,58 +97,38 @@ SAMPLES: dict[str, tuple[str, str]] = {
                 f"{_TEXT}"
             )
         ),
-        _feed(_record(_ACL("joe") + _TEXT)),
+        _JOES,
     ),
     "principal-empty": (
         _feed(_record(_ACL("joe").replace("</acl>", _ACL(" ").removeprefix("<acl>")) + _TEXT)),
-        _feed(_record(_ACL("joe") + _TEXT)),
+        _JOES,
     ),
-    "principal-padded": (
-        _feed(_record(_ACL(" joe ") + _TEXT)),
-        _feed(_record(_ACL("joe") + _TEXT)),
-    ),
+    "principal-padded": (_feed(_record(_ACL(" joe ") + _TEXT)), _JOES),
     "principal-in-both": (
-        _feed(
-            _record(
-                "<acl>"
-                + _JOE
-                + _JOE.replace("permit", "deny")
-                + '<principal scope="user" access="permit">ann</principal></acl>'
-                + _TEXT
-            )
-        ),
-        _feed(_record(_ACL("joe") + _TEXT)),
+        _feed(_record(f"<acl>{_JOE}{_NOT_JOE}{_JOE.replace('joe', 'ann')}</acl>{_TEXT}")),
+        _JOES,
     ),
-    "acl-parent-missing": (
-        _feed(_child("http://www.example.com/d/")),
-        _feed(_PARENT("child-overrides", "", _JOE), _child("http://www.example.com/d/")),
-    ),
+    "acl-parent-missing": (_feed(_CHILD), _feed(_PLAIN_PARENT, _CHILD)),
     "acl-leaf-parent": (
-        _feed(_PARENT("leaf-node", "", _JOE), _child("http://www.example.com/d/")),
-        _feed(_PARENT("child-overrides", "", _JOE), _child("http://www.example.com/d/")),
+        _feed(_PARENT("leaf-node", "", _JOE), _CHILD),
+        _feed(_PLAIN_PARENT, _CHILD),
     ),
     "acl-cycle": (
         _feed(_PARENT("child-overrides", ' inherit-from="http://www.example.com/d/"', _JOE)),
-        _feed(_PARENT("child-overrides", "", _JOE)),
+        _feed(_PLAIN_PARENT),
     ),
     "acl-two-forms": (
-        _feed(
-            _record(_ACL("joe") + _TEXT, url='url="http://www.example.com/d/"'),
-            _PARENT("child-overrides", "", _JOE),
-        ),
-        _feed(_record(_ACL("joe") + _TEXT)),
+        _feed(_record(_ACL("joe") + _TEXT, url='url="http://www.example.com/d/"'), _PLAIN_PARENT),
+        _JOES,
     ),
-    "url-repeated": (_feed(_record(), _record()), _feed(_record())),
-    "group-in-itself": (
-        _groups('<principal scope="GROUP">staff</principal>'),
-        _groups('<principal scope="USER">joe</principal>'),
-    ),
+    "url-repeated": (_feed(_record(), _record()), _GOOD),
+    "group-in-itself": (_groups('<principal scope="GROUP">staff</principal>'), _OF_JOE),
     "group-repeated": (
-        _groups('<principal scope="USER">joe</principal>').replace(
+        _OF_JOE.replace(
             "</xmlgroups>\n",
             _groups('<principal scope="USER">ann</principal>').removeprefix("<xmlgroups>\n"),
         ),
-        _groups('<principal scope="USER">joe</principal>'),
+        _OF_JOE,
     ),
     "wide-deletion": (
         _data("<Type>DP</Type><Url>http://www.example.com/*</Url>"),

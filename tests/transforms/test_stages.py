@@ -65,10 +65,27 @@ def encoded(*elements: Span | Account | Chunk) -> list[bytes]:
     return [msgspec.json.encode(element) for element in elements]
 
 
+JSONL = Target(format="jsonl")
+
+
+def settings_of(folder: Path, target: Target = JSONL) -> Settings:
+    return Settings(
+        folder=str(folder),
+        target=target,
+        reading=ReadOptions(),
+        writing=WriteOptions(),
+        max_chunk_bytes=1 << 20,
+    )
+
+
+def write_settings(folder: Path, *, feedtype: str | None = None) -> Settings:
+    return settings_of(folder, Target(format="gsa-feed", datasource="pages", feedtype=feedtype))
+
+
 def test_a_long_file_is_cut_into_spans(tmp_path: Path) -> None:
     source = put(tmp_path / "a", jsonl(f"{HOST}/a", f"{HOST}/b"))
     first = Span(source=source, format="jsonl", length=58, signature=sign_path(source))
-    second = msgspec.structs.replace(first, ordinal=1, offset=58, length=None, line=2)
+    second = replace(first, ordinal=1, offset=58, length=None, line=2)
 
     whole = Span(source=source, format="jsonl")
     run([whole], CutFile(50), equal_to(encoded(first, second)))
@@ -83,13 +100,6 @@ def test_a_missing_file_or_one_of_another_format_stays_one_span(tmp_path: Path, 
 
 
 def test_spans_are_converted_and_a_stopped_one_does_not_end_the_pipeline(tmp_path: Path) -> None:
-    settings = Settings(
-        folder=str(tmp_path),
-        target=Target(format="jsonl"),
-        reading=ReadOptions(),
-        writing=WriteOptions(),
-        max_chunk_bytes=1 << 20,
-    )
     text = gsa_feed(*documents(1, 2), BROKEN)
     good = Span(source=put(tmp_path / "a", text), format="gsa-feed")
     text_file = put(tmp_path / "b", b"hello")
@@ -120,12 +130,10 @@ def test_spans_are_converted_and_a_stopped_one_does_not_end_the_pipeline(tmp_pat
 
     def check(results: list[bytes]) -> None:
         accounts = [msgspec.json.decode(result, type=Account) for result in results]
-        assert [
-            msgspec.structs.replace(account, chunks=[], files=[], reject_samples={})
-            for account in accounts
-        ] == expected
+        bare = [replace(item, chunks=[], files=[], reject_samples={}) for item in accounts]
+        assert bare == expected
 
-    run([good, bad], Convert(settings, 1 << 20), check)
+    run([good, bad], Convert(settings_of(tmp_path), 1 << 20), check)
     [chunk] = tmp_path.glob("00000-00000/*/00000-00000-000.jsonl")
     assert chunk.read_bytes().count(b"\n") == 2
 
@@ -141,21 +149,15 @@ def test_the_accounts_of_a_large_feed_are_the_same_in_parallel(tmp_path: Path) -
     def totals(*, is_parallel: bool, on_one_machine: bool = False) -> Account:
         folder = tmp_path / f"{is_parallel}-{on_one_machine}"
         folder.mkdir()
-        settings = Settings(
-            folder=str(folder),
-            target=Target(format="jsonl"),
-            reading=ReadOptions(),
-            writing=WriteOptions(),
-            max_chunk_bytes=1 << 20,
-        )
+        settings = settings_of(folder)
         stage = Convert(settings, 2000, is_parallel=is_parallel, on_one_machine=on_one_machine)
         path = folder / "account.json"
         with beam.Pipeline(runner=LocalRunner()) as pipeline:
             accounts = pipeline | beam.Create(encoded(feed, other)) | stage | Merge()
             _ = accounts | beam.Map(path.write_bytes)
         total = msgspec.json.decode(path.read_bytes(), type=Account)
-        names = [msgspec.structs.replace(c, path=Path(c.path).name) for c in total.chunks]
-        return msgspec.structs.replace(total, chunks=names, files=[])
+        names = [replace(c, path=Path(c.path).name) for c in total.chunks]
+        return replace(total, chunks=names, files=[])
 
     in_turn = totals(is_parallel=False)
     assert in_turn.spans > 4
@@ -176,7 +178,7 @@ def test_accounts_are_added_up_and_a_stopped_span_stops_the_run() -> None:
         source="",
         span=0,
     )
-    late = msgspec.structs.replace(early, path="00000-00001-000.xml")
+    late = replace(early, path="00000-00001-000.xml")
     accounts: list[Span | Account | Chunk] = [
         Account(read={"ADD": 2}, written={"ADD": 2}, chunks=[late], spans=1),
         Account(read={"ADD": 1}, losses={"acl": LossCount(1, (lost,))}, chunks=[early], spans=1),
@@ -204,11 +206,8 @@ def test_accounts_are_merged_once_however_many_there_are(monkeypatch: pytest.Mon
         return merge(merged)
 
     monkeypatch.setattr(stages, "merge", merge_counted)
-    run(
-        [Account(spans=1, read={"ADD": 2})] * 300,
-        Merge(),
-        equal_to(encoded(Account(spans=300, read={"ADD": 600}))),
-    )
+    total = Account(spans=300, read={"ADD": 600})
+    run([Account(spans=1, read={"ADD": 2})] * 300, Merge(), equal_to(encoded(total)))
     assert sizes == [300]
 
 
@@ -272,7 +271,7 @@ def test_records_are_normalized_and_adapted_and_others_are_passed_on() -> None:
     crawled = Record(url=f"{HOST}/a", action=Action.ADD, arrival=Arrival.CRAWLED)
     reject = Reject(code="malformed", reason="an & that is not escaped", stage="read")
     group = Membership(group=Member(name="staff", scope=Scope.GROUP))
-    public = msgspec.structs.replace(DOCUMENT, url=f"{HOST}/plan.txt", acl=None)
+    public = replace(DOCUMENT, url=f"{HOST}/plan.txt", acl=None)
     loss = Loss(field="acl", url=public.url, detail="1 principal")
     adapt = Adapt(Target(format="thunderstone"), refused=frozenset({"content"}))
 
@@ -308,16 +307,6 @@ def test_records_are_normalized_or_changed_by_steps_and_rejects_are_passed_on() 
         assert_that(changed, equal_to([1, 0]), "changed")
 
 
-def write_settings(folder: Path, *, feedtype: str | None = None) -> Settings:
-    return Settings(
-        folder=str(folder),
-        target=Target(format="gsa-feed", datasource="pages", feedtype=feedtype),
-        reading=ReadOptions(),
-        writing=WriteOptions(),
-        max_chunk_bytes=1 << 20,
-    )
-
-
 def test_records_become_the_chunks_of_their_keys_and_the_same_again(tmp_path: Path) -> None:
     pairs = [
         (key, Record(url=f"{HOST}/{key}{number}", action=Action.DELETE))
@@ -336,10 +325,8 @@ def test_records_become_the_chunks_of_their_keys_and_the_same_again(tmp_path: Pa
     lines = (tmp_path / "manifests").read_bytes().splitlines()
     assert lines[:2] == lines[2:]
     first = [msgspec.json.decode(line, type=Chunk) for line in lines[:2]]
-    assert [(chunk.ordinal, chunk.records) for chunk in first] == [
-        (1, {"DELETE": 2}),
-        (2, {"DELETE": 2}),
-    ]
+    assert [chunk.ordinal for chunk in first] == [1, 2]
+    assert [chunk.records for chunk in first] == [{"DELETE": 2}] * 2
     texts = [(tmp_path / "run" / chunk.path).read_text() for chunk in first]
     assert [f"{HOST}/a0" in text for text in texts] == [True, False]
 
