@@ -31,6 +31,7 @@ IDS = count_of("ids", minimum=1).parse
 RECORDS = count_of("records").parse
 FORMATS = choice("text", "json").parse
 
+A_ZONE = "expected an IANA time zone such as Europe/Berlin"
 REJECTS = "expected a number of records or a percentage, as 10 or 0.5%"
 FIELD = "expected a field of a record, such as acl or crawl-once"
 MAPPING = "expected NAME=FIELD, where FIELD is a letter or _, then letters, digits, _ and -"
@@ -89,12 +90,8 @@ def test_a_text_has_a_value(parse: Callable[[object], object], text: object, val
             "expected an encoding such as utf-8 or windows-1252; documents in UTF-16 need no flag",
         ),
         *((parse_mimetype, text, "expected a MIME type such as text/html") for text in ("a", "a/")),
-        (ZONE.parse, "", "expected an IANA time zone such as Europe/Berlin"),
-        (
-            ZONE.parse,
-            "europe/berlin",
-            "expected an IANA time zone such as Europe/Berlin; did you mean 'Europe/Berlin'?",
-        ),
+        (ZONE.parse, "", A_ZONE),
+        (ZONE.parse, "europe/berlin", f"{A_ZONE}; did you mean 'Europe/Berlin'?"),
         (FORMATS, "jsno", "expected one of text, json; did you mean 'json'?"),
         (parse_fields, "", FIELD),
         (parse_fields, "acls", f"{FIELD}; did you mean 'acl'?"),
@@ -109,34 +106,26 @@ def test_another_text_is_refused_with_the_expected_values(
     assert str(caught.value) == f"{text!r}; {expected}"
 
 
+TOO_LARGE = "expected less than 1000000000, because an appliance refuses larger feeds"
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("parse", "value", "message"),
     [
-        (
-            "1GB",
-            "'1GB' is 1000000000 bytes; expected less than 1000000000, because an appliance"
-            " refuses larger feeds",
-        ),
-        ("65535", "'65535' is 65535 bytes; expected at least 65536"),
+        (parse_chunk_size, "1GB", f"'1GB' is 1000000000 bytes; {TOO_LARGE}"),
+        (parse_chunk_size, "65535", "'65535' is 65535 bytes; expected at least 65536"),
+        *((parse_mappings, [text], f"{text!r}; {MAPPING}") for text in ("a", "=x", "a=", "a=1x")),
+        (parse_mappings, ["a=x y"], f"'a=x y'; {MAPPING}"),
+        (*(parse_mappings, ["a=x", "a=y"]), "'a' is mapped to 'x' and to 'y'; expected one field"),
     ],
+    ids=repr,
 )
-def test_a_chunk_size_outside_the_limits_is_refused(text: str, message: str) -> None:
+def test_a_chunk_size_or_a_mapping_outside_its_limits_is_refused(
+    parse: Callable[[object], object], value: object, message: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_chunk_size(text)
+        parse(value)
     assert str(caught.value) == message
-
-
-@pytest.mark.parametrize("text", ["a", "=x", "a=", "a=1x", "a=x y"])
-def test_a_mapping_needs_a_name_and_a_field(text: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse_mappings([text])
-    assert str(caught.value) == f"{text!r}; {MAPPING}"
-
-
-def test_a_name_is_mapped_to_one_field() -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse_mappings(["a=x", "a=y"])
-    assert str(caught.value) == "'a' is mapped to 'x' and to 'y'; expected one field"
 
 
 @pytest.mark.parametrize("delimiter", ["\0", "\r\n", "\\", "**"])

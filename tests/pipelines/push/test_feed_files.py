@@ -42,10 +42,8 @@ def chunks_of(folder: Path, files: dict[str, bytes], **options: object) -> list[
     inputs = tuple(str(folder / name) for name in files)
     stated = PushOptions(inputs=inputs, **options)  # type: ignore[arg-type]  # its fields
     is_gsa = not any(b"<Thunderstone" in content for content in files.values())
-    settings = PushSettings(
-        appliance=GSA if is_gsa else THUNDERSTONE_APPLIANCE,
-        allow_empty_full=stated.allow_empty_full,
-    )
+    appliance = GSA if is_gsa else THUNDERSTONE_APPLIANCE
+    settings = PushSettings(appliance=appliance, allow_empty_full=stated.allow_empty_full)
     staging = folder / "staging"
     staging.mkdir()
     return scan_files(stated, settings, staging)

@@ -132,6 +132,11 @@ def test_a_feed_begins_with_its_datasource_and_feedtype() -> None:
 # Records, as they are written
 
 
+METADATA = "<metadata>\n<meta {}/>\n</metadata>\n"
+NO_OVERWRITE = replace(UPDATE, overwrite_acls=False)
+WHOLE = replace(
+    ADD, content=Content(b"text"), metadata=(Meta("a", "b"),), acl=Acl(principals=(JOE,))
+)
 ZLIB = Content(b"eJxLBAAAYgBi", Encoding.ZLIB_BASE64)
 
 
@@ -140,11 +145,7 @@ ZLIB = Content(b"eJxLBAAAYgBi", Encoding.ZLIB_BASE64)
     [
         (UPDATE, "7.x", ""),
         *(
-            (
-                replace(UPDATE, metadata=(meta,)),
-                "7.x",
-                f"<metadata>\n<meta {attributes}/>\n</metadata>\n",
-            )
+            (replace(UPDATE, metadata=(meta,)), "7.x", METADATA.format(attributes))
             for meta, attributes in (
                 (Meta("a", '<a> & "b"'), 'name="a" content="&lt;a&gt; &amp; &quot;b&quot;"'),
                 (Meta("a", "a\tb\nc\rd"), 'name="a" content="a&#9;b&#10;c&#13;d"'),
@@ -154,39 +155,22 @@ ZLIB = Content(b"eJxLBAAAYgBi", Encoding.ZLIB_BASE64)
                 (Meta("a", "", b"\xff"), 'encoding="base64binary" name="YQ==" content="/w=="'),
             )
         ),
-        (
-            replace(UPDATE, overwrite_acls=False),
-            "7.x",
-            '<metadata overwrite-acls="false">\n</metadata>\n',
-        ),
-        (replace(UPDATE, overwrite_acls=False), "5.0", ""),
+        (NO_OVERWRITE, "7.x", '<metadata overwrite-acls="false">\n</metadata>\n'),
+        (NO_OVERWRITE, "5.0", ""),
         *(
-            (replace(ADD, content=content), dialect, markup + "\n")
-            for content, dialect, markup in (
-                (
-                    Content("a < b & ü\r".encode()),
-                    "7.x",
-                    "<content>a &lt; b &amp; ü&#13;</content>",
-                ),
-                (Content(b""), "7.x", "<content></content>"),
-                (Content(b"a\x00"), "7.x", '<content encoding="base64binary">YQA=</content>'),
-                (Content(b"\xff"), "7.x", '<content encoding="base64binary">/w==</content>'),
-                (
-                    Content(b"YQ==", Encoding.BASE64),
-                    "7.x",
-                    '<content encoding="base64binary">YQ==</content>',
-                ),
-                (ZLIB, "7.x", '<content encoding="base64compressed">eJxLBAAAYgBi</content>'),
-                (ZLIB, "5.0", '<content encoding="base64binary">YQ==</content>'),
+            (replace(ADD, content=content), "7.x", f"<content{markup}</content>\n")
+            for content, markup in (
+                (Content("a < b & ü\r".encode()), ">a &lt; b &amp; ü&#13;"),
+                (Content(b""), ">"),
+                (Content(b"a\x00"), ' encoding="base64binary">YQA='),
+                (Content(b"\xff"), ' encoding="base64binary">/w=='),
+                (Content(b"YQ==", Encoding.BASE64), ' encoding="base64binary">YQ=='),
+                (ZLIB, ' encoding="base64compressed">eJxLBAAAYgBi'),
             )
         ),
+        (replace(ADD, content=ZLIB), *("5.0", '<content encoding="base64binary">YQ==</content>\n')),
         (
-            replace(
-                ADD,
-                content=Content(b"text"),
-                metadata=(Meta("a", "b"),),
-                acl=Acl(principals=(JOE,)),
-            ),
+            WHOLE,
             "7.x",
             '<acl>\n<principal scope="user" access="permit">joe</principal>\n</acl>\n'
             '<metadata>\n<meta name="a" content="b"/>\n</metadata>\n<content>text</content>\n',
@@ -255,15 +239,7 @@ def test_unknown_attributes_and_elements_stand_where_they_stood() -> None:
         Extra("record/metadata/note", "<note/>"),
         Extra("record/other", "<other>text</other>"),
     )
-    record = Record(
-        url=URL,
-        action=Action.ADD,
-        content=Content(b"text"),
-        metadata=(Meta("a", "b"),),
-        acl=Acl(principals=(JOE,)),
-        extras=extras,
-    )
-    assert encode(record) == (
+    assert encode(replace(WHOLE, extras=extras)) == (
         f'<record url="{URL}" mimetype="" lock="maybe" xmlns:n1="urn:example:x" n1:y="a&lt;b">\n'
         '<acl a="1">\n<principal scope="user" access="permit" b="2">joe</principal>\n</acl>\n'
         '<metadata d="4">\n<meta name="a" content="b" e="5"/>\n<note/>\n</metadata>\n'
@@ -283,20 +259,17 @@ NOT_XML = "; expected characters that XML can hold"
     [
         (
             Record(url="http://e.com/*", action=Action.DELETE_PATTERN),
-            "7.x",
-            "bad-action",
+            *("7.x", "bad-action"),
             "action DELETE_PATTERN; expected ADD, UPDATE or DELETE",
         ),
         (
             replace(ADD, crawl=EVERY_HINT, extras=(Extra("record/@authmethod", "kerberos"),)),
-            "7.x",
-            "bad-extra",
+            *("7.x", "bad-extra"),
             "a second authmethod at record/@authmethod; expected one value",
         ),
         (
             replace(ADD, metadata=(Meta(NUL, "b"),)),
-            "5.0",
-            "not-xml",
+            *("5.0", "not-xml"),
             "metadata '\\x00' that XML cannot hold; expected text in the 5.0 dialect",
         ),
         *(
