@@ -52,11 +52,8 @@ def test_an_empty_input_has_no_counts() -> None:
 
 def test_records_and_memberships_are_counted_by_feed_and_action() -> None:
     results: list[ReadResult] = [
-        record(),
-        record(provenance=WIKI),
-        Membership(group=STAFF),
-        record(action=Action.DELETE, provenance=WIKI),
-        record(provenance=WIKI),
+        *(record(), record(provenance=WIKI), Membership(group=STAFF)),
+        *(record(action=Action.DELETE, provenance=WIKI), record(provenance=WIKI)),
     ]
     assert count(results).feeds == (
         FeedCount(datasource=None, feedtype=None, actions={"ADD": 1, "MEMBERSHIP": 1}),
@@ -134,22 +131,11 @@ def test_added_documents_are_counted_with_an_acl_and_without() -> None:
 
 
 def test_principals_are_counted_by_access_and_scope_and_by_namespace() -> None:
-    counts = acls(
-        Acl(
-            principals=(
-                permit("ada"),
-                permit("bob", namespace="ldap"),
-                permit("staff", scope=Scope.GROUP, namespace="ldap"),
-                DENY,
-                permit("cyd", namespace="ldap"),
-            )
-        )
-    )
-    assert list(counts.principals.items()) == [
-        ("PERMIT USER", 3),
-        ("DENY USER", 1),
-        ("PERMIT GROUP", 1),
-    ]
+    bob, cyd = permit("bob", namespace="ldap"), permit("cyd", namespace="ldap")
+    staff = permit("staff", scope=Scope.GROUP, namespace="ldap")
+    counts = acls(Acl(principals=(permit("ada"), bob, staff, DENY, cyd)))
+    expected = [("PERMIT USER", 3), ("DENY USER", 1), ("PERMIT GROUP", 1)]
+    assert list(counts.principals.items()) == expected
     assert list(counts.namespaces.items()) == [("ldap", 3), ("Default", 2)]
 
 

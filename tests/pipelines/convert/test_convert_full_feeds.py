@@ -99,20 +99,12 @@ def test_an_empty_full_feed_stops_the_run_with_a_message(
             ("a.xml", *TO_GSA),
             [("intranet", "full"), ("wiki", "full")],
         ),
-        (
-            {"a.xml": gsa_feed()},
-            ("a.xml", "--from", "gsa-feed", *TO_GSA, *FULL_WIKI),
-            [("wiki", "full")],
-        ),
-        (
-            {"a.jsonl": b"\n"},
-            ("a.jsonl", "--from", "jsonl", *TO_GSA, *FULL_WIKI),
-            [("wiki", "full")],
-        ),
-        (
-            {"a.xml": b"<ThunderstoneReplication></ThunderstoneReplication>"},
-            ("a.xml", "--from", "thunderstone", *TO_GSA, *FULL_WIKI),
-            [("wiki", "full")],
+        *(
+            ({name: text}, (name, "--from", format_, *TO_GSA, *FULL_WIKI), [("wiki", "full")])
+            for name, text, format_ in (
+                *(("a.xml", gsa_feed(), "gsa-feed"), ("a.jsonl", b"\n", "jsonl")),
+                ("a.xml", b"<ThunderstoneReplication></ThunderstoneReplication>", "thunderstone"),
+            )
         ),
         (
             {"in/1.xml": ONE, "in/2.xml": gsa_feed(datasource="wiki")},

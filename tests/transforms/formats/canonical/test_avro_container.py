@@ -24,6 +24,9 @@ from transforms.formats.canonical.avro import (
 )
 
 SYNC = b"0123456789abcdef"
+ARRAY = {"type": "array", "items": "string"}
+A_WHOLE = "expected an Avro container with a whole one"
+A_SCHEMA = "expected an Avro schema in JSON"
 OTHER_RECORD = "expected records with url, action, provenance or memberships with group, members"
 
 
@@ -56,13 +59,8 @@ def test_our_header_has_our_schema(kind: str) -> None:
     header = our_header(kind)
     metadata = fastavro.reader(io.BytesIO(header)).metadata
     assert json.loads(metadata["avro.schema"]) == avro.schema_document(kind)
-    assert open_container(header + b"a block", source="") == (
-        header,
-        "null",
-        our_sync(kind),
-        None,
-        kind,
-    )
+    container = open_container(header + b"a block", source="")
+    assert container == (header, "null", our_sync(kind), None, kind)
 
 
 def test_records_and_memberships_have_different_sync_markers_of_16_bytes() -> None:
@@ -105,34 +103,27 @@ def test_a_header_without_a_codec_is_uncompressed() -> None:
     ("head", "problem"),
     [
         (b"", r"b''; expected an Avro container, which begins with b'Obj\x01'"),
+        (b"Obj\x01\x04", f"a header without its end in 5 bytes; {A_WHOLE}"),
         (
-            b"Obj\x01\x04",
-            "a header without its end in 5 bytes; expected an Avro container with a whole one",
-        ),
-        (
-            b"Obj\x01\x02\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01",
-            "a header without its end in 15 bytes; expected an Avro container with a whole one",
+            b"Obj\x01\x02\xfe" + b"\xff" * 8 + b"\x01",
+            f"a header without its end in 15 bytes; {A_WHOLE}",
         ),
         (
             header_of(record_of(), codec="snappy"),
             "codec 'snappy'; expected deflate or null: write the container again with one of them",
         ),
-        (header_of(b"{"), "avro.schema=b'{'; expected an Avro schema in JSON"),
+        (header_of(b"{"), f"avro.schema=b'{{'; {A_SCHEMA}"),
         (
             header_of({"type": "recrod", "name": "Record"}),
-            """avro.schema=b'{"type": "recrod", "name": "Record"}'; """
-            "expected an Avro schema in JSON",
+            f"""avro.schema=b'{{"type": "recrod", "name": "Record"}}'; {A_SCHEMA}""",
         ),
-        (header_of(b"[" * 100_000), f"avro.schema={b'[' * 40!r}; expected an Avro schema in JSON"),
+        (header_of(b"[" * 100_000), f"avro.schema={b'[' * 40!r}; {A_SCHEMA}"),
         (
             header_of({"type": "record", "name": "User", "namespace": "org", "fields": []}),
             f"an Avro container of 'org.User'; {OTHER_RECORD}",
         ),
         (header_of("string"), f"an Avro container of 'string'; {OTHER_RECORD}"),
-        (
-            header_of({"type": "array", "items": "string"}),
-            f"an Avro container of 'array'; {OTHER_RECORD}",
-        ),
+        (header_of(ARRAY), f"an Avro container of 'array'; {OTHER_RECORD}"),
     ],
     ids=range(10),
 )
@@ -203,16 +194,10 @@ def test_a_block_states_how_many_records_and_bytes_it_has(
             (head, "bad-block", f"{head!r}; expected the size of a block")
             for head in (b"", b"\x02\x80", b"\x80" * 10)
         ),
-        *(
-            (head, "bad-block", f"a block of {finding} bytes; expected 0 or more of both")
-            for head, finding in (
-                (b"\x01\x02", "-1 records in 1"),
-                (b"\x02\x03", "1 records in -2"),
-            )
-        ),
+        (b"\x01\x02", "bad-block", "a block of -1 records in 1 bytes; expected 0 or more of both"),
+        (b"\x02\x03", "bad-block", "a block of 1 records in -2 bytes; expected 0 or more of both"),
         (
-            b"\x02" + long(MAX_BLOCK_BYTES + 1),
-            "block-too-large",
+            *(b"\x02" + long(MAX_BLOCK_BYTES + 1), "block-too-large"),
             "a block of 1 records in 1073741825 bytes; expected at most 1073741824 bytes; "
             "raise --max-content-bytes",
         ),
@@ -242,18 +227,15 @@ def test_a_block_is_unpacked() -> None:
     ("block", "code", "reason"),
     [
         (
-            deflate(bytes(1 << 23)),
-            "block-too-large",
+            *(deflate(bytes(1 << 23)), "block-too-large"),
             "a deflate block that unpacks to more; expected at most 1048576 bytes",
         ),
         (
-            deflate(b"datum " * 1000)[:-4],
-            "bad-block",
+            *(deflate(b"datum " * 1000)[:-4], "bad-block"),
             "30 bytes that are none (its end is missing); expected a deflate block",
         ),
         (
-            b"\xff" * 40,
-            "bad-block",
+            *(b"\xff" * 40, "bad-block"),
             "40 bytes that are none (Error -3 while decompressing data: invalid block type);"
             " expected a deflate block",
         ),

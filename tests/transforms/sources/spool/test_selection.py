@@ -51,17 +51,14 @@ def refusal(*deliveries: Delivery, only: tuple[str, ...] = ()) -> str:
 
 def selected(*deliveries: Delivery, **chosen: object) -> list[int]:
     """The ordinals of what is read."""
-    return [
-        delivery.ordinal for delivery in select(deliveries, replace(SPOOL, **chosen)).deliveries
-    ]
+    kept = select(deliveries, replace(SPOOL, **chosen)).deliveries
+    return [delivery.ordinal for delivery in kept]
 
 
 def notices(*deliveries: Delivery, history: SpoolHistory = SpoolHistory.LATEST) -> list[str]:
     """The notices of a selection, each as often as it is counted."""
-    selection = select(deliveries, replace(SPOOL, history=history))
-    return [
-        message for noted in selection.notices for message in [noted.first.message] * noted.count
-    ]
+    noted = select(deliveries, replace(SPOOL, history=history)).notices
+    return [message for each in noted for message in [each.first.message] * each.count]
 
 
 def spans(root: Path, *deliveries: Delivery) -> list[Span]:
@@ -206,26 +203,21 @@ def test_of_many_datasources_ten_are_named() -> None:
     )
 
 
+A_CLEANUP = "a cleanup of the groups of 'ldap'; no feed does that"
+
+
 @pytest.mark.parametrize(
     ("deliveries", "history", "expected"),
     [
         ((delivered(1), FULL_2), SpoolHistory.ALL, []),
         (
-            (groups(1, "cleanup"),),
-            SpoolHistory.LATEST,
-            [
-                "spool#1 (byte 0): a cleanup of the groups of 'ldap'; no feed does that: the groups"
-                " that the target has stay"
-            ],
+            *((groups(1, "cleanup"),), SpoolHistory.LATEST),
+            [f"spool#1 (byte 0): {A_CLEANUP}: the groups that the target has stay"],
         ),
         ((groups(1, "cleanup"), groups(2, "full")), SpoolHistory.LATEST, []),
         (
-            (groups(1, "incremental"), groups(2, "cleanup")),
-            SpoolHistory.ALL,
-            [
-                "spool#2 (byte 0): a cleanup of the groups of 'ldap'; no feed does that: earlier"
-                " groups are read all the same"
-            ],
+            *((groups(1, "incremental"), groups(2, "cleanup")), SpoolHistory.ALL),
+            [f"spool#2 (byte 0): {A_CLEANUP}: earlier groups are read all the same"],
         ),
     ],
 )
@@ -273,9 +265,8 @@ def test_a_full_feed_is_torn_without_its_end_and_empty_without_a_record(
 def test_a_full_feed_whose_file_is_missing_supersedes_nothing(tmp_path: Path) -> None:
     faults = find_faults([FULL_2], tmp_path)
     assert faults == {2: FeedFault.UNREADABLE}
-    assert [
-        delivery.ordinal for delivery in select([delivered(1), FULL_2], SPOOL, faults).deliveries
-    ] == [*(1, 2)]
+    kept = select([delivered(1), FULL_2], SPOOL, faults).deliveries
+    assert [delivery.ordinal for delivery in kept] == [1, 2]
 
 
 @pytest.mark.parametrize("history", SpoolHistory)
@@ -333,8 +324,7 @@ def test_each_delivery_is_a_source_of_its_own(tmp_path: Path) -> None:
     [
         (groups(1, "replace"), "gsa-groups", Feed(datasource="ldap", feedtype="full")),
         (
-            delivered(3, datasource="web", feedtype="full"),
-            "gsa-feed",
+            *(delivered(3, datasource="web", feedtype="full"), "gsa-feed"),
             Feed(datasource="web", feedtype="metadata-and-url"),
         ),
         (data(1), "thunderstone", None),
