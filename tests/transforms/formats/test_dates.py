@@ -136,9 +136,13 @@ def test_rfc_1123_is_written_as_the_guide_has_it(moment: datetime, text: str) ->
     assert rfc1123(moment) == text
 
 
-def test_a_local_date_is_utc_unless_a_zone_is_named() -> None:
-    assert local_date(NOON) == "2007-11-06 12:45:26"
-    assert local_date(NOON, zone="America/Los_Angeles") == "2007-11-06 04:45:26"
+@pytest.mark.parametrize(
+    ("stated", "text"),
+    [({}, "2007-11-06 12:45:26"), ({"zone": "America/Los_Angeles"}, "2007-11-06 04:45:26")],
+    ids=["no zone", "a zone"],
+)
+def test_a_local_date_is_utc_unless_a_zone_is_named(stated: dict[str, str], text: str) -> None:
+    assert local_date(NOON, **stated) == text
 
 
 @pytest.mark.parametrize(
