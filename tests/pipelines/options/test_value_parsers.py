@@ -118,7 +118,6 @@ TOO_LARGE = "expected less than 1000000000, because an appliance refuses larger 
         (parse_mappings, ["a=x y"], f"'a=x y'; {MAPPING}"),
         (*(parse_mappings, ["a=x", "a=y"]), "'a' is mapped to 'x' and to 'y'; expected one field"),
     ],
-    ids=repr,
 )
 def test_a_chunk_size_or_a_mapping_outside_its_limits_is_refused(
     parse: Callable[[object], object], value: object, message: str
