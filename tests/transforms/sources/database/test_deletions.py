@@ -141,7 +141,8 @@ def test_too_many_keys_without_a_row_stop_the_run(tmp_path: Path, keys: KeySets)
     keys.add_existing(["[1]"])
     with state_of(tmp_path, ANNA, BERT) as state:
         deletions = DeletionLister(state, keys, compares_keys=True)
-        with pytest.raises(StoppedError, match=r"^1 of 2 documents in the state are gone; exp"):
+        message = "^1 of 2 documents in the state are gone; expected"
+        with pytest.raises(StoppedError, match=message):
             list(deletions.lines(SourceOptions(to_format="")))
 
 

@@ -473,7 +473,7 @@ def test_a_row_of_a_query_without_a_principal_is_rejected(answer: Row, expected:
     [
         (b"\xff", ("bad-value", f"users: {NO_TEXT}")),
         (
-            '{"anna": 1}',
+            '{"anna": true}',
             ("bad-acl", "users: JSON of keys and values; expected a list of principals"),
         ),
     ],
