@@ -61,7 +61,7 @@ class SpanFile(msgspec.Struct, frozen=True, kw_only=True):
     """A complete file that the conversion of a span wrote to the folder of an unfinished run.
 
     `path` is relative to that folder. `modified_ns` is the time at which the writer closed the
-    file, 0 if its storage does not tell it. A file with the same time and size has not changed
+    file, 0 if its storage does not have it. A file with the same time and size has not changed
     since.
     """
 

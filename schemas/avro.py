@@ -242,7 +242,7 @@ _SHARED = ("Meta.name", "Provenance.source", "Provenance.datasource", "Provenanc
 
 
 _STATEMENT = "\n"
-"""What a part begins with that is a statement, not an expression."""
+"""The begin of a part that is a statement, not an expression."""
 
 
 class _EncoderGenerator:

@@ -29,7 +29,7 @@ def all_codes() -> dict[tuple[str, str], Code]:
 
 
 def find_code(kind: str, name: str) -> Code | None:
-    """Return what a code means, None if it is not known; it may be of a newer version.
+    """Return the meaning of a code, None if it is not known; it may be of a newer version.
 
     >>> find_code("reject", "url-missing").cure
     'Add `url`.'

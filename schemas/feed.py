@@ -22,7 +22,7 @@ CLEANUP = "cleanup"
 FEEDTYPES = (FULL, INCREMENTAL, METADATA_AND_URL)
 DATASOURCE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,249}", re.ASCII)
 A_NAME = "expected a letter or _, then letters, digits, _ and -, at most 250"
-"""What a datasource is called, as a pattern and in words."""
+"""The names of datasources, as a pattern and in words."""
 
 
 class Feed(msgspec.Struct, frozen=True, kw_only=True):

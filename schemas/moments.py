@@ -14,7 +14,7 @@ _seconds = msgspec.json.Decoder(list[datetime], strict=False)
 
 
 class Moments(Sequence[datetime]):
-    """Aware moments: `numbers` since 1970, in UTC, of so many `microseconds` each.
+    """Aware moments: `numbers` since 1970, in UTC, in units of `microseconds`.
 
     Years are 1 to 9999; the caller has checked that.
     """

@@ -1,4 +1,4 @@
-"""Notices and losses: what is reported about records that are not rejected."""
+"""Notices and losses: reports about records that are not rejected."""
 
 import msgspec
 

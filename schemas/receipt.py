@@ -33,7 +33,7 @@ class ChunkState(enum.Enum):
 
 
 class RefusalOf(enum.Enum):
-    """What the appliance refused."""
+    """The part of a chunk that was refused."""
 
     RECORD = "record"
     """The record, in a response that has a result for each."""

@@ -14,7 +14,7 @@ RUN_RECORD = "run.json"
 
 
 class Phase(enum.Enum):
-    """What a run does, in this order: `PUSH` also settles. A run that is `DONE` is not resumed."""
+    """The phases of a run, in order: `PUSH` also settles. A run that is `DONE` is not resumed."""
 
     CONVERT = "convert"
     PUSH = "push"

@@ -153,7 +153,7 @@ class _OpenChunk:
             self._flush()
 
     def holds(self, size: int) -> bool:
-        """Whether records of so many bytes fit, in however many frames they are written."""
+        """Whether records of `size` bytes fit, in any number of frames."""
         frames = size // FRAME_BYTES + 2
         return size + frames * self.encoder.frame_bytes <= self.room
 

@@ -186,10 +186,10 @@ class ReadRecords(beam.PTransform):
 class Transform(beam.PTransform):
     """Apply steps of the user to records and groups, in the order of the list.
 
-    What a step filters is a Filtered, what it cannot handle a Reject; other results are passed on.
-    Each worker makes the steps once; the pipeline fails with ConfigError if it cannot. Order is
-    kept, nothing crosses a shuffle, and a retry has the same results if the functions of the user
-    have.
+    A filtered record is a Filtered, one that a step cannot handle a Reject; other results are
+    passed on. Each worker makes the steps once; the pipeline fails with ConfigError if it cannot.
+    Order is kept, nothing crosses a shuffle, and a retry has the same results if the functions of
+    the user have.
     """
 
     steps: Steps
@@ -632,8 +632,8 @@ class _MergeOnce(beam.CombineFn):
     """Collects encoded accounts and merges them at the end.
 
     Beam would apply a function to partial sums after every few accounts, and so decode and encode
-    the growing sum each time. It keeps several copies of what it transfers: many accounts together
-    are compressed to a tenth.
+    the growing sum each time. It keeps several copies of the data that it transfers: many accounts
+    together are compressed to a tenth.
     """
 
     def create_accumulator(self) -> _Collected:

@@ -35,7 +35,7 @@ _POLICY = RetryPolicy(first_seconds=0.5, max_seconds=5.0, max_attempts=3)
 
 
 class _UrlAnswer(msgspec.Struct, frozen=True):
-    """What a server said of a URL; a `fault` is neither that it is there, nor that it is not."""
+    """The answer of a server about a URL; a `fault` leaves open whether it is there."""
 
     is_there: bool = False
     size: int | None = None

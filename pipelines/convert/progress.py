@@ -1,4 +1,4 @@
-"""The progress of a conversion: the sum of what its spans have done, and what they have to do."""
+"""The progress of a conversion: the finished and the remaining work of all its spans."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -11,7 +11,7 @@ from transforms.span_progress import progress_reader
 
 
 class ConvertProgress:
-    """What the spans of an unfinished run have done and what they have to do.
+    """The finished and the remaining work of the spans of an unfinished run.
 
     `folder` is where their progress is, a path or a URI.
     """

@@ -50,7 +50,7 @@ def load_numpy() -> None:
 
 
 def shorten_sampling() -> None:
-    """Let Beam sample what a bundle does more often: the end of a bundle waits for a sample.
+    """Let Beam sample the work of a bundle more often: the end of a bundle waits for a sample.
 
     Its default of 200 ms costs each conversion a tenth of a second on average.
     """
@@ -67,7 +67,7 @@ class WorkerForker:
         self._lifeline, self._held_open = os.pipe()
 
     def serve(self) -> None:
-        """Do what the command asks for, until it ends."""
+        """Answer the requests of the command, until it ends."""
         signal.signal(signal.SIGCHLD, self._report_ended)
         for line in sys.stdin.buffer:
             request = msgspec.json.decode(line, type=WorkerRequest | int)
@@ -119,7 +119,7 @@ class WorkerForker:
         while self._workers:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:  # this handler has interrupted itself behind waitpid
+            except ChildProcessError:  # this handler has interrupted itself after waitpid
                 return
             if not pid:
                 return

@@ -41,7 +41,7 @@ _one_thread = threading.Lock()
 
 
 class WorkerCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker process, and what is wrong with its storage.
+    """A worker process, and the faults of its storage.
 
     `credentials` are names of variables. `clock_seconds` is how far its clock is ahead of that of
     the storage. `is_first` is whether it created the file that only one worker can create.
@@ -174,7 +174,7 @@ def _joined(checks: Sequence[bytes]) -> bytes:
 
 
 def _packages() -> dict[str, str]:
-    """Return the versions of feedferry and of what it requires, without the extras."""
+    """Return the versions of feedferry and of its requirements, without the extras."""
     try:
         required = [text for text in requires(_FEEDFERRY) or () if "extra ==" not in text]
     except PackageNotFoundError:

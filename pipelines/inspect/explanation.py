@@ -19,7 +19,7 @@ from transforms.steps.patterns import any_pattern
 def explain(words: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Yield a heading and a text for each record whose URL matches, and for each step.
 
-    The text is a record in JSON, or what the step makes in its place.
+    The text is a record in JSON, or the result of the step in its place.
     """
     options, chosen = parse({**words, "transform": None}), decode(TransformOptions, words)
     listed, matches = read_steps(chosen.transform_path), any_pattern((chosen.explain,))

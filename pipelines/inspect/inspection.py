@@ -60,7 +60,7 @@ def parse(words: Mapping[str, object]) -> ConvertOptions:
 
 
 def read_results(options: ConvertOptions) -> Iterator[ReadResult]:
-    """Yield what the inputs hold, in order."""
+    """Yield the results of the inputs, in order."""
     with listed_spans(options) as (spans, _):
         yield from read_spans(spans, read_options(options))
 

@@ -191,7 +191,7 @@ class JobRun:
         return result
 
     def _execute(self) -> RunResult:
-        """Do what is left of the run."""
+        """Do the rest of the run."""
         job, conversion = self.job, None
         result = RunResult(folder=self.folder, exit_code=0)
         if self.conversion is not None and self.record.phase is Phase.CONVERT:

@@ -62,7 +62,7 @@ keep: 14 runs
 
 
 class InputSketch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is found in an input: the type of the source, and the first feed."""
+    """The findings about an input: the type of the source, and the first feed."""
 
     type: str
     path: str
@@ -131,7 +131,7 @@ def _write_mapping(
 
 
 def _look_at(name: str) -> InputSketch:
-    """Return what an input is; raise ConfigError if it is unknown or missing."""
+    """Return the type of an input; raise ConfigError if it is unknown or missing."""
     if name.endswith(YAML_SUFFIXES):
         is_programs = _LISTER.search(read_text(Path(name)))
         described = PROGRAMS if is_programs else ROWS

@@ -16,7 +16,7 @@ from schemas.setting import Setting, as_flag, in_flags, settings_in, worded
 from transforms.sinks.push.settings import PushSettings
 
 _BY_VARIABLE = "environment "
-"""What the origin of a value begins with that a variable states."""
+"""The begin of the origin of a value that a variable states."""
 
 
 class KeyWording(msgspec.Struct, frozen=True):

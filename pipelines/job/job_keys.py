@@ -31,7 +31,7 @@ FEEDS = "feeds"
 """The source whose format is detected."""
 
 VARIABLE = "FEEDFERRY_"
-"""What the names of environment variables begin with."""
+"""The begin of the names of environment variables."""
 
 OPTIONS = (ConvertOptions, ApplianceOptions, PushOptions, VerifyOptions, JobOptions, LogOptions)
 NO_FLAGS = (PushOptions, VerifyOptions)
@@ -70,7 +70,7 @@ _StructField = tuple[str, object] | tuple[str, object, object]
 
 @dataclass(frozen=True)
 class JobKey:
-    """A key of a job file, and the flag that it stands for."""
+    """A key of a job file, and its flag."""
 
     options: type[msgspec.Struct]
     declared: FieldFlag

@@ -36,7 +36,7 @@ class OutputFormat(enum.Enum):
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is logged where. `verbosity` is -1 for `-q`, else the number of `-v`.
+    """The files and the level of the log. `verbosity` is -1 for `-q`, else the number of `-v`.
 
     Lines have `format`, by default text. `service` is a package whose progress is on stderr without
     `-v` too. Without `has_stderr`, as for the Python API, the log is in files only.

@@ -102,7 +102,7 @@ class FollowedStep:
 
 @contextmanager
 def followed(observer: Observer, step: Step) -> Iterator[FollowedStep]:
-    """Tell the observer of the begin and the end of a step."""
+    """Notify the observer of the begin and the end of a step."""
     observer.begun(step)
     current = FollowedStep()
     try:

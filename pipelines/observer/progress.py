@@ -29,7 +29,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def done(self) -> int:
-        """What is done of `total`."""
+        """The finished part of `total`."""
         return self.records if self.counts_records else self.bytes
 
     @property

@@ -1,4 +1,4 @@
-"""What a verb shows and logs, each option declared with its flag."""
+"""The options for the output and the log of a verb, each declared with its flag."""
 
 import enum
 

@@ -43,7 +43,7 @@ FORWARD = Flag(
 DRY_RUN = Flag(
     "Show what would be done, as `feedferry plan`.", section=Section.RUN, names=("-n", "--dry-run")
 )
-"""What a dry run of `convert` and `run` is."""
+"""The flag of `convert` and `run`, whose dry run is a plan."""
 
 
 class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ from transforms.storage.mirrors import MirrorDisk
 
 
 class PushPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a push would send: the chunks that are left, and how."""
+    """The plan of a push: the chunks that are left, and how."""
 
     root: Path
     chunks: Sequence[Chunk]
@@ -68,7 +68,7 @@ def push(options: PushOptions, target: PushSettings, observer: Observer) -> tupl
 
 
 def plan_push(options: PushOptions, target: PushSettings) -> Iterator[PushPlan]:
-    """Yield what a push would send now, for each run; make no file."""
+    """Yield the plan of a push at this time, for each run; make no file."""
     settings = replace(target, **shared_options(options, PushSettings))
     with opened_runs(options.inputs, is_read_only=True) as inputs, TemporaryDirectory() as staging:
         options = replace(options, inputs=inputs)
@@ -131,7 +131,7 @@ def push_chunks(
 
 
 def notify_stop(result: PushResult, observer: Observer) -> None:
-    """Tell the observer why a push has stopped, if it has."""
+    """Notify the observer why a push has stopped, if it has."""
     if result.reason is not None:
         observer.notice(f"feedferry: {result.reason}", logging.ERROR)
 

@@ -123,7 +123,7 @@ class _ExportReplay:
         return read_export(self.folder)
 
     def replay(self, *, is_edited: bool = False) -> int:
-        """Replay what is not replayed yet; return the exit code."""
+        """Replay the remaining rejects; return the exit code."""
         self._check_run()
         self.mark_last()
         replayed, options = read_replayed(self.run), self._options()

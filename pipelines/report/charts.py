@@ -63,7 +63,7 @@ CHUNKS = Unit(INTEGER.text, INTEGER.steps, "chunk ")
 
 
 class Bin(NamedTuple):
-    """The value of a part of the horizontal axis, and what is shown when it is pointed at."""
+    """The value of a part of the horizontal axis, and its text for the pointer."""
 
     begin: float
     end: float

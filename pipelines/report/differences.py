@@ -125,7 +125,7 @@ class VerifiedDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """What a comparison with the target has found; `first` are the first differences."""
+    """The result of a comparison with the target; `first` are the first differences."""
 
     version: int = 1
     against: str

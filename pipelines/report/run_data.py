@@ -91,7 +91,7 @@ class PushData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunData(msgspec.Struct, frozen=True, kw_only=True):
-    """What the folder of a run holds about the run.
+    """The contents of the folder of a run.
 
     `account` is that of the report, or of a conversion that is not published. `sizes` has the bytes
     of each chunk by its ordinal, `problems` names unreadable files. `rejects` are the first ones of

@@ -1,4 +1,4 @@
-"""What a command shows on the terminal: progress and notices on stderr, and its summary.
+"""The output of a command on the terminal: progress and notices on stderr, and its summary.
 
 Progress is one line that is rewritten in place on a terminal, else a line every 30 seconds.
 """
@@ -78,7 +78,7 @@ class TerminalObserver(Observer):
 
 @contextmanager
 def spinning(text: str, style: ProgressStyle) -> Iterator[None]:
-    """Show what the command does during the block, on a terminal only."""
+    """Show the progress of the command during the block, on a terminal only."""
     if style is not ProgressStyle.BAR:
         yield
         return

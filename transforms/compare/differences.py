@@ -22,7 +22,7 @@ CONTENT = "content"
 MEMBERS = "members"
 DATASOURCE = "datasource"
 STATUS = "status"
-"""What a target answered in place of a document."""
+"""The answer of a target in place of a document."""
 
 _GROUPED = ("url", "action", "provenance", "acl", "crawl", "metadata", "fields", "content", "body")
 _PLAIN = tuple(name for name in Record.__struct_fields__ if name not in (*_GROUPED, "size"))
@@ -43,7 +43,7 @@ class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def without_answer(fault: str, name: str = STATUS) -> FieldChange:
-    """Return what is known of a document whose target gave no clear answer."""
+    """Return the difference of a document whose target gave no clear answer."""
     return FieldChange(field=name, before=fault, after=None)
 
 

@@ -178,7 +178,7 @@ def quote_text(text: str) -> str:
 
 
 PLACEHOLDER = "example"
-"""Stands in the drafts of `init` for a name that only its user knows: of a host, or a profile."""
+"""The placeholder in drafts of `init` for a name that only the user knows: a host or a profile."""
 
 
 def is_placeholder(text: str) -> bool:
@@ -463,7 +463,7 @@ def _unknown(
     type_: type[msgspec.Struct],
     union: Iterable[type[msgspec.Struct]],
 ) -> str:
-    """Return what is wrong with a key that a struct does not have."""
+    """Return the error of a key that a struct does not have."""
     expected = f"expected one of {', '.join(names)}"
     tags = [
         str(other.__struct_config__.tag)

@@ -382,7 +382,7 @@ def losing(holds: Holds) -> Callable[[Draft], None]:
 
 
 def _stating(names: Iterable[str]) -> tuple[Callable[[Record], object], object]:
-    """Return a function that gets what a record states in some fields, and what states nothing."""
+    """Return a function that gets the values of some fields of a record, and the empty values."""
     get = attrgetter(*names)
     return get, get(_NOTHING)
 
@@ -564,7 +564,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def _describe(value: object) -> str:
-    """Return what a field states, for a loss; empty if it states nothing."""
+    """Return the value of a field, for a loss; empty if it states nothing."""
     if isinstance(value, Acl):
         parent = f", inherits from {value.inherit_from!r}" if value.inherit_from else ""
         return f"{counted(len(value.principals), 'principal')}{parent}"

@@ -250,7 +250,7 @@ class KindRefusal(NamedTuple):
 
 
 class Holds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a format holds of a record, next to its URL. What is not declared is lost.
+    """The fields of a record that a format holds, next to the URL. Undeclared fields are lost.
 
     The default is closed: URLs of documents. `adapt_rules.hold` applies the consequences: what is
     a loss, what is rejected, and what moves to another field. A lost protection is a loss of `acl`.
@@ -260,7 +260,7 @@ class Holds(msgspec.Struct, frozen=True, kw_only=True):
     """Names of `FIELDS`; with `arrival`, a URL to be crawled remains one."""
 
     extras: tuple[str, ...] = ()
-    """What the places of held extras begin with."""
+    """The begin of the places of held extras."""
 
     encodings: bool = False
     """Whether a content may be in base64 or zlib; otherwise, it is decoded."""

@@ -44,7 +44,7 @@ class ColumnEncoder(Protocol):
 
 
 _COMPARED_RECORDS = 256
-"""A plan is compared with a record that is converted singly once for so many records."""
+"""A plan is compared with a record that is converted singly once for this number of records."""
 
 
 class EncodedBatch(NamedTuple):

@@ -12,7 +12,7 @@ values, too; see `batch_plan`.
 from typing import NoReturn, SupportsIndex
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
-"""What a writer of XML may do to a hole: the values of columns are escaped already."""
+"""The functions of a writer of XML that take a hole: values of columns are escaped already."""
 
 
 class InspectedError(Exception):
@@ -143,7 +143,7 @@ for _name in (_OF_TEXT | {"hex", "isspace", "strip"}) - {"encode", "translate"}:
 class EncodedHole(ContentHole):
     """The base64 of a document or of its zlib stream.
 
-    Functions in C decode it; what they return is no hole.
+    Functions in C decode it, and return no hole.
     """
 
     __slots__ = ()

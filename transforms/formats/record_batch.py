@@ -76,7 +76,7 @@ _PARTS = 8
 """Into how many parts a column is divided that has a value that is not neutral."""
 
 _MANY = 4
-"""Values that are not neutral are many if they are more than this, and one in so many."""
+"""Values that are not neutral are many if they are more than this, and one in this number."""
 
 
 class ColumnKind(enum.Enum):
@@ -122,7 +122,7 @@ Cells = Mapping[ColumnKind, Sequence[EncodeColumn]]
 
 
 class Shape:
-    """What the records of a batch share: the function that makes one, and the kinds of columns.
+    """The common part of the records of a batch: how one is made, and the kinds of columns.
 
     There is no model if `make` looks at values of columns; it may parse dates. `plans` are those of
     the converters that have seen the shape; it is None if the records go one by one.
@@ -179,7 +179,7 @@ class Columns:
         return column
 
     def first(self) -> "Columns":
-        """Return the first record, with 1 in place of a number that nobody has asked for."""
+        """Return the first record, with 1 in place of a number that was not asked for."""
         return Columns(self.shape, [[1] if callable(c) else c[:1] for c in self._columns], 1)
 
     def part(self, begin: int, end: int | None) -> "Columns":

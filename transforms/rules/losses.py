@@ -1,4 +1,4 @@
-"""What a conversion cannot carry, from what the formats of both ends declare."""
+"""The losses of a conversion, from the declarations of the formats of both ends."""
 
 import enum
 from collections.abc import Callable, Iterator, Mapping
@@ -37,7 +37,7 @@ _HAS_KIND: Mapping[Kind, Callable[[Holds], bool]] = {
 
 
 class Effect(enum.Enum):
-    """What a run does by default where the target cannot hold something."""
+    """The default effect of something that the target cannot hold."""
 
     STOPS = "stops the run"
     LOST = "lost and counted"
@@ -61,7 +61,7 @@ class LossRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def loss_table(source: str | None, target: Target) -> tuple[LossRow, ...]:
-    """Return what a conversion cannot carry: first kinds of records, then fields of documents.
+    """Return the losses of a conversion: first kinds of records, then fields of documents.
 
     `source` is the name of a format. Of any other source, and of `None`, all canonical records are
     examined. Raise ConfigError for a target that is only read.

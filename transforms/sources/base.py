@@ -1,4 +1,4 @@
-"""The interface of a source: `Source`, and what a run hands to it."""
+"""The interface of a source: `Source`, and the arguments that a run gives it."""
 
 import hashlib
 from collections.abc import Generator, Iterator, Sequence
@@ -173,7 +173,7 @@ class Source(Generic[Config]):
         """Raise ConfigError where sources that were split cannot be one run."""
 
     def size(self, span: Span) -> SpanSize:
-        """Return the amount of a span of a split source; progress counts what is read of it."""
+        """Return the amount of a span of a split source; progress counts the part that is read."""
         if span.members:
             return SpanSize(bytes=sum(self.size(member).bytes or 0 for member in span.members))
         size = (span.signature and span.signature.size) or 0

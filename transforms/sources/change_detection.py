@@ -153,7 +153,7 @@ class _Comparison:
         )
 
     def _before(self, known: SentDocument) -> tuple[SentDocument, ...]:
-        """Return what was sent of a file: itself, or the members of an archive."""
+        """Return the sent documents of a file: itself, or the members of an archive."""
         if known.url:
             return () if self._claims.has(known) else (known,)
         members = self._state.members_of(known.key)

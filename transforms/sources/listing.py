@@ -26,7 +26,7 @@ LINE_BYTES = 1 << 10
 
 
 class EntryKind(enum.Enum):
-    """What an entry of a listing is.
+    """The kind of an entry of a listing.
 
     A FILE is read; of a FOLDER only the ACL is sent; a GONE document is deleted at its URL. A
     FILTERED or REJECTED entry is counted.

@@ -1,4 +1,4 @@
-"""`keep` and `drop`: filter records by what they are."""
+"""`keep` and `drop`: filter records by their fields."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -43,7 +43,7 @@ Condition = Callable[[Record], bool]
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a record must be; all conditions that are stated must hold.
+    """Conditions on a record; all conditions that are stated must hold.
 
     Deletions meet no condition unless `action` names them, so that no filter undoes one.
     """

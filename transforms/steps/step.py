@@ -160,7 +160,7 @@ class AppliedSteps:
         return results
 
     def explain(self, item: Record | Membership) -> Iterator[tuple[str, list[StepResult]]]:
-        """Yield the name of each step with what is left after it; count nothing."""
+        """Yield the name of each step with the results after it; count nothing."""
         results: list[StepResult] = [_with_acl(item)]
         with self._counted_apart():
             for step in self._steps:

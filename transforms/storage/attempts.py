@@ -148,7 +148,7 @@ class Attempt:
 
 
 class DryAttempt(Attempt):
-    """An attempt that stores no file: its account says what an attempt would write."""
+    """An attempt that stores no file: its account lists the files that an attempt would write."""
 
     def __init__(self, run: Storage, span: Span, *, verify: bool = True) -> None:
         super().__init__(Nowhere(), span, verify=verify)

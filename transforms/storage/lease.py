@@ -1,6 +1,6 @@
 """A lease on a run in object storage: the lock of a driver that may be killed, on any host.
 
-It is an object that is put if absent, and renewed every 20 seconds on the condition that nobody
+It is an object that is put if absent, and renewed every 20 seconds on the condition that no process
 else has replaced it. One that was not renewed for 60 seconds, by the clock of the server, is taken
 over; one of a process of this host that has ended, at once.
 """
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 class _Holder(msgspec.Struct, frozen=True, kw_only=True):
     """Who has a lease.
 
-    `processes` tells where `pid` is one; `renewals` changes the object, and so its ETag, each time.
+    `processes` is where `pid` is one; `renewals` changes the object, and so its ETag, each time.
     """
 
     host: str = ""

@@ -221,7 +221,7 @@ class ObjectStorage(Storage):
 
 
 class _ListedStorage(ObjectStorage):
-    """A storage that answers from one list, so that what is not there costs no request."""
+    """A storage that answers from one list, so that a missing file costs no request."""
 
     def __init__(self, bucket: str, prefix: str, begun: str) -> None:
         super().__init__(bucket, prefix)

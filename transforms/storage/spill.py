@@ -44,7 +44,7 @@ class Spill:
     ) -> Iterator[tuple[bytes, tuple[list[bytes], ...]]]:
         """Yield each key with its bytes of each input, in their order.
 
-        What is yielded is removed, unless `keep` says that it is needed again.
+        Yielded items are removed, unless `keep` says that it is needed again.
         """
         self._write()
         decode = msgspec.msgpack.Decoder(list[_Row]).decode

@@ -46,7 +46,7 @@ class WholeFile(ABC):
 
     @abstractmethod
     def close(self, *, whole: bool) -> None:
-        """Give the file its name, replacing one of that name; or remove what was written of it."""
+        """Give the file its name, replacing one of that name; or remove the unfinished file."""
 
 
 class Storage(ABC):
@@ -107,7 +107,7 @@ class Storage(ABC):
 
     @abstractmethod
     def modified_ns(self, name: str) -> int:
-        """Return the time stamp of a file in nanoseconds, 0 where it does not tell of changes."""
+        """Return the time stamp of a file in nanoseconds, 0 where it does not show changes."""
 
     def written_at(self, name: str) -> float:
         """Return when a file was written, by the clock of the storage, in seconds since 1970."""

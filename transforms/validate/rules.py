@@ -14,7 +14,7 @@ from schemas.printable import printable
 
 
 class Severity(enum.Enum):
-    """What an appliance does: refuse the data, or ignore or change a part of it."""
+    """The action of an appliance: refuse the data, or ignore or change a part of it."""
 
     ERROR = "error"
     WARNING = "warning"

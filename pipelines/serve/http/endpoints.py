@@ -145,7 +145,7 @@ class Endpoints:
         return reply
 
     def _take_post(self, door: Door, request: Request, facts: dict[str, object]) -> Reply:
-        """Return the reply; store what is known of the delivery in `facts`."""
+        """Return the reply; store the known facts of the delivery in `facts`."""
         if not self._is_trusted(door, request):
             if door is Door.DATA:
                 return _refuse_data(thunderstone_result.NOT_ALLOWED)

@@ -23,7 +23,7 @@ from transforms.formats.record_batch import (
 )
 
 MAX_MISSES = 8
-"""After so many blocks in a row that are no batches, none is tried any more."""
+"""After this number of blocks in a row that are no batches, none is tried any more."""
 
 _RECORDS_A_SHAPE = 8
 _MAX_SHAPES = 256

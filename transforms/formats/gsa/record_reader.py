@@ -1,4 +1,4 @@
-"""One element of a gsafeed as a record, with what it inherits from its header and its group.
+"""One element of a gsafeed as a record, with the values of its header and its group.
 
 Markup that is not understood is kept as an `Extra`. Only the parts that decide over the document
 (its url, its action, its ACL, the encoding of its content) are refused instead.

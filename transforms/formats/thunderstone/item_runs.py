@@ -29,12 +29,12 @@ So do elements of a namespace: additional fields.
 _CONTENTS = {"Body": ColumnKind.CONTENT, "RawData": ColumnKind.BASE64}
 _ITEM = re.compile(r"<Item[\s>]")
 _NESTED = re.compile(r"<(?:Refs|Errors)\b")
-"""Documents with the URL of their Item: what they mean depends on a value."""
+"""Documents with the URL of their Item: their meaning depends on a value."""
 
 _LEAF = re.compile(r"<([^<>/?!][^<>]*(?<!/))>([^<]*)</")
 _TEXT, _PAIR, _NAMELESS = "\0", "\1", "\2"
 _VALUES = {_TEXT: "([^<]*)", _PAIR: r"([^<\n]*)", _NAMELESS: r"((?:(?!: )[^<\n])*)"}
-"""What is in place of a value in a markup, and how it is found: that of a Meta ends with a line."""
+"""The mark of a value in a markup, and how it is found: that of a Meta ends with a line."""
 
 _VALUE = re.compile(f"([{''.join(_VALUES)}])")
 _NAMES = re.compile(r"<([^<>]*)>([^<]*)</")

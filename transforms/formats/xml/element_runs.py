@@ -37,7 +37,7 @@ _MIN_GROUPS, _RECORDS_A_GROUP = 4, 8
 """How many shapes a run may have."""
 
 _ALONE = 4
-"""A run is read one by one if more than one in so many records can be in no batch."""
+"""A run is read one by one if more than one in this number of records can be in no batch."""
 
 _SELF_CLOSED = b"/>"
 _CDATA, _END_CDATA = b"<![CDATA[", b"]]>"

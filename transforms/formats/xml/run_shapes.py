@@ -172,7 +172,7 @@ class RunShape(Shape):
 
 
 class _Marks:
-    """A row of values that stand for the columns of a shape; `found` are those that came out."""
+    """A row of values in place of the columns of a shape; `found` are those that came out."""
 
     def __init__(self, kinds: Sequence[ColumnKind]) -> None:
         self.row = [stated(hole(kind, number)) for number, kind in enumerate(kinds)]

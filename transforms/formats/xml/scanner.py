@@ -154,7 +154,7 @@ Records = list[Record | RecordBatch | RawElement]
 
 
 class Run(NamedTuple):
-    """What was made of elements one after another: their number, and their length together.
+    """Adjacent elements that were understood: their number, and their length together.
 
     Those that need the parser are as they came.
     """

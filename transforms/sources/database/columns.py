@@ -43,7 +43,7 @@ class Page:
 
 
 def column_of(get: Callable[[Row], _T], page: Page) -> Sequence[_T]:
-    """Return what a getter returns for each row; some have a method for all rows of a page."""
+    """Return the values of a getter for all rows; some have a method for the rows of a page."""
     column: Callable[[Page], Sequence[_T]] | None = getattr(get, "column", None)
     return [*map(get, page.rows)] if column is None else column(page)
 

@@ -42,7 +42,7 @@ class UnreadableValueError(SourceError):
 
 
 class DatabaseFault(enum.Enum):
-    """What an error of a database concerns: VALUE one row, SQL a query that the user corrects."""
+    """The concern of an error of a database: VALUE one row, SQL a query that the user corrects."""
 
     RETRY = "retry"
     VALUE = "value"

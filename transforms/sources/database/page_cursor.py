@@ -22,7 +22,7 @@ class PageCursor(psycopg.ClientCursor[_Row]):
     """Has whole results; in the main thread, which handles signals, it waits as psycopg does."""
 
     _rows: Iterator[_Row] | None = None
-    """What is left of a whole result."""
+    """The rest of a whole result."""
 
     def execute(self, query: str, params: Params | None = None) -> Self:  # type: ignore[override]  # SQLAlchemy's are texts
         self._rows = None

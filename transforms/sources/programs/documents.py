@@ -1,4 +1,4 @@
-"""The documents of programs: the listing of a lister, and what the other programs return for it.
+"""The documents of programs: the listing of a lister, and the answers of other programs for it.
 
 **Spec:** GSA adaptor library, CommandLineAdaptor, getDocIds. Unlike the library, we stop the run
 if the lister exits with another code than 0, is killed, exceeds its limits, or writes a stream

@@ -84,7 +84,7 @@ class Spool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FeedFault(enum.Enum):
-    """What the file of a full feed lacks: its root or its end, a record, or readable bytes."""
+    """The missing part of a full feed: its root or its end, a record, or readable bytes."""
 
     TORN = "torn"
     EMPTY = "empty"

@@ -68,7 +68,7 @@ def judge(tree: Tree) -> Judge:
 
 
 def glob(pattern: str) -> Match:
-    """Return the function that tells whether a pattern matches the key of a file.
+    """Return the function that says whether a pattern matches the key of a file.
 
     A pattern that ends in `/` matches all files below such folders. Raise ConfigError for a bad
     pattern.
@@ -100,7 +100,7 @@ def described_by(key: str) -> str | None:
 
 
 def _any_of(name: str, patterns: Sequence[str]) -> Match:
-    """Return the function that tells whether any of the patterns matches a key."""
+    """Return the function that says whether any of the patterns matches a key."""
     try:
         matches = [glob(pattern) for pattern in patterns]
     except ConfigError as exc:

@@ -130,7 +130,7 @@ def _parse_yaml(text: str) -> object:
 
 
 def _content_of(node: yaml.Node | None) -> object:
-    """Return the content of a node. What is nested twice is refused later, and not expanded."""
+    """Return the content of a node. A node nested twice is refused later, and not expanded."""
     if isinstance(node, yaml.MappingNode):
         return tuple((_item_of(name), _value_of(value)) for name, value in node.value)
     return _value_of(node)

@@ -54,7 +54,7 @@ from transforms.storage.state import StateHead, open_state, update_state
 FILES = "files"
 
 SNIFFED_FILES = 100
-"""How many files of a folder are examined to tell documents from feeds."""
+"""How many files of a folder are examined to distinguish documents from feeds."""
 
 POSIX = "posix"
 POSIX_INHERITED = "posix-inherited"

@@ -74,7 +74,7 @@ def retry_after_seconds(response: ApplianceResponse) -> float | None:
 def judge_response(
     protocol: ApplianceProtocol, response: ApplianceResponse, sent: int = 0
 ) -> Verdict:
-    """Return the meaning of a response to `sent` records; 0 stands for an unknown number."""
+    """Return the meaning of a response to `sent` records; 0 is an unknown number."""
     if response.error:
         meaning = ResponseMeaning.FATAL if response.is_permanent else ResponseMeaning.RETRY
         return Verdict(meaning=meaning, message=response.error)
