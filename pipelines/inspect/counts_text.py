@@ -106,7 +106,7 @@ def _acls(counts: InputCounts) -> Iterator[_Line]:
     acls = counts.acls
     if acls.documents or acls.alone:
         numbers = f"{acls.documents:,} with, {acls.without:,} without, {acls.alone:,} alone"
-        yield "acl", f"{numbers}; {acls.barred:,} permit nobody"
+        yield "acl", f"{numbers}; {acls.barred:,} permit no user"
         principals = {name.lower(): number for name, number in acls.principals.items()}
         yield from _names("principal", principals)
         yield from _names("namespace", acls.namespaces)

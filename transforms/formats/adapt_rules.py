@@ -296,7 +296,7 @@ def body_as_content(draft: Draft, unheld: AbstractSet[str]) -> None:
         return
     if record.content is not None:
         if record.body:
-            draft.lose("body", f"{counted(len(record.body), 'character')} beside content")
+            draft.lose("body", f"{counted(len(record.body), 'character')} next to content")
         draft.change(body=None)
         return
     if record.mimetype not in (None, PLAIN_TEXT):

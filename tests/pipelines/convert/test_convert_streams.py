@@ -116,7 +116,7 @@ def test_repairs_are_notices_in_output_report_and_log(
         ],
     )
     assert [message for message in caplog.messages if "foo" in message] == [
-        "wild.txt (byte 84): 'foo', a command that nobody knows; kept; 2 in all"
+        "wild.txt (byte 84): 'foo', an unknown command; kept; 2 in all"
     ]
     noted = report("out")["account"]["notices"]
     assert {code: notice["count"] for code, notice in noted.items()} == {

@@ -149,7 +149,7 @@ TEN = "0 1, 1 1, 2 1, 3 1, 4 1, 5 1, 6 1, 7 1, 8 1, 9 1"
                 )
             },
             [
-                "acl        1,000 with, 2 without, 3 alone; 4 permit nobody",
+                "acl        1,000 with, 2 without, 3 alone; 4 permit no user",
                 "principal  permit group 5, deny user 6",
                 "namespace  Default 7",
             ],
@@ -211,7 +211,7 @@ def test_records_and_groups_of_several_files_are_counted_together(
             "total                 2           1           3",
             "content    1, 3 bytes as stored: 3 to 3, 3 on average",
             "mimetype   text/plain 1",
-            "acl        1 with, 1 without, 0 alone; 0 permit nobody",
+            "acl        1 with, 1 without, 0 alone; 0 permit no user",
             "principal  permit group 1",
             "namespace  Default 1",
             "groups     1 defined, 1 of them named nowhere; 1 named, 1 of them defined nowhere",

@@ -86,7 +86,7 @@ def test_a_text_without_a_field_moves_to_the_content() -> None:
         text, body=None, content=content, mimetype="text/plain", charset="UTF-8"
     )
     assert [loss.field for loss in lost] == ["mimetype"]
-    assert "body: 4 characters beside content" in losses(FULL, fields=["content"])
+    assert "body: 4 characters next to content" in losses(FULL, fields=["content"])
     assert losses(text, fields=["body"])[0] == "mimetype: 'text/html'"
     assert losses(FULL, fields=["body"])[1] == "content: 4 bytes, NONE"
     assert losses(text)[0] == "content: 3 characters of extracted text"

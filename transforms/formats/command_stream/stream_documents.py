@@ -98,7 +98,7 @@ def read(
             raise
         yield reader.unavailable(exc)
     if not reader.has_documents:
-        raise commands.error("no document; expected an id behind the header", commands.offset)
+        raise commands.error("no document; expected an id after the header", commands.offset)
 
 
 class DocumentReader:
@@ -211,7 +211,7 @@ class DocumentReader:
         if name.lower().startswith("acl") and not self._is_strict:
             reason = f"unknown ACL command {name}; expected acl or a known acl-… command"
             raise RecordError("bad-acl", reason)
-        kept = "kept" if self._document else "skipped, as it stands before any id"
+        kept = "kept" if self._document else "skipped, as it is before any id"
         self._aside.append(self.commands.unknown_command(name, kept, self._offset))
         if self._document:
             self._document.keep(name, argument)
@@ -351,7 +351,7 @@ class _DocumentBuilder:
         """Raise RecordError if a pair is begun that `name` does not end."""
         first = self._pending[0] if self._pending else ""
         if first and name != PAIRS[first]:
-            raise RecordError("bad-pair", f"{name} behind {first}; expected {PAIRS[first]}")
+            raise RecordError("bad-pair", f"{name} after {first}; expected {PAIRS[first]}")
 
     def record(self, url: str, provenance: Provenance, *, parent_url: str | None) -> Record:
         is_deleted = self._is_deleted or self.final == "not-found"

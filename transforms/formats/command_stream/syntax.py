@@ -319,7 +319,7 @@ class CommandReader:
         if len(self._unknown_names) < _MAX_NAMES:
             self._unknown_names.add(name)
         code = f"unknown-command {name}" if name in self._unknown_names else "unknown-command"
-        return self.notice(code, f"{name!r}, a command that nobody knows; {outcome}", offset)
+        return self.notice(code, f"{name!r}, an unknown command; {outcome}", offset)
 
     def error(self, reason: str, offset: int) -> FormatError:
         return FormatError(f"{self.span.source} (byte {offset}): {reason}")

@@ -230,7 +230,7 @@ def _acl_as_metadata(draft: Draft) -> None:
     others = []
     for meta in draft.record.metadata:
         if is_acl_name(meta.name):  # a second ACL: with it, the first would permit more
-            draft.lose("acl", f"metadata {meta.name!r} beside an ACL")
+            draft.lose("acl", f"metadata {meta.name!r} next to an ACL")
         else:
             others.append(meta)
     draft.change(acl=None, metadata=(*others, *metadata_of(held)))

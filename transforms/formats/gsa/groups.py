@@ -76,7 +76,7 @@ class MembershipBuilder:
             if child.tag == "principal":
                 if group is not None:
                     raise _bad_membership(
-                        "a second principal beside the members; expected one group: move it"
+                        "a second principal next to the members; expected one group: move it"
                         " into them"
                     )
                 group = _member(child, "membership/principal", extras)

@@ -119,7 +119,7 @@ def _group(context: ElementContext) -> tuple[Attributes, str]:
     if context.group == UNKNOWN:
         return {}, _HIDDEN_GROUP
     if context.group == NESTED:
-        return {}, "a group behind the end of a group inside it"
+        return {}, "a group after the end of a group inside it"
     try:
         return dict(parse_markup(context.group + b"</group>").items()), ""
     except RecordError:

@@ -202,7 +202,7 @@ def test_a_record_that_no_command_expresses_is_rejected(
             {"content": Content(b"Plan"), "mimetype": "text/plain; charset=UTF-8"},
             ["mimetype: 'application/pdf': only the text of it is there"],
         ),
-        ({"body": "Plan"}, {}, ["body: 4 characters beside content"]),
+        ({"body": "Plan"}, {}, ["body: 4 characters next to content"]),
         (
             {
                 **{"title": "Plan", "description": "", "keywords": "a, b"},

@@ -416,7 +416,7 @@ def test_an_unknown_command_has_a_code_for_each_of_a_hundred_short_names(
     code = "unknown-command"
     assert (codes[0], *codes[-3:]) == (f"{code} x0", f"{code} x99", code, f"{code} x99")
     long = reader.unknown_command("x" * 100, "kept", 0)
-    assert long.detail == f"{'x' * 40!r}, a command that nobody knows; kept"
+    assert long.detail == f"{'x' * 40!r}, an unknown command; kept"
 
 
 # The remainder, and captures

@@ -166,7 +166,7 @@ def test_a_deletion_is_never_guessed(word: str) -> None:
 
 @MODES
 def test_an_unknown_command_before_any_id_is_skipped(is_strict: bool) -> None:
-    detail = "'what', a command that nobody knows; skipped, as it stands before any id"
+    detail = "'what', an unknown command; skipped, as it is before any id"
     assert stream.records(b"what\nid=a", is_strict) == [A]
     assert stream.notices(b"what\nid=a", is_strict) == [("unknown-command what", detail)]
 
@@ -176,12 +176,12 @@ def test_an_unknown_command_before_any_id_is_skipped(is_strict: bool) -> None:
     [
         (b"id=x\nwhat=\xff\n", "not-utf8", NOT_UTF8),
         (b"id=x\nlast-modified=now\nlock\n", "bad-date", f"last-modified='now'; {SECONDS}"),
-        (b"id=x\nmeta-name=a\n", "bad-pair", "the end behind meta-name; expected meta-value"),
+        (b"id=x\nmeta-name=a\n", "bad-pair", "the end after meta-name; expected meta-value"),
         (b"id=x\nmeta-value=a\n", "bad-pair", "meta-value by itself; expected meta-name before it"),
         (
             b"id=x\nmeta-name=a\nlock\nlast-modified=now\n",
             "bad-pair",
-            "lock behind meta-name; expected meta-value",
+            "lock after meta-name; expected meta-value",
         ),
     ],
 )

@@ -193,18 +193,18 @@ REFUSED = [
     (b"id=\xff", "not-utf8", NOT_UTF8),
     (b"id=a\nwhat=\xff", "not-utf8", NOT_UTF8),
     (b"id=a\nmeta-name", *no_argument("meta-name")),
-    (b"id=a\nmeta-name=n", "bad-pair", "content behind meta-name; expected meta-value"),
-    (b"id=a\nmeta-name=n\nlock=true", "bad-pair", "lock behind meta-name; expected meta-value"),
+    (b"id=a\nmeta-name=n", "bad-pair", "content after meta-name; expected meta-value"),
+    (b"id=a\nmeta-name=n\nlock=true", "bad-pair", "lock after meta-name; expected meta-value"),
     (b"id=a\nmeta-value=v", "bad-pair", "meta-value by itself; expected meta-name before it"),
     (b"id=a\nmeta-name=n\nmeta-value", *no_argument("meta-value")),
     (
         b"id=a\nparam-name=n\nmeta-value=v",
         "bad-pair",
-        "meta-value behind param-name; expected param-value",
+        "meta-value after param-name; expected param-value",
     ),
     (b"id=a\nparam-value=v", "bad-pair", "param-value by itself; expected param-name before it"),
     (b"id=a\nanchor-text=v", "bad-pair", "anchor-text by itself; expected anchor-uri before it"),
-    (b"id=a\nanchor-uri=v", "bad-pair", "content behind anchor-uri; expected anchor-text"),
+    (b"id=a\nanchor-uri=v", "bad-pair", "content after anchor-uri; expected anchor-text"),
     (b"id=a\nlast-modified=", "bad-date", "last-modified=''; expected seconds since 1970"),
     (b"id=a\ndisplay-url", *no_argument("display-url")),
     (
@@ -254,8 +254,8 @@ def test_an_error_ends_the_stream_strictly_and_else_costs_the_document(
 @pytest.mark.parametrize(
     ("body", "offset", "reason"),
     [
-        (b"", 31, "no document; expected an id behind the header"),
-        (b"what\n", 36, "no document; expected an id behind the header"),
+        (b"", 31, "no document; expected an id after the header"),
+        (b"what\n", 36, "no document; expected an id after the header"),
         (b"lock=true\nid=a", 31, "lock; expected id or id-list before it"),
         (b"content\nx", 31, "content; expected id or id-list before it"),
         (b"id=a\nid=b", 36, "a second id; expected one document in a stream"),
@@ -268,7 +268,7 @@ def test_an_error_ends_the_stream_strictly_and_else_costs_the_document(
             )
             for command in (b"result-link=x", b"delete", b"crawl-immediately", b"authz-status=DENY")
         ),
-        (b"id=a\nmeta-name=x", 36, "the end behind meta-name; expected meta-value"),
+        (b"id=a\nmeta-name=x", 36, "the end after meta-name; expected meta-value"),
     ],
 )
 def test_a_stream_that_the_deployed_parser_throws_at(body: bytes, offset: int, reason: str) -> None:

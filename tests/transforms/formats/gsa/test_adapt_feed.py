@@ -135,7 +135,7 @@ LABELLED_PAGE = Content('<meta charset="iso-8859-1"><p>Pläne'.encode("iso-8859-
             document(content=TEXT, mimetype="text/plain"),
             ["mimetype: 'application/pdf': only the text of it is there"],
         ),
-        (document(body="Plan"), document(), ["body: 4 characters beside content"]),
+        (document(body="Plan"), document(), ["body: 4 characters next to content"]),
         (document(charset="UTF-8"), document(), []),
         (document(charset="utf8"), document(), []),
         (
@@ -502,7 +502,7 @@ HELD = {
         (
             {"metadata": (Meta("google:aclusers", "ann"), COLOUR), "acl": ACL},
             {"metadata": (COLOUR, JOE_META)},
-            ["acl: metadata 'google:aclusers' beside an ACL"],
+            ["acl: metadata 'google:aclusers' next to an ACL"],
         ),
     ],
 )

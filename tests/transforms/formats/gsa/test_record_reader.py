@@ -104,7 +104,7 @@ def test_a_record_has_its_own_action_or_that_of_its_group(
         (' action="Delete"', "", "a group with action='Delete'"),
         (' action="', "", "a group whose tag cannot be read"),
         (' action="add" action="add"', "", "a group whose tag cannot be read"),
-        (' action="delete"', "<group></group>", "a group behind the end of a group inside it"),
+        (' action="delete"', "<group></group>", "a group after the end of a group inside it"),
     ],
 )
 def test_a_record_without_action_is_refused_if_that_of_its_group_is_unknown(

@@ -458,16 +458,14 @@ def test_reasons_show_no_secret() -> None:
     "item",
     [
         A,
-        Notice(
-            code="unknown-command s3same", detail="'s3same', a command that nobody knows; skipped"
-        ),
+        Notice(code="unknown-command s3same", detail="'s3same', an unknown command; skipped"),
     ],
 )
 def test_notices_of_programs_and_of_the_listing_show_no_secret(item: ReadResult) -> None:
     first, *_ = retrieve(secretive(), item)
 
     assert isinstance(first, Notice)
-    detail = "'***', a command that nobody knows; skipped"
+    detail = "'***', an unknown command; skipped"
     assert (first.code, first.detail) == ("unknown-command ***", detail)
 
 
