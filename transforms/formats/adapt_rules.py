@@ -66,7 +66,7 @@ _DEFAULT_HINTS = Crawl(
 _AUTHMETHOD_PLACE = "/@authmethod"
 _DEFAULTS = Record(url="", action=Action.ADD, overwrite_acls=True)
 # A look-up in the enum costs ten times as much.
-_ADD, _DELETE = Action.ADD, Action.DELETE
+_ADD, _DELETE, _UPDATE = Action.ADD, Action.DELETE, Action.UPDATE
 _UPDATE_INDEX, _DELETE_PATTERN = Action.UPDATE_INDEX, Action.DELETE_PATTERN
 _TYPES = ("mimetype", "charset")
 _TEXTS = ("title", "description", "keywords", "categories")
@@ -434,6 +434,8 @@ def hold(
             lose(draft)
             if fit is not None:
                 fit(draft)
+            if action is _UPDATE and draft.record is not record:
+                _refuse(draft.record, holds, target)  # nothing may be left of it
             if not holds.encodings:
                 _decode_content(draft, target)
         except RecordError as exc:

@@ -331,6 +331,12 @@ NO_CONTENT = (
             )
             for target in (INCREMENTAL, FULL)
         ),
+        (
+            INCREMENTAL,
+            update(metadata=(Meta("author", ""),)),
+            "partial-update",
+            URL_ALONE + AS_A_WHOLE + CRAWLS,
+        ),
         *(
             (FULL, update(**stated), "update-in-full-feed", NO_UPDATE)
             for stated in ({"metadata": (COLOUR,)}, {"content": TEXT}, {"acl": ACL})
