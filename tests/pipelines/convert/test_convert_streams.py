@@ -111,8 +111,8 @@ def test_repairs_are_notices_in_output_report_and_log(
             " not seconds since 1970; read as a date",
             "notice    flag: 1, as wild.txt (byte 73): lock='false', a flag with an argument;"
             " read as false",
-            "notice    unknown-command foo: 2, as wild.txt (byte 84): 'foo', a command that nobody"
-            " knows; kept",
+            "notice    unknown-command foo: 2, as wild.txt (byte 84): 'foo', an unknown command;"
+            " kept",
         ],
     )
     assert [message for message in caplog.messages if "foo" in message] == [
