@@ -176,7 +176,7 @@ _Stated = TypeVar("_Stated", Record, Crawl)
 
 
 def overlaid(below: _Stated, above: _Stated) -> _Stated:
-    """Return a record with what another one states in place of its own; of the hints, each."""
+    """Return a record with the stated fields of another one in place of its own; hints singly."""
     stated = {
         name: value
         for name in above.__struct_fields__

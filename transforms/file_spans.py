@@ -90,22 +90,23 @@ class GuessedSpans:
 
     def __init__(self, first: Span, folder: Path) -> None:
         self._first, self._storage = first, storage_of(str(folder))
-        self._spans = self._guess()
-        self._asked, self._last = first.ordinal, next(self._spans, None)
+        self._asked: int
+        self._last: Span | None
+        self._begin()
 
     def find(self, ordinal: int) -> Span | None:
         """Return the span of a part, None if there seems to be none; fast in ascending order."""
         if ordinal < self._asked:
-            self._spans = self._guess()
-            self._last = next(self._spans, None)
+            self._begin()
         self._asked = ordinal
         while self._last is not None and self._last.ordinal < ordinal:
             self._last = next(self._spans, None)
         return self._last if self._last is not None and self._last.ordinal == ordinal else None
 
-    def _guess(self) -> Iterator[Span]:
-        yield self._first
-        yield from guess(self._first, map(self._survey, parts(self._first)))
+    def _begin(self) -> None:
+        self._spans = guess(self._first, map(self._survey, parts(self._first)))
+        self._asked = self._first.ordinal
+        self._last = self._first
 
     def _survey(self, part: Span) -> Survey:
         name = f"{_SURVEYS}/{part.name}.json"

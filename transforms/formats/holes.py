@@ -12,7 +12,7 @@ values, too; see `batch_plan`.
 from typing import NoReturn, SupportsIndex
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
-"""The functions of a writer of XML that take a hole: values of columns are escaped already."""
+"""The replacements of a writer of XML that leave a hole as it is: columns are escaped already."""
 
 
 class InspectedError(Exception):

@@ -1,8 +1,8 @@
 """A lease on a run in object storage: the lock of a driver that may be killed, on any host.
 
-It is an object that is put if absent, and renewed every 20 seconds on the condition that no process
-else has replaced it. One that was not renewed for 60 seconds, by the clock of the server, is taken
-over; one of a process of this host that has ended, at once.
+It is an object that is put if absent, and renewed every 20 seconds on the condition that no other
+process has replaced it. One that was not renewed for 60 seconds, by the clock of the server, is
+taken over; one of a process of this host that has ended, at once.
 """
 
 import logging
