@@ -41,7 +41,7 @@ from pipelines.convert.source_runs import (
 from pipelines.convert.span_accounts import collect
 from pipelines.convert.state_update import store_generation, store_update
 from pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
-from pipelines.convert.step_lists import list_results
+from pipelines.convert.step_lists import add_rejects_of_groups, list_results
 from pipelines.convert.work_folder import open_work_folder, seal
 from pipelines.folders.locks import ACCOUNT, WORK
 from pipelines.folders.remote_folder import RemoteFolder
@@ -215,6 +215,7 @@ def _convert(
         else:
             account = collect(account, settings, remote.check_sizes(work))
             remote.fetch(work, account)
+        add_rejects_of_groups(account, settings)
         check_limits(account, options)
         list_results(account, settings)
         check_steps(account, settings.steps)

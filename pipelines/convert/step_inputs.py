@@ -9,24 +9,30 @@ from pipelines.convert.inputs import expand_input, read_spans
 from pipelines.convert.updated_documents import updated_documents
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.record import Record
+from schemas.reject import Reject
 from schemas.span import Span
 from transforms.conversion_settings import Settings
 from transforms.formats import ReadOptions, ReadResult
+from transforms.rules.known_rejects import entry_of, load_known_rejects
 from transforms.sources import SourceConfig, sniff_format
 from transforms.steps import AppliedSteps, Steps
 
 
 class SpanInputs(msgspec.Struct, frozen=True):
-    """Reads spans of files; each call reads them again."""
+    """Reads spans of files; each call reads them again. `accepted` are the known rejects."""
 
     spans: Sequence[Span]
     reading: ReadOptions
+    accepted: frozenset[str] = frozenset()
 
     def records(self) -> Generator[ReadResult, None, None]:
         return read_spans(self.spans, self.reading)
 
     def file(self, path: Path) -> Iterable[ReadResult]:
         return self._files([str(path)], "a groups feed").records()
+
+    def is_accepted(self, reject: Reject) -> bool:
+        return entry_of(reject) in self.accepted
 
     def updated(self, base: Path, steps: AppliedSteps, folder: Path) -> Iterable[Record]:
         names = (file.path for file in expand_input(str(base)))
@@ -46,7 +52,8 @@ class SpanInputs(msgspec.Struct, frozen=True):
 
 def prepare_steps(spans: Sequence[Span], settings: Settings) -> None:
     """Store what the steps of a run need to know of all records, in the folder of the run."""
-    settings.steps.prepare(SpanInputs(spans, settings.reading), settings.local)
+    accepted = load_known_rejects(settings.accepted_rejects)
+    settings.steps.prepare(SpanInputs(spans, settings.reading, accepted), settings.local)
 
 
 def check_inputs_of_steps(steps: Steps, configs: dict[str, SourceConfig]) -> None:

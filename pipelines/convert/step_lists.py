@@ -1,4 +1,7 @@
-"""What steps did in all spans: merged URLs, unmapped principals, patterns that match nothing."""
+"""What steps did in all spans: merged URLs, unmapped principals, patterns that match nothing.
+
+The rejects of the groups that a step reads are in the account, too.
+"""
 
 import csv
 import io
@@ -8,12 +11,17 @@ from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
-from schemas.account import Account, NoticeCount
+from schemas.account import Account, NoticeCount, SpanFile, add_reject_sample
+from schemas.feed import FULL
 from schemas.notice import Notice
 from transforms.conversion_settings import Settings
+from transforms.convert import UNREADABLE_ACTION
+from transforms.rules.known_rejects import entry_of, load_known_rejects
 from transforms.steps import Steps
+from transforms.steps.acl_store import count_parents, rejects_path
 from transforms.steps.run_lists import read_origins, read_unmapped, read_used
-from transforms.storage.atomic import whole_file
+from transforms.storage.atomic import read_rejects, whole_file
+from transforms.storage.attempts import digest_of
 from transforms.storage.scratch import scratch_database
 from transforms.storage.spill import Spill
 
@@ -44,6 +52,33 @@ def list_results(account: Account, settings: Settings) -> None:
     _list_merged(account, folder)
     _list_unmapped(account, folder)
     _note_unused(account, settings.steps, folder)
+    _note_parents(account, settings)
+
+
+def add_rejects_of_groups(account: Account, settings: Settings) -> None:
+    """Add the rejects of the groups that steps have read to the account of all spans."""
+    known = load_known_rejects(settings.accepted_rejects)
+    for path in map(rejects_path, settings.steps.stored_acls(settings.local)):
+        if not path.exists():
+            continue
+        for reject in read_rejects(path):
+            action, is_accepted = reject.action or UNREADABLE_ACTION, entry_of(reject) in known
+            for counts, key in (
+                (account.read, action),
+                (account.rejected, action),
+                (account.reject_codes, reject.code),
+                *([(account.accepted_rejects, reject.code)] if is_accepted else []),
+            ):
+                counts[key] = counts.get(key, 0) + 1
+            add_reject_sample(account.reject_samples, reject, is_accepted=is_accepted)
+        status = path.stat()
+        file = SpanFile(
+            path=path.name,
+            bytes=status.st_size,
+            sha256=digest_of(path),
+            modified_ns=status.st_mtime_ns,
+        )
+        account.files = [*account.files, file]
 
 
 def _list_merged(account: Account, folder: Path) -> None:
@@ -109,6 +144,22 @@ def _note_unused(account: Account, steps: Steps, folder: Path) -> None:
         detail = f"{len(unused)} patterns match nothing: {', '.join(unused[:_SAMPLES])}"
         notice = Notice(code="pattern-unused", detail=f"{detail}; expected each to match")
         account.notices["pattern-unused"] = NoticeCount(len(unused), notice)
+
+
+def _note_parents(account: Account, settings: Settings) -> None:
+    """Add a notice about ACLs that documents of earlier runs may inherit."""
+    if settings.target.feedtype == FULL:
+        return
+    for path in settings.steps.stored_acls(settings.local):
+        count, example = count_parents(path)
+        if count:
+            detail = (
+                f"{count:,} ACLs from which others may inherit, such as that of {example!r};"
+                " documents that earlier runs have sent keep the ACLs that they were sent with:"
+                " send them again if one of these has changed"
+            )
+            notice = Notice(code="acl-parents", detail=detail)
+            account.notices["acl-parents"] = NoticeCount(count, notice)
 
 
 def _write(path: Path, head: tuple[str, ...], rows: _Rows) -> None:

@@ -26,7 +26,7 @@ from pipelines.convert.source_runs import (
     split_sources,
 )
 from pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
-from pipelines.convert.step_lists import list_results
+from pipelines.convert.step_lists import add_rejects_of_groups, list_results
 from pipelines.folders.locks import PUSHES
 from pipelines.folders.manifest import REPORT
 from pipelines.options.convert_options import ConvertOptions
@@ -117,6 +117,7 @@ def make_plan(options: ConvertOptions, sample: SampleSize | None = None) -> Plan
         account, converted = _convert(parts, lenient, sample)
         seconds = time.monotonic() - listed
         check_account(account)
+        add_rejects_of_groups(account, settings)
         list_results(account, settings)
         stops = tuple(_stops(account, settings, options))
         settle_full_feeds(account, replace(lenient, allow_empty_full=True, accept_holes=True))

@@ -4,8 +4,6 @@ The ACLs of all inputs are stored in an SQLite file before records are converted
 parents up there, so that memory does not depend on their number.
 """
 
-import sqlite3
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -13,28 +11,18 @@ from typing import Literal
 import msgspec
 from msgspec.structs import asdict, replace
 
-from schemas.acl import Access, Acl, Inheritance, Scope, identity
-from schemas.errors import ConfigError, RecordError
-from schemas.feed import FULL
-from schemas.membership import Member, Membership
-from schemas.record import DELETIONS, Action, Record
-from schemas.url_pattern import sqlite_glob
+from schemas.acl import Access, Acl, Inheritance, Scope
+from schemas.errors import RecordError
+from schemas.membership import Member
+from schemas.record import DELETIONS, Record
 from transforms.config.yaml_structs import Text
-from transforms.formats.acl_metadata import join_parent
-from transforms.formats.base import ReadResult
+from transforms.steps.acl_store import AclStore, parent_url
 from transforms.steps.effective_acl import ChainDecision, decide, flatten, inherit
-from transforms.steps.step import AppliedSteps, TransformStep
-from transforms.storage.scratch import read_scratch, whole_scratch
+from transforms.steps.step import TransformStep
 
 MAX_CHAIN = 100
 MAX_PRINCIPALS = 100_000
 _CACHED = 4096
-_SCHEMA = """
-CREATE TABLE acls (url TEXT PRIMARY KEY, acl BLOB NOT NULL, alone INTEGER) WITHOUT ROWID;
-CREATE TABLE memberships (
-    namespace TEXT, name TEXT, members BLOB NOT NULL, PRIMARY KEY (namespace, name)
-)
-"""
 
 
 class AclRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,8 +51,8 @@ class AclStep(TransformStep):
     def __init__(self, rules: AclRules, *, stored: Path | None) -> None:
         self._rules = rules
         if stored is not None:
-            self._stored = read_scratch(stored)
-        self._acl = lru_cache(maxsize=_CACHED)(self._find_acl)
+            self._stored = AclStore(stored)
+            self._acl = lru_cache(maxsize=_CACHED)(self._stored.acl)
         self._users = lru_cache(maxsize=_CACHED)(self._find_users)
         self._inherited = lru_cache(maxsize=_CACHED)(self._resolve_chain)
 
@@ -125,14 +113,6 @@ class AclStep(TransformStep):
                 raise RecordError("acl-too-large", f"{found}; expected smaller groups")
         return decide(members[Access.DENY], members[Access.PERMIT])
 
-    def _find_acl(self, url: str) -> Acl:
-        query = "SELECT acl FROM acls WHERE url = ?"
-        row = self._stored.execute(query, (url,)).fetchone()
-        if row is None:
-            found = f"an ACL inherits from {url!r}, of which the inputs have no ACL"
-            raise RecordError("acl-chain-broken", f"{found}; expected it in the inputs")
-        return msgspec.msgpack.decode(row[0], type=Acl)
-
     def _find_users(self, member: Member) -> tuple[Member, ...]:
         """Return the users of a group and of its groups; a group that is not known, as it is."""
         if member.scope is Scope.USER or self._rules.groups is None:
@@ -141,7 +121,7 @@ class AclStep(TransformStep):
         users: dict[Member, None] = {}
         while waiting:
             group = waiting.pop()
-            known = self._members_of(group)
+            known = self._stored.members(group)
             for item in (group,) if known is None else known:
                 if item.scope is Scope.USER or item is group:
                     users[item] = None
@@ -152,67 +132,12 @@ class AclStep(TransformStep):
                 break  # the caller rejects the record
         return tuple(users)
 
-    def _members_of(self, group: Member) -> tuple[Member, ...] | None:
-        query = "SELECT members FROM memberships WHERE namespace = ? AND name = ?"
-        row = self._stored.execute(query, identity(group.namespace, group.name)).fetchone()
-        return None if row is None else msgspec.msgpack.decode(row[0], type=tuple[Member, ...])
-
-
-def store_acls(
-    path: Path,
-    steps: AppliedSteps,
-    records: Iterable[ReadResult],
-    groups: Iterable[ReadResult],
-) -> None:
-    """Store the last ACL of each URL, and the groups, after the steps before this one."""
-    with whole_scratch(_SCHEMA, path) as database:
-        sources: dict[str | None, str] = {}
-        for item in steps.results(records):
-            if isinstance(item, Record):
-                _check_feed(item, sources)
-                _store_acl(database, item)
-        for item in steps.results(groups):
-            if isinstance(item, Membership):
-                members = msgspec.msgpack.encode(item.members)
-                row = (*identity(item.group.namespace, item.group.name), members)
-                database.execute("INSERT OR REPLACE INTO memberships VALUES (?, ?, ?)", row)
-
-
-def _check_feed(record: Record, sources: dict[str | None, str]) -> None:
-    """Raise ConfigError for a full feed after others of its datasource: it removes their ACLs."""
-    at = record.provenance
-    earlier = sources.setdefault(at.datasource, at.source)
-    if earlier != at.source and at.feedtype == FULL:
-        raise ConfigError(
-            f"acl: {at.source}: a full feed of {at.datasource!r} after {earlier}, whose ACLs it"
-            " removes; expected one full feed first: feedferry compact makes it of a history"
-        )
-    sources[at.datasource] = at.source
-
-
-def _store_acl(database: sqlite3.Connection, record: Record) -> None:
-    """Store the ACL of a record, which replaces an earlier one.
-
-    A deletion removes it, and so does a document without an ACL, unless it arrived alone. All
-    that inherit from a removed ACL are rejected: no user would find them.
-    """
-    url = record.url.strip()
-    if record.action is Action.DELETE:
-        database.execute("DELETE FROM acls WHERE url = ?", (url,))
-    elif record.action is Action.DELETE_PATTERN:
-        database.execute("DELETE FROM acls WHERE url GLOB ?", (sqlite_glob(url),))
-    elif record.acl is not None:
-        row = (url, msgspec.msgpack.encode(record.acl), record.acl.alone)
-        database.execute("INSERT OR REPLACE INTO acls VALUES (?, ?, ?)", row)
-    elif record.action is Action.ADD:
-        database.execute("DELETE FROM acls WHERE url = ? AND NOT alone", (url,))
-
 
 def _parent_of(acl: Acl) -> str | None:
     """Return the URL that an ACL inherits from, with its fragment."""
     if acl.inherit_from is None and acl.inherit_fragment is None:
         return None
-    parent = join_parent(acl.inherit_from and acl.inherit_from.strip(), acl.inherit_fragment)
+    parent = parent_url(acl)
     if not parent:
         found = f"inherits from the fragment {acl.inherit_fragment!r} of {acl.inherit_from!r}"
         raise RecordError("acl-chain-broken", f"{found}; expected a URL without a query")

@@ -6,7 +6,7 @@ from typing import Literal, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Principal, Scope
+from schemas.acl import DEFAULT_NAMESPACE, Access, Acl, Principal, Scope
 from schemas.errors import RecordError
 from schemas.membership import Member, Membership
 from schemas.record import Record
@@ -49,7 +49,8 @@ class PrincipalsStep(TransformStep):
     """Maps principals. A document never becomes more visible by a principal that is not mapped.
 
     With `deny`, a permit of an unmapped principal is left out, and an ACL that has no other
-    permits no user. A denial cannot be left out, so its record is rejected.
+    permits no user. A denial cannot be left out, so its record is rejected; nor can a member of a
+    group, which an ACL may deny. A principal without a namespace is in the default one.
     """
 
     def __init__(self, rules: PrincipalRules, *, base: Path) -> None:
@@ -100,9 +101,8 @@ class PrincipalsStep(TransformStep):
             name = principal.name
         if rules.case == "lower":
             name = name.lower()
-        namespace = principal.namespace
-        if rules.namespaces and namespace is not None:
-            namespace = rules.namespaces.get(namespace, namespace)
+        stated = principal.namespace
+        namespace = rules.namespaces.get(stated or DEFAULT_NAMESPACE, stated)
         if name == principal.name and namespace == principal.namespace:
             return principal
         return replace(principal, name=name, namespace=namespace)

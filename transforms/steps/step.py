@@ -9,8 +9,9 @@ from typing import ClassVar, TypeVar
 from msgspec.structs import replace
 
 from schemas.acl import Scope
+from schemas.errors import RecordError
 from schemas.membership import Member, Membership
-from schemas.record import Record
+from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject, record_error, reject_record
 from transforms.formats.acl_metadata import acl_of
 from transforms.formats.base import ReadResult
@@ -176,6 +177,16 @@ class AppliedSteps:
                 return made, changed
         return None
 
+    def renamed(self, url: str) -> set[str]:
+        """Return the URLs that a record of this URL may have; not all steps may have changed it."""
+        urls = {url}
+        with self._counted_apart():
+            for name, step in self._steps:
+                stubs = [Record(url=known, action=Action.ADD) for known in urls]
+                results = [made for stub in stubs for made in self._taken(name, step, stub)]
+                urls.update(made.url for made in results if isinstance(made, Record))
+        return urls
+
     @contextmanager
     def _counted_apart(self) -> Iterator[Counter[str]]:
         """Count the changes of the block in a counter of its own."""
@@ -206,14 +217,26 @@ class AppliedSteps:
 def changed_group(
     membership: Membership, change: Callable[[Member], Member | None]
 ) -> Membership | None:
-    """Return a membership with its group and its members changed; without those that are None."""
+    """Return a membership with its group and its members changed, None without its group.
+
+    Raise RecordError for a member that is None: an ACL may deny the group.
+    """
     group = change(membership.group)
     if group is None:
         return None
-    members = tuple(filter(None, map(change, membership.members)))
-    if (group, members) == (membership.group, membership.members):
+    members = []
+    for member in membership.members:
+        if (changed := change(member)) is None:
+            raise RecordError(
+                "principal-unmapped",
+                f"the member {member.name!r} of the group {group.name!r}, which is not mapped;"
+                " expected it in the table: without it, a document that is denied to the group"
+                " would be open to that member",
+            )
+        members.append(changed)
+    if (group, tuple(members)) == (membership.group, membership.members):
         return membership
-    return replace(membership, group=group, members=members)
+    return replace(membership, group=group, members=tuple(members))
 
 
 def _with_acl(item: Record | Membership) -> Record | Membership:

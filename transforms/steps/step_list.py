@@ -11,9 +11,11 @@ import msgspec
 from msgspec.structs import replace
 
 from schemas.record import Record
+from schemas.reject import Reject
 from transforms.config.yaml_structs import Value, decode_key, text_where
 from transforms.formats.base import ReadResult
-from transforms.steps.acl_step import AclRules, AclStep, store_acls
+from transforms.steps.acl_step import AclRules, AclStep
+from transforms.steps.acl_store import store_acls
 from transforms.steps.content_step import ContentRules, ContentStep
 from transforms.steps.fetch_rules import FetchRules
 from transforms.steps.filter_step import Conditions, FilterStep
@@ -120,6 +122,10 @@ class StepInputs(Protocol):
         """Return the results of another file; raise ConfigError if it cannot be read."""
         ...
 
+    def is_accepted(self, reject: Reject) -> bool:
+        """Whether the operator accepts that a part of the inputs is not converted."""
+        ...
+
     def updated(self, base: Path, steps: AppliedSteps, folder: Path) -> Iterable[Record]:
         """Return the documents that the inputs update in part, after these steps.
 
@@ -178,10 +184,15 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
             if config.acl is not None:
                 groups = config.acl.groups
                 memberships = inputs.file(Path(self.base) / groups) if groups else ()
-                store_acls(path, before, inputs.records(), memberships)
+                store_acls(path, before, inputs.records(), memberships, inputs.is_accepted)
             elif config.merge is not None:
                 base = Path(self.base) / config.merge.base
                 store_documents(path, inputs.updated(base, before, work / f"{name}.spill"))
+
+    def stored_acls(self, work: Path) -> list[Path]:
+        """Return the files of ACLs that were prepared in the folder of a run."""
+        named = zip(self.names, self.steps, strict=True)
+        return [work / f"{name}{PREPARED}" for name, config in named if config.acl is not None]
 
     def make(self, work: Path | None = None, *, has_requests: bool = True) -> AppliedSteps:
         """Make the steps; call it once in each worker. Raise ConfigError where that fails.

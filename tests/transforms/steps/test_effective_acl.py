@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, StoppedError
 from schemas.membership import Member, Membership
-from schemas.record import Action, Provenance, Record
+from schemas.record import Action, Meta, Provenance, Record
 from schemas.reject import Reject
 from transforms.formats import ReadResult
 from transforms.steps import AppliedSteps, StepResult, read_steps
@@ -28,8 +28,10 @@ PERMIT, DENY = Access.PERMIT, Access.DENY
 class StatedInputs:
     """Records in memory, and a file of groups that is not read."""
 
-    def __init__(self, records: Iterable[Record], groups: Iterable[Membership] = ()) -> None:
-        self._records, self._groups = [*records], [*groups]
+    def __init__(
+        self, records: Iterable[ReadResult], groups: Iterable[ReadResult] = (), accepted: str = ""
+    ) -> None:
+        self._records, self._groups, self._accepted = [*records], [*groups], accepted
 
     def records(self) -> Iterable[ReadResult]:
         return self._records
@@ -37,12 +39,18 @@ class StatedInputs:
     def file(self, path: Path) -> Iterable[ReadResult]:
         return self._groups
 
+    def is_accepted(self, reject: Reject) -> bool:
+        return reject.code == self._accepted
+
     def updated(self, base: Path, steps: AppliedSteps, folder: Path) -> Iterable[Record]:
         raise NotImplementedError
 
 
 def results(
-    entry: str, records: Iterable[Record], groups: Iterable[Membership] = ()
+    entry: str,
+    records: Iterable[ReadResult],
+    groups: Iterable[ReadResult] = (),
+    accepted: str = "",
 ) -> list[StepResult]:
     """Return the results of records after a list of one step, or of the entries of several."""
     stated = [*records]
@@ -50,9 +58,10 @@ def results(
         folder = Path(name)
         (folder / "steps.yaml").write_text(f"transform:\n- {entry}\n")
         steps = read_steps(folder / "steps.yaml")
-        steps.prepare(StatedInputs(stated, groups), folder)
+        steps.prepare(StatedInputs(stated, groups, accepted), folder)
         applied: AppliedSteps = steps.make(folder)
-        return [item for record in stated for item in applied.apply(record)]
+        read = [item for item in stated if isinstance(item, Record)]
+        return [item for record in read for item in applied.apply(record)]
 
 
 def principal(text: str) -> Principal:
@@ -235,6 +244,109 @@ def test_the_last_acl_of_a_parent_counts_until_it_is_deleted() -> None:
         ([alone, public], "+cid"),
     ]:
         assert words_of(results(EFFECTIVE, [child, *parents])[0]) == expected
+
+
+def rejected(url: str | None, code: str = "malformed") -> Reject:
+    return Reject(code=code, reason="", stage="read", source="feed.xml", url=url)
+
+
+@pytest.mark.parametrize("code", ["malformed", "bad-acl"])
+def test_the_acl_of_a_parent_is_not_known_after_a_reject_until_it_is_stated_again(
+    code: str,
+) -> None:
+    child, old = node(0, "", None, 1), node(1, "+ann")
+    newest = rejected(URLS[1], code)
+    assert words_of(results(EFFECTIVE, [child, old, newest])[0]) == "acl-chain-broken"
+    assert words_of(results(EFFECTIVE, [child, old, newest, node(1, "+bob")])[0]) == "+bob"
+    assert words_of(results(EFFECTIVE, [child, old, rejected(URLS[2], code)])[0]) == "+ann"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "principals: {rewrite: [['ann', 'ann']], unmapped: reject}",
+        "drop: {metadata: {secret: 'yes'}}",
+    ],
+)
+def test_the_acl_of_a_parent_is_not_known_if_an_earlier_step_sets_its_newest_version_aside(
+    entry: str,
+) -> None:
+    newest = replace(node(1, "-bob"), metadata=(Meta("secret", "yes"),))
+    entries = "\n- ".join((entry, EFFECTIVE))
+    child, *_ = results(entries, [node(0, "", None, 1), node(1, "+ann"), newest])
+    assert words_of(child) == "acl-chain-broken"
+
+
+@pytest.mark.parametrize("is_renamed_first", [True, False])
+def test_a_rejected_parent_is_found_by_the_url_that_a_step_gives_it(
+    is_renamed_first: bool,
+) -> None:
+    moved = "urls: {rewrite: [['http://www.example.com/', 'https://new.example.com/']]}"
+    names = "principals: {rewrite: [['ann', 'ann']], unmapped: reject}"
+    entries = [moved, names] if is_renamed_first else [names, moved]
+    stated = [node(0, "", None, 1), node(1, "+ann"), node(1, "-bob")]
+    child, *_ = results("\n- ".join((*entries, EFFECTIVE)), stated)
+    assert words_of(child) == "acl-chain-broken"
+    child, *_ = results("\n- ".join((moved, EFFECTIVE)), [*stated[:2], rejected(URLS[1])])
+    assert words_of(child) == "acl-chain-broken"
+
+
+def test_a_part_without_a_url_stops_a_run_in_which_it_may_be_the_acl_of_a_parent() -> None:
+    child, unreadable = node(0, "", None, 1), rejected(None)
+    for stated in ([child, node(1, "+ann"), unreadable], [node(1, "+ann"), unreadable, child]):
+        with pytest.raises(StoppedError, match=r"newer ACL of .*/1'"):
+            results(EFFECTIVE, stated)
+    first, *_ = results(EFFECTIVE, [child, node(1, "+ann"), unreadable], accepted="malformed")
+    assert words_of(first) == "+ann"
+    first, *_ = results(EFFECTIVE, [child, unreadable, node(1, "+ann")])
+    assert words_of(first) == "+ann"
+    assert words_of(results(EFFECTIVE, [node(0, "+ann"), unreadable])[0]) == "+ann"
+
+
+GROUPED = "acl: {groups: groups.xml}"
+
+
+def membership(group: str, *members: str) -> Membership:
+    return Membership(group=named(group), members=tuple(map(named, members)))
+
+
+def test_all_memberships_of_a_group_count() -> None:
+    groups = [membership("g", "ann"), membership("h", "cid"), membership("g", "h", "bob")]
+    (denied,) = results(GROUPED, [node(0, "-g +other")], groups)
+    assert words_of(denied) == "-ann -bob -cid +other"
+
+
+def test_a_group_without_regard_to_case_has_the_members_of_all_its_spellings() -> None:
+    groups = [membership("G", "ann"), membership("g", "bob")]
+    deny = Principal(name="g", scope=Scope.GROUP, access=DENY)
+    for is_sensitive, expected in [(None, "-bob"), (True, "-bob"), (False, "-ann -bob")]:
+        acl = Acl(principals=(replace(deny, case_sensitive=is_sensitive),))
+        record = Record(url=URLS[0], action=Action.ADD, acl=acl)
+        assert words_of(results(GROUPED, [record], groups)[0]) == expected
+
+
+@pytest.mark.parametrize("words", ["+g", "-g +ann", "+h"])
+def test_a_document_of_a_group_with_a_rejected_membership_is_rejected(words: str) -> None:
+    groups = [membership("g", "ann"), membership("h", "g"), rejected("g", "bad-membership")]
+    stated = [node(0, words), node(1, "+bob")]
+    first, second = results(GROUPED, stated, groups)
+    assert words_of(first) == "acl-group-unknown"
+    assert words_of(second) == "+bob"
+
+
+def test_a_membership_without_a_name_stops_the_run() -> None:
+    groups = [membership("g", "ann"), rejected(None)]
+    with pytest.raises(StoppedError, match="a membership of any group"):
+        results(GROUPED, [node(0, "-g +bob")], groups)
+    (first,) = results(GROUPED, [node(0, "-g +bob")], groups, accepted="malformed")
+    assert words_of(first) == "-ann +bob"
+
+
+def test_a_group_loses_no_member_that_is_not_mapped() -> None:
+    entries = "principals: {rewrite: [['g', 'g'], ['ann', 'ann']], unmapped: deny}\n- " + GROUPED
+    record = node(0, "-g +ann")
+    (first,) = results(entries, [record], [membership("g", "ann", "cid")])
+    assert words_of(first) == "acl-group-unknown"
 
 
 def test_what_is_prepared_is_kept_when_a_run_is_resumed(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.content import compress, decode, to_base64
@@ -157,6 +158,28 @@ def test_an_unmapped_principal_never_makes_a_document_more_visible(
     (rejected,) = steps(tmp_path, entry("reject")).apply(record)
     assert isinstance(rejected, Reject)
     assert (rejected.code, rejected.stage) == ("principal-unmapped", "transform")
+
+
+def test_a_group_that_would_lose_a_member_is_rejected(tmp_path: Path) -> None:
+    applied = steps(tmp_path, "principals: {rewrite: [['A\\*', '*']], unmapped: deny}")
+    group = Member(name="A\\staff", scope=Scope.GROUP)
+    ann, joe = (Member(name=name, scope=Scope.USER) for name in ("A\\ann", "joe"))
+    (whole,) = applied.apply(Membership(group=group, members=(ann,)))
+    assert isinstance(whole, Membership)
+    assert [member.name for member in whole.members] == ["ann"]
+    (rejected,) = applied.apply(Membership(group=group, members=(ann, joe)))
+    assert isinstance(rejected, Reject)
+    assert (rejected.code, rejected.url) == ("principal-unmapped", "A\\staff")
+
+
+@pytest.mark.parametrize("stated", [None, "", "Default"])
+def test_a_principal_without_a_namespace_is_in_the_default_one(
+    stated: str | None, tmp_path: Path
+) -> None:
+    applied = steps(tmp_path, "principals: {namespaces: {Default: people}}")
+    (principal,) = permit("ann")
+    record = one(applied, page(acl=Acl(principals=(replace(principal, namespace=stated),))))
+    assert record.acl == Acl(principals=(replace(principal, namespace="people"),))
 
 
 def test_a_principal_without_a_name_gets_none(tmp_path: Path) -> None:
