@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from schemas.record import Action, Arrival, Record
+from schemas.reject import Reject
 from transforms.compare.events import Event, decoded, number_of
 from transforms.compare.history import Document, FeedHistory, each, with_contents
 from transforms.formats import ReadResult
@@ -45,24 +46,38 @@ def updated_documents(base: _Results, inputs: _Results, folder: Path) -> Iterato
 
 
 def _folded(base: _Results, inputs: _Results, folder: Path) -> Iterator[Document]:
-    """Yield the documents that have contents, without these."""
+    """Yield the documents that have contents, without these, and whose ACLs are known.
+
+    A version that is set aside may have stated another ACL, until a whole record replaces it.
+    """
     history, spill, of_base = FeedHistory(), Spill(folder), 0
 
     def results() -> Iterator[ReadResult | Event]:
         nonlocal of_base
         for of_base, item in enumerate(each(base()), start=1):  # noqa: B007 # read below
-            yield item
-        yield from each(inputs())
+            yield _event_of(item)
+        yield from map(_event_of, each(inputs()))
 
     spill.add(0, history.stored(results()))
     for _, (rows,) in spill.keys(1):
-        updates = [
-            number
-            for number, event in map(decoded, rows)
-            if number >= of_base and event.record is not None and is_partial(event.record)
-        ]
-        if updates:
+        updates, unknown = [], False
+        for number, event in map(decoded, rows):
+            record = event.record
+            if event.fault is not None:
+                unknown = True
+            elif record is not None and record.action is Action.ADD:
+                unknown = False
+            elif number >= of_base and record is not None and is_partial(record):
+                updates.append(number)
+        if updates and not unknown:
             document = history.document(row for row in rows if number_of(row) <= updates[-1])
             is_whole = document is not None and document.number is not None
             if document is not None and is_whole and not document.is_deleted:
                 yield document
+
+
+def _event_of(item: ReadResult | Event) -> ReadResult | Event:
+    """Return a reject with a URL as an event of that URL with a fault, and others as they are."""
+    if not isinstance(item, Reject) or not item.url:
+        return item
+    return Event(Record(url=item.url.strip(), action=Action.UPDATE), fault=item.code)

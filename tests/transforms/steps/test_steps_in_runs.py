@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.cli.main import main
 from support.batches import SIZES, conversion
-from support.rehearsal import acl, gsa_feed, metadata, page
+from support.rehearsal import acl, gsa_feed, membership, metadata, page, xmlgroups
 from transforms.rules.adapt import Target
 from transforms.steps import read_steps
 
@@ -259,6 +259,26 @@ def test_a_run_resolves_acls_with_groups_and_needs_a_file_of_groups(
     assert not Path("other/chunks").exists()
 
 
+def test_rejects_of_groups_are_in_the_account_of_the_plan_and_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_inherited("acl: {groups: groups.xml}")
+    damaged = membership("staff", "dan").replace('"USER"', '"USR"')
+    Path("groups.xml").write_text(xmlgroups(membership("staff", "ann"), damaged))
+    assert main(["plan", *WORDS, "--format", "json"]) == 1
+    planned = json.loads(capsys.readouterr().out)["account"]
+    assert main(["convert", *WORDS, "-o", "out"]) == 1
+    account = json.loads(Path("out/report.json").read_text())["account"]
+    for name in ("read", "rejected", "reject_codes", "notices"):
+        assert account[name] == planned[name]
+    assert account["reject_codes"] == {"acl-group-unknown": 2, "bad-membership": 1}
+    assert account["notices"]["acl-parents"]["count"] == 1
+    capsys.readouterr()
+    assert main(["rejects", "list", "out", "--format", "json"]) in (0, 1)
+    assert "bad-membership" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_acls_of_a_source_that_is_no_feed_are_not_resolved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -338,6 +358,32 @@ def test_partial_updates_become_whole_documents_of_the_base_and_of_the_run(
     words = ["transform", "feed.xml", "--transform", "steps.yaml", "--explain", "*/3"]
     assert main(words) == 0
     assert b64encode(b"text 3").decode() in capsys.readouterr().out
+
+
+def test_an_update_is_not_merged_onto_an_older_version_than_one_that_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("base").mkdir()
+    Path("base/a.xml").write_text(
+        gsa_feed(*(page(str(n), "old", inner=acl("ann")) for n in (1, 2)))
+    )
+    newest = '<acl><principal scope="user" access="deni">ann</principal></acl>'
+    Path("feed.xml").write_text(
+        gsa_feed(
+            *(page(str(n), "new", inner=newest) for n in (1, 2)),
+            page("2", "whole", inner=acl("bob")),
+            *(update(f"{OLD}{n}", metadata(x="1")) for n in (1, 2)),
+        )
+    )
+    write_steps(Path(), "merge: base")
+    words = ["feed.xml", "--to", "jsonl", "--transform", "steps.yaml", "-o", "out"]
+    assert main(["convert", *words]) == 1
+    account = json.loads(Path("out/report.json").read_text())["account"]
+    assert account["reject_codes"] == {"bad-acl": 2, "merge-no-base": 1}
+    (chunk,) = Path("out/chunks").iterdir()
+    written = [json.loads(line) for line in chunk.read_text().splitlines()]
+    assert [record["acl"]["principals"][0]["name"] for record in written] == ["bob", "bob"]
 
 
 def test_a_base_that_is_not_there_is_explained(
