@@ -31,7 +31,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     unless they are allowed. With `verify`, the files of earlier attempts are hashed again;
     otherwise only their sizes count. `accepted_rejects` is the path of a list of known rejects.
     Records that are alike are converted in batches of at most `batch_records`, one by one if it is
-    0; the result is the same. `steps` change records before they are normalized.
+    0; the result is the same. `steps` change records before they are normalized. `older_versions`
+    is the name of the file with the versions of documents that are not to be written, in `folder`.
     """
 
     folder: str
@@ -53,6 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     accepted_rejects: str | None = None
     batch_records: int = BATCH_RECORDS
     steps: Steps = Steps()
+    older_versions: str = ""
 
     @property
     def local(self) -> Path:

@@ -80,6 +80,7 @@ from transforms.rules.adapt import (
 )
 from transforms.rules.known_rejects import entry_of, load_known_rejects
 from transforms.rules.normalize import normalize
+from transforms.rules.older_versions import VersionLog, load_older_versions
 from transforms.sources import SpanRequest, read_span, source_of
 from transforms.sources.state_changes import SEEN, StateChangeFile
 from transforms.span_progress import SpanProgress, progress_log
@@ -137,7 +138,11 @@ def convert(span: Span, settings: Settings, *, by: type[Attempt] = Attempt) -> A
     An account of an earlier attempt is returned if its files are complete. Errors that a user can
     fix are not raised: the account then says why the span was stopped.
     """
-    attempt = by(storage_of(settings.folder), span, verify=settings.verify)
+    older = load_older_versions(settings.folder, settings.older_versions)
+    if settings.older_versions and not older.may_be_in(span.name):
+        settings = replace(settings, older_versions="")
+    storage, version = storage_of(settings.folder), settings.older_versions
+    attempt = by(storage, span, verify=settings.verify, version=version)
     progress = progress_log(settings.progress, settings.begun)
     if (earlier := attempt.find_account(begun=settings.begun)) is not None:
         progress.finish(span.name, SpanProgress.of(earlier))
@@ -200,10 +205,14 @@ class SpanConversion:
             reserved_bytes=_RESTATED_BYTES if self._has_feeds else 0,
             max_records=1 if self._format.has_one_record else settings.max_chunk_records,
         )
+        self._older = load_older_versions(settings.folder, settings.older_versions)
         self._request = SpanRequest(
             span=span,
             config=settings.sources.get(span.source),
-            options=replace(settings.reading, batch_records=settings.batch_records),
+            options=replace(
+                settings.reading,
+                batch_records=0 if settings.older_versions else settings.batch_records,
+            ),
             see=None if settings.state is None else self._changes.add,
             state=settings.state,
         )
@@ -221,6 +230,8 @@ class SpanConversion:
         self._steps = settings.steps.make(settings.local)
         self._has_steps = bool(settings.steps.steps)
         self._lists = self._run_lists() if self._has_steps else None
+        goes_singly = not self._steps.is_of_model
+        self._versions = VersionLog(attempt.lists, span.name, has_hashes=goes_singly)
 
     def run(self) -> Account:
         whole = False
@@ -234,6 +245,7 @@ class SpanConversion:
             self._steps.close()
             for file in (self._chunks, self._rejects, self._uncrawled, self._filtered):
                 file.close(whole=whole)
+            self._versions.close(whole=whole)
             if self._lists is not None:
                 self._lists.close(whole=whole)
         self._changes.write()
@@ -283,9 +295,15 @@ class SpanConversion:
                 or now.source is not before.source
             ):
                 self._enter_feed(result)
+            if self._older.refused:
+                older = self._older.check(result, self._span.name, read.total())
+                if older is not None:
+                    self._set_aside(older, result)
+                    continue
             if not self._has_steps:
                 yield from self._adapt_one(result, result)
                 continue
+            self._versions.add(result, read.total())
             items = self._steps.apply(result)
             if self._lists is not None:
                 self._lists.add(result, items)
@@ -425,6 +443,7 @@ class SpanConversion:
         action = result.action.value if isinstance(result, Membership) else result.action
         self._counts["read"][action or UNREADABLE_ACTION] += 1
         if isinstance(result, Reject):
+            self._versions.reject(result, result.url, self._counts["read"].total())
             self._reject(result)
         elif isinstance(result, Filtered):
             self._filter(result)
@@ -464,6 +483,7 @@ class SpanConversion:
         if isinstance(outcome, Reject):
             if record.arrival is Arrival.CRAWLED and record.action is Action.ADD:
                 self._uncrawled.write(record.url.encode() + b"\n")
+            self._versions.reject(outcome, record.url, self._counts["read"].total())
             self._reject(replace(outcome, data=carried_bytes(record)))
         else:
             self._filter(outcome)
@@ -627,6 +647,7 @@ class SpanConversion:
         ]
         files += [file.written for file in lists if file.written is not None]
         files += [] if self._lists is None else self._lists.written
+        files += self._versions.written
         placed = [replace(chunk, path=self._attempt.path_of(chunk.path)) for chunk in chunks]
         return placed, [self._attempt.file(file) for file in files]
 

@@ -57,6 +57,7 @@ from schemas.run_record import Phase
 from schemas.span import Span
 from transforms.conversion_settings import Settings
 from transforms.rules.known_rejects import load_known_rejects
+from transforms.rules.older_versions import find_older_versions, store_older_versions
 from transforms.sources import SourceConfig, source_of
 from transforms.stages import Convert, Merge
 from transforms.storage.atomic import write_whole
@@ -174,47 +175,27 @@ def convert(
 def _convert(
     parts: list[Span], settings: Settings, conversion: Conversion, observer: Observer
 ) -> tuple[Account, Progress]:
-    """Convert all spans of the sources; raise FeedferryError for a run that must stop."""
-    options, span_bytes, remote = conversion.options, conversion.span_bytes, conversion.remote
+    """Convert all spans of the sources; raise FeedferryError for a run that must stop.
+
+    Spans with older versions of what was rejected for its ACL are converted again.
+    """
+    options, remote = conversion.options, conversion.remote
     work = settings.local
-    account = Account()
     progress = ConvertProgress(settings.progress or settings.folder, parts)
+    grouped = group_spans(parts, span_bytes=conversion.span_bytes)
+    is_parallel = _is_parallel(grouped, conversion)
+    if remote is not None:
+        grouped = list(map(remote.shared, grouped))
     with metered(observer, Phase.CONVERT, progress.snapshot, folder=Path(options.output)) as meter:
-        if grouped := group_spans(parts, span_bytes=span_bytes):
-            is_parallel = _is_parallel(grouped, conversion)
-            if remote is not None:
-                grouped = list(map(remote.shared, grouped))
-            pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
-            total = (
-                pipeline
-                | "Files" >> beam.Create([msgspec.json.encode(span) for span in grouped])
-                | Convert(
-                    settings,
-                    span_bytes,
-                    is_parallel=is_parallel,
-                    on_one_machine=options.runner is None,
-                )
-                | Merge()
+        account = _run_pipeline(grouped, settings, conversion, progress, is_parallel=is_parallel)
+        older = find_older_versions(work, account.files)
+        if older.refused:
+            stored = store_older_versions(older, settings.folder)
+            settings = replace(settings, older_versions=stored)
+            account = _run_pipeline(
+                grouped, settings, conversion, progress, is_parallel=is_parallel
             )
-            text = run_to_file(
-                pipeline,
-                total,
-                settings.folder,
-                options=options,
-                progress=progress.state,
-            )
-            account = msgspec.json.decode(text, type=Account)
-            if account.stopped is None:
-                progress.finish(account)
-    with _kept_if_stopped(account, work):
-        check_account(account)
-        if remote is None:
-            account = collect(
-                account, settings, partial(check_files, work=work, verify=settings.verify)
-            )
-        else:
-            account = collect(account, settings, remote.check_sizes(work))
-            remote.fetch(work, account)
+    with _kept_if_stopped(replace(account, chunks=[]), work):
         add_rejects_of_groups(account, settings)
         check_limits(account, options)
         list_results(account, settings)
@@ -223,6 +204,45 @@ def _convert(
         # The account shows it, too.
         _log.warning("%s; %s in all", notice.first.message, notice.count, extra={"is_shown": True})
     return account, meter.last or meter.finish()
+
+
+def _run_pipeline(
+    spans: list[Span],
+    settings: Settings,
+    conversion: Conversion,
+    progress: ConvertProgress,
+    *,
+    is_parallel: bool,
+) -> Account:
+    """Return the account of all spans, with their chunks and files; those that exist are kept."""
+    if not spans:
+        return Account()
+    options, remote, work = conversion.options, conversion.remote, settings.local
+    pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
+    total = (
+        pipeline
+        | "Files" >> beam.Create([msgspec.json.encode(span) for span in spans])
+        | Convert(
+            settings,
+            conversion.span_bytes,
+            is_parallel=is_parallel,
+            on_one_machine=options.runner is None,
+        )
+        | Merge()
+    )
+    text = run_to_file(pipeline, total, settings.folder, options=options, progress=progress.state)
+    account = msgspec.json.decode(text, type=Account)
+    if account.stopped is None:
+        progress.finish(account)
+    with _kept_if_stopped(account, work):
+        check_account(account)
+        if remote is None:
+            return collect(
+                account, settings, partial(check_files, work=work, verify=settings.verify)
+            )
+        account = collect(account, settings, remote.check_sizes(work))
+        remote.fetch(work, account)
+        return account
 
 
 @contextmanager

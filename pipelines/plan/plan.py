@@ -45,6 +45,7 @@ from transforms.file_spans import cut
 from transforms.rules.adapt import check_loss
 from transforms.rules.full_feeds import settle_full_feeds
 from transforms.rules.known_rejects import load_known_rejects
+from transforms.rules.older_versions import find_older_versions, store_older_versions
 from transforms.storage.atomic import read_undamaged
 from transforms.storage.attempts import DryAttempt
 
@@ -145,7 +146,15 @@ def _convert(
     """Return the account of all parts, and the number of parts that were converted."""
     if sample is not None:
         return convert_sample(parts, settings, sample)
-    return merge(convert(part, settings, by=DryAttempt) for part in parts), len(parts)
+    accounts = [convert(part, settings, by=DryAttempt) for part in parts]
+    older = find_older_versions(settings.local, merge(accounts).files)
+    if older.refused:
+        settings = replace(settings, older_versions=store_older_versions(older, settings.folder))
+        accounts = [
+            convert(part, settings, by=DryAttempt) if older.may_be_in(part.name) else account
+            for part, account in zip(parts, accounts, strict=True)
+        ]
+    return merge(accounts), len(parts)
 
 
 def _stops(account: Account, settings: Settings, options: ConvertOptions) -> Iterator[str]:

@@ -14,7 +14,6 @@ the first record, so nothing gets lost between two parts.
 inside a group.
 """
 
-import html
 import re
 from array import array
 from bisect import bisect_left, bisect_right
@@ -189,4 +188,4 @@ class RecordOffsets:
 
 
 def _unescaped_url(element: RawElement) -> str:
-    return html.unescape(find_url(element.text) or "")
+    return find_url(element.text) or ""

@@ -48,12 +48,13 @@ class Attempt:
     """One attempt to convert a span; its files are removed unless `commit` publishes its account.
 
     With `verify`, an account of another attempt counts only if the SHA-256 of its files matches,
-    otherwise if their sizes match. The block raises FatalError if no files can be written.
+    otherwise if their sizes match. One of another `version` of the settings does not count. The
+    block raises FatalError if no files can be written.
     """
 
-    def __init__(self, run: Storage, span: Span, *, verify: bool = True) -> None:
+    def __init__(self, run: Storage, span: Span, *, verify: bool = True, version: str = "") -> None:
         self._run = run
-        self._digest = hashlib.sha256(msgspec.json.encode(span)).hexdigest()
+        self._digest = hashlib.sha256(msgspec.json.encode(span) + version.encode()).hexdigest()
         self._verify = verify
         self._damaged = 0
         self._span = span.name
@@ -150,8 +151,8 @@ class Attempt:
 class DryAttempt(Attempt):
     """An attempt that stores no file: its account lists the files that an attempt would write."""
 
-    def __init__(self, run: Storage, span: Span, *, verify: bool = True) -> None:
-        super().__init__(Nowhere(), span, verify=verify)
+    def __init__(self, run: Storage, span: Span, *, verify: bool = True, version: str = "") -> None:
+        super().__init__(Nowhere(), span, verify=verify, version=version)
         self._plan = run
 
     @property

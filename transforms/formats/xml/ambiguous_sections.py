@@ -26,11 +26,7 @@ from transforms.formats.element_names import (
     ElementNames,
 )
 
-URL = re.compile(
-    rb"""(?:\surl\s*=\s*["']|<Url>)([^"'<>]+)"""
-    rb"""|<membership\b[^<>]*>\s*<principal\b[^<>]*>([^<>]+)</principal"""
-)
-"""The URL of a record, or the name of a group."""
+_URL = re.compile(rb"""\surl\s*=\s*["'][^"'<>]|<Url>[^"'<>]""")
 
 ENDED = -1
 """The depth of a section after the end of the record that it is in."""
@@ -73,7 +69,7 @@ class AmbiguityRule:
             if not tag["start"]:
                 depth = max(depth - 1, ENDED)
             elif depth == ENDED:
-                has_url = not self._has_urls or URL.search(data, tag.start(), close)
+                has_url = not self._has_urls or _URL.search(data, tag.start(), close)
                 return CROSSES if has_url else ENDED
             elif not _is_empty(data, tag, close):
                 depth += 1

@@ -34,6 +34,7 @@ everything else, one piece of markup at a time.
 """
 
 import codecs
+import html
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -57,7 +58,7 @@ from transforms.formats.element_names import (
 )
 from transforms.formats.record_batch import RecordBatch
 from transforms.formats.streams import read_block
-from transforms.formats.xml.ambiguous_sections import CROSSES, URL, AmbiguityRule
+from transforms.formats.xml.ambiguous_sections import CROSSES, AmbiguityRule
 from transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect
 
 HEADER_DAMAGED = "header-damaged"
@@ -117,6 +118,13 @@ _BLANKS = b" \t\r\n"
 
 _URL_BYTES = 1 << 20
 """How far into a record its URL is searched."""
+
+_STATED_URL = re.compile(
+    rb"""<(?:record|acl)\b[^<>]*?\surl\s*=\s*(?:"([^"<>]+)"|'([^'<>]+)')"""
+    rb"""|<Url>([^<>]+)</Url"""
+    rb"""|<membership\b[^<>]*>\s*<principal\b[^<>]*>([^<>]+)</principal"""
+)
+_REFERENCE = re.compile("&(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9A-Fa-f]+);")
 
 _SPACE = re.compile(rb"[%b]*" % _BLANKS)
 _NAME = re.compile(rb"<([^\s<>/?!]+)")
@@ -888,10 +896,14 @@ def _is_balanced(markup: bytes) -> bool:
 
 
 def find_url(text: bytes) -> str | None:
-    """Return the first URL, or name of a group, in the markup of a record, with its references."""
-    found = URL.search(text, 0, _URL_BYTES)
-    url = found and (found[1] or found[2].strip())
-    return url.decode("utf-8", "replace") if url else None
+    """Return the URL of a record, or the name of a group, that its markup states completely."""
+    found = _STATED_URL.search(text, 0, _URL_BYTES)
+    url = found and next(filter(None, found.groups())).strip()
+    return _REFERENCE.sub(_character, url.decode("utf-8", "replace")) if url else None
+
+
+def _character(reference: re.Match[str]) -> str:
+    return html.unescape(reference[0])
 
 
 def _whole_characters(utf8: bytes) -> bytes:

@@ -504,20 +504,24 @@ def test_a_run_of_large_records_is_longer_than_a_block() -> None:
     [
         (b'<record url="http://e.com/">', "http://e.com/"),
         (b"<record lock='true'\n url = 'http://e.com/'>", "http://e.com/"),
-        (b'<record url="http://e.com/?a=1&amp;b=2">', "http://e.com/?a=1&amp;b=2"),
-        (b'<record url="http://e.com/it\'s">', "http://e.com/it"),
-        (b'<record url="http://e.com/ <content>', "http://e.com/ "),
+        (b'<record url="http://e.com/?a=1&amp;b=&#50;&copy=3">', "http://e.com/?a=1&b=2&copy=3"),
+        (b'<record url="http://e.com/it\'s">', "http://e.com/it's"),
+        (b"<record url='http://e.com/a\"b'>", 'http://e.com/a"b'),
+        (b'<record url="http://e.com/ <content>', None),
+        (b'<record ur="http://e.com/"><content><a url="http://f.com/"/>', None),
         (b"<Item><Url>http://e.com/</Url>", "http://e.com/"),
+        (b"<Item><Url>http://e.com/</Ur>", None),
+        (b'<acl url="http://e.com/d/">', "http://e.com/d/"),
         (b'<record url="\xff">', "\ufffd"),
         (b'<record displayurl="a" url="b">', "b"),
         (b'<record displayurl="a">', None),
         (b'<record url="">', None),
         (b"", None),
-        (b'<membership>\n<principal scope="GROUP">\nR &amp; D\n</principal><x', "R &amp; D"),
+        (b'<membership>\n<principal scope="GROUP">\nR &amp; D\n</principal><x', "R & D"),
         (b"<membership a='1'><principal>B\xe4r</principal>", "B\ufffdr"),
         (b"<membership><principal> </principal>", None),
         (b"<membership><members><principal>joe</principal>", None),
     ],
 )
-def test_the_first_url_is_taken_as_it_is_written(text: bytes, url: str | None) -> None:
+def test_a_url_is_taken_from_the_markup_that_states_all_of_it(text: bytes, url: str | None) -> None:
     assert find_url(text) == url

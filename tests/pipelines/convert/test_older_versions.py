@@ -1,0 +1,92 @@
+"""Older versions of documents whose newest version in a run is rejected for its ACL."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.main import main
+from support.rehearsal import HOST, acl, gone, gsa_feed, page
+
+KNOWN = "principals: {rewrite: [['ann', 'ann'], ['bob', 'bob']], unmapped: reject}"
+UNREADABLE = '<acl><principal scope="user" access="deni">bob</principal></acl>'
+
+
+@pytest.fixture
+def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Write three feeds: of `a` the newest version is rejected, of `b` an older one."""
+    monkeypatch.chdir(tmp_path)
+    Path("1.xml").write_text(
+        gsa_feed(
+            page("a", "old", inner=acl("ann")),
+            page("b", "old", inner=acl("zed")),
+            page("c", "old", inner=acl("ann")),
+            page("a?x=1&amp;y=2", "old", inner=acl("ann")),
+        )
+    )
+    Path("2.xml").write_text(
+        gsa_feed(
+            page("d", "other", inner=acl("ann")),
+            page("a", "older", inner=acl("bob")),
+            page("a", "newest", inner=acl("zed")),
+            page("a?x=1&amp;y=2", "newest", inner=acl("zed")),
+        )
+    )
+    Path("3.xml").write_text(gsa_feed(gone("c"), page("b", "newest", inner=acl("bob"))))
+    Path("steps.yaml").write_text(f"transform:\n- {KNOWN}\n")
+    return ["1.xml", "2.xml", "3.xml", "--to", "jsonl", "--transform", "steps.yaml"]
+
+
+def written(folder: str) -> list[tuple[str, str]]:
+    """Return the names and the actions of the records of a run, in order."""
+    lines = (path.read_text().splitlines() for path in sorted(Path(folder, "chunks").iterdir()))
+    records = (json.loads(line) for of_chunk in lines for line in of_chunk)
+    return [(record["url"].removeprefix(HOST), record["action"]) for record in records]
+
+
+def account_of(folder: str) -> dict[str, dict[str, int]]:
+    account: dict[str, dict[str, int]] = json.loads(Path(folder, "report.json").read_text())[
+        "account"
+    ]
+    return account
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [(), ("--jobs", "2"), ("--span-bytes", "1KiB")])
+def test_no_version_is_written_that_is_older_than_a_rejected_one(
+    words: list[str], flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", *words, "--format", "json"]) == 1
+    planned = json.loads(capsys.readouterr().out)["account"]
+    assert main(["convert", *words, "-o", "out", *flags]) == 1
+    assert written("out") == [("c", "ADD"), ("d", "ADD"), ("c", "DELETE"), ("b", "ADD")]
+    account = account_of("out")
+    assert account["reject_codes"] == {"older-version": 3, "principal-unmapped": 3}
+    assert account["read"] == {"ADD": 9, "DELETE": 1}
+    for name in ("read", "written", "rejected", "reject_codes"):
+        assert account[name] == planned[name]
+
+
+@pytest.mark.slow
+def test_an_acl_that_cannot_be_read_withholds_older_versions_also_without_steps(
+    words: list[str],
+) -> None:
+    urls = ("b", "a?x=1&amp;y=2")
+    Path("4.xml").write_text(gsa_feed(*(page(url, "new", inner=UNREADABLE) for url in urls)))
+    assert main(["convert", *words[:3], "4.xml", "-o", "out", "--to", "jsonl"]) == 1
+    assert account_of("out")["reject_codes"] == {"bad-acl": 2, "older-version": 4}
+    assert [name for name, _ in written("out")] == [
+        *("a", "c", "d", "a", "a", "c"),
+    ]
+
+
+@pytest.mark.slow
+def test_a_run_without_older_versions_converts_each_span_once(
+    words: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    Path("1.xml").write_text(gsa_feed(page("z", "first", inner=acl("zed"))))
+    Path("2.xml").write_text(gsa_feed(page("z", "second", inner=acl("ann"))))
+    with caplog.at_level("INFO"):
+        assert main(["convert", *words[:2], *words[3:], "-o", "out"]) == 1
+    assert written("out") == [("z", "ADD")]
+    assert caplog.text.count(": begun\n") == 2 + 1
