@@ -230,8 +230,10 @@ class SpanConversion:
         self._steps = settings.steps.make(settings.local)
         self._has_steps = bool(settings.steps.steps)
         self._lists = self._run_lists() if self._has_steps else None
-        goes_singly = not self._steps.is_of_model
-        self._versions = VersionLog(attempt.lists, span.name, has_hashes=goes_singly)
+        # Other sources have one version of each document.
+        self._has_versions = find_format(span.format) is not None
+        has_hashes = self._has_versions and not self._steps.is_of_model
+        self._versions = VersionLog(attempt.lists, span.name, has_hashes=has_hashes)
 
     def run(self) -> Account:
         whole = False
@@ -303,7 +305,8 @@ class SpanConversion:
             if not self._has_steps:
                 yield from self._adapt_one(result, result)
                 continue
-            self._versions.add(result, read.total())
+            if self._has_versions:
+                self._versions.add(result, read.total())
             items = self._steps.apply(result)
             if self._lists is not None:
                 self._lists.add(result, items)
@@ -443,7 +446,7 @@ class SpanConversion:
         action = result.action.value if isinstance(result, Membership) else result.action
         self._counts["read"][action or UNREADABLE_ACTION] += 1
         if isinstance(result, Reject):
-            self._versions.reject(result, result.url, self._counts["read"].total())
+            self._reject_version(result, result.url)
             self._reject(result)
         elif isinstance(result, Filtered):
             self._filter(result)
@@ -483,10 +486,14 @@ class SpanConversion:
         if isinstance(outcome, Reject):
             if record.arrival is Arrival.CRAWLED and record.action is Action.ADD:
                 self._uncrawled.write(record.url.encode() + b"\n")
-            self._versions.reject(outcome, record.url, self._counts["read"].total())
+            self._reject_version(outcome, record.url)
             self._reject(replace(outcome, data=carried_bytes(record)))
         else:
             self._filter(outcome)
+
+    def _reject_version(self, reject: Reject, url: str | None) -> None:
+        if self._has_versions:
+            self._versions.reject(reject, url, self._counts["read"].total())
 
     def _filter(self, filtered: Filtered) -> None:
         self._counts["filtered"][filtered.action] += 1

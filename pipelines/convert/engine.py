@@ -188,7 +188,7 @@ def _convert(
         grouped = list(map(remote.shared, grouped))
     with metered(observer, Phase.CONVERT, progress.snapshot, folder=Path(options.output)) as meter:
         account = _run_pipeline(grouped, settings, conversion, progress, is_parallel=is_parallel)
-        older = find_older_versions(work, account.files)
+        older = find_older_versions(work, account)
         if older.refused:
             stored = store_older_versions(older, settings.folder)
             settings = replace(settings, older_versions=stored)

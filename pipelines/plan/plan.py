@@ -147,7 +147,7 @@ def _convert(
     if sample is not None:
         return convert_sample(parts, settings, sample)
     accounts = [convert(part, settings, by=DryAttempt) for part in parts]
-    older = find_older_versions(settings.local, merge(accounts).files)
+    older = find_older_versions(settings.local, merge(accounts))
     if older.refused:
         settings = replace(settings, older_versions=store_older_versions(older, settings.folder))
         accounts = [

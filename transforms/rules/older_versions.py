@@ -1,12 +1,15 @@
 """Older versions of documents whose newest version in a run is rejected for its ACL.
 
-The ACL of the rejected version is not known or cannot be written, and that of an older version may
-permit more. When all spans are converted, the run looks for older versions of what was rejected.
-Spans that may have some are converted again, and reject them.
+The ACL of the rejected version cannot be read or written, and that of an older version may permit
+more. When all spans are converted, the run looks for older versions of what was rejected. Spans
+that may have some are converted again, and reject them.
+
+Which spans these are is known by hashes of the URLs, where records go one by one. Elsewhere the
+chunks are searched for a few URLs; for many, and in chunks without URLs, every span may have some.
 """
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -14,16 +17,26 @@ from zlib import crc32
 
 import msgspec
 
-from schemas.account import SpanFile
+from schemas.account import Account, SpanFile, place_of
 from schemas.errors import RecordError
 from schemas.record import DELETIONS, Record
 from schemas.reject import Reject, reject_record
+from transforms.formats.byte_scans import find
+from transforms.formats.xml_text import escape_attribute
 from transforms.storage.atomic import AtomicFile, paths_of, read_lines
 from transforms.storage.find_storage import storage_of
 from transforms.storage.storage import Storage
 
 _REFUSED, _VERSIONS = ".refused.jsonl", ".versions.u32"
-_OF_ACCESS = frozenset({"bad-acl", "principal-unmapped"})
+_OF_ACCESS = frozenset(
+    {
+        *("acl-alone", "acl-chain-broken", "acl-chain-cycle", "acl-chain-leaf"),
+        *("acl-chain-too-long", "acl-group-unknown", "acl-inexact", "acl-too-large"),
+        *("bad-acl", "principal-unmapped"),
+    }
+)
+_MAX_SEARCHED = 32
+_BLOCK_BYTES = 16 << 20
 _DELETIONS = frozenset(action.value for action in DELETIONS)
 _encode = msgspec.json.Encoder().encode
 
@@ -90,9 +103,9 @@ class VersionLog:
             self._hashes.append(_hash(record.url.strip()))
 
     def reject(self, reject: Reject, url: str | None, number: int) -> None:
-        """Add a reject of the record `number` of the span, if it is rejected for its ACL."""
-        is_of_access = reject.code in _OF_ACCESS or reject.code.startswith("acl-")
-        if url and is_of_access and reject.action not in _DELETIONS:
+        """Add a reject of the record `number` of the span, unless its ACL is known and written."""
+        is_known = reject.stage != "read" and reject.code not in _OF_ACCESS
+        if url and reject.action not in _DELETIONS and not is_known:
             self._refused.write(_encode(_RefusedVersion(url.strip(), number)) + b"\n")
 
     def close(self, *, whole: bool) -> None:
@@ -103,26 +116,64 @@ class VersionLog:
             file.close(whole=whole)
 
 
-def find_older_versions(folder: Path, files: Iterable[SpanFile]) -> OlderVersions:
+def find_older_versions(folder: Path, account: Account) -> OlderVersions:
     """Return the rejected versions of a run, and the spans that may have older ones."""
-    stated = [*files]
     refused: dict[str, tuple[str, int]] = {}
-    for path in paths_of(folder, stated, _REFUSED):
+    for path in paths_of(folder, account.files, _REFUSED):
         for version in read_lines([path], _RefusedVersion):
             refused[version.url] = (_span_of(path), version.number)
-    lists = paths_of(folder, stated, _VERSIONS)
-    if not refused or not lists:
-        return OlderVersions(refused, None) if refused else NO_OLDER_VERSIONS
+    if not refused:
+        return NO_OLDER_VERSIONS
+    lists = paths_of(folder, account.files, _VERSIONS)
+    spans = _spans_by_hash(lists, refused) if lists else _spans_by_chunk(folder, account, refused)
+    return NO_OLDER_VERSIONS if spans == set() else OlderVersions(refused, spans)
+
+
+def _spans_by_hash(lists: Iterable[Path], refused: dict[str, tuple[str, int]]) -> frozenset[str]:
     last: dict[int, tuple[str, int]] = {}
     for url, place in refused.items():
         last[_hash(url)] = max(place, last.get(_hash(url), place))
+    return frozenset(
+        span
+        for path in lists
+        for span in (_span_of(path),)
+        for at, key in enumerate(array("I", path.read_bytes()), start=1)
+        if key in last and (span, at) < last[key]
+    )
+
+
+def _spans_by_chunk(
+    folder: Path, account: Account, refused: dict[str, tuple[str, int]]
+) -> frozenset[str] | None:
+    """Return the spans whose chunks have one of the URLs; None for chunks that are not there."""
+    marks = [mark for url in refused for mark in _forms(url)]
     spans = set()
-    for path in lists:
-        span = _span_of(path)
-        hashes = array("I", path.read_bytes())
-        if any(key in last and (span, at) < last[key] for at, key in enumerate(hashes, start=1)):
-            spans.add(span)
-    return OlderVersions(refused, frozenset(spans)) if spans else NO_OLDER_VERSIONS
+    for chunk in account.chunks:
+        path = folder / chunk.path
+        if len(refused) > _MAX_SEARCHED or not (
+            path.exists() and _has(path, _forms(chunk.first_url))
+        ):
+            return None
+        if _has(path, marks):
+            spans.add(place_of(chunk)[0])
+    return frozenset(spans)
+
+
+def _forms(url: str) -> list[bytes]:
+    """Return a URL as formats write it."""
+    return [form.encode("utf-8", "surrogatepass") for form in {url, escape_attribute(url)} if form]
+
+
+def _has(path: Path, marks: Sequence[bytes]) -> bool:
+    overlap = max(map(len, marks), default=0)
+    with path.open("rb") as stream:
+        tail = b""
+        while block := stream.read(_BLOCK_BYTES):
+            data = tail + block
+            if any(find(data, mark) >= 0 for mark in marks):
+                return True
+            tail = data[-overlap:]
+    return False
 
 
 def store_older_versions(older: OlderVersions, folder: str) -> str:

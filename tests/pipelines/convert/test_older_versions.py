@@ -81,6 +81,25 @@ def test_an_acl_that_cannot_be_read_withholds_older_versions_also_without_steps(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("to", ["gsa-feed", "avro", "jsonl"])
+@pytest.mark.parametrize("others", [0, 40])
+def test_a_newest_version_that_cannot_be_read_withholds_older_versions(
+    to: str, others: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    damaged = page("a?x=1&amp;y=2", "R & D", inner=acl("bob"))
+    for name, texts in {
+        "1": [page("a?x=1&amp;y=2", inner=acl("ann")), page("b", inner=acl("ann"))],
+        "2": [page("c", inner=acl("ann")), damaged],
+        "3": [page(f"n{number}", "R & D", inner=acl("bob")) for number in range(others)],
+    }.items():
+        Path(f"{name}.xml").write_text(gsa_feed(*texts))
+    assert main(["convert", "1.xml", "2.xml", "3.xml", "-o", "out", "--to", to]) == 1
+    assert account_of("out")["reject_codes"] == {"malformed": 1 + others, "older-version": 1}
+    assert b"a?x=1" not in b"".join(path.read_bytes() for path in Path("out/chunks").iterdir())
+
+
+@pytest.mark.slow
 def test_a_run_without_older_versions_converts_each_span_once(
     words: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
