@@ -40,7 +40,10 @@ from transforms.span_progress import SpanProgress, progress_reader
 
 MIXED = gsa_feed(*documents(1, 2), BROKEN, DELETED)
 PROTECTED = document(9, inside=ACL)
-FILES_OF_MIXED = ["00000-00000-000.jsonl", "00000-00000.0.json", "00000-00000.rejects.avro"]
+FILES_OF_MIXED = [
+    *("00000-00000-000.jsonl", "00000-00000.0.json"),
+    *("00000-00000.refused.jsonl", "00000-00000.rejects.avro"),
+]
 
 
 @pytest.fixture
@@ -149,6 +152,7 @@ def test_a_span_has_an_account_that_lists_all_its_files(work: Path) -> None:
     ]
     assert [name for name, _ in texts_of(work, account)] == [
         "00000-00000-000.jsonl",
+        "00000-00000.refused.jsonl",
         "00000-00000.rejects.avro",
     ]
     [chunk] = account.chunks
