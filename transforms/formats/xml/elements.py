@@ -238,7 +238,11 @@ class ElementReader(Generic[Built]):
 
 
 def parse_element(raw: RawElement, names: ElementNames, *, max_tags: int) -> ParsedElement:
-    """Parse an element in its root; raise RecordError if it is not well-formed or too large."""
+    """Parse an element in its root; raise RecordError if it is not well-formed or too large.
+
+    Text and elements before and after it are an error, too: the parser drops a byte order mark, and
+    takes what is around an element for the text of the root.
+    """
     text = raw.text
     if len(text) > max_tags:
         _limit_tags(text, max_tags)
@@ -249,7 +253,10 @@ def parse_element(raw: RawElement, names: ElementNames, *, max_tags: int) -> Par
             raise _malformed(
                 etree.XMLSyntaxError(entry.message, entry.type, entry.line, entry.column)
             )
-    [element] = root if start_tag else [root]  # the scanner delimits elements
+    element, *others = root if start_tag else [root]
+    if not text.startswith(f"<{raw.name}".encode()) or others or element.tail:
+        expected = f"<{raw.name}> and nothing before or after it"
+        raise RecordError("malformed", f"text or elements around a record; expected {expected}")
     if len(text) > _MANY_BYTES:
         _limit_attributes(element)
     return ParsedElement(element, raw)
