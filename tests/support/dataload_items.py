@@ -69,13 +69,17 @@ _ELEMENTS = {
 _FIXED = (
     *("<MimeType>text/html</MimeType>", "<MimeType>text/plain</MimeType>", "<MimeType/>"),
     *("<Charset>UTF-8</Charset>", "<Charset>latin-1</Charset>", "<CTR>.5</CTR>", "<Title/>"),
+    *("<MimeType>~hole-0001~</MimeType>", "<Charset>http://hole-0000.example.com/~</Charset>"),
     *("<rid>7</rid>", "<Dlsecs>2</Dlsecs>", "stray", "<!-- a -->", "<Url>http://b.com/</Url>"),
     *("<Refs/>", '<Title dt:dt="bin.base64">QUJD</Title>', "<x:y>1</x:y>", "<Unknown a='>'/>"),
     '<Refs dt:dt="bin.base64">PHJlc3VsdHM+PHJlc3VsdD48VXJsPmh0dHA6Ly93d3cuZXhhbXBsZS5jb20vYTwvVXJs'
     "PjxSZWY+aHR0cDovL2IuY29tLzwvUmVmPjwvcmVzdWx0PjwvcmVzdWx0cz4=</Refs>",
 )
 _RAW_DATA = ('<RawData dt:dt="bin.base64">@base64</RawData>', "<RawData>@base64</RawData>")
-_LINES = ("Author: @text", "Phone: @text", "@text", "", "Author : @text", ": @text")
+_LINES = (
+    *("Author: @text", "Phone: @text", "@text", "", "Author : @text", ": @text"),
+    *("~hole-0002~: @text", "~hole-0001~: a"),
+)
 _OTHERS = (
     *("<u:Set><value>@text</value><value>@text</value></u:Set>", "<Meta>@text</Meta>"),
     *('<Body dt:dt="bin.base64">@base64</Body>', "<Body><![CDATA[@text]]></Body>"),
@@ -105,7 +109,7 @@ def _shapes(draw: st.DrawFn) -> str:
 def dataloads(draw: st.DrawFn) -> bytes:
     """A document of Items with few shapes; most values are neutral."""
     shapes = draw(st.lists(_shapes(), min_size=1, max_size=3))
-    gap = draw(st.sampled_from(("\n", "\n", "", " \n ", "stray", "<!-- -->")))
+    gap = draw(st.sampled_from(("\n", "\n", "", " \n ", "stray", "\ufeff", "&#32;", "<!-- -->")))
     hostile_share = draw(st.sampled_from((0, 0, 40, 8)))
     items = []
     for _ in range(draw(st.integers(2, 30))):

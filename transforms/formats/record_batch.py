@@ -259,7 +259,7 @@ def singly(results: Iterable[Item | RecordBatch]) -> Iterator[Item | Record]:
 
 @lru_cache(maxsize=4096)
 def hole(kind: ColumnKind, number: int) -> object:
-    """Return the value of a column in a model; no two are alike or occur in other texts."""
+    """Return the value of a column in a model; no two are alike."""
     text = f"~hole-{number:04}~"
     if kind in CONTENT_KINDS:
         data = _ENCODE[kind](text.encode())

@@ -57,7 +57,7 @@ class RecordTemplate(MarkupTemplate):
     has_rules = False
 
     def __init__(self, markup: str) -> None:
-        self._markup = markup
+        self.markup = markup
         self._names = [*_attributes(markup)]
         self._count = len(self._names)
         self._names += [_NAME] * markup.count(_END_PRINCIPAL)
@@ -69,7 +69,7 @@ class RecordTemplate(MarkupTemplate):
     @property
     def is_known(self) -> bool:
         """Whether the names of all attributes are known, and the record has a URL."""
-        return self.has_url and self._count == self._markup.count('"')
+        return self.has_url and self._count == self.markup.count('"')
 
     def content_kinds(self, key: ShapeKey) -> list[ColumnKind]:
         names = [self._names[at] for at in self.constant]
@@ -88,7 +88,7 @@ class RecordTemplate(MarkupTemplate):
             _END_PRINCIPAL: (name + _END_PRINCIPAL for name in values[self._count :]),
             _END_CONTENT: (content + _END_CONTENT for content in texts[len(self.free) :]),
         }
-        return _PLACE.sub(lambda place: next(places[place[0]]), self._markup)
+        return _PLACE.sub(lambda place: next(places[place[0]]), self.markup)
 
     def escaped(self, columns: Sequence[Sequence[str]]) -> list[Sequence[str]]:
         columns = [*columns]

@@ -3,13 +3,19 @@
 The parser reads one element of each shape, with marks in place of the values that differ from
 element to element. Where the marks come out in what it returns, the other elements of the shape
 have values of their own. So no rule of the parser's way is written again.
+
+No constant of the shape is taken for a mark. If the parser copies values, each mark begins with a
+digest of the constants, and no text contains its own digest. If the parser applies rules, a mark
+needs the form of its column, and a constant may equal it. Elements with real values then show the
+difference, and the parser reads all elements of the shape.
 """
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
+from hashlib import blake2b
 from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple
 
@@ -69,6 +75,7 @@ class MarkupTemplate(ABC):
     """
 
     has_rules: ClassVar[bool]
+    markup: str
 
     def __init__(self, kinds: Sequence[ColumnKind | None], *, contents: int) -> None:
         self.free = [at for at, kind in enumerate(kinds) if kind]
@@ -148,7 +155,7 @@ class RunShape(Shape):
     @cached_property
     def _fill(self) -> Fill | None:
         """Return the function that fills in values; None if the parser is needed."""
-        marks = _Marks(self.kinds)
+        marks = _Marks(self.kinds, "" if self._template.has_rules else self._digest)
         try:
             fill = marks.filler(self._sample(marks.row))
             if fill is None or not marks.found.issuperset(range(len(marks.row))):
@@ -158,6 +165,12 @@ class RunShape(Shape):
         except RecordError:
             return None
         return fill if is_proven else None
+
+    @property
+    def _digest(self) -> str:
+        """A digest of all that is constant, in letters that base64 has, too."""
+        constants = "\0".join((self._template.markup, *self._key.constants))
+        return blake2b(constants.encode(), digest_size=16).hexdigest()
 
     def _sample(self, row: Values) -> object:
         """Return what the parser makes of an element with a row of escaped values."""
@@ -172,10 +185,14 @@ class RunShape(Shape):
 
 
 class _Marks:
-    """A row of values in place of the columns of a shape; `found` are those that came out."""
+    """A row of values in place of the columns of a shape; `found` are those that came out.
 
-    def __init__(self, kinds: Sequence[ColumnKind]) -> None:
-        self.row = [stated(hole(kind, number)) for number, kind in enumerate(kinds)]
+    Texts and contents begin with `begin`. With it, no text is a date or a URL.
+    """
+
+    def __init__(self, kinds: Sequence[ColumnKind], begin: str) -> None:
+        marks = [stated(hole(kind, number)) for number, kind in enumerate(kinds)]
+        self.row = [_with_begin(mark, begin) for mark in marks]
         self.found: set[int] = set()
         self._fills = {
             form: (number, fill)
@@ -216,7 +233,12 @@ class _Marks:
         return lambda values: tuple([fill(values) if fill else part for fill, part in pairs])
 
 
-@lru_cache(maxsize=4096)
+def _with_begin(mark: Any, begin: str) -> Any:  # of any column
+    if isinstance(mark, str):
+        return begin + mark
+    return begin.encode() + mark if isinstance(mark, bytes) else mark
+
+
 def _forms(kind: ColumnKind, number: int, mark: Any) -> dict[object, Fill]:  # of any column
     """Return the forms in which a mark may come out, and what puts a value in that form."""
     as_it_is = itemgetter(number)
