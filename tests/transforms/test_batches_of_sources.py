@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from schemas.acl import Acl
 from schemas.record import Action, Meta, Provenance, Record
 from support.batches import SIZES, conversion
 from support.strategies import moments, provenances, records
@@ -116,10 +117,20 @@ _TEXTS = st.sampled_from((*_IDS, "x" * 300) * 30 + tuple(map(unbroken, _HOSTILE)
 _STATED_URLS = st.sampled_from(_URLS * 40 + tuple(map(unbroken, _HOSTILE)))
 
 
+_MARKED: dict[str, Any] = {
+    "mimetype": "~hole-0000~",
+    "metadata": (Meta("~hole-0001~", "a"), Meta("a ~hole-0002~", "b"), Meta("c", "~hole-0003~")),
+    "acl": Acl(inherit_from="http://hole-0000.example.com/~"),
+}
+"""Constants that equal holes of a model, or contain them."""
+
+
 @st.composite
 def alike(draw: st.DrawFn) -> list[Record]:
     """Records of a few models, with neutral and hostile values in the fields that differ."""
     models = draw(st.lists(records(provenance=provenances()), min_size=1, max_size=3))
+    if draw(st.booleans()):
+        models = [replace(model, **_MARKED) for model in models]
     return [draw(_similar(draw(st.sampled_from(models)))) for _ in range(draw(st.integers(2, 24)))]
 
 

@@ -75,6 +75,20 @@ MAPPINGS: dict[str, dict[str, Any]] = {
         "metadata": (MetadataColumn(column="tags", separator=";"), MetadataColumn(column="at")),
         "acl": AclSource(users="users", inherit_from=ColumnReference(column="link")),
     },
+    "marks": {
+        "url": "http://www.example.com/{id}",
+        "title": "title",
+        "metadata": (
+            MetadataColumn(column="title", name="~hole-0001~"),
+            MetadataColumn(column="kind", name="http://hole-0000.example.com/~"),
+        ),
+        "mimetype": "~hole-0002~",
+        "acl": AclSource(
+            users="users",
+            namespace="~hole-0003~",
+            inherit_from="http://hole-0000.example.com/~",
+        ),
+    },
     "pages": {"url": "http://www.example.com/{id}", "content": ContentSource(), "title": "title"},
     "URLs": {"url": ColumnReference(column="link"), "content": ContentSource(is_none=True)},
 }
