@@ -31,13 +31,13 @@ from transforms.sources import SpanRequest, read_span
 from transforms.steps import read_steps
 
 USERS, GROUPS = ("ann", "bob", "cid", "dan"), ("staff", "board", "externals")
-FOLDERS, PAGES = ("d0/", "d1/", "d2/"), ("p0", "p1", "p2?a=1&b=2", "p3")
+FOLDERS, PAGES = ("d0/", "d1/"), ("p0", "p1", "p2?a=1&b=2")
 HOST = "http://www.example.com/"
 TYPES = ("child-overrides", "parent-overrides", "and-both-permit", "leaf-node")
 DAMAGES = ("acl", "markup", "tag")
 """An ACL that is not understood, a record that is not XML, and one whose URL is lost."""
 
-IDENTITIES = "[['ann', 'ann'], ['bob', 'bob'], ['cid', 'cid'], ['re:(staff|board)', '\\1']]"
+IDENTITIES = "[['re:(ann|bob|cid|staff|board)', '\\1']]"
 STEPS = (
     f"principals: {{rewrite: {IDENTITIES}, unmapped: deny}}",
     f"principals: {{rewrite: {IDENTITIES}, unmapped: reject}}",
@@ -134,6 +134,16 @@ def groups_text(groups: Sequence[Group]) -> str:
     return f"<xmlgroups>{''.join(memberships)}</xmlgroups>"
 
 
+def random_acl(chance: random.Random, *, is_folder: bool, parent: str | None) -> StatedAcl:
+    """Return an ACL that permits somebody, and often denies a group."""
+    names = chance.sample((*USERS, *GROUPS), chance.randrange(1, 4))
+    entries = [Entry(name, chance.random() < 0.7) for name in names]
+    if chance.random() < 0.4:
+        entries.append(Entry(chance.choice(GROUPS), permits=False))
+    rule = chance.choice(TYPES[:3]) if is_folder else chance.choice((None, *TYPES))
+    return StatedAcl(tuple(entries), rule, parent)
+
+
 def random_version(chance: random.Random) -> Version:
     is_folder = chance.random() < 0.4
     url = chance.choice(FOLDERS if is_folder else PAGES)
@@ -141,27 +151,46 @@ def random_version(chance: random.Random) -> Version:
         return Version(url, None, is_deletion=True)
     damage = chance.choice(DAMAGES[:2]) if chance.random() < 0.15 else None
     damage = "tag" if chance.random() < 0.02 else damage
-    if not is_folder and chance.random() < 0.1:
+    if not is_folder and chance.random() < 0.05:
         return Version(url, None, damage=damage)
-    names = chance.sample((*USERS, *GROUPS), chance.randrange(4))
-    entries = tuple(Entry(name, chance.random() < 0.6) for name in names)
-    acl = StatedAcl(
-        entries,
-        chance.choice(TYPES[:3]) if is_folder else chance.choice((None, *TYPES)),
-        chance.choice(FOLDERS) if chance.random() < 0.6 else None,
-    )
+    folders = FOLDERS[:1] if url == FOLDERS[1] else () if is_folder else FOLDERS
+    parent = chance.choice(folders) if folders and chance.random() < 0.6 else None
+    acl = random_acl(chance, is_folder=is_folder, parent=parent)
     return Version(url, acl, is_alone=is_folder, damage=damage)
 
 
+def random_history(chance: random.Random) -> list[list[Version]]:
+    """Return feeds of which the first begins with an ACL of each folder."""
+    folders = [
+        Version(url, random_acl(chance, is_folder=True, parent=None), is_alone=True)
+        for url in FOLDERS
+    ]
+    return [
+        [
+            *(() if number else folders),
+            *(random_version(chance) for _ in range(chance.randrange(7))),
+        ]
+        for number in range(chance.randrange(1, 4))
+    ]
+
+
 def random_groups(chance: random.Random) -> list[Group]:
+    """Return memberships, several of most groups."""
     return [
         Group(
             chance.choice(GROUPS),
-            tuple(chance.sample((*USERS, *GROUPS), chance.randrange(1, 4))),
-            is_damaged=chance.random() < 0.1,
+            tuple(chance.sample((*USERS, *USERS, *GROUPS), chance.randrange(1, 3))),
+            is_damaged=chance.random() < 0.08,
         )
-        for _ in range(chance.randrange(5))
+        for _ in range(chance.randrange(2, 7))
     ]
+
+
+def random_steps(chance: random.Random) -> list[str]:
+    """Return steps in the order of a job: principals, and in most cases `acl`."""
+    first = [chance.choice(STEPS[:4])] if chance.random() < 0.5 else []
+    last = [chance.choice(STEPS[4:])] if chance.random() < 0.7 else []
+    return first + last or ["metadata: {drop: x}"]
 
 
 def state_after(history: Sequence[Version]) -> dict[str, Version]:
@@ -285,13 +314,7 @@ def written(work: Path, account: Account) -> Iterator[Record]:
 def check_history(seed: int) -> int:
     """Check one history; return how many documents some user sees, or -1 if the run stops."""
     chance = random.Random(seed)
-    feeds = [
-        [random_version(chance) for _ in range(chance.randrange(1, 9))]
-        for _ in range(chance.randrange(1, 4))
-    ]
-    groups = random_groups(chance)
-    kinds = {step.partition(":")[0]: step for step in chance.sample(STEPS, chance.randrange(4))}
-    steps = sorted(kinds.values(), key=lambda step: step.startswith("acl"))
+    feeds, groups, steps = random_history(chance), random_groups(chance), random_steps(chance)
     history = [version for feed in feeds for version in feed]
     with TemporaryDirectory(prefix="feedferry-histories-") as name:
         try:
