@@ -28,6 +28,7 @@ TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
 
 _HEADERS = {"User-Agent": AGENT, "Accept": "*/*", "Accept-Encoding": "identity"}
 _GENERIC_TYPES = ("application/octet-stream", "binary/octet-stream")
+_CREDENTIALS = "authorization"
 _FIRST_URL = "first_url"
 _CONNECTED = ".connect_tcp.complete"
 _NAT64 = IPv6Network("64:ff9b::/96")
@@ -81,13 +82,17 @@ class WebLimits(NamedTuple):
 
 
 class LinkedDocument(NamedTuple):
-    """A document, with its name in a URL or a folder, and the statements of its server."""
+    """A document, with its name in a URL or a folder, and the statements of its server.
+
+    `needs_login` is true if credentials were sent for it, or on the way to it.
+    """
 
     data: bytes
     file_name: str = ""
     mimetype: str | None = None
     charset: str | None = None
     modified: str | None = None
+    needs_login: bool = False
 
 
 class WebClient:
@@ -196,6 +201,9 @@ class WebClient:
             mimetype=mimetype,
             charset=charset and charset.lower(),
             modified=response.headers.get("last-modified"),
+            needs_login=any(
+                _CREDENTIALS in hop.request.headers for hop in (*response.history, response)
+            ),
         )
 
     def _check_size(self, size: int) -> None:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from schemas.errors import RecordError
 from schemas.feed import FULL, INCREMENTAL, is_web
-from schemas.record import Action, Arrival, Content, Record
+from schemas.record import Action, Arrival, Content, Crawl, Record
 from schemas.reject import Filtered
 from schemas.sent_document import UNCHANGED
 from transforms.config.secrets import resolve
@@ -228,7 +228,10 @@ def _is_to_fetch(record: Record) -> bool:
 
 
 def _with_document(record: Record, document: LinkedDocument) -> Record:
-    """Return a record with its content, and the type, charset and date of the response."""
+    """Return a record with its content, and the type, charset and date of the response.
+
+    Without an ACL, a document that was fetched with credentials is secure.
+    """
     data, mimetype, charset = document.data, document.mimetype, document.charset
     if mimetype is None:
         detected = detect(document.file_name, data, charset=charset)
@@ -239,6 +242,9 @@ def _with_document(record: Record, document: LinkedDocument) -> Record:
     if is_web(at.datasource, at.feedtype):  # a feed whose contents an appliance would ignore
         name = None if is_web(at.datasource, None) else at.datasource
         at = replace(at, datasource=name, feedtype=INCREMENTAL)
+    crawl = record.crawl
+    if document.needs_login and record.acl is None:
+        crawl = replace(crawl or Crawl(), secure=True)
     return replace(
         record,
         arrival=Arrival.PUSHED,
@@ -247,6 +253,7 @@ def _with_document(record: Record, document: LinkedDocument) -> Record:
         charset=find_charset(data, mimetype=mimetype, stated=charset),
         size=None,
         modified=modified or record.modified,
+        crawl=crawl,
         provenance=at,
     )
 

@@ -11,7 +11,7 @@ import pytest
 from pipelines.cli.main import main
 from schemas.acl import Acl
 from schemas.errors import ConfigError
-from schemas.record import Action, Arrival, Content, Meta, Provenance, Record
+from schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from support.rehearsal import gsa_feed
 from support.web_site import NO_ROBOTS, Answer, Answers, Request, web_site
@@ -341,6 +341,35 @@ def test_credentials_are_sent_to_their_host_only_and_never_shown(
     assert "s3cret" not in repr(read_steps(tmp_path / "steps.yaml"))
 
 
+def test_a_document_that_was_fetched_with_credentials_and_has_no_acl_is_secure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CRAWL_PASSWORD", "s3cret")
+    with web_site(answers({"/open": Answer(b"open")})) as other:
+        texts = {
+            "/a": Answer(b"x"),
+            "/login": Answer(status=302, headers={"Location": f"{other.url}/open"}),
+        }
+        with web_site(answers(texts)) as site:
+            entry = f"fetch: {{{LOCAL}, robots: ignore, credentials: "
+            entry += f'{{"{site.url[7:]}": "ann:${{env:CRAWL_PASSWORD}}"}}}}'
+            applied = steps(tmp_path, entry)
+
+            def crawl(url: str, **fields: Any) -> Crawl | None:
+                made = result(applied, page(url, **fields))
+                assert isinstance(made, Record)
+                return made.crawl
+
+            assert crawl(f"{site.url}/a") == Crawl(secure=True)
+            assert crawl(f"{site.url}/login") == Crawl(secure=True)
+            stated = Crawl(secure=False, pagerank=99)
+            assert crawl(f"{site.url}/a", crawl=stated) == Crawl(secure=True, pagerank=99)
+            assert crawl(f"{site.url}/a", acl=Acl()) is None
+            by_metadata = (Meta("google:aclgroups", "staff"),)
+            assert crawl(f"{site.url}/a", metadata=by_metadata) is None
+            assert crawl(f"{other.url}/open") is None
+
+
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
@@ -377,3 +406,30 @@ def test_a_feed_of_urls_becomes_a_feed_of_documents(
             text.index(f"{site.url}/{number}<") for number in range(30)
         )
         assert Path("out/urls.txt").read_text() == f"{site.url}/30\n"
+
+
+@pytest.mark.slow
+def test_pages_that_need_a_login_stay_secure_night_after_night(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CRAWL_PASSWORD", "s3cret")
+
+    def answer(request: Request) -> Answer:
+        if request.path == "/inside" and request.authorization is None:
+            return Answer(status=401)
+        return Answer(b"text", headers={"Content-Type": "text/plain"})
+
+    with web_site(answer) as site:
+        records = f'<record url="{site.url}/inside" mimetype="text/plain"/>'
+        Path("feed.xml").write_text(gsa_feed(records).replace("incremental", "metadata-and-url"))
+        entry = f"fetch: {{{LOCAL}, robots: ignore, credentials: "
+        entry += f'{{"{site.url[7:]}": "ann:${{env:CRAWL_PASSWORD}}"}}}}'
+        Path("steps.yaml").write_text(f"transform:\n- {entry}\n")
+        words = ["feed.xml", "--transform", "steps.yaml", "-o"]
+        for night in ("first", "second"):
+            feed = ["--to", "gsa-feed", "--datasource", "docs", "--feedtype", "incremental"]
+            assert main(["convert", *words, night, *feed]) == 0
+            assert 'authmethod="httpbasic"' in Path(night, "chunks/000001.xml").read_text()
+        assert main(["convert", *words, "lost", "--to", "thunderstone"]) == 3  # it has no place
+        assert not Path("lost/chunks").exists()
