@@ -28,6 +28,7 @@ from transforms.sources.remote import (
     locate_object,
     scheme_of,
 )
+from transforms.sources.tree.leading_folders import LeadingFolders, is_closed
 from transforms.sources.tree.patterns import SIDECARS
 from transforms.sources.tree.posix_acl import read_acl
 from transforms.sources.tree.tree import Tree
@@ -124,7 +125,7 @@ class LocalFolders:
         self._root = _root_of(tree)
         self._has_posix_acls = tree.acl is not None and tree.acl.table is None
         self._is_inherited = tree.acl is not None and tree.acl.is_inherited
-        self._marks_not_public = tree.acl is None and not tree.is_public
+        self._leading = LeadingFolders(tree)
         self._path_access = lru_cache(maxsize=_CACHED_FOLDERS)(self._find_path_access)
 
     def __call__(self, folder: ListingEntry) -> Iterator[ListingEntry]:
@@ -135,7 +136,7 @@ class LocalFolders:
             return
         access = self._path_access(folder.key)
         if self._is_inherited:
-            fingerprint = self._access(path)
+            fingerprint = f"{self._access(path)} {self._link_access(path)}".rstrip()
             yield ListingEntry(
                 key=folder.key, kind=EntryKind.FOLDER, path=path, fingerprint=fingerprint
             )
@@ -165,29 +166,37 @@ class LocalFolders:
             status = os.stat(path, follow_symlinks=self._tree.follow_links)
         except OSError as exc:
             return _without_status(key, path, exc)
-        mark = self._mark(status, path_access) if stat.S_ISREG(status.st_mode) else ""
+        mark = self._mark(path, status, path_access) if stat.S_ISREG(status.st_mode) else ""
         signature = FileSignature(size=status.st_size, modified_ns=status.st_mtime_ns, version=mark)
         return _entry(key, path, status.st_mode, signature)
 
-    def _mark(self, status: os.stat_result, path_access: str) -> str:
+    def _mark(self, path: str, status: os.stat_result, path_access: str) -> str:
         """Return the fingerprint of a file; any change of a POSIX ACL changes the ctime."""
+        path_access = f"{path_access} {self._link_access(path)}".strip()
         if self._has_posix_acls:
             owners = f"{status.st_mode:o}:{status.st_uid}:{status.st_gid}:{status.st_ctime_ns}"
             return f"{owners} {path_access}".rstrip()
-        is_closed = self._marks_not_public and (path_access or not status.st_mode & stat.S_IROTH)
-        return NOT_PUBLIC if is_closed else ""
+        is_private = path_access or not status.st_mode & stat.S_IROTH
+        return NOT_PUBLIC if self._tree.has_secure_files and is_private else ""
 
     def _access(self, path: str) -> str:
         """Return who may search a folder, as far as the fingerprints of its files need it.
 
         The times of a folder are left out: they change with its files.
         """
-        status = os.stat(path)
         if self._has_posix_acls:
+            status = os.stat(path)
             acl = (read_acl(path) or b"").hex()
             return f"{status.st_mode:o}:{status.st_uid}:{status.st_gid}:{acl}"
-        is_closed = self._marks_not_public and not status.st_mode & stat.S_IXOTH
-        return NOT_PUBLIC if is_closed else ""
+        is_private = self._tree.has_secure_files and is_closed(path)
+        return NOT_PUBLIC if is_private else ""
+
+    def _link_access(self, path: str) -> str:
+        """Return who may search the folders of the real path, if links lead elsewhere."""
+        accesses = [*map(self._access, self._leading.of_links(path))]
+        if self._has_posix_acls and accesses:
+            return _digest("\n".join(accesses))
+        return NOT_PUBLIC if NOT_PUBLIC in accesses else ""
 
     def _find_path_access(self, key: str) -> str:
         """Return who may search a folder and all folders above it, up to the root.
@@ -196,11 +205,11 @@ class LocalFolders:
         """
         access = self._access(self._path(key))
         above = self._path_access(_folder_above(key)) if key else ""
-        if self._marks_not_public:
+        if self._tree.has_secure_files:
             return above or access
         if not self._has_posix_acls or self._is_inherited:
             return ""
-        return hashlib.sha256(f"{above}\n{access}".encode()).hexdigest()[:16]
+        return _digest(f"{above}\n{access}")
 
     def _is_loop(self, key: str) -> bool:
         """Whether a folder is one of those above it; unknown on file systems without inodes."""
@@ -213,6 +222,10 @@ class LocalFolders:
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}".rstrip("/") or "/"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _root_of(tree: Tree) -> str:

@@ -4,8 +4,7 @@ POSIX uses the first entry that applies to a user: the owner, a named user, then
 which one with the permission is enough, then others. The mask of an ACL limits all entries but the
 owner and others. An appliance checks denials first. So a group is denied here only if others are
 permitted; a user who is in such a group as well may be permitted less than by POSIX, never more.
-Reading a file also needs permission to search all folders above it. The folders from the root of
-the tree down count; those above it may be bypassed by a mount or an export.
+Reading a file also needs permission to search the folders that lead to it.
 """
 
 import errno
@@ -15,12 +14,12 @@ import pwd
 import struct
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache, reduce
-from pathlib import Path
 from typing import NamedTuple
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from transforms.sources.remote import error_text
+from transforms.sources.tree.leading_folders import LeadingFolders, below
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import folder_url_of
 
@@ -63,8 +62,7 @@ class PosixAcls:
 
     def __init__(self, tree: Tree, rules: TreeAcl) -> None:
         self._tree = tree
-        self._root = str(Path(tree.root).absolute())  # as the paths in the listing begin
-        self._real_root = os.path.realpath(self._root)
+        self._leading = LeadingFolders(tree)
         self._rules = rules
         self._search = lru_cache(maxsize=_FOLDERS)(_search)
 
@@ -86,7 +84,7 @@ class PosixAcls:
 
     def _url_above(self, path: str) -> str | None:
         """Return the URL of the folder above, if folders have ACLs; the root has none above it."""
-        key = _below(self._root, path)
+        key = below(self._leading.root, path)
         if not key or not self._rules.is_inherited:
             return None
         return folder_url_of(self._tree, key.rpartition("/")[0])
@@ -100,13 +98,8 @@ class PosixAcls:
 
     def _folders(self, path: str) -> Iterator[str]:
         if not self._rules.is_inherited:
-            yield from _between(self._root, path)
-        if self._tree.follow_links:
-            real = os.path.realpath(path)
-            expected = os.path.join(self._real_root, _below(self._root, path))
-            if real != (expected.rstrip("/") or "/"):
-                is_inside = real.startswith(self._real_root.rstrip("/") + "/")
-                yield from _between(self._real_root if is_inside else "/", real)
+            yield from self._leading.of_tree(path)
+        yield from self._leading.of_links(path)
 
 
 def read_permissions(path: str) -> Permissions:
@@ -208,19 +201,6 @@ def principals_of(decision: Decision, rules: TreeAcl) -> tuple[Principal, ...]:
 
 def _search(path: str) -> Decision:
     return decide(read_permissions(path), SEARCH)
-
-
-def _between(root: str, path: str) -> Iterator[str]:
-    """Yield the folders from a root down to the folder of a path below it."""
-    yield root
-    folder = root.rstrip("/")
-    for name in _below(root, path).split("/")[:-1]:
-        folder = f"{folder}/{name}"
-        yield folder
-
-
-def _below(root: str, path: str) -> str:
-    return path.removeprefix(root).strip("/")
 
 
 @cache

@@ -33,3 +33,8 @@ class Tree(TreeRules, frozen=True, kw_only=True):
     is_crawled: bool = False
     acl: TreeAcl | None = None
     is_public: bool = False
+
+    @property
+    def has_secure_files(self) -> bool:
+        """Whether files that others may not read are sent as secure."""
+        return self.acl is None and not self.is_public
