@@ -44,9 +44,9 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     `key` is unique: in a tree the path below its root, with `/` between its parts. `path` is the
     place to open. `code` says why the entry is filtered or rejected, `reason` what was found.
-    `fingerprint` is one text of the other inputs of the record, `sidecars` the paths of files that
-    describe it. `sent_document` is the entry in the state; its name in files is that of earlier
-    releases.
+    `changed_ns` is the change time (ctime) of a local file. `fingerprint` is one text of the other
+    inputs of the record, `sidecars` the paths of files that describe it. `sent_document` is the
+    entry in the state; its name in files is that of earlier releases.
     `members` are the documents that were sent of it, each at a URL of its own: the members of an
     archive, or the documents of a row.
     """
@@ -57,6 +57,7 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     url: str = ""
     size: int = 0
     modified_ns: int | None = None
+    changed_ns: int | None = None
     fingerprint: str = ""
     sidecars: tuple[str, ...] = ()
     code: str = ""

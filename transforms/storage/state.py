@@ -21,7 +21,8 @@ from msgspec.structs import replace
 from schemas.errors import ConfigError, FatalError
 from schemas.sent_document import SentDocument, StateChange
 
-VERSION = 1
+VERSION = 2
+_WITHOUT_CTIME = 1  # the version of earlier releases, which is read, and completed by an update
 _APPLICATION = 0x66657272  # "ferr", the type of the file
 _WAIT_SECONDS = 10.0
 _CACHE = "PRAGMA cache_size = -16384"  # 16 MiB for any number of documents
@@ -33,12 +34,14 @@ _SCHEMA = (
     "CREATE TABLE head (generation INTEGER, documents INTEGER, source TEXT, rules TEXT, mark TEXT,"
     " listed_at_ns INTEGER, run TEXT)",
     "CREATE TABLE known (key TEXT PRIMARY KEY, url TEXT NOT NULL, size INTEGER NOT NULL,"
-    " modified_ns INTEGER, around TEXT NOT NULL, digest TEXT NOT NULL, parent TEXT) WITHOUT ROWID",
+    " modified_ns INTEGER, around TEXT NOT NULL, digest TEXT NOT NULL, parent TEXT,"
+    " changed_ns INTEGER) WITHOUT ROWID",
     "CREATE INDEX known_parent ON known (parent) WHERE parent IS NOT NULL",
     "CREATE INDEX known_url ON known (url)",
 )
 _COUNT = "SELECT count(*) FROM known WHERE url <> '' AND key <> '' AND substr(key, -1) <> '/'"
 _SHARED = "SELECT EXISTS (SELECT 1 FROM known WHERE url <> '' GROUP BY url HAVING count(*) > 1)"
+_ADD_CTIME = ("ALTER TABLE known ADD COLUMN changed_ns INTEGER", _SCHEMA[1])
 _SAME_URL = "SELECT EXISTS (SELECT 1 FROM known WHERE url = ? AND key {} ?)"
 
 
@@ -67,6 +70,7 @@ class SourceState:
         self._connection = connection
         self._path = path
         self.head = _read_head(connection)
+        self._changed_ns = "NULL" if _version(connection) == _WITHOUT_CTIME else "changed_ns"
 
     def documents(self) -> Iterator[SentDocument]:
         """Yield all documents, in the order of the UTF-8 bytes of their keys."""
@@ -110,9 +114,10 @@ class SourceState:
         self.close()
 
     def _select(self, where: str, *values: str) -> Iterator[SentDocument]:
-        query = f"SELECT * FROM known {where} ORDER BY key"
+        columns = f"key, url, size, modified_ns, around, digest, parent, {self._changed_ns}"
+        query = f"SELECT {columns} FROM known {where} ORDER BY key"
         with _explained(self._path), closing(self._connection.execute(query, values)) as rows:
-            for key, url, size, modified_ns, fingerprint, digest, parent in rows:
+            for key, url, size, modified_ns, fingerprint, digest, parent, changed_ns in rows:
                 yield SentDocument(  # a dictionary of the row takes six times as long
                     key=key,
                     url=url,
@@ -121,6 +126,7 @@ class SourceState:
                     fingerprint=fingerprint,
                     digest=digest,
                     parent=parent,
+                    changed_ns=changed_ns,
                 )
 
     def _exists(self, query: str, *values: str) -> bool:
@@ -142,7 +148,7 @@ def open_state(path: Path, *, source: str | None = None) -> SourceState:
                 connection = sqlite3.connect(
                     ":memory:", isolation_level=None, check_same_thread=False
                 )
-                _create_tables(connection)
+                _execute_all(connection, _SCHEMA)
             state = SourceState(connection, path)
         if source is not None and state.head.source not in (None, source):
             raise ConfigError(
@@ -178,7 +184,7 @@ def update_state(
     """
     with _transaction(path, "rwc") as connection:
         if _is_blank(connection, path):
-            _create_tables(connection)
+            _execute_all(connection, _SCHEMA)
         head = _read_head(connection)
         if stamp.run and (head.generation, head.run) == (before + 1, stamp.run):
             return head.documents
@@ -187,6 +193,8 @@ def update_state(
                 f"{path}: generation {head.generation}; expected {before}: another run has updated "
                 "this state; start again with ⟦fresh⟧ to compare the source with the new state"
             )
+        if _version(connection) == _WITHOUT_CTIME:
+            _execute_all(connection, _ADD_CTIME)
         _write_documents(connection, changes)
         count = _value_of(connection, _COUNT)
         _write_head(connection, replace(stamp, generation=before + 1, documents=count))
@@ -207,8 +215,8 @@ def write_state(path: Path, head: StateHead, documents: Iterable[SentDocument]) 
     """
     try:
         with _transaction(path, "rwc") as connection:
-            _create_tables(connection)
-            insert = "INSERT INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
+            _execute_all(connection, _SCHEMA)
+            insert = "INSERT INTO known VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
             try:
                 connection.executemany(insert, map(_row, documents))
             except sqlite3.IntegrityError as exc:
@@ -259,8 +267,8 @@ def _connect_existing(path: Path) -> sqlite3.Connection | None:
         return _connect(path, "rw")
 
 
-def _create_tables(connection: sqlite3.Connection) -> None:
-    for statement in _SCHEMA:
+def _execute_all(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
+    for statement in statements:
         connection.execute(statement)
 
 
@@ -270,13 +278,17 @@ def _is_blank(connection: sqlite3.Connection, path: Path) -> bool:
         return True
     if _value_of(connection, "PRAGMA application_id") != _APPLICATION:
         raise _not_a_state(path)
-    version = _value_of(connection, "PRAGMA user_version")
-    if version != VERSION:
+    version = _version(connection)
+    if version not in (_WITHOUT_CTIME, VERSION):
         raise ConfigError(
             f"⟦state⟧ {path}: a state of version {version}; expected {VERSION}; "
             "name a path without a file to send all documents"
         )
     return False
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return _value_of(connection, "PRAGMA user_version")
 
 
 def _value_of(connection: sqlite3.Connection, query: str, *values: str) -> int:
@@ -296,7 +308,7 @@ def _write_head(connection: sqlite3.Connection, head: StateHead) -> None:
 
 
 def _write_documents(connection: sqlite3.Connection, changes: Iterable[StateChange]) -> None:
-    insert = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
+    insert = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
     delete = "DELETE FROM known WHERE key = ?"
     for is_deleted, run in groupby(changes, key=attrgetter("is_deleted")):
         if is_deleted:
@@ -307,10 +319,13 @@ def _write_documents(connection: sqlite3.Connection, changes: Iterable[StateChan
 
 def _row(document: SentDocument) -> tuple[object, ...]:
     """Return the columns; a time after the year 2262 is limited, and never equals the file's."""
-    modified_ns = document.modified_ns
-    if modified_ns is not None:
-        modified_ns = max(-_MAX_INTEGER, min(modified_ns, _MAX_INTEGER))
-    return msgspec.structs.astuple(replace(document, modified_ns=modified_ns))
+    modified_ns, changed_ns = (
+        ns and max(-_MAX_INTEGER, min(ns, _MAX_INTEGER))
+        for ns in (document.modified_ns, document.changed_ns)
+    )
+    return msgspec.structs.astuple(
+        replace(document, modified_ns=modified_ns, changed_ns=changed_ns)
+    )
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import sqlite3
 import zipfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -156,6 +158,49 @@ def test_a_second_run_sends_the_changes_and_nothing_else(tree: Path) -> None:
     assert run(*STATE, name="two") == ["-hull%20121/parts.txt", "zebra.csv"]
     touch(tree / "plan.pdf.meta.json", b'{"Author": "Ida"}')
     assert run(*STATE, name="three") == ["plan.pdf"]
+
+
+def test_content_that_is_replaced_with_equal_size_and_time_is_sent(tree: Path) -> None:
+    (tree / "plan.pdf.meta.json").unlink()
+    pack(tree / "old.zip", "a.txt")
+    put(tree / "notes/2026/rope & sail.txt.meta.json", b'{"Author": "Ida"}')
+    age(tree)
+    run(*OPENED, name="one")
+    put(tree / "zebra.csv", b"a,b\n9,9\n")
+    put(tree / "notes/2026/rope & sail.txt.meta.json", b'{"Author": "Tim"}')
+    packed = (tree / "old.zip").read_bytes()
+    with zipfile.ZipFile(tree / "old.zip", "w") as archive:
+        archive.writestr("a.txt", "b.txt")
+    assert len((tree / "old.zip").read_bytes()) == len(packed)
+    age(tree)
+    second = run(*OPENED, name="two")
+    assert second == ["notes/2026/rope%20%26%20sail.txt", "old.zip/a.txt", "zebra.csv"]
+    assert run(*OPENED, name="three") == []
+
+
+def test_a_chmod_or_a_restored_backup_costs_a_read_and_sends_nothing(
+    here: Path, tree: Path
+) -> None:
+    run(*STATE, name="one")
+    (tree / "zebra.csv").chmod(0o664)
+    shutil.copytree(tree, here / "backup")  # with the times of the files
+    shutil.rmtree(tree)
+    shutil.move(here / "backup", tree)
+    assert run(*STATE, name="two") == ["plan.pdf"]  # its sidecar has no digest in the state
+    assert report("two")["account"]["filter_codes"]["unchanged"] == 4
+    assert run(*STATE, name="three") == []
+
+
+def test_a_state_of_an_earlier_release_costs_a_read_and_sends_nothing(tree: Path) -> None:
+    (tree / "plan.pdf.meta.json").unlink()
+    run(*STATE, name="one")
+    with closing(sqlite3.connect("pdfs.state")) as state:
+        state.execute("ALTER TABLE known DROP COLUMN changed_ns")
+        state.execute("PRAGMA user_version = 1")
+    put(tree / "zebra.csv", b"a,b\n9,9\n")
+    age(tree)
+    assert run(*STATE, name="two") == ["zebra.csv"]
+    assert run(*STATE, name="three") == []
 
 
 def test_more_deletions_than_are_safe_stop_the_run_until_they_are_allowed(

@@ -38,14 +38,14 @@ def load_acl_table(path: str) -> AclOfKey:
     """
     try:
         status = os.stat(path)
-        return _load(path, status.st_size, status.st_mtime_ns)
+        return _load(path, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     except OSError as exc:
         reason = f"{exc.strerror}; expected a table that can be read"
         raise ConfigError(f"{_FLAG} {path}: {reason}") from exc
 
 
 @lru_cache(maxsize=_TABLES)
-def _load(path: str, _size: int, _modified_ns: int) -> AclOfKey:
+def _load(path: str, *_signature: int) -> AclOfKey:
     matches: dict[str, Callable[[str], bool]] = {}
     principals: list[tuple[str, Principal]] = []
     faults = []

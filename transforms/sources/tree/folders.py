@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from schemas.errors import ConfigError
 from schemas.span import FileSignature
 from transforms.sources.listing import EntryKind, ListingEntry, file_entry, left_out, rejected
@@ -168,7 +170,8 @@ class LocalFolders:
             return _without_status(key, path, exc)
         mark = self._mark(path, status, path_access) if stat.S_ISREG(status.st_mode) else ""
         signature = FileSignature(size=status.st_size, modified_ns=status.st_mtime_ns, version=mark)
-        return _entry(key, path, status.st_mode, signature)
+        entry = _entry(key, path, status.st_mode, signature)
+        return replace(entry, changed_ns=status.st_ctime_ns)
 
     def _mark(self, path: str, status: os.stat_result, path_access: str) -> str:
         """Return the fingerprint of a file; any change of a POSIX ACL changes the ctime."""

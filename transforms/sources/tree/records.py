@@ -201,6 +201,7 @@ def _document(listed: ListingEntry, parent: str | None) -> SentDocument:
         modified_ns=listed.modified_ns,
         fingerprint=listed.fingerprint,
         parent=parent,
+        changed_ns=listed.changed_ns,
     )
 
 

@@ -185,7 +185,7 @@ def _described(entry: ListingEntry, sidecars: list[ListingEntry]) -> ListingEntr
     sidecars.sort(key=lambda sidecar: sidecar.key)
     marks = (
         f"{sidecar.key.removeprefix(entry.key)}={sidecar.size}:{sidecar.modified_ns}"
-        f":{sidecar.fingerprint}".rstrip(":")
+        + "".join(f":{part}" for part in (sidecar.changed_ns, sidecar.fingerprint) if part)
         for sidecar in sidecars
     )
     return replace(

@@ -84,13 +84,15 @@ def denied() -> OSError:
 def test_a_file_is_listed_with_all_its_properties(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     put(tmp_path / "a b/plan.pdf", b"%PDF")
-    os.utime(tmp_path / "a b/plan.pdf", ns=(0, 1_700_000_000_123_456_789))
+    path = tmp_path / "a b/plan.pdf"
+    os.utime(path, ns=(0, 1_700_000_000_123_456_789))
     assert only(tmp_path) == ListingEntry(
         key="a b/plan.pdf",
         path=f"{tmp_path}/a b/plan.pdf",
         url="https://docs.example.com/a%20b/plan.pdf",
         size=4,
         modified_ns=1_700_000_000_123_456_789,
+        changed_ns=path.stat().st_ctime_ns,
     )
 
 
@@ -387,7 +389,12 @@ def test_the_fingerprint_of_a_file_has_size_time_and_version_of_its_sidecars(
     files(tmp_path, "x.pdf", "x.pdf.meta.json", "x.pdf.meta.yaml")
     os.utime(tmp_path / "x.pdf.meta.json", ns=(0, 3))
     os.utime(tmp_path / "x.pdf.meta.yaml", ns=(0, 4))
-    assert lines(tmp_path, is_public=True)[0].fingerprint == ".meta.json=1:3 .meta.yaml=1:4"
+    first, second = (
+        (tmp_path / f"x.pdf.meta.{kind}").stat().st_ctime_ns for kind in ("json", "yaml")
+    )
+    assert lines(tmp_path, is_public=True)[0].fingerprint == (
+        f".meta.json=1:3:{first} .meta.yaml=1:4:{second}"
+    )
 
 
 PAIR = ("x.pdf", "x.pdf.meta.json")
