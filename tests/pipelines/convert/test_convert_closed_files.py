@@ -2,6 +2,9 @@
 
 import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,3 +97,42 @@ def test_a_folder_that_inherits_is_sent_again_when_a_folder_of_its_real_path_is_
         "to-folder/": False,
         "to-folder/plan.txt": False,
     }
+
+
+@pytest.mark.parametrize("closed", ["open.txt", "inner"])
+def test_a_file_that_is_closed_after_a_kill_is_closed_when_the_run_goes_on(
+    here: Path, tree: Path, closed: str
+) -> None:
+    text = str(here / "kill_after_the_listing.py")
+    put(here / "kill_after_the_listing.py", KILLED)
+    words = ["convert", "docs", *STATE, "-o", "out"]
+    killed = subprocess.run([sys.executable, text, *words], cwd=here, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (tree / closed).chmod(0o700)
+    results = sent("out", *STATE)
+    assert results == {
+        "inner/deep/plan.txt": closed != "inner",
+        "open.txt": closed != "open.txt",
+    }
+    assert set(sent("second", *STATE).values()) <= {False}
+    (tree / closed).chmod(0o755)
+    assert set(sent("third", *STATE).values()) == {True}
+
+
+KILLED = b"""
+import os
+import signal
+import sys
+
+from pipelines.cli.main import main
+from transforms.sources.tree import read
+
+
+def killed(*_: object, **__: object) -> object:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+read.read_tree = killed
+main(sys.argv[1:])
+"""
+"""A run that is killed after the listing and before the first file is read."""

@@ -8,6 +8,7 @@ from the root of the file system if the path leads out of the tree.
 import os
 import stat
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from transforms.sources.tree.tree import Tree
@@ -20,6 +21,7 @@ class LeadingFolders:
         self.root = str(Path(tree.root).absolute())  # as the paths in the listing begin
         self._real_root = os.path.realpath(self.root)
         self._follows_links = tree.follow_links
+        self._of_folder = lru_cache(maxsize=1)(lambda folder: [*self.of_tree(f"{folder}/file")])
 
     def of_tree(self, path: str) -> Iterator[str]:
         """Yield the folders from the root down to that of a path."""
@@ -37,7 +39,8 @@ class LeadingFolders:
 
     def are_closed(self, path: str) -> bool:
         """Whether others may not search one of the folders of a path now."""
-        return any(map(is_closed, (*self.of_tree(path), *self.of_links(path))))
+        of_tree = self._of_folder(path.rpartition("/")[0])
+        return any(map(is_closed, of_tree)) or any(map(is_closed, self.of_links(path)))
 
 
 def is_closed(folder: str) -> bool:

@@ -44,6 +44,8 @@ from transforms.sources.tree.archives import (
     unreadable,
 )
 from transforms.sources.tree.file_run import FileRun
+from transforms.sources.tree.folders import NOT_PUBLIC
+from transforms.sources.tree.leading_folders import LeadingFolders
 from transforms.sources.tree.records import ARCHIVE, TreeRecords
 from transforms.sources.tree.sidecars import OpenFile
 from transforms.sources.tree.tree import Tree
@@ -96,7 +98,7 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
     open_file = open_file or partial(open_path, follows_links=tree.follow_links, buffering=0)
     records = TreeRecords(span, tree, see, open_file)
     run = FileRun(records.plain, max_records=options.batch_records if records.are_plain else 0)
-    opener = _Opener(open_file, open_raw)
+    opener = _Opener(open_file, open_raw, LeadingFolders(tree) if tree.has_secure_files else None)
     reader = _TreeReader(records, tree, opener, options.max_content_bytes, run)
     for offset, listed in read_listing(stream):
         records.offset = span.offset + offset
@@ -113,10 +115,35 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
 
 
 class _Opener(NamedTuple):
-    """Opens files as streams, and local ones also by number, which takes half the time."""
+    """Opens files as streams, and local ones also by number, which takes half the time.
+
+    `leading` are the folders that may close a file, in a tree whose closed files are secure.
+    """
 
     stream: OpenFile
     number: Callable[[str], int] | None
+    leading: LeadingFolders | None
+
+    def present(self, listed: ListingEntry, status: os.stat_result) -> ListingEntry:
+        """Return a line as its local file is now, which is secure if others may not read it.
+
+        Raise the errors of `_present_entry`.
+        """
+        listed = _present_entry(listed, status)
+        if self.leading is None or NOT_PUBLIC in listed.fingerprint.split():
+            return listed
+        if status.st_mode & stat.S_IROTH and not self.leading.are_closed(listed.path):
+            return listed
+        return replace(listed, fingerprint=f"{listed.fingerprint} {NOT_PUBLIC}".lstrip())
+
+    def look_at(self, listed: ListingEntry) -> ListingEntry:
+        """Return the line of a file that is not opened: of a local file, as it is now."""
+        if "://" in listed.path or self.number is None:
+            return listed
+        try:
+            return self.present(listed, os.stat(listed.path))
+        except OSError as exc:
+            raise _error_of(listed.key, exc) from exc
 
 
 class _TreeReader:
@@ -149,15 +176,17 @@ class _TreeReader:
     def _file(self, listed: ListingEntry) -> Iterable[ReadResult]:
         if is_archive(listed.key):
             return self._archive(listed)
-        if self._tree.is_crawled:
+        try:
+            if not self._tree.is_crawled:
+                return self._content(listed)
+            listed = self._opener.look_at(listed)
             return self._instead_of_members(listed, self._records.of_metadata(listed))
-        return self._content(listed)
+        except SkippedFileError as exc:
+            return [self._records.filtered(listed, exc.code)]
 
     def _content(self, listed: ListingEntry) -> Iterable[ReadResult]:
         try:
             listed, content = _read_content(listed, self._opener, self._max_bytes)
-        except SkippedFileError as exc:
-            return [self._records.filtered(listed, exc.code)]
         except TooLargeError as exc:
             if self._tree.oversize is not Oversize.METADATA:
                 raise
@@ -226,13 +255,15 @@ class _TreeReader:
         for member in listed.members:
             if member.key not in opened.present:
                 yield from self._records.deleted(member)
+        now = opened.listed
         self._records.remember(
             SentDocument(
-                key=listed.key,
+                key=now.key,
                 url="",
-                size=opened.listed.size,
-                modified_ns=None if opened.has_rejects else opened.listed.modified_ns,
-                fingerprint=listed.fingerprint,
+                size=now.size,
+                modified_ns=None if opened.has_rejects else now.modified_ns,
+                fingerprint=now.fingerprint,
+                changed_ns=now.changed_ns,
             )
         )
 
@@ -247,14 +278,14 @@ class _TreeReader:
     ) -> Iterator[ReadResult]:
         key, number = opened.listed.key, _number_of(stream)
         if number is not None:
-            opened.listed = _present_entry(opened.listed, number)
+            opened.listed = self._opener.present(opened.listed, os.fstat(number))
         before = opened.listed
         name = key.rpartition("/")[2]
         limits = ArchiveLimits(max_content_bytes=self._max_bytes)
         for member in open_archive(name, stream, mimetype=mimetype, limits=limits):
             opened.is_empty = False
             yield from self._member(opened, member)
-        if number is not None and _present_entry(before, number) is not before:
+        if number is not None and _present_entry(before, os.fstat(number)) is not before:
             raise _changed_error(key)
 
     def _member(self, opened: "_OpenedArchive", member: ArchiveMember) -> list[ReadResult]:
@@ -332,13 +363,13 @@ def _read_content(
         if opener.number is not None and "://" not in path:
             number = opener.number(path)
             try:
-                return _read_local(listed, number, partial(os.read, number), max_bytes)
+                return _read_local(listed, number, partial(os.read, number), opener, max_bytes)
             finally:
                 os.close(number)
         with opener.stream(path) as stream:
             opened = _number_of(stream)
             if opened is not None:
-                return _read_local(listed, opened, stream.read, max_bytes)
+                return _read_local(listed, opened, stream.read, opener, max_bytes)
             if listed.size > max_bytes:
                 raise TooLargeError(listed, max_bytes)
             data = _read_bytes(stream.read, max_bytes + 1, _BLOCK_BYTES)
@@ -353,17 +384,21 @@ def _read_content(
 
 
 def _read_local(
-    listed: ListingEntry, number: int, read: Callable[[int], bytes], max_bytes: int
+    listed: ListingEntry,
+    number: int,
+    read: Callable[[int], bytes],
+    opener: _Opener,
+    max_bytes: int,
 ) -> tuple[ListingEntry, bytes]:
     """Return the line and the bytes of an open file, which must not change meanwhile."""
-    now = _present_entry(listed, number)
+    now = opener.present(listed, os.fstat(number))
     size = now.size
     if size > max_bytes:
         raise TooLargeError(now, max_bytes)
     data = read(size)  # one call, without a copy
     if data and len(data) < size:  # of more than 2 GiB
         data += _read_bytes(read, size - len(data), size)
-    if len(data) != size or _present_entry(now, number) is not now:
+    if len(data) != size or _present_entry(now, os.fstat(number)) is not now:
         raise _changed_error(listed.key)
     return now, data
 
@@ -384,23 +419,24 @@ def _number_of(stream: IO[bytes]) -> int | None:
         return None
 
 
-def _present_entry(listed: ListingEntry, number: int) -> ListingEntry:
-    """Return a line with the present size and time of its open local file.
+def _present_entry(listed: ListingEntry, status: os.stat_result) -> ListingEntry:
+    """Return a line with the present size and times of its local file.
 
-    It is `listed` itself if these are the same. Raise SkippedFileError for a file that is empty, or
+    It is `listed` itself if these are the same. If not, the permissions may have changed too, so
+    the document is sent without a comparison. Raise SkippedFileError for a file that is empty, or
     no regular file; IsADirectoryError for a folder.
     """
-    status = os.fstat(number)
-    size, modified_ns = status.st_size, status.st_mtime_ns
+    size, modified_ns, changed_ns = status.st_size, status.st_mtime_ns, status.st_ctime_ns
     if not stat.S_ISREG(status.st_mode):
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         raise SkippedFileError("no-file")
     if not size:
         raise SkippedFileError("empty")
-    if size == listed.size and modified_ns == listed.modified_ns:
+    if (size, modified_ns, changed_ns) == (listed.size, listed.modified_ns, listed.changed_ns):
         return listed
-    return replace(listed, size=size, modified_ns=modified_ns)
+    now = {"size": size, "modified_ns": modified_ns, "changed_ns": changed_ns}
+    return replace(listed, sent_document=None, **now)
 
 
 def _read_bytes(read: Callable[[int], bytes], max_bytes: int, block_bytes: int) -> bytes:

@@ -48,13 +48,15 @@ Opener = Callable[[str], IO[bytes]]
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
     """Return the function that makes a file below the root, and its line in a listing."""
+    tmp_path.chmod(0o755)
 
     def make(key: str, content: bytes, **more: Any) -> ListingEntry:  # the fields of ListingEntry
         path = tmp_path / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         os.utime(path, ns=(TIME_NS, TIME_NS))
-        return listed(path, key, size=len(content), **more)
+        changed_ns = path.stat().st_ctime_ns
+        return listed(path, key, **{"size": len(content), "changed_ns": changed_ns, **more})
 
     return make
 
@@ -65,7 +67,12 @@ def listed(path: Path, key: str, **more: Any) -> ListingEntry:  # the fields of 
 
 
 def run(*lines: ListingEntry, rules: Tree = TREE, **more: Any) -> list[ReadResult]:
-    """Return the results of some lines; `more` is passed to `read_tree`."""
+    """Return the results of some lines; `more` is passed to `read_tree`.
+
+    The root of a local tree is that of its first line.
+    """
+    if lines and lines[0].path.endswith(f"/{lines[0].key}"):
+        rules = replace(rules, root=lines[0].path.removesuffix(f"/{lines[0].key}"))
     listing = b"".join(encode(line) + b"\n" for line in lines)
     return list(read_tree(io.BytesIO(listing), tree=rules, **{"span": SPAN, **more}))
 
@@ -233,9 +240,11 @@ def test_a_year_that_datetime_cannot_hold_is_not_stated(files: Files) -> None:
 
 
 def test_a_file_that_the_target_fetches_is_not_read(files: Files) -> None:
-    line = files("a.pdf", b"x")
-    os.remove(line.path)
-    assert only_result(line, rules=replace(TREE, is_crawled=True)) == Record(
+    def refuse(path: str) -> IO[bytes]:
+        raise AssertionError(path)
+
+    line, crawled = files("a.pdf", b"x"), replace(TREE, is_crawled=True)
+    assert only_result(line, rules=crawled, open_file=refuse) == Record(
         url=BASE + "a.pdf",
         action=Action.ADD,
         arrival=Arrival.CRAWLED,
@@ -436,9 +445,12 @@ A_TXT = sent("a.txt", size=5, modified_ns=TIME_NS, digest=FIRST)
 
 def test_a_document_is_passed_to_the_state_before_its_record(files: Files) -> None:
     seen: list[StateChange] = []
-    listing = io.BytesIO(encode(files("a.txt", b"first", fingerprint="0644")) + b"\n")
-    next(read_tree(listing, span=SPAN, tree=TREE, see=seen.append))
-    assert seen == [StateChange(document=replace(A_TXT, fingerprint="0644"))]
+    line = files("a.txt", b"first", fingerprint="0644")
+    listing = io.BytesIO(encode(line) + b"\n")
+    root = line.path.removesuffix("/a.txt")
+    next(read_tree(listing, span=SPAN, tree=replace(TREE, root=root), see=seen.append))
+    document = replace(A_TXT, fingerprint="0644", changed_ns=line.changed_ns)
+    assert seen == [StateChange(document=document)]
 
 
 def test_a_rejected_file_is_not_passed_to_the_state(files: Files) -> None:
@@ -449,7 +461,8 @@ def test_a_rejected_file_is_not_passed_to_the_state(files: Files) -> None:
 
 def test_a_file_that_was_only_touched_is_not_sent(files: Files) -> None:
     line = files("a.txt", b"first", sent_document=replace(A_TXT, modified_ns=1))
-    assert run_seen(line) == ([filtered("unchanged", "a.txt")], [StateChange(document=A_TXT)])
+    document = replace(A_TXT, changed_ns=line.changed_ns)
+    assert run_seen(line) == ([filtered("unchanged", "a.txt")], [StateChange(document=document)])
     assert only_result(line) == filtered("unchanged", "a.txt")
 
 
@@ -598,6 +611,7 @@ def test_members_are_passed_to_the_state_and_then_the_archive(files: Files) -> N
     line = files("a.zip", zipped(*TWO), fingerprint="0644")
     more = {"modified_ns": 1_714_979_290_000_000_000, "fingerprint": "0644"}
     archive = sent("a.zip", url="", size=line.size, modified_ns=TIME_NS, fingerprint="0644")
+    archive = replace(archive, changed_ns=line.changed_ns)
     known = [*(member(path, content, **more) for path, content in TWO), archive]
     assert [change.document for change in run_seen(line, rules=OPENING)[1]] == known
 
@@ -744,6 +758,57 @@ def test_a_bad_table_is_refused_before_a_file_is_read(tmp_path: Path) -> None:
 def test_a_sidecar_states_whether_metadata_may_overwrite_acls(files: Files) -> None:
     sidecars = {"metadata.xml": '<metadata overwrite-acls="false"/>'}
     assert described(files, sidecars).overwrite_acls is False
+
+
+@pytest.mark.parametrize("closed", ["a/x.txt", "a", "."])
+@pytest.mark.parametrize("rules", [OPENING, replace(TREE, is_crawled=True), METADATA])
+def test_a_file_that_was_closed_since_it_was_listed_is_secure(
+    files: Files, tmp_path: Path, closed: str, rules: Tree
+) -> None:
+    line = files("a/x.txt", b"first", fingerprint=".meta.json=9:7")
+    (tmp_path / closed).chmod(0o700)
+    options = SMALL if rules is METADATA else ReadOptions()
+    item, result = run(line, rules=rules, options=options)
+    assert isinstance(item, Notice)
+    assert isinstance(result, Record)
+    assert (item.code, result.crawl) == ("not-public", Crawl(secure=True))
+
+
+def test_members_are_secure_if_their_archive_was_closed_since_it_was_listed(files: Files) -> None:
+    line = files("a.zip", zipped(*TWO))
+    os.chmod(line.path, 0o600)
+    results, seen = run_seen(line, rules=OPENING)
+    records = [result for result in results if isinstance(result, Record)]
+    assert [result.crawl for result in records] == [Crawl(secure=True)] * 2
+    assert [change.document.fingerprint for change in seen] == ["shut"] * 3
+
+
+def test_a_file_that_was_closed_since_it_was_listed_is_sent_though_its_content_is_alike(
+    files: Files,
+) -> None:
+    line = files("a.txt", b"first", sent_document=replace(A_TXT, modified_ns=1))
+    os.chmod(line.path, 0o600)
+    result = run(line)[-1]
+    assert isinstance(result, Record)
+    assert result.crawl == Crawl(secure=True)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o600])
+def test_a_file_with_a_posix_acl_is_sent_if_its_mode_changed_since_it_was_listed(
+    files: Files, tmp_path: Path, mode: int
+) -> None:
+    line = files("a.txt", b"first", fingerprint="listed")
+    line = replace(line, sent_document=replace(A_TXT, modified_ns=1, fingerprint="listed"))
+    rules = replace(TREE, root=str(tmp_path), acl=TreeAcl(everyone="everyone"))
+    os.chmod(line.path, 0o600)
+    assert codes(run(replace(line, changed_ns=os.stat(line.path).st_ctime_ns), rules=rules)) == [
+        "unchanged"
+    ]
+    os.chmod(line.path, mode)
+    sent_again = record(line, rules=rules)
+    assert sent_again.acl is not None
+    names = [principal.name for principal in sent_again.acl.principals]
+    assert ("everyone" in names) == (mode == 0o644)
 
 
 @pytest.mark.parametrize("inherits", [False, True])
