@@ -18,10 +18,10 @@ class SentDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """A document as it was sent last.
 
     `key` is unique in the source: the path below the root of a tree, or the key of a row as JSON.
-    `modified_ns` and `changed_ns`, the change time (ctime) of a local file, are in nanoseconds
-    since 1970. `fingerprint` combines the other inputs of the record, such as sidecars, permissions
-    or the timestamp of a row. `digest` is the SHA-256 of the contents in hexadecimal, or a constant
-    of this module. `parent` is the key of the archive that contains the document.
+    `modified_ns` is in nanoseconds since 1970: of a local file, the later of mtime and ctime.
+    `fingerprint` combines the other inputs of the record, such as sidecars, permissions or the
+    timestamp of a row. `digest` is the SHA-256 of the contents in hexadecimal, or a constant of
+    this module. `parent` is the key of the archive that contains the document.
     """
 
     key: str
@@ -31,7 +31,6 @@ class SentDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     fingerprint: str = ""
     digest: str = NO_DIGEST
     parent: str | None = None
-    changed_ns: int | None = None
 
 
 class StateChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

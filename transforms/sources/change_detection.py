@@ -2,9 +2,9 @@
 
 Each key has at most one line for a deletion, and then one line for the present document:
 
-- unchanged: FILTERED, `unchanged`. If only one of its times differs, or is so recent that the file
+- unchanged: FILTERED, `unchanged`. If only its latest time differs, or is so recent that the file
   may have been written again within the same tick, it is a FILE with its `sent_document`: the
-  reader compares the digest. An entry of an earlier release has no ctime, which differs.
+  reader compares the digest.
 - new or changed: the line of the listing. If the URL has changed, the former URL is GONE first.
 - missing, or FILTERED by a rule: GONE. Documents whose present state is unknown stay as they were
   sent: those REJECTED or vanished, and all documents below such a folder.
@@ -165,10 +165,8 @@ class _Comparison:
         """Whether the times prove that it is unchanged; the time of a folder means its files."""
         if line.kind is EntryKind.FOLDER:
             return True
-        at, changed_ns = line.modified_ns, line.changed_ns
-        if at is None or (at, changed_ns) != (known.modified_ns, known.changed_ns):
-            return False
-        return max(at, changed_ns or at) < self._young_from_ns
+        at = line.latest_ns
+        return at is not None and at == known.modified_ns and at < self._young_from_ns
 
     def _gone(self, known: SentDocument) -> Iterator[ListingEntry]:
         yield self._deletion(known)

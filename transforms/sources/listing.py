@@ -65,6 +65,11 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     sent_document: SentDocument | None = msgspec.field(default=None, name="known")
     members: tuple[SentDocument, ...] = ()
 
+    @property
+    def latest_ns(self) -> int | None:
+        """The later of its times: a write changes the ctime, if it does not change the mtime."""
+        return max(filter(None, (self.modified_ns, self.changed_ns)), default=self.modified_ns)
+
 
 def file_entry(
     key: str, path: str, size: int | None, modified_ns: int | None, fingerprint: str = ""

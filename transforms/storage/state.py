@@ -21,8 +21,7 @@ from msgspec.structs import replace
 from schemas.errors import ConfigError, FatalError
 from schemas.sent_document import SentDocument, StateChange
 
-VERSION = 2
-_WITHOUT_CTIME = 1  # the version of earlier releases, which is read, and completed by an update
+VERSION = 1
 _APPLICATION = 0x66657272  # "ferr", the type of the file
 _WAIT_SECONDS = 10.0
 _CACHE = "PRAGMA cache_size = -16384"  # 16 MiB for any number of documents
@@ -34,14 +33,12 @@ _SCHEMA = (
     "CREATE TABLE head (generation INTEGER, documents INTEGER, source TEXT, rules TEXT, mark TEXT,"
     " listed_at_ns INTEGER, run TEXT)",
     "CREATE TABLE known (key TEXT PRIMARY KEY, url TEXT NOT NULL, size INTEGER NOT NULL,"
-    " modified_ns INTEGER, around TEXT NOT NULL, digest TEXT NOT NULL, parent TEXT,"
-    " changed_ns INTEGER) WITHOUT ROWID",
+    " modified_ns INTEGER, around TEXT NOT NULL, digest TEXT NOT NULL, parent TEXT) WITHOUT ROWID",
     "CREATE INDEX known_parent ON known (parent) WHERE parent IS NOT NULL",
     "CREATE INDEX known_url ON known (url)",
 )
 _COUNT = "SELECT count(*) FROM known WHERE url <> '' AND key <> '' AND substr(key, -1) <> '/'"
 _SHARED = "SELECT EXISTS (SELECT 1 FROM known WHERE url <> '' GROUP BY url HAVING count(*) > 1)"
-_ADD_CTIME = ("ALTER TABLE known ADD COLUMN changed_ns INTEGER", _SCHEMA[1])
 _SAME_URL = "SELECT EXISTS (SELECT 1 FROM known WHERE url = ? AND key {} ?)"
 
 
@@ -70,7 +67,6 @@ class SourceState:
         self._connection = connection
         self._path = path
         self.head = _read_head(connection)
-        self._changed_ns = "NULL" if _version(connection) == _WITHOUT_CTIME else "changed_ns"
 
     def documents(self) -> Iterator[SentDocument]:
         """Yield all documents, in the order of the UTF-8 bytes of their keys."""
@@ -114,10 +110,9 @@ class SourceState:
         self.close()
 
     def _select(self, where: str, *values: str) -> Iterator[SentDocument]:
-        columns = f"key, url, size, modified_ns, around, digest, parent, {self._changed_ns}"
-        query = f"SELECT {columns} FROM known {where} ORDER BY key"
+        query = f"SELECT * FROM known {where} ORDER BY key"
         with _explained(self._path), closing(self._connection.execute(query, values)) as rows:
-            for key, url, size, modified_ns, fingerprint, digest, parent, changed_ns in rows:
+            for key, url, size, modified_ns, fingerprint, digest, parent in rows:
                 yield SentDocument(  # a dictionary of the row takes six times as long
                     key=key,
                     url=url,
@@ -126,7 +121,6 @@ class SourceState:
                     fingerprint=fingerprint,
                     digest=digest,
                     parent=parent,
-                    changed_ns=changed_ns,
                 )
 
     def _exists(self, query: str, *values: str) -> bool:
@@ -148,7 +142,7 @@ def open_state(path: Path, *, source: str | None = None) -> SourceState:
                 connection = sqlite3.connect(
                     ":memory:", isolation_level=None, check_same_thread=False
                 )
-                _execute_all(connection, _SCHEMA)
+                _create_tables(connection)
             state = SourceState(connection, path)
         if source is not None and state.head.source not in (None, source):
             raise ConfigError(
@@ -184,7 +178,7 @@ def update_state(
     """
     with _transaction(path, "rwc") as connection:
         if _is_blank(connection, path):
-            _execute_all(connection, _SCHEMA)
+            _create_tables(connection)
         head = _read_head(connection)
         if stamp.run and (head.generation, head.run) == (before + 1, stamp.run):
             return head.documents
@@ -193,8 +187,6 @@ def update_state(
                 f"{path}: generation {head.generation}; expected {before}: another run has updated "
                 "this state; start again with ⟦fresh⟧ to compare the source with the new state"
             )
-        if _version(connection) == _WITHOUT_CTIME:
-            _execute_all(connection, _ADD_CTIME)
         _write_documents(connection, changes)
         count = _value_of(connection, _COUNT)
         _write_head(connection, replace(stamp, generation=before + 1, documents=count))
@@ -215,8 +207,8 @@ def write_state(path: Path, head: StateHead, documents: Iterable[SentDocument]) 
     """
     try:
         with _transaction(path, "rwc") as connection:
-            _execute_all(connection, _SCHEMA)
-            insert = "INSERT INTO known VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            _create_tables(connection)
+            insert = "INSERT INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
             try:
                 connection.executemany(insert, map(_row, documents))
             except sqlite3.IntegrityError as exc:
@@ -267,8 +259,8 @@ def _connect_existing(path: Path) -> sqlite3.Connection | None:
         return _connect(path, "rw")
 
 
-def _execute_all(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
-    for statement in statements:
+def _create_tables(connection: sqlite3.Connection) -> None:
+    for statement in _SCHEMA:
         connection.execute(statement)
 
 
@@ -278,17 +270,13 @@ def _is_blank(connection: sqlite3.Connection, path: Path) -> bool:
         return True
     if _value_of(connection, "PRAGMA application_id") != _APPLICATION:
         raise _not_a_state(path)
-    version = _version(connection)
-    if version not in (_WITHOUT_CTIME, VERSION):
+    version = _value_of(connection, "PRAGMA user_version")
+    if version != VERSION:
         raise ConfigError(
             f"⟦state⟧ {path}: a state of version {version}; expected {VERSION}; "
             "name a path without a file to send all documents"
         )
     return False
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    return _value_of(connection, "PRAGMA user_version")
 
 
 def _value_of(connection: sqlite3.Connection, query: str, *values: str) -> int:
@@ -308,7 +296,7 @@ def _write_head(connection: sqlite3.Connection, head: StateHead) -> None:
 
 
 def _write_documents(connection: sqlite3.Connection, changes: Iterable[StateChange]) -> None:
-    insert = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    insert = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
     delete = "DELETE FROM known WHERE key = ?"
     for is_deleted, run in groupby(changes, key=attrgetter("is_deleted")):
         if is_deleted:
@@ -319,13 +307,10 @@ def _write_documents(connection: sqlite3.Connection, changes: Iterable[StateChan
 
 def _row(document: SentDocument) -> tuple[object, ...]:
     """Return the columns; a time after the year 2262 is limited, and never equals the file's."""
-    modified_ns, changed_ns = (
-        ns and max(-_MAX_INTEGER, min(ns, _MAX_INTEGER))
-        for ns in (document.modified_ns, document.changed_ns)
-    )
-    return msgspec.structs.astuple(
-        replace(document, modified_ns=modified_ns, changed_ns=changed_ns)
-    )
+    modified_ns = document.modified_ns
+    if modified_ns is not None:
+        modified_ns = max(-_MAX_INTEGER, min(modified_ns, _MAX_INTEGER))
+    return msgspec.structs.astuple(replace(document, modified_ns=modified_ns))
 
 
 @contextmanager

@@ -192,13 +192,11 @@ def test_a_chmod_or_a_restored_backup_costs_a_read_and_sends_nothing(
 
 
 def test_a_state_of_an_earlier_release_costs_a_read_and_sends_nothing(tree: Path) -> None:
-    (tree / "plan.pdf.meta.json").unlink()
     run(*STATE, name="one")
-    with closing(sqlite3.connect("pdfs.state")) as state:
-        state.execute("ALTER TABLE known DROP COLUMN changed_ns")
-        state.execute("PRAGMA user_version = 1")
+    with closing(sqlite3.connect("pdfs.state")) as state, state:
+        state.execute("UPDATE known SET modified_ns = 1700000000000000000")  # the mtime
     put(tree / "zebra.csv", b"a,b\n9,9\n")
-    age(tree)
+    os.utime(tree / "zebra.csv", ns=(0, 1_700_000_000 * 10**9))
     assert run(*STATE, name="two") == ["zebra.csv"]
     assert run(*STATE, name="three") == []
 

@@ -318,28 +318,12 @@ def test_another_file_is_refused_and_stays(path: Path, text: bytes | None) -> No
 def test_another_version_is_refused(path: Path) -> None:
     stored(path, REPORT).close()
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute("PRAGMA user_version = 2")
 
     assert refusal(lambda: open_state(path)) == (
-        f"--state {path}: a state of version 3; expected 2; name a path without a file to send all "
+        f"--state {path}: a state of version 2; expected 1; name a path without a file to send all "
         "documents"
     )
-
-
-def test_a_state_of_version_1_has_no_ctimes_until_it_is_updated(path: Path) -> None:
-    stored(path, REPORT, MEMBER).close()
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("ALTER TABLE known DROP COLUMN changed_ns")
-        connection.execute("PRAGMA user_version = 1")
-    before = path.read_bytes()
-    with open_state(path) as state:
-        assert [*state.documents()] == [MEMBER, REPORT]
-        assert state.find("a/report.pdf") == REPORT
-    assert path.read_bytes() == before
-    later = replace(REPORT, changed_ns=7)
-    update_state(path, seen(later), before=1, stamp=STAMP)
-    with open_state(path) as state:
-        assert [*state.documents()] == [MEMBER, later]
 
 
 @pytest.mark.parametrize("use", [open_state, check_state])

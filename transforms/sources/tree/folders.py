@@ -30,9 +30,8 @@ from transforms.sources.remote import (
     locate_object,
     scheme_of,
 )
-from transforms.sources.tree.leading_folders import LeadingFolders, is_closed
 from transforms.sources.tree.patterns import SIDECARS
-from transforms.sources.tree.posix_acl import read_acl
+from transforms.sources.tree.posix_acl import LeadingFolders, read_acl
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import is_unicode
 from transforms.storage.storage import is_object
@@ -187,11 +186,11 @@ class LocalFolders:
 
         The times of a folder are left out: they change with its files.
         """
+        status = os.stat(path)
         if self._has_posix_acls:
-            status = os.stat(path)
             acl = (read_acl(path) or b"").hex()
             return f"{status.st_mode:o}:{status.st_uid}:{status.st_gid}:{acl}"
-        is_private = self._tree.has_secure_files and is_closed(path)
+        is_private = self._tree.has_secure_files and not status.st_mode & stat.S_IXOTH
         return NOT_PUBLIC if is_private else ""
 
     def _link_access(self, path: str) -> str:

@@ -4,22 +4,25 @@ POSIX uses the first entry that applies to a user: the owner, a named user, then
 which one with the permission is enough, then others. The mask of an ACL limits all entries but the
 owner and others. An appliance checks denials first. So a group is denied here only if others are
 permitted; a user who is in such a group as well may be permitted less than by POSIX, never more.
-Reading a file also needs permission to search the folders that lead to it.
+Reading a file also needs permission to search the folders that lead to it. The folders from the
+root of the tree down count; those above it may be bypassed by a mount or an export.
 """
 
 import errno
 import grp
 import os
 import pwd
+import stat
 import struct
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache, reduce
+from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from transforms.sources.remote import error_text
-from transforms.sources.tree.leading_folders import LeadingFolders, below
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import folder_url_of
 
@@ -57,6 +60,32 @@ class Decision(NamedTuple):
     others: bool
 
 
+class LeadingFolders:
+    """The folders that lead to a file of a local tree, as paths."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.root = str(Path(tree.root).absolute())  # as the paths in the listing begin
+        self._real_root = os.path.realpath(self.root)
+        self._follows_links = tree.follow_links
+
+    def of_tree(self, path: str) -> Iterator[str]:
+        """Yield the folders from the root down."""
+        return _between(self.root, path)
+
+    def of_links(self, path: str) -> Iterator[str]:
+        """Yield the folders of the real path if links lead there; from `/` out of the tree."""
+        real = os.path.realpath(path) if self._follows_links else ""
+        expected = os.path.join(self._real_root, _below(self.root, path))
+        if real not in ("", expected.rstrip("/") or "/"):
+            is_inside = real.startswith(self._real_root.rstrip("/") + "/")
+            yield from _between(self._real_root if is_inside else "/", real)
+
+    def are_closed(self, path: str) -> bool:
+        """Whether others may not search one of the folders of a path now."""
+        folders = chain(self.of_tree(path), self.of_links(path))
+        return any(not os.stat(folder).st_mode & stat.S_IXOTH for folder in folders)
+
+
 class PosixAcls:
     """The ACLs of the files and folders of a local tree; the folders above files are cached."""
 
@@ -84,7 +113,7 @@ class PosixAcls:
 
     def _url_above(self, path: str) -> str | None:
         """Return the URL of the folder above, if folders have ACLs; the root has none above it."""
-        key = below(self._leading.root, path)
+        key = _below(self._leading.root, path)
         if not key or not self._rules.is_inherited:
             return None
         return folder_url_of(self._tree, key.rpartition("/")[0])
@@ -201,6 +230,19 @@ def principals_of(decision: Decision, rules: TreeAcl) -> tuple[Principal, ...]:
 
 def _search(path: str) -> Decision:
     return decide(read_permissions(path), SEARCH)
+
+
+def _between(root: str, path: str) -> Iterator[str]:
+    """Yield the folders from a root down to the folder of a path below it."""
+    yield root
+    folder = root.rstrip("/")
+    for name in _below(root, path).split("/")[:-1]:
+        folder = f"{folder}/{name}"
+        yield folder
+
+
+def _below(root: str, path: str) -> str:
+    return path.removeprefix(root).strip("/")
 
 
 @cache

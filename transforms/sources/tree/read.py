@@ -45,7 +45,7 @@ from transforms.sources.tree.archives import (
 )
 from transforms.sources.tree.file_run import FileRun
 from transforms.sources.tree.folders import NOT_PUBLIC
-from transforms.sources.tree.leading_folders import LeadingFolders
+from transforms.sources.tree.posix_acl import LeadingFolders
 from transforms.sources.tree.records import ARCHIVE, TreeRecords
 from transforms.sources.tree.sidecars import OpenFile
 from transforms.sources.tree.tree import Tree
@@ -261,9 +261,8 @@ class _TreeReader:
                 key=now.key,
                 url="",
                 size=now.size,
-                modified_ns=None if opened.has_rejects else now.modified_ns,
+                modified_ns=None if opened.has_rejects else now.latest_ns,
                 fingerprint=now.fingerprint,
-                changed_ns=now.changed_ns,
             )
         )
 

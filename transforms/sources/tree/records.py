@@ -198,10 +198,9 @@ def _document(listed: ListingEntry, parent: str | None) -> SentDocument:
         key=listed.key,
         url=listed.url,
         size=listed.size,
-        modified_ns=listed.modified_ns,
+        modified_ns=listed.latest_ns,
         fingerprint=listed.fingerprint,
         parent=parent,
-        changed_ns=listed.changed_ns,
     )
 
 

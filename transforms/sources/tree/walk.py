@@ -184,8 +184,8 @@ def _described(entry: ListingEntry, sidecars: list[ListingEntry]) -> ListingEntr
     """
     sidecars.sort(key=lambda sidecar: sidecar.key)
     marks = (
-        f"{sidecar.key.removeprefix(entry.key)}={sidecar.size}:{sidecar.modified_ns}"
-        + "".join(f":{part}" for part in (sidecar.changed_ns, sidecar.fingerprint) if part)
+        f"{sidecar.key.removeprefix(entry.key)}={sidecar.size}:{sidecar.latest_ns}"
+        f":{sidecar.fingerprint}".rstrip(":")
         for sidecar in sidecars
     )
     return replace(
