@@ -14,6 +14,7 @@ class TreeRules(msgspec.Struct, frozen=True, kw_only=True):
 
     URLs are `base_url` and the path, percent-encoded segment by segment, or `url_template` with
     `{path}` (segments encoded) or `{id}` (slashes encoded too); `display_url` is such a template.
+    `name_charset` is the charset of names that are not UTF-8, in folders and archives.
     `include` and `exclude` are patterns for paths below the root. The fingerprint in a state is
     that of the encoded names.
     """
@@ -29,6 +30,7 @@ class TreeRules(msgspec.Struct, frozen=True, kw_only=True):
     oversize: Oversize = Oversize.REJECT
     path_metadata: bool = msgspec.field(default=False, name="states_paths")
     charset: str | None = None
+    name_charset: str | None = None
 
 
 class SourceOptions(TreeRules, frozen=True, kw_only=True):

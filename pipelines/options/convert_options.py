@@ -214,6 +214,7 @@ declare(
     open_archives=Flag("Read the files in zip, tar and gz archives."),
     oversize=Flag("Reject files above --max-content-bytes, or send only their metadata."),
     charset=Flag("Charset of text that is not UTF-8 and declares none.", CHARSET),
+    name_charset=Flag("Charset of names of files that are not UTF-8, also in archives.", CHARSET),
     path_metadata=Flag("Add the parts of the path as metadata."),
     display_url=Flag("URL that users see, with {path} in it.", metavar="URL"),
     acl=Flag(

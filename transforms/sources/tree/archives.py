@@ -41,6 +41,7 @@ from transforms.content_types.mimetype_table import (
 )
 from transforms.sources.files import decompress
 from transforms.sources.remote import error_text
+from transforms.sources.tree.urls import decode_name, is_unicode
 from transforms.storage.block_stream import BlockStream
 
 _NO_FILE = "no-file"
@@ -52,6 +53,8 @@ _TAR_SUFFIXES = ("tar", "tgz", "taz", "tbz", "tbz2", "tb2", "txz")
 _END_OF_TAR = bytes(tarfile.BLOCKSIZE)
 _DIRECTORY_ENTRY = b"PK\x01\x02"
 _ENCRYPTED = 0x1
+_UTF_8 = 0x800
+_ZIP_CHARSET = "cp437"
 _FAT, _UNIX = 0, 3
 _COMPRESSIONS = {GZIP: ".gz", BZIP2: ".bz2", XZ: ".xz"}
 _OPENED = frozenset((ZIP, TAR, *_COMPRESSIONS))
@@ -91,6 +94,7 @@ _Stream = IO[bytes] | io.RawIOBase
 class ArchiveMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member; if it is not to be read it has a `code`, and a `reason` if it is rejected.
 
+    The charset of the path `is_guessed` if nothing states it.
     `read` returns its bytes, or raises RecordError; it must be called before the next member is
     asked for.
     """
@@ -100,6 +104,7 @@ class ArchiveMember(msgspec.Struct, frozen=True, kw_only=True):
     modified_ns: int | None = None
     code: str = ""
     reason: str = ""
+    is_guessed: bool = False
     read: Callable[[], bytes] = bytes
 
 
@@ -122,12 +127,13 @@ def open_archive(
     *,
     mimetype: str | None = None,
     limits: ArchiveLimits = DEFAULT_LIMITS,
+    name_charset: str | None = None,
 ) -> Iterator[ArchiveMember]:
     """Yield the members of an archive that is openable; its type is by its name, unless given.
 
-    Paths of members have no `./` at their beginning; a second member of one path is rejected. Raise
-    RecordError if the archive is damaged, exceeds a limit, or cannot be read. The stream stays
-    open.
+    Paths of members have no `./` at their beginning; a second member of one path is rejected. Names
+    that are not UTF-8 have the `name_charset`. Raise RecordError if the archive is damaged, exceeds
+    a limit, or cannot be read. The stream stays open.
     """
     paths: set[str] = set()
     with _translate_errors(name):
@@ -137,7 +143,8 @@ def open_archive(
             reason = f"{name!r}: unknown size; expected a server that states it"
             raise RecordError("unreadable", reason) from exc
         stream.seek(0)
-        members = _members(name, stream, budget, mimetype or type_of_name(name))
+        kind = mimetype or type_of_name(name)
+        members = _members(name, stream, budget, kind, name_charset)
         for count, member in enumerate(members, start=1):
             budget.count(count)
             path = member.path
@@ -284,15 +291,15 @@ def unreadable(name: str, exc: OSError) -> RecordError:
 
 
 def _members(
-    name: str, stream: IO[bytes], budget: _Budget, kind: str | None
+    name: str, stream: IO[bytes], budget: _Budget, kind: str | None, charset: str | None
 ) -> Iterator[ArchiveMember]:
     if kind == ZIP:
-        yield from _read_zip(stream, budget)
+        yield from _read_zip(stream, budget, charset)
         return
     compression = _COMPRESSIONS.get(kind or "")
     inner: _Stream = stream if compression is None else decompress(stream, compression)
     if kind == TAR or _is_tar(name):
-        yield from _read_tar(inner, budget)
+        yield from _read_tar(inner, budget, charset)
         return
     content = budget.read(name, inner, None)
     path = name.rpartition(".")[0] if type_of_name(name) in _COMPRESSIONS else name
@@ -305,17 +312,24 @@ def _is_tar(name: str) -> bool:
     return suffix in _TAR_SUFFIXES or is_compressed_tar
 
 
-def _read_zip(stream: IO[bytes], budget: _Budget) -> Iterator[ArchiveMember]:
+def _read_zip(stream: IO[bytes], budget: _Budget, charset: str | None) -> Iterator[ArchiveMember]:
     limited = _LimitedStream(stream, budget, limits_position=False)
     limited.begin_header(_DIRECTORY_BYTES)
     with zipfile.ZipFile(limited) as archive:
         limited.end_header()
         for info in archive.filelist:
-            yield _zip_member(archive, info, budget)
+            yield _zip_member(archive, info, budget, charset)
 
 
-def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: _Budget) -> ArchiveMember:
-    path = info.filename
+def _zip_member(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: _Budget, charset: str | None
+) -> ArchiveMember:
+    path, is_guessed = info.filename, False
+    if not info.flag_bits & _UTF_8 and path == info.orig_filename:  # zipfile decodes it as CP437
+        name = path.encode(_ZIP_CHARSET).decode("utf-8", "surrogateescape")
+        name = decode_name(name, charset)
+        is_guessed = not is_unicode(name)
+        path = path if is_guessed else name
     if info.create_system == _FAT and "/" not in path:  # some programs of Windows write them so
         path = path.replace("\\", "/")
     mode = stat.S_IFMT(info.external_attr >> 16) if info.create_system == _UNIX else 0
@@ -325,7 +339,13 @@ def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: _Budget
         reason = f"{path!r} is encrypted; expected members that need no password"
         return ArchiveMember(path=path, code="archive-encrypted", reason=reason)
     read = partial(_read_member, info.filename, info.file_size, partial(archive.open, info), budget)
-    return ArchiveMember(path=path, size=info.file_size, modified_ns=_zip_time(info), read=read)
+    return ArchiveMember(
+        path=path,
+        size=info.file_size,
+        modified_ns=_zip_time(info),
+        is_guessed=is_guessed,
+        read=read,
+    )
 
 
 def _zip_time(info: zipfile.ZipInfo) -> int | None:
@@ -335,7 +355,7 @@ def _zip_time(info: zipfile.ZipInfo) -> int | None:
         return None
 
 
-def _read_tar(stream: _Stream, budget: _Budget) -> Iterator[ArchiveMember]:
+def _read_tar(stream: _Stream, budget: _Budget, charset: str | None) -> Iterator[ArchiveMember]:
     limited = _LimitedStream(stream, budget, limits_position=True)
     limited.begin_header(_HEADER_BYTES)
     archive = tarfile.TarFile(fileobj=limited, encoding="utf-8", errors="surrogateescape")
@@ -344,7 +364,8 @@ def _read_tar(stream: _Stream, budget: _Budget) -> Iterator[ArchiveMember]:
         if info.size < 0:
             raise tarfile.ReadError(f"{info.name!r} of {info.size} bytes")
         limited.end_header()
-        yield _tar_member(archive, info, budget)
+        member = _tar_member(archive, info, budget)
+        yield msgspec.structs.replace(member, path=decode_name(member.path, charset))
         limited.begin_header(_HEADER_BYTES)
     if limited.last_block != _END_OF_TAR:  # tarfile takes a torn header for the end
         raise tarfile.ReadError("no end mark after the last member")

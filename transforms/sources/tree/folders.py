@@ -33,7 +33,7 @@ from transforms.sources.remote import (
 from transforms.sources.tree.patterns import SIDECARS
 from transforms.sources.tree.posix_acl import LeadingFolders, read_acl
 from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.urls import is_unicode
+from transforms.sources.tree.urls import UTF_8_NAME, decode_name, is_unicode
 from transforms.storage.storage import is_object
 
 NOT_PUBLIC = "shut"
@@ -124,6 +124,7 @@ class LocalFolders:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._root = _root_of(tree)
+        self._top = self._root or "/"
         self._has_posix_acls = tree.acl is not None and tree.acl.table is None
         self._is_inherited = tree.acl is not None and tree.acl.is_inherited
         self._leading = LeadingFolders(tree)
@@ -131,11 +132,11 @@ class LocalFolders:
 
     def __call__(self, folder: ListingEntry) -> Iterator[ListingEntry]:
         """Yield the entries of a folder, and its own line if files inherit from it."""
-        path = self._path(folder.key)
-        if self._tree.follow_links and self._is_loop(folder.key):
+        path = folder.path if folder.key else self._top
+        if self._tree.follow_links and self._is_loop(path):
             yield left_out(folder.key, path, "symlink-loop")
             return
-        access = self._path_access(folder.key)
+        access = self._path_access(path)
         if self._is_inherited:
             fingerprint = f"{self._access(path)} {self._link_access(path)}".rstrip()
             yield ListingEntry(
@@ -143,25 +144,27 @@ class LocalFolders:
             )
         if self._tree.only:
             for name in self._named_files():
-                yield self._entry(folder.key + name, access)
+                yield self._entry(name, os.path.join(path, name), access)
             return
         with os.scandir(path) as entries:
             for entry in entries:
-                yield self._entry(folder.key + entry.name, access)
+                name = folder.key + decode_name(entry.name, self._tree.name_charset)
+                yield self._entry(name, os.path.join(path, entry.name), access)
 
     def _named_files(self) -> Iterator[str]:
         """Yield the names of the files to read and of their sidecars, each once."""
         names = dict.fromkeys(self._tree.only)
         for name in self._tree.only:
             sidecars = (name + suffix for suffix in SIDECARS)
-            names.update(dict.fromkeys(key for key in sidecars if os.path.lexists(self._path(key))))
+            names.update(
+                dict.fromkeys(key for key in sidecars if os.path.lexists(f"{self._root}/{key}"))
+            )
         yield from names
 
-    def _entry(self, key: str, path_access: str) -> ListingEntry:
-        path = f"{self._root}/{key}"
-        if not key.isascii() and not is_unicode(key):
-            shown = os.fsencode(key).decode("utf-8", "backslashreplace")
-            reason = f"{shown}: a name that is not UTF-8; expected one that is, so rename it"
+    def _entry(self, key: str, path: str, path_access: str) -> ListingEntry:
+        if not key.isascii() and (not is_unicode(key) or _is_taken(key, path)):
+            shown = os.fsencode(path)[len(self._root) + 1 :].decode("utf-8", "backslashreplace")
+            reason = f"{shown}: a name that is not UTF-8; {UTF_8_NAME}"
             return rejected(shown, "", "file-name", reason)
         try:
             status = os.stat(path, follow_symlinks=self._tree.follow_links)
@@ -200,30 +203,33 @@ class LocalFolders:
             return _digest("\n".join(accesses))
         return NOT_PUBLIC if NOT_PUBLIC in accesses else ""
 
-    def _find_path_access(self, key: str) -> str:
+    def _find_path_access(self, path: str) -> str:
         """Return who may search a folder and all folders above it, up to the root.
 
         With inherited ACLs that is in the lines of the folders.
         """
-        access = self._access(self._path(key))
-        above = self._path_access(_folder_above(key)) if key else ""
+        access = self._access(path)
+        above = "" if path == self._top else self._path_access(os.path.dirname(path))
         if self._tree.has_secure_files:
             return above or access
         if not self._has_posix_acls or self._is_inherited:
             return ""
         return _digest(f"{above}\n{access}")
 
-    def _is_loop(self, key: str) -> bool:
+    def _is_loop(self, path: str) -> bool:
         """Whether a folder is one of those above it; unknown on file systems without inodes."""
-        status = os.stat(self._path(key))
-        while key and status.st_ino:
-            key = _folder_above(key)
-            if os.path.samestat(status, os.stat(self._path(key))):
+        status = os.stat(path)
+        while path != self._top and status.st_ino:
+            path = os.path.dirname(path)
+            if os.path.samestat(status, os.stat(path)):
                 return True
         return False
 
-    def _path(self, key: str) -> str:
-        return f"{self._root}/{key}".rstrip("/") or "/"
+
+def _is_taken(key: str, path: str) -> bool:
+    """Whether another file in the folder of a path has the name that was decoded for a key."""
+    folder, name = os.path.dirname(path), key.rpartition("/")[2]
+    return not path.endswith(f"/{name}") and os.path.lexists(os.path.join(folder, name))
 
 
 def _digest(text: str) -> str:
@@ -242,16 +248,6 @@ def _root_of(tree: Tree) -> str:
     if not stat.S_ISDIR(status.st_mode):
         raise ConfigError(f"⟦inputs⟧: {path!r} is not a folder; {LISTABLE}")
     return path.rstrip("/")
-
-
-def _folder_above(key: str) -> str:
-    """Return the key of the folder above a folder; that of the root is empty.
-
-    >>> _folder_above("a/b/"), _folder_above("a/")
-    ('a/', '')
-    """
-    folder, slash, _ = key.removesuffix("/").rpartition("/")
-    return folder + slash
 
 
 def _without_status(key: str, path: str, exc: OSError) -> ListingEntry:

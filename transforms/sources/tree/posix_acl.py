@@ -24,7 +24,7 @@ from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from transforms.sources.remote import error_text
 from transforms.sources.tree.tree import Tree, TreeAcl
-from transforms.sources.tree.urls import folder_url_of
+from transforms.sources.tree.urls import decode_name, folder_url_of
 
 READ = 4
 SEARCH = 1
@@ -113,7 +113,7 @@ class PosixAcls:
 
     def _url_above(self, path: str) -> str | None:
         """Return the URL of the folder above, if folders have ACLs; the root has none above it."""
-        key = _below(self._leading.root, path)
+        key = decode_name(_below(self._leading.root, path), self._tree.name_charset)
         if not key or not self._rules.is_inherited:
             return None
         return folder_url_of(self._tree, key.rpartition("/")[0])
@@ -136,7 +136,8 @@ def read_permissions(path: str) -> Permissions:
     try:
         return parse_permissions(os.stat(path), read_acl(path))
     except (OSError, ValueError) as exc:
-        reason = f"{path}: {error_text(exc)}; expected permissions that can be read"
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        reason = f"{shown}: {error_text(exc)}; expected permissions that can be read"
         raise RecordError("no-acl", reason) from exc
 
 

@@ -281,8 +281,14 @@ class _TreeReader:
         before = opened.listed
         name = key.rpartition("/")[2]
         limits = ArchiveLimits(max_content_bytes=self._max_bytes)
-        for member in open_archive(name, stream, mimetype=mimetype, limits=limits):
+        members = open_archive(
+            name, stream, mimetype=mimetype, limits=limits, name_charset=self._tree.name_charset
+        )
+        for member in members:
             opened.is_empty = False
+            if member.is_guessed:
+                detail = f"{member.path!r}: not UTF-8, read as CP437; ⟦name_charset⟧ states another"
+                yield self._records.notice("name-charset", opened.listed, detail)
             yield from self._member(opened, member)
         if number is not None and _present_entry(before, os.fstat(number)) is not before:
             raise _changed_error(key)

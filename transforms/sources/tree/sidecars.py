@@ -9,6 +9,7 @@ ACL, as in a feed. A sidecar with any part that is not understood is refused.
 
 import errno
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NamedTuple, NoReturn
 
@@ -68,7 +69,7 @@ def read_sidecars(paths: Iterable[str], open_file: OpenFile) -> SidecarData:
 
 
 def _read_one(path: str, open_file: OpenFile) -> SidecarData:
-    name = path.rpartition("/")[2]
+    name = os.fsencode(path.rpartition("/")[2]).decode("utf-8", "backslashreplace")
     try:
         text = _load(path, open_file)
         if name.endswith(".xml"):

@@ -129,6 +129,7 @@ class TreeSource(Source[Tree]):
     def fingerprint(self, config: Tree) -> str:
         """Return a fingerprint of everything that decides over the records besides the files."""
         rules = msgspec.json.encode(config, order="sorted")
+        rules = rules.replace(b'"name_charset":null,', b"")  # as in states of earlier releases
         if config.acl is not None and config.acl.table is not None:
             rules += Path(config.acl.table).read_bytes()
         return hashlib.sha256(rules).hexdigest()
@@ -190,7 +191,7 @@ def _check_tree(tree: Tree, seconds: float) -> Iterator[CheckLine]:
         if entry.kind is EntryKind.FILE:
             files, size = files + 1, size + entry.size
             if "://" not in tree.root and not os.access(entry.path, os.R_OK):
-                reason = f"{entry.path}: no permission to read it"
+                reason = f"{tree.root}/{entry.key}: no permission to read it"
         if reason:
             unreadable, first = unreadable + 1, first or reason.partition("; ")[0]
         if time.monotonic() > latest:

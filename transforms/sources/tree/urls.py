@@ -14,6 +14,8 @@ from schemas.record import Meta
 from transforms.sources.listing import is_folder
 from transforms.sources.tree.tree import Tree
 
+UTF_8_NAME = "expected a name in UTF-8, or ⟦name_charset⟧ that decodes it to a name of its own"
+
 _RESERVED = re.compile(r"[^A-Za-z0-9_.~/-]+")
 _SAFE = {"path": "/", "id": ""}
 _FIELD = re.compile(r"\{(path|id)\}")
@@ -107,6 +109,25 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def decode_name(path: str, charset: str | None) -> str:
+    """Return a path; its names that are not UTF-8, so have surrogates, are in a charset.
+
+    Names that the charset cannot decode and encode again keep their surrogates.
+    """
+    if charset is None or is_unicode(path):
+        return path
+    return "/".join(_decoded(name, charset) for name in path.split("/"))
+
+
+def _decoded(name: str, charset: str) -> str:
+    octets = name.encode("utf-8", "surrogateescape")
+    try:
+        text = octets.decode(charset)
+        return name if is_unicode(name) or text.encode(charset) != octets else text
+    except UnicodeError:
+        return name
 
 
 def _filled(template: str, key: str) -> str:

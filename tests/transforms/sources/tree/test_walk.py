@@ -250,7 +250,8 @@ def test_a_name_that_is_not_utf_8_is_rejected(tmp_path: Path) -> None:
         key="caf\\xe9.txt",
         kind=EntryKind.REJECTED,
         code="file-name",
-        reason="caf\\xe9.txt: a name that is not UTF-8; expected one that is, so rename it",
+        reason="caf\\xe9.txt: a name that is not UTF-8; expected a name in UTF-8, or ⟦name_charset⟧"
+        " that decodes it to a name of its own",
     )
     assert outcomes(tmp_path, exclude=("*.txt",)) == [("caf\\xe9.txt", "excluded")]
 
