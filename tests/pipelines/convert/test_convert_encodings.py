@@ -1,8 +1,10 @@
 """Feeds that declare another encoding than they are in."""
 
 import json
+from base64 import b64decode
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import IO, Any, cast
 
 import pytest
 
@@ -10,6 +12,7 @@ from pipelines.cli.main import main
 from support.archives import document, documents, gsa_feed, put
 from support.runs import chunks, convert, report
 from support.spools import HandSpool
+from transforms.formats.xml.encoding import Transcoded
 
 TO_JSONL = ("-o", "out", "--to", "jsonl")
 
@@ -62,6 +65,36 @@ def test_latin_text_under_its_declaration_is_no_notice(text: str) -> None:
 
     assert convert(source, *TO_JSONL) == 0
     assert notice() is None
+
+
+@pytest.mark.parametrize("encoding", ["ISO-8859-1", "iso-8859-15"])
+@pytest.mark.parametrize("text", ["Tom’s", "Zürich’ – Genève", "è’"])
+def test_windows_1252_under_iso_8859_is_a_notice_with_its_cure(encoding: str, text: str) -> None:
+    data = declared(encoding, feed_of(text)).decode().encode("cp1252")
+    source = put(Path("a.xml"), data)
+
+    assert convert(source, *TO_JSONL) == 0
+    first = notice()["first"]
+    codec = "iso8859-1" if encoding == "ISO-8859-1" else "iso8859-15"
+    assert first["offset"] == data.index("’".encode("cp1252"))
+    assert first["detail"] == (
+        f"a byte from 0x80 to 0x9F, in a document that declares {codec}; read as declared:"
+        " --encoding windows-1252 reads it as windows-1252"
+    )
+    assert convert(source, *TO_JSONL, "--fresh", "--encoding", "windows-1252") == 0
+    assert (b64decode(contents()[0]).decode(), notice()) == (f"{text} 1", None)
+
+
+@pytest.mark.parametrize("cut", range(1, 8))
+def test_a_character_of_utf_8_that_a_block_cuts_is_not_taken_for_windows_1252(cut: int) -> None:
+    head = b'<?xml version="1.0" encoding="ISO-8859-1"?><a>'
+    body = " €œ😀 ".encode()
+    blocks = iter([body[:cut], body[cut:], b"</a>", b""])
+    stream = cast(IO[bytes], SimpleNamespace(read=lambda size: next(blocks)))
+    transcoded = Transcoded(stream, "iso8859-1", head)
+    while transcoded.read(1):
+        pass
+    assert transcoded.doubt is None or transcoded.doubt[1] == "utf-8"
 
 
 def test_a_given_encoding_overrides_the_declaration() -> None:

@@ -166,10 +166,11 @@ class ElementReader(Generic[Built]):
                 if header.repair:
                     yield self._notice("header-repaired", header.repair)
         if self._scanner.doubtful_encoding is not None:
-            codec, offset = self._scanner.doubtful_encoding
+            codec, offset, meant = self._scanner.doubtful_encoding
+            text = "text that is valid UTF-8" if meant == "utf-8" else "a byte from 0x80 to 0x9F"
             detail = (
-                f"text that is valid UTF-8, in a document that declares {codec}; read as declared:"
-                " --encoding utf-8 reads it as UTF-8"
+                f"{text}, in a document that declares {codec}; read as declared:"
+                f" --encoding {meant} reads it as {meant.replace('utf', 'UTF')}"
             )
             yield self._notice("encoding-doubtful", detail, offset)
         if self._scanner.border is not None:

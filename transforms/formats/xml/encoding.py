@@ -35,6 +35,11 @@ _UTF8 = re.compile(
 The pattern begins with a set of bytes, which `re` finds ten times as fast as a group.
 """
 
+_CONTROLS = bytes(range(0x80, 0xA0))
+"""Control characters of ISO-8859; in windows-1252, most of these bytes are quotes and dashes."""
+
+_CONTROL = re.compile(b"[%s]" % _CONTROLS)
+_HIGH_BYTES = bytes(range(0x80, 0x100))
 _KEEP = "feedferry-keep-bytes"
 _KEPT = re.compile("([\udc00-\udcff])")
 _SHAPES = (
@@ -93,12 +98,12 @@ def _known(name: str, source: str) -> str:
 class Transcoded:
     """A stream in another encoding, read as UTF-8; `original` converts a part back.
 
-    `doubt` is the offset of the first text in a Latin encoding that is valid UTF-8.
+    `doubt` is the offset of the first text in a Latin encoding that is in another one, and that.
     """
 
     def __init__(self, stream: IO[bytes], codec: str, head: bytes) -> None:
         self.codec = codec
-        self.doubt: int | None = None
+        self.doubt: tuple[int, str] | None = None
         self._is_latin = codec in _LATIN
         self._passed = 0
         self._stream = stream
@@ -111,15 +116,20 @@ class Transcoded:
         while raw := self._head or self._stream.read(size):
             self._head = b""
             if self._is_latin and self.doubt is None:
-                self._search_utf8(raw)
+                self._search_doubt(raw)
             if text := self._decoder.decode(raw):
                 return text.encode("utf-8", "surrogatepass")
         return self._decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
 
-    def _search_utf8(self, raw: bytes) -> None:
-        match = _UTF8.search(raw)
-        if match is not None:
-            self.doubt = self._passed + match.start()
+    def _search_doubt(self, raw: bytes) -> None:
+        matches = [(match.start(), "utf-8")] if (match := _UTF8.search(raw)) else []
+        if self.codec != "cp1252" and len(raw.translate(None, _CONTROLS)) < len(raw):
+            # A character of UTF-8 may be cut at the ends.
+            begin = len(raw) - len(raw.lstrip(_HIGH_BYTES))
+            control = _CONTROL.search(raw, begin, len(raw.rstrip(_HIGH_BYTES)))
+            matches += [(control.start(), "windows-1252")] if control else []
+        for place, encoding in sorted(matches)[:1]:
+            self.doubt = self._passed + place, encoding
         self._passed += len(raw)
 
     def original(self, utf8: bytes) -> bytes:

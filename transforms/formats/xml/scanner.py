@@ -285,12 +285,12 @@ class RecordScanner:
         return self._transcoded is None
 
     @property
-    def doubtful_encoding(self) -> tuple[str, int] | None:
-        """The declared codec, and the place of the first text that looks like UTF-8 instead."""
+    def doubtful_encoding(self) -> tuple[str, int, str] | None:
+        """The declared codec, and the place and encoding of the first text in another one."""
         transcoded = self._transcoded
         if transcoded is None or transcoded.doubt is None or self._span.encoding:
             return None
-        return transcoded.codec, transcoded.doubt
+        return transcoded.codec, *transcoded.doubt
 
     # Borders
 
