@@ -68,11 +68,14 @@ class ColumnIndex:
     def at(self, setting: str, name: str) -> int:
         """Return the position of a column; raise ConfigError, which names the setting, if none.
 
-        As in SQL, case matters only if two names differ in nothing else.
+        As in SQL, case matters only if two names differ in nothing else. SQLite gives the second
+        of two columns `a` the name `a:1`.
         """
         places = [at for at, other in enumerate(self.names) if other == name] or [
             at for at, other in enumerate(self.names) if other.lower() == name.lower()
         ]
+        second = re.compile(re.escape(name) + r":\d+", re.IGNORECASE)
+        places += [at for at, other in enumerate(self.names) if second.fullmatch(other) and places]
         if len(places) > 1:
             raise ConfigError(
                 f"{setting}: {name!r} is the name of {len(places)} columns; expected different "

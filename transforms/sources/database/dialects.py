@@ -158,7 +158,7 @@ class MySql(Dialect):
     }
     _UNORDERED = frozenset({"BIT", "ENUM", "SET", "FLOAT", "GEOMETRY"})
     _BYTES_PER_CHARACTER = 4
-    _UNKNOWN_COLUMN = 1054
+    _COLUMN_ERRORS = ((1054,), (1060,))  # an unknown column, two of one name
 
     def __init__(self, drivername: str) -> None:
         self.drivername = drivername
@@ -184,7 +184,7 @@ class MySql(Dialect):
         return value
 
     def is_sql_error(self, cause: Exception, dbapi: Any) -> bool:
-        return cause.args[:1] == (self._UNKNOWN_COLUMN,) or super().is_sql_error(cause, dbapi)
+        return cause.args[:1] in self._COLUMN_ERRORS or super().is_sql_error(cause, dbapi)
 
 
 class Sqlite(Dialect):

@@ -138,7 +138,8 @@ def used_columns(mapping: RowMapping, index: ColumnIndex) -> Collection[int]:
     for name in index.key:
         index.at("key", name)
     if mapping.content.is_page or any(entry.is_all for entry in mapping.metadata_columns):
-        return range(len(index.names))
+        for name in index.names:
+            index.at("query", name)
     return index.used
 
 

@@ -74,6 +74,27 @@ def test_a_query_can_have_colons_and_end_in_a_comment(server: AnyServer) -> None
     assert keys_of(opened(server, table=None, query=query, key=("id",))) == [(1,), (2,), (3,)]
 
 
+@pytest.mark.parametrize(
+    ("second", "keys", "name"),
+    [
+        ("d.title", {"title": "title"}, "title"),
+        ("d.id", {}, "id"),
+        ("d.level AS a, e.level AS a", {"content": ContentSource()}, "a"),
+    ],
+)
+def test_two_columns_of_one_name_are_refused_if_they_are_needed(
+    server: AnyServer, second: str, keys: dict[str, Any], name: str
+) -> None:
+    query = f"SELECT d.id, e.title, d.body, {second} FROM docs d JOIN docs e ON e.id = d.id"
+    message = refusal(lambda: opened(server, table=None, query=query, key=("id",), **keys))
+    if server.scheme == "mariadb":  # it does not allow such a query in another one
+        assert f"Duplicate column name '{name}'" in message
+    else:
+        assert message.endswith(
+            f": '{name}' is the name of 2 columns; expected different names, as AS gives them"
+        )
+
+
 def test_a_query_can_cast_as_postgresql_writes_it(postgresql_server: Server) -> None:
     query = "SELECT id::text AS id, title, body FROM docs WHERE title LIKE 'T%'"
     assert keys_of(opened(postgresql_server, table=None, query=query, key=("id",))) == [("2",)]
