@@ -82,17 +82,14 @@ class WebLimits(NamedTuple):
 
 
 class LinkedDocument(NamedTuple):
-    """A document, with its name in a URL or a folder, and the statements of its server.
-
-    `needs_login` is true if credentials were sent for it, or on the way to it.
-    """
+    """A document, with its name in a URL or a folder, and the statements of its server."""
 
     data: bytes
     file_name: str = ""
     mimetype: str | None = None
     charset: str | None = None
     modified: str | None = None
-    needs_login: bool = False
+    needs_login: bool = False  # credentials were sent for it, or on the way to it
 
 
 class WebClient:
@@ -194,16 +191,14 @@ class WebClient:
             self._check_size(len(content))
         stated = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         mimetype = stated if "/" in stated and stated not in _GENERIC_TYPES else None
-        charset = response.charset_encoding
+        charset, hops = response.charset_encoding, (*response.history, response)
         return LinkedDocument(
             data=bytes(content),
             file_name=os.path.basename(urlsplit(str(url)).path),
             mimetype=mimetype,
             charset=charset and charset.lower(),
             modified=response.headers.get("last-modified"),
-            needs_login=any(
-                _CREDENTIALS in hop.request.headers for hop in (*response.history, response)
-            ),
+            needs_login=any(_CREDENTIALS in hop.request.headers for hop in hops),
         )
 
     def _check_size(self, size: int) -> None:

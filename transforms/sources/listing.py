@@ -6,7 +6,7 @@ The lines are JSON, in the order of the bytes of their keys.
 
 import enum
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -102,43 +102,31 @@ class _EntrySize(msgspec.Struct, frozen=True):
     size: int = 0
 
 
-_encode = msgspec.json.Encoder().encode
 _entries = msgspec.json.Decoder(ListingEntry)
 _sizes = msgspec.json.Decoder(_EntrySize)
 
 
-def encode_entry(entry: ListingEntry) -> bytes:
-    """Return an entry as JSON; paths are in hexadecimal after NUL if one of them is not UTF-8."""
-    try:
-        return _encode(entry)
-    except UnicodeEncodeError:
-        return _encode(_with_paths(entry, lambda path: "\0" + os.fsencode(path).hex()))
-
-
-def decode_entry(line: bytes) -> ListingEntry:
-    """Return the entry that `encode_entry` has written."""
-    entry = _entries.decode(line)
-    if not entry.path.startswith("\0"):
-        return entry
-    return _with_paths(entry, lambda text: os.fsdecode(bytes.fromhex(text[1:])))
-
-
-def _with_paths(entry: ListingEntry, change: Callable[[str], str]) -> ListingEntry:
-    sidecars = tuple(map(change, entry.sidecars))
-    return replace(entry, path=change(entry.path), sidecars=sidecars)
+def plain_path(text: str) -> str:
+    """Return the path of an entry; one that is not UTF-8 is in hexadecimal after NUL."""
+    return os.fsdecode(bytes.fromhex(text[1:])) if text.startswith("\0") else text
 
 
 def write_listing(entries: Iterable[ListingEntry], path: Path) -> None:
     """Write all entries, atomically."""
+    encoder = msgspec.json.Encoder()
     with whole_file(path) as stream:
-        stream.writelines(encode_entry(entry) + b"\n" for entry in entries)
+        stream.writelines(encoder.encode(entry) + b"\n" for entry in entries)
 
 
 def read_listing(stream: IO[bytes]) -> Iterator[tuple[int, ListingEntry]]:
-    """Yield the entries of a listing, each with its offset in the stream."""
+    """Yield the entries of a listing with plain paths, each with its offset in the stream."""
     offset = 0
     for line in stream:
-        yield offset, decode_entry(line)
+        entry = _entries.decode(line)
+        if rb'"\u0000' in line:
+            sidecars = tuple(map(plain_path, entry.sidecars))
+            entry = replace(entry, path=plain_path(entry.path), sidecars=sidecars)
+        yield offset, entry
         offset += len(line)
 
 

@@ -228,10 +228,7 @@ def _is_to_fetch(record: Record) -> bool:
 
 
 def _with_document(record: Record, document: LinkedDocument) -> Record:
-    """Return a record with its content, and the type, charset and date of the response.
-
-    Without an ACL, a document that was fetched with credentials is secure.
-    """
+    """Return a record with its content, and the type, charset and date of the response."""
     data, mimetype, charset = document.data, document.mimetype, document.charset
     if mimetype is None:
         detected = detect(document.file_name, data, charset=charset)
@@ -243,7 +240,7 @@ def _with_document(record: Record, document: LinkedDocument) -> Record:
         name = None if is_web(at.datasource, None) else at.datasource
         at = replace(at, datasource=name, feedtype=INCREMENTAL)
     crawl = record.crawl
-    if document.needs_login and record.acl is None:
+    if document.needs_login and record.acl is None:  # as a file that others may not read
         crawl = replace(crawl or Crawl(), secure=True)
     return replace(
         record,

@@ -21,7 +21,14 @@ from msgspec.structs import replace
 
 from schemas.errors import ConfigError
 from schemas.span import FileSignature
-from transforms.sources.listing import EntryKind, ListingEntry, file_entry, left_out, rejected
+from transforms.sources.listing import (
+    EntryKind,
+    ListingEntry,
+    file_entry,
+    left_out,
+    plain_path,
+    rejected,
+)
 from transforms.sources.remote import (
     check_remote,
     connect,
@@ -33,7 +40,7 @@ from transforms.sources.remote import (
 from transforms.sources.tree.patterns import SIDECARS
 from transforms.sources.tree.posix_acl import LeadingFolders, read_acl
 from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.urls import UTF_8_NAME, decode_name, is_unicode
+from transforms.sources.tree.urls import decode_name, is_unicode
 from transforms.storage.storage import is_object
 
 NOT_PUBLIC = "shut"
@@ -132,15 +139,16 @@ class LocalFolders:
 
     def __call__(self, folder: ListingEntry) -> Iterator[ListingEntry]:
         """Yield the entries of a folder, and its own line if files inherit from it."""
-        path = folder.path if folder.key else self._top
+        stored = folder.path if folder.key else self._top
+        path = plain_path(stored)
         if self._tree.follow_links and self._is_loop(path):
-            yield left_out(folder.key, path, "symlink-loop")
+            yield left_out(folder.key, stored, "symlink-loop")
             return
         access = self._path_access(path)
         if self._is_inherited:
             fingerprint = f"{self._access(path)} {self._link_access(path)}".rstrip()
             yield ListingEntry(
-                key=folder.key, kind=EntryKind.FOLDER, path=path, fingerprint=fingerprint
+                key=folder.key, kind=EntryKind.FOLDER, path=stored, fingerprint=fingerprint
             )
         if self._tree.only:
             for name in self._named_files():
@@ -155,24 +163,26 @@ class LocalFolders:
         """Yield the names of the files to read and of their sidecars, each once."""
         names = dict.fromkeys(self._tree.only)
         for name in self._tree.only:
-            sidecars = (name + suffix for suffix in SIDECARS)
-            names.update(
-                dict.fromkeys(key for key in sidecars if os.path.lexists(f"{self._root}/{key}"))
-            )
+            keys = (name + suffix for suffix in SIDECARS)
+            names |= {key: None for key in keys if os.path.lexists(f"{self._root}/{key}")}
         yield from names
 
     def _entry(self, key: str, path: str, path_access: str) -> ListingEntry:
         if not key.isascii() and (not is_unicode(key) or _is_taken(key, path)):
             shown = os.fsencode(path)[len(self._root) + 1 :].decode("utf-8", "backslashreplace")
-            reason = f"{shown}: a name that is not UTF-8; {UTF_8_NAME}"
+            expected = (
+                "expected one that is, or ⟦name_charset⟧ that decodes it to a name of its own"
+            )
+            reason = f"{shown}: a name that is not UTF-8; {expected}"
             return rejected(shown, "", "file-name", reason)
+        stored = path if is_unicode(path) else "\0" + os.fsencode(path).hex()
         try:
             status = os.stat(path, follow_symlinks=self._tree.follow_links)
         except OSError as exc:
-            return _without_status(key, path, exc)
+            return replace(_without_status(key, path, exc), path=stored)
         mark = self._mark(path, status, path_access) if stat.S_ISREG(status.st_mode) else ""
         signature = FileSignature(size=status.st_size, modified_ns=status.st_mtime_ns, version=mark)
-        entry = _entry(key, path, status.st_mode, signature)
+        entry = _entry(key, stored, status.st_mode, signature)
         return replace(entry, changed_ns=status.st_ctime_ns)
 
     def _mark(self, path: str, status: os.stat_result, path_access: str) -> str:

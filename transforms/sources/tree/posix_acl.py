@@ -68,10 +68,6 @@ class LeadingFolders:
         self._real_root = os.path.realpath(self.root)
         self._follows_links = tree.follow_links
 
-    def of_tree(self, path: str) -> Iterator[str]:
-        """Yield the folders from the root down."""
-        return _between(self.root, path)
-
     def of_links(self, path: str) -> Iterator[str]:
         """Yield the folders of the real path if links lead there; from `/` out of the tree."""
         real = os.path.realpath(path) if self._follows_links else ""
@@ -82,7 +78,7 @@ class LeadingFolders:
 
     def are_closed(self, path: str) -> bool:
         """Whether others may not search one of the folders of a path now."""
-        folders = chain(self.of_tree(path), self.of_links(path))
+        folders = chain(_between(self.root, path), self.of_links(path))
         return any(not os.stat(folder).st_mode & stat.S_IXOTH for folder in folders)
 
 
@@ -127,7 +123,7 @@ class PosixAcls:
 
     def _folders(self, path: str) -> Iterator[str]:
         if not self._rules.is_inherited:
-            yield from self._leading.of_tree(path)
+            yield from _between(self._leading.root, path)
         yield from self._leading.of_links(path)
 
 

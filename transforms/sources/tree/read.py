@@ -52,6 +52,7 @@ from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.walk import line_maker
 
 _BLOCK_BYTES = 1 << 20
+_NO_CONTENT = -1  # the limit of files that the target fetches
 _SKIPPED = {
     errno.ENOENT: "vanished",
     errno.ENOTDIR: "vanished",  # a folder above it became a file
@@ -125,25 +126,13 @@ class _Opener(NamedTuple):
     leading: LeadingFolders | None
 
     def present(self, listed: ListingEntry, status: os.stat_result) -> ListingEntry:
-        """Return a line as its local file is now, which is secure if others may not read it.
-
-        Raise the errors of `_present_entry`.
-        """
+        """Return a line as its local file is now; it is secure if others may not read it."""
         listed = _present_entry(listed, status)
         if self.leading is None or NOT_PUBLIC in listed.fingerprint.split():
             return listed
         if status.st_mode & stat.S_IROTH and not self.leading.are_closed(listed.path):
             return listed
         return replace(listed, fingerprint=f"{listed.fingerprint} {NOT_PUBLIC}".lstrip())
-
-    def look_at(self, listed: ListingEntry) -> ListingEntry:
-        """Return the line of a file that is not opened: of a local file, as it is now."""
-        if "://" in listed.path or self.number is None:
-            return listed
-        try:
-            return self.present(listed, os.stat(listed.path))
-        except OSError as exc:
-            raise _error_of(listed.key, exc) from exc
 
 
 class _TreeReader:
@@ -155,7 +144,7 @@ class _TreeReader:
         self._records = records
         self._tree = tree
         self._opener = opener
-        self._max_bytes = max_bytes
+        self._max_bytes = _NO_CONTENT if tree.is_crawled else max_bytes
         self._line_of = line_maker(tree)
         self._run = run
 
@@ -176,19 +165,15 @@ class _TreeReader:
     def _file(self, listed: ListingEntry) -> Iterable[ReadResult]:
         if is_archive(listed.key):
             return self._archive(listed)
-        try:
-            if not self._tree.is_crawled:
-                return self._content(listed)
-            listed = self._opener.look_at(listed)
-            return self._instead_of_members(listed, self._records.of_metadata(listed))
-        except SkippedFileError as exc:
-            return [self._records.filtered(listed, exc.code)]
+        return self._content(listed)
 
     def _content(self, listed: ListingEntry) -> Iterable[ReadResult]:
         try:
             listed, content = _read_content(listed, self._opener, self._max_bytes)
+        except SkippedFileError as exc:
+            return [self._records.filtered(listed, exc.code)]
         except TooLargeError as exc:
-            if self._tree.oversize is not Oversize.METADATA:
+            if self._tree.oversize is not Oversize.METADATA and not self._tree.is_crawled:
                 raise
             return self._instead_of_members(listed, self._records.of_metadata(exc.listed))
         file_type = self._type_of(listed, content)
@@ -365,6 +350,10 @@ def _read_content(
     """
     path = listed.path
     try:
+        if max_bytes == _NO_CONTENT:
+            is_local = opener.number is not None and "://" not in path
+            now = opener.present(listed, os.stat(path)) if is_local else listed
+            raise TooLargeError(now, max_bytes)
         if opener.number is not None and "://" not in path:
             number = opener.number(path)
             try:

@@ -39,6 +39,7 @@ from transforms.sources.listing import (
     LISTING,
     EntryKind,
     cut_listing,
+    plain_path,
     read_listing,
     size_listing,
     write_listing,
@@ -190,7 +191,7 @@ def _check_tree(tree: Tree, seconds: float) -> Iterator[CheckLine]:
         reason = entry.reason if entry.kind is EntryKind.REJECTED else ""
         if entry.kind is EntryKind.FILE:
             files, size = files + 1, size + entry.size
-            if "://" not in tree.root and not os.access(entry.path, os.R_OK):
+            if "://" not in tree.root and not os.access(plain_path(entry.path), os.R_OK):
                 reason = f"{tree.root}/{entry.key}: no permission to read it"
         if reason:
             unreadable, first = unreadable + 1, first or reason.partition("; ")[0]

@@ -14,8 +14,6 @@ from schemas.record import Meta
 from transforms.sources.listing import is_folder
 from transforms.sources.tree.tree import Tree
 
-UTF_8_NAME = "expected a name in UTF-8, or ⟦name_charset⟧ that decodes it to a name of its own"
-
 _RESERVED = re.compile(r"[^A-Za-z0-9_.~/-]+")
 _SAFE = {"path": "/", "id": ""}
 _FIELD = re.compile(r"\{(path|id)\}")

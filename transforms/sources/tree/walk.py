@@ -15,23 +15,16 @@ from functools import partial
 from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter
 
+import msgspec
 from msgspec.structs import replace
 
 from schemas.errors import FatalError, SourceError
-from transforms.sources.listing import (
-    EntryKind,
-    ListingEntry,
-    decode_entry,
-    encode_entry,
-    is_folder,
-    left_out,
-    rejected,
-)
+from transforms.sources.listing import EntryKind, ListingEntry, is_folder, left_out, rejected
 from transforms.sources.remote import again, error_text, translate_errors
 from transforms.sources.tree.folders import LISTABLE, ListFolder, folder_lister
 from transforms.sources.tree.patterns import SIDECAR, SIDECARS, described_by, judge
 from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.urls import UTF_8_NAME, folder_url_of, is_unicode, url_of
+from transforms.sources.tree.urls import folder_url_of, is_unicode, url_of
 from transforms.storage.scratch import scratch_database
 
 RUN_LENGTH = 20_000
@@ -46,6 +39,8 @@ _Item = tuple[str, bool, ListingEntry]
 _KEY, _PLACE = itemgetter(0), itemgetter(0, 1)
 _NO_NAMES = frozenset({"", ".", ".."})
 _SCHEMA = "CREATE TABLE entries (key TEXT, describes INTEGER, entry BLOB)"
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(ListingEntry).decode
 
 
 def list_tree(tree: Tree) -> Iterator[ListingEntry]:
@@ -105,7 +100,8 @@ def line_maker(tree: Tree) -> Callable[[ListingEntry], ListingEntry]:
             reason = f"{key!r}; expected no '//', '.' or '..' in a path"
             return rejected(key, entry.path, "file-name", reason)
         if not key.isascii() and not is_unicode(key):
-            return rejected(key, entry.path, "file-name", f"{key!r}; {UTF_8_NAME}")
+            reason = f"{key!r}; expected a name in UTF-8, or ⟦name_charset⟧"
+            return rejected(key, entry.path, "file-name", reason)
         url = (url_of if is_file else folder_url_of)(tree, key) if entry.path else ""
         code = code_of(key) if key and entry.code != SIDECAR else None
         if code is None and entry.kind is not EntryKind.FILTERED:
@@ -147,13 +143,13 @@ class _OpenFolder:
         """Sort in a temporary database, which is removed when it is closed."""
         try:
             self._database = database = scratch_database(_SCHEMA)
-            rows = ((key, describes, encode_entry(entry)) for key, describes, entry in items)
+            rows = ((key, describes, _encode(entry)) for key, describes, entry in items)
             database.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
             found = database.execute("SELECT * FROM entries ORDER BY key, describes")
         except sqlite3.Error as exc:
             reason = f"the folder of temporary files: {exc}; expected to write there"
             raise FatalError(reason) from exc
-        return ((key, bool(describes), decode_entry(entry)) for key, describes, entry in found)
+        return ((key, bool(describes), _decode(entry)) for key, describes, entry in found)
 
 
 def _items(entries: Iterable[ListingEntry]) -> Iterator[_Item]:

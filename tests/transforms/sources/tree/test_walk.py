@@ -250,8 +250,8 @@ def test_a_name_that_is_not_utf_8_is_rejected(tmp_path: Path) -> None:
         key="caf\\xe9.txt",
         kind=EntryKind.REJECTED,
         code="file-name",
-        reason="caf\\xe9.txt: a name that is not UTF-8; expected a name in UTF-8, or ⟦name_charset⟧"
-        " that decodes it to a name of its own",
+        reason="caf\\xe9.txt: a name that is not UTF-8; expected one that is, or ⟦name_charset⟧"
+        " that makes it a name of its own",
     )
     assert outcomes(tmp_path, exclude=("*.txt",)) == [("caf\\xe9.txt", "excluded")]
 
@@ -390,11 +390,11 @@ def test_the_fingerprint_of_a_file_has_size_time_and_version_of_its_sidecars(
     files(tmp_path, "x.pdf", "x.pdf.meta.json", "x.pdf.meta.yaml")
     os.utime(tmp_path / "x.pdf.meta.json", ns=(0, 3))
     os.utime(tmp_path / "x.pdf.meta.yaml", ns=(0, 4))
-    first, second = (
+    changed, other = (
         (tmp_path / f"x.pdf.meta.{kind}").stat().st_ctime_ns for kind in ("json", "yaml")
     )
     assert lines(tmp_path, is_public=True)[0].fingerprint == (
-        f".meta.json=1:{first} .meta.yaml=1:{second}"
+        f".meta.json=1:{changed} .meta.yaml=1:{other}"
     )
 
 
