@@ -41,6 +41,10 @@ class FileRun:
         self._bytes = 0
 
     @property
+    def is_empty(self) -> bool:
+        return not self._rows
+
+    @property
     def is_full(self) -> bool:
         return len(self._rows) >= self._max_records or self._bytes >= _MAX_BYTES
 

@@ -16,7 +16,6 @@ import stat
 import struct
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache, reduce
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,6 +66,7 @@ class LeadingFolders:
         self.root = str(Path(tree.root).absolute())  # as the paths in the listing begin
         self._real_root = os.path.realpath(self.root)
         self._follows_links = tree.follow_links
+        self.is_closed_in_tree = lru_cache(maxsize=1)(self._is_closed_in_tree)  # a reader clears it
 
     def of_links(self, path: str) -> Iterator[str]:
         """Yield the folders of the real path if links lead there; from `/` out of the tree."""
@@ -77,9 +77,12 @@ class LeadingFolders:
             yield from _between(self._real_root if is_inside else "/", real)
 
     def are_closed(self, path: str) -> bool:
-        """Whether others may not search one of the folders of a path now."""
-        folders = chain(_between(self.root, path), self.of_links(path))
-        return any(not os.stat(folder).st_mode & stat.S_IXOTH for folder in folders)
+        """Whether others may not search one of the folders of a path."""
+        is_closed = self.is_closed_in_tree(path.rpartition("/")[0])
+        return is_closed or any(map(_is_closed, self.of_links(path)))
+
+    def _is_closed_in_tree(self, folder: str) -> bool:
+        return any(map(_is_closed, _between(self.root, f"{folder}/file")))
 
 
 class PosixAcls:
@@ -227,6 +230,10 @@ def principals_of(decision: Decision, rules: TreeAcl) -> tuple[Principal, ...]:
 
 def _search(path: str) -> Decision:
     return decide(read_permissions(path), SEARCH)
+
+
+def _is_closed(folder: str) -> bool:
+    return not os.stat(folder).st_mode & stat.S_IXOTH
 
 
 def _between(root: str, path: str) -> Iterator[str]:

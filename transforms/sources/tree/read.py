@@ -105,6 +105,8 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
         records.offset = span.offset + offset
         if run.is_full:
             yield from run.take()
+        if run.is_empty and opener.leading is not None:
+            opener.leading.is_closed_in_tree.cache_clear()
         try:
             for result in reader.read(listed):
                 yield from run.take()

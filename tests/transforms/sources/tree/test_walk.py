@@ -251,7 +251,7 @@ def test_a_name_that_is_not_utf_8_is_rejected(tmp_path: Path) -> None:
         kind=EntryKind.REJECTED,
         code="file-name",
         reason="caf\\xe9.txt: a name that is not UTF-8; expected one that is, or ⟦name_charset⟧"
-        " that makes it a name of its own",
+        " that decodes it to a name of its own",
     )
     assert outcomes(tmp_path, exclude=("*.txt",)) == [("caf\\xe9.txt", "excluded")]
 
