@@ -15,7 +15,7 @@ from pipelines.options.value_parsers import ValueType
 
 
 def click_option(declared: FieldFlag) -> click.Option:
-    default = declared.default_text
+    default = "" if declared.flag.key_help else declared.default_text  # that of the key
     help_text = declared.flag.help
     help_text += " May be repeated." if declared.is_repeatable else ""
     help_text += f"  [default: {default}]" if default else ""

@@ -147,6 +147,6 @@ def _key_schema(key: JobKey) -> Schema:
         schema = {"anyOf": [items, {"type": "array", "items": items, **least}]}
     default = declared.default_text
     return {
-        "description": declared.flag.help + (f" Default: {default}." if default else ""),
+        "description": declared.key_help + (f" Default: {default}." if default else ""),
         **schema,
     }

@@ -48,7 +48,8 @@ class Flag:
     """How a field of an options struct is given on the command line.
 
     Without `names`, the flag is called like the field. Without a `value`, the type of the field
-    decides. `metavar` replaces the placeholder of the value type. `default` is shown in the help
+    decides. `key_help` is the meaning of the key, where a switch has a flag that turns it off.
+    `metavar` replaces the placeholder of the value type. `default` is shown in the help
     where the default of the field is `None`. A run is only resumed with the same values of all
     flags that have `affects_output`. `key` is the path of the same setting in a job file, such as
     `chunk.max_bytes`; flags of some sections have one by default, and `None` means none. `fits`
@@ -64,6 +65,7 @@ class Flag:
     metavar: str = ""
     default: str = ""
     affects_output: bool = True
+    key_help: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,11 @@ class FieldFlag:
         if isinstance(self.type, type) and issubclass(self.type, enum.Enum):
             return choice_of(*self.type)
         return REPEATED_TEXT if self.is_repeatable else TEXT
+
+    @property
+    def key_help(self) -> str:
+        """The meaning of the key in a job file."""
+        return self.flag.key_help or self.flag.help
 
     @property
     def is_switch(self) -> bool:

@@ -58,7 +58,8 @@ declare(
         key="runs",
     ),
     has_state=Flag(
-        "Read only what changed since the last run.",
+        "Read and send everything, and keep no state: deletions are not found.",
+        key_help="Read only what changed since the last run.",
         names=("--no-state",),
         key="state",
         default="true for files and databases, unless the feedtype is full",
