@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from schemas.run_record import RUN_RECORD, RunRecord
+from schemas.setting import in_flags
 from transforms.storage.atomic import read_json, whole_file
 from transforms.storage.journal import sync_file
 
@@ -17,7 +19,11 @@ def read_run(folder: Path) -> RunRecord | None:
 
 
 def write_run(folder: Path, record: RunRecord) -> RunRecord:
-    """Write the record of a run, which is on the disk on return; return it."""
+    """Write the record of a run, which is on the disk on return; return it.
+
+    Its message names flags.
+    """
+    record = replace(record, message=record.message and in_flags(record.message))
     with whole_file(folder / RUN_RECORD) as stream:
         stream.write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
         stream.flush()
