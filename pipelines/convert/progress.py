@@ -19,10 +19,13 @@ class ConvertProgress:
     def __init__(self, folder: str, spans: Sequence[Span]) -> None:
         self._reader = progress_reader(folder)
         self._spans = spans
+        self._is_finished = False
 
     def snapshot(self) -> Snapshot:
         done = self._reader.sum()
         total, counts_records = self._total
+        if self._is_finished and total is not None:  # an estimate until now
+            total = done.records if counts_records else done.bytes
         return Snapshot(
             bytes=done.bytes,
             records=done.records,
@@ -34,6 +37,7 @@ class ConvertProgress:
     def finish(self, account: Account) -> None:
         """Take the account of the run, when all spans are converted."""
         self._reader.finish(account)
+        self._is_finished = True
 
     def state(self) -> object:
         """Return a value that changes with the work of a job: a stall is when it does not."""

@@ -118,6 +118,8 @@ def push_chunks(
             with meter, Pusher(settings, stop=stop, progress=progress, disk=MirrorDisk()) as pusher:
                 folder.mkdir(parents=True, exist_ok=True)
                 account = pusher.push(chunks, root=root, folder=folder)
+                if account.stopped is None:
+                    total = progress.bytes  # a chunk that was sent in parts has other bytes
             result = record_push(root, account, settings)
             write_report(root)  # with the last point of the timeline
         if result.reason is not None:

@@ -3,8 +3,11 @@
 import gzip
 from pathlib import Path
 
+import pytest
+
 from pipelines.convert.progress import ConvertProgress
 from pipelines.observer.progress import Snapshot
+from schemas.account import Account
 from schemas.span import FileSignature, KeyRange, Span
 from support.archives import documents, gsa_feed
 from transforms.sources import SpanRequest, read_span
@@ -41,6 +44,31 @@ def test_spans_are_added_up(tmp_path: Path) -> None:
     assert ConvertProgress(str(tmp_path), [FEED]).snapshot() == Snapshot(
         bytes=15, records=5, rejects=1, total=70
     )
+
+
+@pytest.mark.parametrize(
+    ("spans", "last"),
+    [
+        ([FEED], Snapshot(bytes=60, records=9, rejects=2, total=60)),
+        (
+            [Span(source="people.yaml", format="database", position=KeyRange(rows=12))],
+            Snapshot(bytes=60, records=9, rejects=2, total=9, counts_records=True),
+        ),
+        (
+            [Span(source="s3://bucket/a.xml", format="gsa-feed")],
+            Snapshot(bytes=60, records=9, rejects=2, counts_records=True),
+        ),
+    ],
+    ids=["bytes", "rows", "unknown"],
+)
+def test_a_conversion_that_is_finished_has_done_all(
+    tmp_path: Path, spans: list[Span], last: Snapshot
+) -> None:
+    progress = ConvertProgress(str(tmp_path), spans)
+    account = Account(read={"ADD": 9}, rejected={"ADD": 2}, bytes_stored=60)
+    progress.finish(account)
+    assert progress.snapshot() == last
+    assert last.share in (1.0, None)
 
 
 def test_bytes_of_a_compressed_feed_are_counted_as_they_are_stored(tmp_path: Path) -> None:
