@@ -89,7 +89,8 @@ def _cells(record: RunRecord, row: RunRow) -> tuple[str, ...]:
         record.id,
         _text(record.generation),
         "-" if row.seconds is None else format_clock(row.seconds),
-        "abandoned" if record.is_abandoned else record.phase.value,
+        ("abandoned" if record.is_abandoned else record.phase.value)
+        + ", replay" * (record.replay is not None),
         _text(record.exit_code),
         *map(_text, counts),
     )
@@ -116,6 +117,8 @@ def _lines(run: RunData, row: RunRow) -> Iterator[str]:
         generation = f", generation {record.generation}" if record.generation else ""
         yield f"job       {record.job or 'none'}{generation}"
         yield f"begun     {record.started_at:%Y-%m-%d %H:%M:%S} UTC, attempts {record.attempts}"
+        if record.replay is not None:
+            yield f"replay    of {record.replay.run}"
         if record.ended_at is not None:
             yield f"ended     {record.ended_at:%Y-%m-%d %H:%M:%S} UTC"
         yield f"phase     {'abandoned in ' * record.is_abandoned}{record.phase.value}"

@@ -91,6 +91,21 @@ def test_runs_are_listed_from_the_newest_one(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.usefixtures("runs")
+def test_a_replay_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    replay = replace(record(4), replay=Replay(run=NIGHTS[2].id, generation=3, export="a"))
+    (HOME / replay.id).mkdir()
+    write_run(HOME / replay.id, replay)
+    assert main(["runs", "list"]) == 0
+    _, _, newest, before, *_ = capsys.readouterr().out.splitlines()
+    assert newest == (
+        "20261124T020000Z-00aa    5  5:00  done, replay     0      -        -        -       -"
+    )
+    assert before.split()[3] == "push"
+    assert main(["runs", "show", str(HOME / replay.id)]) == 0
+    assert f"replay    of {NIGHTS[2].id}\n" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("runs")
 def test_runs_are_listed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "list", "people", "--format", "json"]) == 0
     newest = json.loads(capsys.readouterr().out)["runs"][0]
