@@ -1,14 +1,15 @@
 """`index.html` in the folder of a job: all of its runs over time."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from pipelines.folders.job_folders import runs_of
-from pipelines.report.charts import INTEGER, SECONDS, Axes, Bin, Chart, Unit, draw
+from pipelines.report.charts import INTEGER, SECONDS, Axes, Bin, Chart, Tick, Unit, draw
 from pipelines.report.outcome import Outcome, begin_of, outcome_of, seconds_of
 from pipelines.report.page_text import span_text
 from pipelines.report.run_data import RunData, read_runs
@@ -92,14 +93,28 @@ def _draw(
         )
         for index, row in enumerate(rows)
     ]
-    labels = Unit(lambda at: names[int(at)], INTEGER.steps)
     words = f"the last {len(rows)} runs"
-    return draw(title, bins, Axes(labels, unit), words=words, is_line=False)
+    chart = draw(title, bins, Axes(INTEGER, unit), words=words, is_line=False)
+    return replace(chart, columns=tuple(_short_ticks(rows, chart.columns)))
+
+
+def _short_ticks(rows: Sequence[RunRow], ticks: Iterable[Tick]) -> Iterator[Tick]:
+    """Yield the day of each tick, and its time instead if the tick before has the same day."""
+    before = ""
+    for at, index in ticks:
+        row = rows[int(index)]
+        day = _day_of(row)
+        yield Tick(at, f"{row.began:%H:%M}" if row.began and day == before else day)
+        before = day
+
+
+def _day_of(row: RunRow) -> str:
+    return f"{row.began:%d %b}".removeprefix("0") if row.began else row.id
 
 
 def _labels(rows: Sequence[RunRow]) -> list[str]:
     """Return the day of each run, with the time if another run began on that day."""
-    days = [f"{row.began:%d %b}".removeprefix("0") if row.began else row.id for row in rows]
+    days = [*map(_day_of, rows)]
     count = Counter(days)
     return [
         f"{day} {row.began:%H:%M}" if row.began and count[day] > 1 else day

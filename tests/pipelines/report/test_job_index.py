@@ -75,6 +75,20 @@ def test_a_small_run_is_seen_next_to_a_large_one_with_its_time_and_its_message(
     assert "26 records; expected at least 1,000" in page
 
 
+def test_a_label_of_a_chart_is_the_day_or_the_time_after_a_label_of_that_day(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / "intranet"
+    for hours in (0, 3, 10, 24, 48):
+        at = BEGIN + timedelta(hours=hours)
+        record = run_record(id=f"{at:%Y%m%dT%H%M%SZ}-0000", started_at=at, ended_at=at)
+        write_run(home / record.id, record=record)
+    labels = re.findall(
+        r'class="column[^>]*>([^<]+)', write_index(home).read_text("utf-8").partition("</svg>")[0]
+    )
+    assert labels == ["1 Jul", "05:00", "12:00", "2 Jul", "3 Jul"]
+
+
 def test_a_replay_has_a_badge_with_its_run(tmp_path: Path) -> None:
     home = tmp_path / "intranet"
     replay = Replay(run="20260701T020000Z-4f1c", generation=1, export="corrections")
