@@ -1,5 +1,6 @@
 """The pages of a run and of a job in a real browser: how they fit and what they need."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ from pipelines.report.run_report import write_report
 from schemas.run_record import RUN_RECORD
 from support.browser import Page, needs_chromium
 from support.page_checks import CONTRAST, OWN_TEXTS
-from support.run_folders import run_record, write_run
+from support.run_folders import BEGIN, account, reject, run_record, write_run
 
 pytestmark = [pytest.mark.slow, needs_chromium]
 
@@ -72,19 +73,41 @@ def test_each_page_has_one_main_part_and_each_table_a_caption(page: Page, urls: 
         assert page.evaluate(f"{tables}.length > 0 && {tables}.every(table => table.caption)")
 
 
-def test_rejects_are_filtered_by_code_and_link_to_its_explanation(
-    page: Page, tmp_path: Path
-) -> None:
+def test_rejects_are_grouped_by_code_with_the_cause_above_them(page: Page, tmp_path: Path) -> None:
     url, *_ = pages(tmp_path / "intranet")
     page.open(url)
-    rows = (
-        "[...document.querySelectorAll('.rejects tbody tr')].filter(row => row.checkVisibility())"
-    )
-    assert page.evaluate(f"{rows}.length") == 7
-    page.evaluate("document.querySelectorAll('.filter label')[1].click()")
-    assert page.evaluate(f"{rows}.map(row => row.cells[1].innerText)") == ["crawled", "crawled"]
-    target = "document.querySelector(document.querySelector('.rejects a').hash)"
-    assert page.evaluate(f"{target}.querySelector('h3').innerText").startswith("crawled 12")
+    groups = "[...document.querySelectorAll('.codes a')].map(a => document.querySelector(a.hash))"
+    tags = f"{groups}.map(group => [...group.children].map(child => child.tagName).join(' '))"
+    assert page.evaluate(tags) == ["H3 P P DIV", "H3 P P DIV"]
+    assert page.evaluate(f"{groups}.map(group => group.querySelectorAll('tbody tr').length)") == [
+        *(2, 5)
+    ]
+    heads = page.evaluate(f"{groups}.map(group => group.querySelector('h3').innerText)")
+    assert heads == ["crawled 12, 11 of them accepted", "malformed 101"]
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_codes_and_actions_are_not_cut(page: Page, tmp_path: Path, width: int) -> None:
+    total = account()
+    total.read["MEMBERSHIP"] = 2
+    total.filter_codes["membership-not-of-the-target"] = 2
+    total.reject_codes["bad-membership"] = 3
+    total.reject_samples["bad-membership"] = (reject("w" * 300, 3, None),) * 3
+    write_run(tmp_path / "run", total=total)
+    page.set_device(width, mobile=width < 800)
+    page.open(write_report(tmp_path / "run").as_uri())
+    cut = """
+    [...document.querySelectorAll('.codes a, .counts th, h3')].flatMap(part => {
+      const text = document.createTreeWalker(part, NodeFilter.SHOW_TEXT).nextNode();
+      return [...text.data.matchAll(/\\w+/g)].filter(word => {
+        const range = document.createRange();
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        return range.getClientRects().length > 1;
+      }).map(word => word[0]);
+    })
+    """
+    assert page.evaluate(cut) == []
 
 
 def test_untrusted_values_are_shown_as_text(page: Page, tmp_path: Path) -> None:
@@ -122,7 +145,13 @@ def test_labels_of_charts_do_not_overlap(page: Page, tmp_path: Path, width: int)
         && b.left < a.right && a.top + 4 < b.bottom && b.top + 4 < a.bottom));
     }).length
     """
-    for url in pages(tmp_path / "intranet"):
+    home = tmp_path / "intranet"
+    for hour in range(5):
+        record = run_record(
+            id=f"20260704T{hour:02}0000Z-0000", started_at=BEGIN + timedelta(days=3, hours=hour)
+        )
+        write_run(home / record.id, record=record)
+    for url in pages(home):
         page.open(url)
         assert page.evaluate(overlaps) == 0
 

@@ -79,9 +79,11 @@ def test_a_page_shows_the_run_from_its_headline_to_its_files(tmp_path: Path) -> 
         " Started 2026-07-01 02:00:00 UTC, ended 2026-07-01 03:24:05 UTC.",
         "1 h 24 min Read 414,052 5.41 GiB Written 413,898 46 chunks, 1.99 GiB Rejected 113 102 new",
         "ADD 412,803 412,690 113 0 DELETE 1,208 1,208 0 0 UPDATE 41 0 0 41 Total 414,052",
-        "102 new; 11 are known and accepted. Show all crawled 12 malformed 101",
-        "2 crawled http://www.example.com/handbook/travel.html a.xml:91 (byte 6461): no content;"
-        f" expected some feedferry rejects show {tmp_path}/run 2 3 malformed a.xml:1204",
+        "102 new; 11 are known and accepted. crawled 12, malformed 101",
+        "No. Record 1 http://www.example.com/handbook/travel.html a.xml:88 (byte 6248): no content;"
+        f" expected some feedferry rejects show {tmp_path}/run 1 2 http://www.example.com/handbook"
+        "/travel.html a.xml:91 (byte 6461): no content; expected some"
+        f" feedferry rejects show {tmp_path}/run 2 malformed 101 A record that is not well-formed",
         f"The first rejects of each code. All of them: feedferry rejects list {tmp_path}/run",
         "malformed 101 A record that is not well-formed XML.",
         "crawled 12, 11 of them accepted",
