@@ -241,9 +241,15 @@ def decode_located(text: str, type_: type[_T], *, name: str) -> Decoded[_T]:
 
 
 def decode_key(path: Path, key: str, type_: type[_T]) -> _T:
-    """Return a struct with one key of a file, which may have others; raise ConfigError."""
+    """Return a struct with one key of a file, which may have others; raise ConfigError.
+
+    A file that is a list has the value of the key.
+    """
 
     def decode(decoder: "_Decoder", node: yaml.Node | None) -> _T | None:
+        if isinstance(node, yaml.SequenceNode):
+            name = yaml.ScalarNode("tag:yaml.org,2002:str", key, node.start_mark, node.start_mark)
+            node = yaml.MappingNode("tag:yaml.org,2002:map", [(name, node)], node.start_mark)
         if isinstance(node, yaml.MappingNode):
             node.value = [pair for pair in node.value if _name_of(pair[0]) == key]
         return decoder.struct(node, type_, "")

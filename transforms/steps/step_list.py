@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
+from schemas.errors import raise_together
 from schemas.record import Record
 from schemas.reject import Reject
 from transforms.config.yaml_structs import Value, decode_key, text_where
@@ -195,17 +197,19 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         return [work / f"{name}{PREPARED}" for name, config in named if config.acl is not None]
 
     def make(self, work: Path | None = None, *, has_requests: bool = True) -> AppliedSteps:
-        """Make the steps; call it once in each worker. Raise ConfigError where that fails.
+        """Make the steps; call it once in each worker. Raise ConfigError with all that fail.
 
         `work` is the folder in which they were prepared; without it, they are only checked. Without
         requests, there are no steps that fetch documents.
         """
-        steps = [
-            (name, config.make(Path(self.base), work and work / f"{name}{PREPARED}"))
-            for name, config in zip(self.names, self.steps, strict=True)
-            if has_requests or config.fetch is None
-        ]
-        return AppliedSteps(steps)
+        made: list[tuple[str, TransformStep]] = []
+
+        def add(name: str, config: StepConfig) -> None:
+            made.append((name, config.make(Path(self.base), work and work / f"{name}{PREPARED}")))
+
+        named = zip(self.names, self.steps, strict=True)
+        raise_together(partial(add, *each) for each in named if has_requests or not each[1].fetch)
+        return AppliedSteps(made)
 
     def fingerprint(self) -> str:
         """Return a hash of the steps and of the tables that they name."""

@@ -84,6 +84,33 @@ def test_records_are_filtered_and_deletions_pass_unless_an_action_names_them(
     assert +applied.changed == Counter()
 
 
+def test_a_file_of_steps_may_be_a_list(tmp_path: Path) -> None:
+    path = tmp_path / "steps.yaml"
+    path.write_text(f"- {URLS}\n- drop: {{url: '*/x'}}\n")
+    assert read_steps(path).names == ("urls", "drop")
+    path.write_text("- keep: {larger_than: 3x}\n- drop: {url: 're:('}\n")
+    with pytest.raises(ConfigError) as caught:
+        read_steps(path)
+    assert [line.partition("; ")[0] for line in str(caught.value).splitlines()] == [
+        f"{path}:1:23: transform[0].keep.larger_than: '3x'",
+        f"{path}:2:15: transform[1].drop.url: 're:(': missing ), unterminated subpattern at"
+        " position 0",
+    ]
+
+
+def test_steps_that_cannot_be_made_are_reported_together(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        steps(
+            tmp_path,
+            "principals: {table: people.csv}",
+            "metadata: {values: {a: places.csv}}",
+            "python: rules.py:change",
+        )
+    lines = str(caught.value).splitlines()
+    names = ("people.csv", "places.csv", "rules.py")
+    assert [name in line for name, line in zip(names, lines, strict=True)] == [True] * 3
+
+
 def test_a_filtered_record_has_the_name_of_its_step(tmp_path: Path) -> None:
     applied = steps(tmp_path, "drop: {url: '*/x'}", "{name: no-pages, drop: {mimetype: text/html}}")
     results = [applied.apply(page(name))[0] for name in ("x", "y")]
