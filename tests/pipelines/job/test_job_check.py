@@ -86,7 +86,7 @@ schedule: {window: "25:00-06:00"}
         "2:16: source.type: 'fils'",
         "2:40: source.zone: 'Nowhere'",
         "4:44: push.groups_mode: 'bad'",
-        "6:20: schedule.window: '25:00-06:00': '25:00'",
+        "6:20: schedule.window: '25:00'",
         "1:1: job: missing",
         "5:16: loss.accept and loss.fail_on (--fail-on-loss): both name acl",
         "3:38: target.datasource: 'a b'",

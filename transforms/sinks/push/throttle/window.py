@@ -72,7 +72,7 @@ def parse_window(text: str) -> SendWindow:
             f"{text!r}; expected hours and a time zone, such as '20:00-06:00 Europe/Berlin' or "
             "'Mon-Fri 20:00-06:00, Sat,Sun 00:00-24:00'"
         )
-    hours = tuple(_parse_hours(text, part) for part in _HOURS.finditer(match["hours"]))
+    hours = tuple(map(_parse_hours, _HOURS.finditer(match["hours"])))
     if not match["zone"]:
         return SendWindow(f"{text} (time of this machine)", hours)
     return SendWindow(text, hours, find_zone(match["zone"]))
@@ -86,7 +86,7 @@ def parse_deadline(text: str, *, now: datetime) -> datetime:
     match = _TIME_OF_DAY.fullmatch(text.strip())
     if match:
         zone = find_zone(match["zone"]) if match["zone"] else None
-        minutes = _parse_time(text, match["time"])
+        minutes = _parse_time(match["time"])
         today = now.astimezone(zone).date()
         moments = (_moment(today + timedelta(days=ahead), minutes, zone) for ahead in range(3))
         return next(moment for moment in moments if moment > now).astimezone(zone)
@@ -117,11 +117,11 @@ def find_zone(name: str) -> ZoneInfo:
         ) from exc
 
 
-def _parse_hours(text: str, match: re.Match[str]) -> WindowHours:
-    begin, end = _parse_time(text, match["begin"]), _parse_time(text, match["end"])
+def _parse_hours(match: re.Match[str]) -> WindowHours:
+    begin, end = _parse_time(match["begin"]), _parse_time(match["end"])
     if begin == end:
         raise ConfigError(
-            f"{text!r}: {match[0]!r}; expected an end that differs from the begin; the whole day is"
+            f"{match[0]!r}; expected an end that differs from the begin; the whole day is"
             " 00:00-24:00"
         )
     days: set[int] = set()
@@ -132,10 +132,10 @@ def _parse_hours(text: str, match: re.Match[str]) -> WindowHours:
     return WindowHours(frozenset(days or range(7)), begin % _DAY_MINUTES, end)
 
 
-def _parse_time(text: str, time_of_day: str) -> int:
+def _parse_time(time_of_day: str) -> int:
     hour, minute = map(int, time_of_day.split(":"))
     if minute > 59 or hour * 60 + minute > _DAY_MINUTES:
-        raise ConfigError(f"{text!r}: {time_of_day!r}; expected a time from 00:00 to 24:00")
+        raise ConfigError(f"{time_of_day!r}; expected a time from 00:00 to 24:00")
     return hour * 60 + minute
 
 

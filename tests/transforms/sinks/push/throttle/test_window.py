@@ -97,10 +97,10 @@ def test_a_window_is_open_when_it_opens(text: str, now: datetime) -> None:
             (parse_window, text, f"'{text}'; {BAD_WINDOW}")
             for text in ("at night", "20:00 UTC", "Monday 20:00-06:00", "20:00-06:00;UTC")
         ),
-        (parse_window, "20:60-06:00", f"'20:60-06:00': '20:60'; {A_TIME}"),
+        (parse_window, "20:60-06:00", f"'20:60'; {A_TIME}"),
         (
             *(parse_window, "20:00-20:00"),
-            "'20:00-20:00': '20:00-20:00'; expected an end that differs from the begin; the whole "
+            "'20:00-20:00'; expected an end that differs from the begin; the whole "
             "day is 00:00-24:00",
         ),
         (
@@ -110,7 +110,7 @@ def test_a_window_is_open_when_it_opens(text: str, now: datetime) -> None:
         (parse_window, "20:00-06:00 Nowhere/../../x", f"'Nowhere/../../x'; {A_ZONE}"),
         (*(deadline, "dawn"), "'dawn'; expected a time of day or a duration, such as 06:00 or 6h"),
         (deadline, "0s", "'0s'; expected a deadline in the future, such as 6h"),
-        (deadline, "26:00", f"'26:00': '26:00'; {A_TIME}"),
+        (deadline, "26:00", f"'26:00'; {A_TIME}"),
     ],
 )
 def test_a_bad_window_or_deadline_is_refused(
