@@ -49,8 +49,10 @@ def quote(text: str) -> str:
 
 
 def is_html(response: ApplianceResponse) -> bool:
+    """Whether a response is a page; a text without markup is none, whatever its type states."""
+    text = text_of(response)
     is_html_type = "html" in response.content_type.lower()
-    return is_html_type or _HTML.match(text_of(response)) is not None
+    return (is_html_type and text.startswith("<")) or _HTML.match(text) is not None
 
 
 def describe(response: ApplianceResponse) -> str:

@@ -109,8 +109,20 @@ def test_a_redirect_is_named() -> None:
     assert "a redirect to 'https://gsa.example.com:19902/xmlfeed', which" in judge(moved).message
 
 
-def test_success_as_html_is_no_acceptance() -> None:
-    assert judge(response("Success", content_type="text/html")).meaning is FATAL
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("Success\r\n", ResponseMeaning.ACCEPTED),
+        ("<p>Success</p>", FATAL),
+        ("Error - Unauthorized Request", FATAL),
+    ],
+)
+def test_a_text_without_markup_is_no_page_whatever_its_type(
+    text: str, meaning: ResponseMeaning
+) -> None:
+    as_html = judge(response(text, content_type="text/html; charset=utf-8"))
+    assert as_html.meaning is meaning
+    assert ("Trusted IP Addresses" in as_html.message) is text.startswith("Error")
 
 
 TOO_LARGE = "expected it to be small enough: a part of it may be"
