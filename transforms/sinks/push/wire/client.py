@@ -35,7 +35,12 @@ GZIP_BYTES_LIMIT = 1 << 20
 """Longer bodies are not compressed: "GSA only allows request content up to 1 MB to be compressed"
 (adaptor library)."""
 
-_EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
+_WRONG_NAME = "expected one for this host: give its name as ⟦url⟧, or issue it for this host"
+_CERTIFICATE_FIXES = {  # by the error of OpenSSL
+    10: "expected a valid one: renew it at the appliance",  # X509_V_ERR_CERT_HAS_EXPIRED
+    62: _WRONG_NAME,  # X509_V_ERR_HOSTNAME_MISMATCH
+    64: _WRONG_NAME,  # X509_V_ERR_IP_ADDRESS_MISMATCH
+}
 _HEADERS = {
     "User-Agent": "feedferry",
     "Accept": "*/*",
@@ -270,9 +275,7 @@ def _explain_connection(
             case ssl.SSLCertVerificationError():
                 message = f"its certificate is not trusted ({cause.verify_message})"
                 fix = "expected one that the system trusts: name its authority by ⟦ca_file⟧"
-                if cause.verify_code == _EXPIRED:
-                    fix = "expected a valid one: renew it at the appliance"
-                return f"{message}; {fix}", True
+                return f"{message}; {_CERTIFICATE_FIXES.get(cause.verify_code, fix)}", True
             case ssl.SSLError():
                 reason: str | None = getattr(cause, "reason", None)  # only OpenSSL gives one
                 reason = (reason or "handshake broken off").lower().replace("_", " ")

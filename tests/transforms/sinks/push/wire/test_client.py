@@ -480,23 +480,26 @@ def test_a_certificate_of_a_named_authority_is_trusted(
 @pytest.mark.parametrize(
     "case",
     [
-        ("127.0.0.1", False, "self-signed certificate"),
-        ("localhost", True, "Hostname mismatch, certificate is not valid for 'localhost'."),
+        (
+            *("127.0.0.1", False, "self-signed certificate"),
+            "expected one that the system trusts: name its authority by ⟦ca_file⟧",
+        ),
+        (
+            *("localhost", True, "Hostname mismatch, certificate is not valid for 'localhost'."),
+            "expected one for this host: give its name as ⟦url⟧, or issue it for this host",
+        ),
     ],
 )
 def test_another_certificate_is_a_permanent_error(
-    feed: ChunkPart, pair: tuple[Path, Path], context: ssl.SSLContext, case: tuple[str, bool, str]
+    feed: ChunkPart, pair: tuple[Path, Path], context: ssl.SSLContext, case: tuple[str, ...]
 ) -> None:
-    host, is_named, reason = case
+    host, is_named, reason, fix = case
     with listening(saying(SUCCESS), context=context) as listener:
         url = f"https://{host}:{listener.port}"
         ca_file = str(pair[0]) if is_named else None
         response = send(feed, replace(GSA, url=url, ca_file=ca_file))
 
-    assert response.error == (
-        f"{url}/xmlfeed: its certificate is not trusted ({reason}); expected one that the system "
-        "trusts: name its authority by ⟦ca_file⟧"
-    )
+    assert response.error == (f"{url}/xmlfeed: its certificate is not trusted ({reason}); {fix}")
     assert (response.is_permanent, response.is_unsent) == (True, True)
 
 
