@@ -20,7 +20,7 @@ from schemas.reject import Reject
 Result = TypeVar("Result")
 _STARS = "***"
 _MIN_PART = 4
-"""Fewest characters of a truncated secret that are hidden."""
+"""Fewest characters of a truncated secret that are hidden, and of one that is within a word."""
 _QUOTES = re.compile("(['\"])")
 
 
@@ -31,6 +31,7 @@ class Mask:
         texts = {text for secret in secrets if secret for text in (secret, *_long_lines(secret))}
         spellings = {spelling for text in texts for spelling in _spellings(text)}
         self._spellings = sorted(spellings, key=len, reverse=True)  # one may contain another
+        self._patterns = [*map(_pattern_of, self._spellings)]
 
     @property
     def longest(self) -> int:
@@ -39,8 +40,8 @@ class Mask:
 
     def text(self, message: str) -> str:
         """Return a message without secrets and without parts of secrets in truncated quotations."""
-        for spelling in self._spellings:
-            message = message.replace(spelling, _STARS)
+        for pattern in self._patterns:
+            message = pattern.sub(_STARS, message)
         return "".join(map(self._hide_parts, _QUOTES.split(message)))
 
     def result(self, result: Result) -> Result:
@@ -66,6 +67,13 @@ class Mask:
             piece = _hide_beginning(piece, spelling)
             piece = _hide_beginning(piece[::-1], spelling[::-1])[::-1]
         return piece
+
+
+def _pattern_of(spelling: str) -> re.Pattern[str]:
+    """Return what hides a spelling: a short one as a word, and one letter as a value."""
+    text = re.escape(spelling)
+    before = r"(?<!\w)" if len(spelling) > 1 else r"(?<=['\":=])"
+    return re.compile(text if len(spelling) >= _MIN_PART else rf"{before}{text}(?!\w)")
 
 
 def _long_lines(secret: str) -> list[str]:

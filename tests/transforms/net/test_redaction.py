@@ -51,6 +51,19 @@ def test_a_truncated_secret_is_hidden(text: str, expected: str) -> None:
     assert Mask(["eyJhbGciOiJIUzI1NiJ9"]).text(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("secret", "text", "expected"),
+    [
+        ("a", "a date as 'a'; expected a number", "a date as '***'; expected a number"),
+        ("a", "https://me:a@host/?token=a&b", "https://me:***@host/?token=***&b"),
+        ("no", "nothing: unknown 'no'", "nothing: unknown '***'"),
+        ("xyz", "xyzzy", "xyzzy"),
+    ],
+)
+def test_a_short_secret_is_no_part_of_a_word(secret: str, text: str, expected: str) -> None:
+    assert Mask([secret]).text(text) == expected
+
+
 @pytest.mark.parametrize("text", ["the eyes", "'eyJ'", "eyJhbG is how all of them begin"])
 def test_the_first_letters_of_a_secret_are_kept_in_other_words(text: str) -> None:
     assert Mask(["eyJhbGciOiJIUzI1NiJ9"]).text(text) == text
