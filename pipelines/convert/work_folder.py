@@ -15,7 +15,7 @@ import msgspec
 from pipelines.convert.inputs import STDIN_COPY
 from pipelines.convert.publish import PUBLISHED
 from pipelines.folders.locks import LOCK, PUSHES, SEAL, SEALED, WORK, locked_pushes
-from pipelines.folders.manifest import REPORT
+from pipelines.folders.manifest import REPORT, check_own_folder
 from pipelines.options.convert_options import ConvertOptions
 from schemas.account import SpanFile
 from schemas.errors import ConfigError, FatalError
@@ -35,7 +35,11 @@ _REMOVED = ".over"
 
 
 def check_output(output: Path, options: ConvertOptions) -> None:
-    """Raise ConfigError for the output of a finished run, or for an input that would be removed."""
+    """Raise ConfigError for an output folder of others or of a finished run.
+
+    Also for an input that would be removed.
+    """
+    check_own_folder(output)
     for name in options.inputs:
         is_local = "://" not in name
         if options.fresh and is_local and Path(name).absolute().is_relative_to(output.absolute()):

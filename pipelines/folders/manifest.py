@@ -6,10 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.folders.locks import PUSHES
+from pipelines.folders.locks import PUSHES, WORK
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FatalError
 from schemas.lazy_sequence import LazySequence
+from schemas.run_record import RUN_RECORD
 from transforms.sinks.push.settings import PushSettings
 from transforms.storage.atomic import whole_file
 from transforms.storage.line_file import LineFile
@@ -47,6 +48,15 @@ class Manifest(LazySequence[Chunk]):
 
     def __iter__(self) -> Iterator[Chunk]:
         return map(_decoder.decode, self._lines) if self._is_ordered else super().__iter__()
+
+
+def check_own_folder(output: Path) -> None:
+    """Raise ConfigError for an output folder with files, hidden ones apart, that has no run."""
+    names = {path.name for path in output.glob("[!.]*")}
+    if names and not (output / WORK).exists() and not names & {REPORT, MANIFEST, RUN_RECORD}:
+        raise ConfigError(
+            f"⟦output⟧ {output}: holds {min(names)}, and no run; expected a new or empty folder"
+        )
 
 
 def receipts_folder(root: Path, settings: PushSettings) -> Path:

@@ -16,6 +16,7 @@ from pipelines.folders.manifest import (
     EXPECTED_INPUT,
     MANIFEST,
     REPORT,
+    check_own_folder,
     read_manifest,
     write_manifest,
 )
@@ -65,6 +66,7 @@ def make_run(options: PushOptions, settings: PushSettings) -> tuple[Path, list[C
             " files"
         )
     root = Path(options.output)
+    check_own_folder(root)
     with locked_output(root):
         staging = root / STAGING
         staging.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.archives import put
+from pipelines.cli.main import main
+from support.archives import document, gsa_feed, put
 from support.runs import chunks, column, convert
 
 ARGS = (
@@ -48,6 +49,34 @@ def stopped(here: Path) -> None:
     put(Path("docs/a.txt"), b"too large " * 9)
     assert convert(*REFUSING) == 3
     put(Path("docs/a.txt"), b"a")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("convert", "docs/a.xml", "--to", "avro"),
+        ("convert", "docs/a.xml", "--to", "avro", "--fresh"),
+        ("push", "docs/a.xml", "--to", "http://127.0.0.1:9"),
+    ],
+)
+def test_a_folder_with_the_files_of_others_is_refused(
+    args: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    feed = Path(put(Path("docs/a.xml"), gsa_feed(document(1))))
+    assert main([*args, "-o", "docs"]) == 2
+    assert capsys.readouterr().err == (
+        "feedferry: -o docs: holds a.xml, and no run; expected a new or empty folder\n"
+    )
+    assert [path.name for path in Path("docs").iterdir()] == [feed.name]
+
+
+def test_a_folder_with_hidden_files_or_an_earlier_run_is_used() -> None:
+    put(Path("docs/a.txt"), b"text")
+    put(Path("out/.gitkeep"), b"")
+    assert convert(*ARGS) == 0
+    put(Path("out/notes.txt"), b"text")
+    assert convert(*ARGS, "--fresh") == 0
+    assert Path("out/notes.txt").read_bytes() == b"text"
 
 
 @pytest.mark.usefixtures("stopped")
