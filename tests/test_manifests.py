@@ -12,6 +12,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it has no types
 
 from pipelines.job.job_file import load_job
+from support.pages import read_page
 from support.reference import all_commands
 from support.runs import ROOT
 
@@ -32,7 +33,8 @@ API_VERSIONS = {
     "Service": "v1",
 }
 USERS = {"feedferry": 10001, "apache/beam_flink1.19_job_server": 10001, "flink": 9999}
-RESUMABLE = (4, 75)
+FINAL = [1, 2, 3, 5]
+"""Exit codes after which another attempt ends in the same way, or has nothing to do."""
 FLAGS = {
     name: {option for parameter in context.command.get_params(context) for option in parameter.opts}
     for name, context in all_commands()
@@ -131,8 +133,13 @@ def test_jobs_are_started_again_only_if_they_can_be_resumed(name: str) -> None:
             spec = item["spec"].get("jobTemplate", item)["spec"]
             [rule] = spec["podFailurePolicy"]["rules"]
             assert rule["action"] == "FailJob"
-            assert not {*RESUMABLE} & {*rule["onExitCodes"]["values"]}
+            assert rule["onExitCodes"]["values"] == FINAL
             assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_the_page_of_schedulers_states_the_codes_of_the_manifest() -> None:
+    page = read_page("docs/scheduling.md")
+    assert "`podFailurePolicy` that fails the job on 1, 2, 3 and 5" in page
 
 
 def test_the_job_file_of_the_schedule_is_one(tmp_path: Path) -> None:
