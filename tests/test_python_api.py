@@ -132,7 +132,7 @@ def test_a_conversion_is_followed_and_pushed(here: Path) -> None:
     assert [push.account.is_settled_before for push in again] == [True]
     assert recorder.records == 2
     assert recorder.steps == [
-        *("listing inputs", "listing documents", "publishing", "push", "settling")
+        *("listing inputs", "running", "listing documents", "publishing", "push", "settling")
     ]
     assert recorder.results == ["ConversionResult", "PushResult", "Settlement"]
 

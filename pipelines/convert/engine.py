@@ -167,7 +167,11 @@ def convert(
             report = replace(report, folder=remote.uri)
         write_report(conversion.output)
         step.result = result = ConversionResult(
-            report=report, progress=progress, defects=account.defects, is_pushed=is_pushed
+            report=report,
+            progress=progress,
+            defects=account.defects,
+            is_pushed=is_pushed,
+            has_state=options.state is not None,
         )
     return result
 

@@ -35,10 +35,7 @@ _REMOVED = ".over"
 
 
 def check_output(output: Path, options: ConvertOptions) -> None:
-    """Raise ConfigError for an output folder of others or of a finished run.
-
-    Also for an input that would be removed.
-    """
+    """Raise ConfigError for a folder of others, of a finished run, or with inputs to be removed."""
     check_own_folder(output)
     for name in options.inputs:
         is_local = "://" not in name

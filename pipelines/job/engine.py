@@ -183,11 +183,13 @@ class JobRun:
         The folder is complete on return, with the pages of the run.
         """
         job = self.job
-        with self._recorded():
-            result = self._execute()
-        if self.record.is_over and job.name is not None and job.replay is None:
-            remove_runs(job.home, runs_to_remove(runs_of(job.home), job.keep, datetime.now(UTC)))
-        self._write_pages()
+        with followed(self.observer, Step.RUN):
+            with self._recorded():
+                result = self._execute()
+            if self.record.is_over and job.name is not None and job.replay is None:
+                now = datetime.now(UTC)
+                remove_runs(job.home, runs_to_remove(runs_of(job.home), job.keep, now))
+            self._write_pages()
         return result
 
     def _execute(self) -> RunResult:

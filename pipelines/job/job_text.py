@@ -145,8 +145,8 @@ def _key_schema(key: JobKey) -> Schema:
         items = schema.get("items", schema)
         least = {"minItems": 1} if key.is_required else {}
         schema = {"anyOf": [items, {"type": "array", "items": items, **least}]}
-    default = declared.default_text
+    default, help_text = declared.default_text, declared.flag.key_help or declared.flag.help
     return {
-        "description": declared.key_help + (f" Default: {default}." if default else ""),
+        "description": help_text + (f" Default: {default}." if default else ""),
         **schema,
     }

@@ -29,8 +29,9 @@ _log = logging.getLogger(__name__)
 
 
 class Step(enum.Enum):
-    """A part of a command that may take long; the value says what it does."""
+    """A part of a command that may take long, or a whole run; the value says what it does."""
 
+    RUN = "running"
     LIST_INPUTS = "listing inputs"
     LIST_DOCUMENTS = "listing documents"
     PUBLISH = "publishing"

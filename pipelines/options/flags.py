@@ -93,11 +93,6 @@ class FieldFlag:
         return REPEATED_TEXT if self.is_repeatable else TEXT
 
     @property
-    def key_help(self) -> str:
-        """The meaning of the key in a job file."""
-        return self.flag.key_help or self.flag.help
-
-    @property
     def is_switch(self) -> bool:
         """Whether the flag takes no value."""
         return self.type is bool

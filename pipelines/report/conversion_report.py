@@ -13,6 +13,8 @@ from pipelines.terminal.summary import Summary, summary_text
 from schemas.account import AccountTotals
 from schemas.errors import FatalError
 from schemas.notice import REFUSED
+from schemas.sent_document import UNCHANGED
+from schemas.units import counted
 from transforms.storage.atomic import read_json
 
 VERSION = 1
@@ -42,13 +44,24 @@ class ConversionResult(msgspec.Struct, frozen=True, kw_only=True):
     """A conversion that is published: its report, how long it took, and how fast it was.
 
     `defects` counts the records that were rejected because of a defect of feedferry, by the type of
-    the exception. `is_pushed`: a push follows.
+    the exception. `is_pushed`: a push follows. `has_state`: it reads only what has changed.
     """
 
     report: Report
     progress: Progress
     defects: Mapping[str, int]
     is_pushed: bool
+    has_state: bool = False
+
+    @property
+    def unchanged_text(self) -> str:
+        """The result in a line if nothing has changed since the last run, empty otherwise."""
+        account = self.report.account
+        counts = {**account.written, **account.rejected, **account.losses, **account.notices}
+        if not self.has_state or counts or {*account.filter_codes} - {UNCHANGED}:
+            return ""
+        count = account.filter_codes.get(UNCHANGED)
+        return "nothing has changed" + (f": {counted(count, 'document')}" if count else "")
 
 
 def read_report(folder: Path) -> Report:
@@ -129,7 +142,7 @@ def _lines(report: Report) -> Iterator[tuple[str, str]]:
         codes = _count_rejects(account.reject_codes, account.accepted_rejects)
         yield "rejects", codes + (f", in {folder}/rejects/" if folder else "")
     for code, samples in sorted(account.reject_samples.items()):
-        for reject in (sample for sample in samples if not sample.is_accepted):
+        for reject in [sample for sample in samples if not sample.is_accepted][:1]:
             yield "reject", f"{code}: {reject.message}"
     if account.filter_codes:
         yield "filtered", _count_codes(account.filter_codes)

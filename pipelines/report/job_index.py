@@ -1,6 +1,5 @@
 """`index.html` in the folder of a job: all of its runs over time."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -82,13 +81,12 @@ def _draw(
     """Return a chart with a bar for each run, the oldest first; None if there is only one run."""
     if len(rows) < 2:
         return None
-    names = _labels(rows)
     bins = [
         Bin(
             begin=index - 0.5,
             end=index + 0.5,
             value=value(row) or 0.0,
-            words=f"{names[index]}: {_words(value(row), unit)}. {row.outcome.words}",
+            words=f"{_day_of(row)}{_time_of(row)}: {_words(value(row), unit)}. {row.outcome.words}",
             tone=row.outcome.tone,
         )
         for index, row in enumerate(rows)
@@ -102,9 +100,8 @@ def _short_ticks(rows: Sequence[RunRow], ticks: Iterable[Tick]) -> Iterator[Tick
     """Yield the day of each tick, and its time instead if the tick before has the same day."""
     before = ""
     for at, index in ticks:
-        row = rows[int(index)]
-        day = _day_of(row)
-        yield Tick(at, f"{row.began:%H:%M}" if row.began and day == before else day)
+        day, time = _day_of(rows[int(index)]), _time_of(rows[int(index)])
+        yield Tick(at, time if day == before else day)
         before = day
 
 
@@ -112,14 +109,8 @@ def _day_of(row: RunRow) -> str:
     return f"{row.began:%d %b}".removeprefix("0") if row.began else row.id
 
 
-def _labels(rows: Sequence[RunRow]) -> list[str]:
-    """Return the day of each run, with the time if another run began on that day."""
-    days = [*map(_day_of, rows)]
-    count = Counter(days)
-    return [
-        f"{day} {row.began:%H:%M}" if row.began and count[day] > 1 else day
-        for day, row in zip(days, rows, strict=True)
-    ]
+def _time_of(row: RunRow) -> str:
+    return f" {row.began:%H:%M}" if row.began else ""
 
 
 def _words(value: float | None, unit: Unit) -> str:

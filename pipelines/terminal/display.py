@@ -1,6 +1,7 @@
 """The output of a command on the terminal: progress and notices on stderr, and its summary.
 
-Progress is one line that is rewritten in place on a terminal, else a line every 30 seconds.
+Progress is one line that is rewritten in place on a terminal, else a line every 30 seconds, and at
+the end of a phase that took longer.
 """
 
 import gc
@@ -48,7 +49,7 @@ class TerminalObserver(Observer):
     def progress(self, progress: Progress) -> None:
         if self._style is ProgressStyle.BAR:
             self._draw(progress)
-        elif progress.seconds >= PLAIN_SECONDS or progress.is_last:
+        elif progress.seconds >= PLAIN_SECONDS:  # the summary has a shorter phase
             click.echo(f"{progress.phase.value:<10}{progress_text(progress)}", err=True)
 
     def notice(self, message: str, level: int = logging.INFO) -> None:

@@ -25,8 +25,9 @@ def print_table(summary: Summary, lines: Sequence[tuple[str, str]]) -> None:
         turned = tuple(zip(summary.columns, counts, strict=True))
         table = _table(Summary(columns=labels, rows=turned))
     console.print()
-    console.print(table)
-    console.print()
+    if summary.columns:
+        console.print(table)
+        console.print()
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(min_width=LABEL_CHARS - 1, no_wrap=True)
     grid.add_column(overflow="fold")

@@ -19,10 +19,7 @@ def read_run(folder: Path) -> RunRecord | None:
 
 
 def write_run(folder: Path, record: RunRecord) -> RunRecord:
-    """Write the record of a run, which is on the disk on return; return it.
-
-    Its message names flags.
-    """
+    """Write the record of a run with a message that names flags, to the disk; return it."""
     record = replace(record, message=record.message and in_flags(record.message))
     with whole_file(folder / RUN_RECORD) as stream:
         stream.write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")

@@ -1,4 +1,4 @@
-"""What is printed of the result of a push."""
+"""What is printed of the results of a run and of a push."""
 
 from pathlib import Path
 
@@ -6,11 +6,16 @@ import pytest
 
 from pipelines.cli.main import main
 from pipelines.cli.terminal_results import ResultObserver
+from pipelines.job.settlement import Settlement
+from pipelines.observer.observer import Step, followed
 from pipelines.options.display_options import DisplayOptions
 from pipelines.push.engine import notify_stop
 from pipelines.push.record import PushResult
-from support.archives import documents, gsa_feed, put
+from schemas.errors import FatalError
+from support.archives import BROKEN, documents, gsa_feed, put
+from support.jobs import TreeJob
 from support.runs import keep_levels
+from support.served import serving
 from transforms.sinks.push.outcome import PushAccount
 
 
@@ -30,3 +35,63 @@ def test_feed_files_cannot_be_replayed_in_a_dry_run_either(
         code = main(["push", str(feed), "--to", "http://127.0.0.1:1", "--replay", "--dry-run"])
     message = f"feedferry: --replay: {str(feed)!r}; expected the folder of a run\n"
     assert (code, capsys.readouterr()) == (2, ("", message))
+
+
+@pytest.mark.slow
+def test_a_run_ends_with_one_summary_and_a_quiet_night_with_one_line(
+    here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bad = [f'<record url="x{number}" mimetype="text/plain"/>' for number in range(3)]
+    records = [*documents(1, 4), *bad, *(BROKEN for _ in range(3))]
+    put(here / "feeds" / "a.xml", gsa_feed(*records))
+    with serving(here / "spool") as appliance:
+        job = TreeJob(here, appliance.url, documents=40)
+        assert main(["run", "people.yaml"]) == 0
+        first = capfd.readouterr()
+        appliance.settle()
+        assert main(["run", "people.yaml"]) == 0
+        quiet = capfd.readouterr()
+        assert main(["run", "people.yaml", "-q"]) == 0
+        silent = capfd.readouterr()
+        assert main(["run", "people.yaml", "--format", "json"]) == 0
+        json_text = capfd.readouterr().out
+        job.write("0000.txt", "changed")
+        assert main(["run", "people.yaml"]) == 0
+        changed = capfd.readouterr().out
+        (here / "people.yaml").unlink()
+        flags = ("feeds", "-o", "out", "--to", "gsa-feed", "--push-to", appliance.url)
+        assert main(["convert", *flags]) == 1
+        labels = [line.split()[0] for line in capfd.readouterr().out.splitlines()]
+
+    words = [line.split()[0] for line in first.out.splitlines()]
+    assert words == [
+        *("read", "ADD", "total", "chunks", "pushed", "target", "receipts", "settled"),
+        "report",
+    ]
+    assert "pushed    40 accepted, 0 refused, 0 left\n" in first.out
+    assert (quiet.out, quiet.err) == ("nothing has changed: 40 documents\n", "")
+    assert (silent.out, silent.err) == ("", "")
+    assert '"unchanged": 40' in json_text
+    assert "filtered  unchanged 39\n" in changed
+    assert [labels.count(label) for label in ("rejects", "reject", "report")] == [1, 2, 1]
+
+
+def test_the_summary_of_a_run_that_fails_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    observer = ResultObserver(DisplayOptions())
+    settled = Settlement(
+        root=Path("out"), accepted=4, refused=0, chunks=2, changed=("chunks/1.xml",)
+    )
+
+    def fail() -> None:
+        with followed(observer, Step.RUN):
+            with followed(observer, Step.SETTLE) as step:
+                step.result = settled
+            with followed(observer, Step.VERIFY):
+                raise FatalError("connection refused")
+
+    with pytest.raises(FatalError):
+        fail()
+    assert capsys.readouterr() == (
+        "settled   4 records accepted, 0 refused; chunk files: 1 as written, 1 changed\n",
+        "feedferry: out/chunks/1.xml: changed since it was pushed\n",
+    )

@@ -97,7 +97,9 @@ def test_the_help_of_a_flag_that_negates_its_key_is_that_of_the_flag() -> None:
     flags = [key.declared for key in job_keys().values()]
     negating = [flag for flag in flags if flag.is_switch and "--no-" in flag.names[0]]
     assert [flag.names for flag in negating] == [("--no-state",)]
-    assert [flag.key_help for flag in negating] == ["Read only what changed since the last run."]
+    assert [each.flag.key_help for each in negating] == [
+        "Read only what changed since the last run."
+    ]
     helps = [click_option(flag).help for flag in negating]
     assert helps == ["Read and send everything, and keep no state: deletions are not found."]
 

@@ -47,7 +47,7 @@ def test_an_account_is_a_table_with_its_total_and_a_line_for_each_other_count() 
         losses={"lock": LossCount(1, (LOCK,)), "acl": LossCount(1_000, (ACL,))},
         notices={"date": NoticeCount(1234, date)},
         reject_codes={"crawled": 2, "malformed": 1_000},
-        reject_samples={"malformed": (TORN, replace(TORN, is_accepted=True))},
+        reject_samples={"malformed": (TORN, TORN, replace(TORN, is_accepted=True))},
         filter_codes={"acl-alone": 3},
     )
 

@@ -43,7 +43,7 @@ def test_all_runs_are_listed_with_their_numbers_the_newest_first(tmp_path: Path)
     for shown in (
         "intranet 3 runs. Over time The last 3 runs, the oldest first.",
         "Documents written the last 3 runs 0 2,000 4,000 6,000 1 Jul 2 Jul 3 Jul",
-        "1 Jul 2 Jul 3 Jul 1 Jul: 5,000. Done, with rejects 2 Jul: 5,000. Failed",
+        "1 Jul 2 Jul 3 Jul 1 Jul 02:00: 5,000. Done, with rejects 2 Jul 02:00: 5,000. Failed",
         "Documents rejected the last 3 runs 0 1 2 1 Jul",
         "2026-07-03 02:00 ! Done, with rejects 5,002 5,000 2 413,886 42 min 0 s"
         " 2026-07-02 02:00 ✕ Failed 5,001 5,000 1 413,886 41 min 0 s",
@@ -86,7 +86,7 @@ def test_a_label_of_a_chart_is_the_day_or_the_time_after_a_label_of_that_day(
     labels = re.findall(
         r'class="column[^>]*>([^<]+)', write_index(home).read_text("utf-8").partition("</svg>")[0]
     )
-    assert labels == ["1 Jul", "05:00", "12:00", "2 Jul", "3 Jul"]
+    assert labels == ["1 Jul", " 05:00", " 12:00", "2 Jul", "3 Jul"]
 
 
 def test_a_replay_has_a_badge_with_its_run(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ Disk Space Rejects Feeds", "Creating a Groups Feed Client". `Error - Unauthorize
 `Internal Error` are known from the connector manager.
 
 A status of 200 means nothing: an appliance with a full disk sends it too. Only `Success` is
-acceptance, in upper or lower case, with any line breaks and type, as clients find it. We deviate from the
-adaptor library, which accepts `Success` with a status of 500.
+acceptance, in upper or lower case, with any line breaks and type, as clients find it. We deviate
+from the adaptor library, which accepts `Success` with a status of 500.
 """
 
 import re
