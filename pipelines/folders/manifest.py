@@ -14,6 +14,7 @@ from schemas.run_record import RUN_RECORD
 from transforms.sinks.push.settings import PushSettings
 from transforms.storage.atomic import whole_file
 from transforms.storage.line_file import LineFile
+from transforms.storage.storage import PARTIAL
 
 MANIFEST = "manifest.jsonl"
 REPORT = "report.json"
@@ -52,8 +53,8 @@ class Manifest(LazySequence[Chunk]):
 
 def check_own_folder(output: Path) -> None:
     """Raise ConfigError for an output folder with files, hidden ones apart, that has no run."""
-    names = {path.name for path in output.glob("[!.]*")}
-    if names and not (output / WORK).exists() and not names & {REPORT, MANIFEST, RUN_RECORD}:
+    names = {path.name for path in output.glob("[!.]*") if path.suffix != PARTIAL}
+    if names and not (output / WORK).exists() and not names & {"chunks", REPORT, RUN_RECORD}:
         raise ConfigError(
             f"⟦output⟧ {output}: holds {min(names)}, and no run; expected a new or empty folder"
         )

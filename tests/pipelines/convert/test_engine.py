@@ -470,8 +470,8 @@ def test_a_finished_run_is_not_overwritten(good: str, capsys: pytest.CaptureFixt
 
 
 def test_a_fresh_run_replaces_a_finished_one_and_keeps_other_files(good: str, feed: str) -> None:
-    put(Path("out/notes.txt"), b"by hand")
     convert(feed, "-o", "out", "--to", "avro", "--fresh")
+    put(Path("out/notes.txt"), b"by hand")
     convert(good, "-o", "out", "--to", "jsonl", "--fresh")
 
     assert left("out") == [

@@ -258,4 +258,6 @@ def test_every_account_of_the_sample_has_the_same_counts(tmp_path: Path) -> None
         ("4", "54"),
         ("4", "54"),
     ]
-    assert re.findall(r", (\d+) records, ", pushed.stderr)[-1] == "54"
+    *_, last = (out / "timeline.jsonl").read_text().splitlines()
+    point = json.loads(last)
+    assert (point["phase"], point["records"], point["bytes"]) == ("push", 54, point["total"])
