@@ -47,6 +47,7 @@ def test_a_run_ends_with_the_proof_that_its_documents_are_there(
     assert (found["counts"]["same"], found["first"]) == (10, [])
     page = (job.home / record.id / "report.html").read_text()
     assert "Every document of the run is at the target." in page
+    assert "Verified</a></dt><dd>10</dd><dd>10 same</dd>" in page
     assert main(["runs", "show", str(job.home / record.id)]) == 0
     assert "verified  10 same" in capsys.readouterr().out
 
