@@ -45,10 +45,11 @@ class CompareInput:
     ) -> None:
         self.names = tuple(names)
         paths = [*map(_paths, self.names)]
-        options = parse({**words, "inputs": self.names if any(paths) else ()})
+        options = parse({**words, "inputs": self.names})
         self._reading = replace(read_options(options), batch_records=0 if target else BATCH_RECORDS)
         self._spans: Iterable[Span]
-        if options.from_format is None and all(isinstance(of, _ChunkPaths) for of in paths):
+        is_run = all(isinstance(of, _ChunkPaths) for of in paths)
+        if is_run and (options.from_format is None or not any(paths)):
             self._spans = _ChunkSpans(paths, options)
         else:
             options = replace(options, inputs=tuple(chain.from_iterable(paths)))

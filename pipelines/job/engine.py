@@ -31,6 +31,7 @@ from pipelines.convert.state_update import mark_unsure, remember
 from pipelines.convert.work_folder import check_output, close_work_folder, find_work
 from pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
 from pipelines.folders.locks import PUSHES, WORK, locked_job, locked_output, locked_state
+from pipelines.folders.manifest import read_manifest
 from pipelines.folders.remote_folder import RemoteFolder, opened_remote
 from pipelines.job.job import Job
 from pipelines.job.job_text import render
@@ -264,8 +265,8 @@ class JobRun:
         return replace(result, settlement=settlement, exit_code=exit_code)
 
     def _verify(self, result: RunResult) -> RunResult:
-        """Compare the run with the target; a job whose file lost the key has nothing to compare."""
-        if self.job.verify is None:
+        """Compare the run with the target, unless it has no chunks or the job lost the key."""
+        if self.job.verify is None or not read_manifest(self.folder):
             return result
         with followed(self.observer, Step.VERIFY) as step:
             step.result = found = verify_run(self.folder, self.job.verify)

@@ -42,6 +42,13 @@ def test_runs_are_read_chunk_by_chunk_each_time(tmp_path: Path) -> None:
     assert (urls(runs), urls(runs)) == (expected, expected)
 
 
+@pytest.mark.parametrize("words", [{}, {"from_format": "jsonl"}])
+def test_a_run_without_chunks_has_no_records(tmp_path: Path, words: dict[str, str]) -> None:
+    (tmp_path / "run").mkdir()
+    make_run(tmp_path / "run", 0)
+    assert urls(CompareInput((str(tmp_path / "run"),), words, folder=tmp_path)) == []
+
+
 def test_a_chunk_that_is_no_feed_is_a_reject_and_a_run_of_these_is_an_error(tmp_path: Path) -> None:
     run, *files = tmp_path / "run", *make_run(tmp_path / "run", 3)
     files[0].write_bytes(b"%PDF-1.4")
