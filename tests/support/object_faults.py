@@ -1,6 +1,8 @@
 """A proxy before an S3 server, on loopback, that makes the faults of a network."""
 
 import http.client
+import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +14,10 @@ import pytest
 from transforms.storage import objects
 
 Fault = Callable[["Request"], str]
-"""Returns what to do with a request: "pass", "slow" (503), "lose" the answer, or "cut" it."""
+"""Returns what to do with a request: "pass", "slow" (503), "lose" the answer, or "cut" it.
+
+"reset" resets the connection before the request is handled, "reset-after" after it.
+"""
 
 _SLOW = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 
@@ -38,6 +43,9 @@ class Request(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.close()
             return
+        if action == "reset":
+            self._reset()
+            return
         body = self.rfile.read(length)
         if action == "slow":
             self._answer(503, {"Content-Type": "application/xml"}, _SLOW)
@@ -46,6 +54,9 @@ class Request(BaseHTTPRequestHandler):
         if action == "lose":
             self.close_connection = True
             self.connection.close()
+            return
+        if action == "reset-after":
+            self._reset()
             return
         self._answer(status, headers, answer)
 
@@ -61,6 +72,12 @@ class Request(BaseHTTPRequestHandler):
         found = answer.status, dict(answer.getheaders()), answer.read()
         connection.close()
         return found
+
+    def _reset(self) -> None:
+        linger = struct.pack("ii", 1, 0)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self.close_connection = True
+        self.connection.close()
 
     def _answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.send_response_only(status)

@@ -2,8 +2,9 @@
 
 Credentials and endpoints come from the environment of each process, as AWS_ENDPOINT_URL. Objects
 are sent in parts, and appear when the last one is there. `put_if_absent` is one request with a
-condition (`If-None-Match: *`). If the response to it is lost, the library repeats the request and
-is refused because of its own object. So the object is read back, and compared.
+condition (`If-None-Match: *`). The library does not repeat such a request, or a deletion, after a
+connection error, so `_repeated` does. If the first request had arrived, the second one is refused
+because of its own object. So the object is read back, and compared.
 
 An object is read by requests for ranges of it, all of one version. Errors of the library quote a
 request and its whole response; `os_error` makes them short.
@@ -14,7 +15,7 @@ import io
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -22,15 +23,23 @@ from itertools import chain
 from typing import IO, Literal, NamedTuple
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, PreconditionError
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    GenericError,
+    InvalidPathError,
+    PreconditionError,
+)
 from obstore.store import ObjectStore, S3Store, from_url
 
 from schemas.account import SpanFile
 from schemas.errors import ConfigError, FatalError
 from schemas.span import FileSignature
+from transforms.net.retry import RetryPolicy, retry
 from transforms.storage.block_stream import RemoteStream
 from transforms.storage.storage import OBJECT_SCHEMES, Storage, WholeFile
 
+_RETRIES = RetryPolicy(first_seconds=0.25, max_attempts=4)
 _PART_BYTES = 8 << 20
 _UPLOADS = 4
 FIRST_BYTES = 1 << 17
@@ -117,7 +126,8 @@ class ObjectStorage(Storage):
         """Put an object; return whether it is there, or was when the request was repeated."""
         with self.translating(name):
             try:
-                obstore.put(
+                _repeated(
+                    obstore.put,
                     self.store,
                     self._key(name),
                     data,
@@ -149,7 +159,7 @@ class ObjectStorage(Storage):
         with self.translating(prefix):
             key = self._key(prefix)
             names = [found.key for found in list_objects(self._bucket, key)]
-            obstore.delete(self.store, names or [key])
+            _repeated(obstore.delete, self.store, names or [key])
 
     def make(self, name: str) -> None:
         pass
@@ -157,7 +167,7 @@ class ObjectStorage(Storage):
     def remove_files(self, names: Iterable[str]) -> None:
         if keys := [self._key(name) for name in names]:
             with self.translating(""):
-                obstore.delete(self.store, keys)
+                _repeated(obstore.delete, self.store, keys)
 
     def folders(self) -> list[str]:
         """Return the names of the folders directly in this one."""
@@ -366,6 +376,15 @@ def list_objects(
             yield FoundObject(found["path"], signature)
     except (BaseError, OSError, ValueError) as exc:
         raise os_error(exc, uri or f"{bucket}/{folder}") from exc
+
+
+def _repeated(request: Callable[..., object], *args: object, **options: object) -> None:
+    """Make a request, and again after connection errors, which have no status."""
+    retry(
+        lambda: request(*args, **options),
+        _RETRIES,
+        is_temporary=lambda exc: type(exc) is GenericError and not _STATUS.search(str(exc)),
+    )
 
 
 def _sign(size: int, modified: datetime, etag: str | None) -> FileSignature:
