@@ -38,7 +38,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     folder of runs, so that of two runs the later one has the larger number. `attempts` counts how
     often the run was started; `exit_code` and `message` are those of the last attempt that ended,
     `message` only if it did not end well. An abandoned run is not resumed: a later one replaced it.
-    A run that is no `replay` reads the source of the job.
+    A run that is no `replay` reads the source of the job. `fingerprint` is that of the settings and
+    the inputs of a conversion without a job.
     Times are UTC.
     """
 
@@ -54,6 +55,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
     is_abandoned: bool = False
     replay: Replay | None = None
+    fingerprint: str | None = None
 
     @property
     def age(self) -> int | None:

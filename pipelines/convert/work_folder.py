@@ -35,7 +35,7 @@ _REMOVED = ".over"
 
 
 def check_output(output: Path, options: ConvertOptions) -> None:
-    """Raise ConfigError for a folder of others, of a finished run, or with inputs to be removed."""
+    """Raise ConfigError for a folder of others, or for an input that would be removed."""
     check_own_folder(output)
     for name in options.inputs:
         is_local = "://" not in name
@@ -43,7 +43,6 @@ def check_output(output: Path, options: ConvertOptions) -> None:
             raise ConfigError(
                 f"⟦inputs⟧: {name!r} is in ⟦output {output}⟧, which ⟦fresh⟧ would remove"
             )
-    _refuse_finished(output, output / WORK, options)
 
 
 def open_work_folder(output: Path, fingerprint: str, options: ConvertOptions) -> Path:
@@ -53,7 +52,7 @@ def open_work_folder(output: Path, fingerprint: str, options: ConvertOptions) ->
     if options.fresh:
         _remove_earlier_runs(output)
     work = output / WORK / fingerprint
-    _refuse_finished(output, work, options)
+    refuse_finished(output, work, options)
     if work.exists() and not is_sealed(work, verify=options.verify):
         _check_can_begin_again(work, output, options)
         _remove_folder(work)
@@ -99,7 +98,7 @@ def is_sealed(work: Path, *, verify: bool) -> bool:
     return files is not None and LocalStorage(work).are_whole(files, verify=verify)
 
 
-def _refuse_finished(output: Path, work: Path, options: ConvertOptions) -> None:
+def refuse_finished(output: Path, work: Path, options: ConvertOptions) -> None:
     """Raise ConfigError for the output of a finished run, unless the run at `work` goes on."""
     names = [name for name in _FINISHED if (output / name).exists()]
     if names and not options.fresh and not work.exists():

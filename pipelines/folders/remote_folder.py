@@ -95,6 +95,8 @@ class RemoteFolder:
         self._check = check or (lambda: None)
         self._names = names
         self._state: RemoteState | None = None
+        self.is_finished = False
+        """Whether the record of the end of the run is uploaded."""
         self._saved = self._download()
 
     def work_uri(self, work: Path) -> str:
@@ -142,17 +144,29 @@ class RemoteFolder:
     def save(self) -> None:
         """Upload the files of the mirror that have changed, but no new report; remove the others.
 
+        The record of the run is the first, because a run whose record is there is complete.
         Raises BusyError if another process has the lease.
         """
         self._check()
         present = self._scan()
-        for name, stamp in present.items():
+        for name, stamp in sorted(present.items(), key=lambda file: file[0] != RUN_RECORD):
             if self._saved.get(name) != stamp and not (name == REPORT and name not in self._saved):
                 self._upload(name)
                 self._saved[name] = stamp
         gone = self._saved.keys() - present.keys()
         self._storage.remove_files(gone)
         self._saved = {name: self._saved[name] for name in self._saved if name not in gone}
+
+    def finish(self) -> None:
+        """Save the folder, and remove what attempts have left; `is_finished` is set after it.
+
+        An error after the upload of the record leaves the run complete.
+        """
+        try:
+            self.save()
+            self.clean(is_dry=False)
+        finally:
+            self.is_finished = self._saved.get(RUN_RECORD) == self._scan().get(RUN_RECORD)
 
     def publish(self) -> None:
         """Upload everything, the report last; raise BusyError if another process has done that."""
@@ -292,7 +306,8 @@ def opened_remote(uri: str, *, is_read_only: bool = False) -> Iterator[RemoteFol
                     with suppress(FeedferryError):  # the first error counts
                         folder.save()
                     raise
-                folder.save()
+                if not folder.is_finished:
+                    folder.save()
 
 
 @contextmanager

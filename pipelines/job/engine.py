@@ -28,17 +28,22 @@ from pipelines.convert.engine import convert as convert_inputs
 from pipelines.convert.inputs import STDIN, size_of
 from pipelines.convert.source_runs import steps_of
 from pipelines.convert.state_update import mark_unsure, remember
-from pipelines.convert.work_folder import check_output, close_work_folder, find_work
+from pipelines.convert.work_folder import (
+    check_output,
+    close_work_folder,
+    find_work,
+    refuse_finished,
+)
 from pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
 from pipelines.folders.locks import PUSHES, WORK, locked_job, locked_output, locked_state
-from pipelines.folders.manifest import read_manifest
+from pipelines.folders.manifest import read_manifest, receipts_folder
 from pipelines.folders.remote_folder import RemoteFolder, opened_remote
 from pipelines.job.job import Job
 from pipelines.job.job_text import render
 from pipelines.job.push_phase import push_output, push_settings
 from pipelines.job.retention import remove_runs, runs_to_remove
 from pipelines.job.run_result import JobResult, RunResult
-from pipelines.job.settlement import settle
+from pipelines.job.settlement import changed_chunks, settle
 from pipelines.job.verify_phase import verify_run
 from pipelines.observer.endings import Ending, begun, ending_of
 from pipelines.observer.logs import log_to
@@ -55,6 +60,7 @@ from schemas.run_record import Phase, Replay, RunRecord
 from schemas.units import format_size
 from transforms.sinks.push.generations import next_generation
 from transforms.storage.atomic import write_whole
+from transforms.storage.mirrors import shown
 from transforms.storage.run_record import read_run, write_run
 from transforms.storage.storage import is_object
 
@@ -76,18 +82,19 @@ def convert(job: Job, observer: Observer) -> RunResult:
             state = opened.enter_context(remote.opened_state(options.state))
             options = replace(options, state=state)
         result = _convert(replace(job, home=remote.mirror, convert=options), observer, remote)
-        remote.save()
-        _clean(remote, observer)
+        _finish(remote, observer)
     return replace(result, uri=remote.uri)
 
 
-def _clean(remote: RemoteFolder, observer: Observer) -> None:
-    """Remove what attempts have left; the run is complete, so an error does not end it."""
+def _finish(remote: RemoteFolder, observer: Observer) -> None:
+    """Upload the end of a run; after its record is there, an error is a notice."""
     try:
-        remote.clean(is_dry=False)
+        remote.finish()
     except FatalError as exc:
-        text = f"feedferry: {exc}; the run is complete: feedferry runs clean {remote.uri} does that"
-        observer.notice(text, logging.WARNING)
+        if not remote.is_finished:
+            raise
+        text = f"{exc}; the run is complete: feedferry runs clean {remote.uri} removes what is left"
+        observer.notice(f"feedferry: {text}", logging.WARNING)
 
 
 def _convert(job: Job, observer: Observer, remote: RemoteFolder | None) -> RunResult:
@@ -107,11 +114,37 @@ def _convert(job: Job, observer: Observer, remote: RemoteFolder | None) -> RunRe
         if not options.fresh:
             with suppress(FatalError):  # a damaged record costs the count of attempts only
                 earlier = read_run(job.home)
+        if earlier is not None and earlier.is_over and _is_same(earlier, job, conversion):
+            text = "complete, nothing is left to do; ⟦fresh⟧ converts again"
+            observer.notice(f"feedferry: {shown(job.home)}: {text}")
+            if (work := find_work(job.home)) is not None:  # its removal was interrupted
+                close_work_folder(work)
+            return RunResult(folder=job.home, exit_code=earlier.exit_code or 0)
+        refuse_finished(job.home, conversion.work, options)
         if earlier is not None and not earlier.is_over:
             begun_at, attempts = earlier.started_at, earlier.attempts
-        record = RunRecord(id=job.home.absolute().name, started_at=begun_at, attempts=attempts + 1)
+        record = RunRecord(
+            id=job.home.absolute().name,
+            started_at=begun_at,
+            attempts=attempts + 1,
+            fingerprint=conversion.fingerprint,
+        )
         write_whole(job.home / CONFIG, render(job).encode())
         return JobRun(job, RunOptions(), record, conversion, observer).run()
+
+
+def _is_same(earlier: RunRecord, job: Job, conversion: Conversion) -> bool:
+    """Whether a complete run had the settings and the inputs of a conversion.
+
+    Documents of a tree and rows of a database may have changed, so they are other inputs.
+    """
+    return (
+        earlier.fingerprint == conversion.fingerprint
+        and not conversion.configs
+        and all(span.signature is not None for span in conversion.spans)
+        and (job.push is None or receipts_folder(job.home, job.push).exists())
+        and not changed_chunks(job.home, job.push, verify=False)
+    )
 
 
 def run(job: Job, options: RunOptions, observer: Observer) -> JobResult:
@@ -181,16 +214,21 @@ class JobRun:
     def run(self) -> RunResult:
         """Execute the run, record how it ends, and remove old runs after it.
 
-        The folder is complete on return, with the pages of the run.
+        The folder is complete on return, with the pages of the run. An error in writing these, or
+        in removing old runs, does not change how the run has ended.
         """
         job = self.job
         with followed(self.observer, Step.RUN):
             with self._recorded():
                 result = self._execute()
-            if self.record.is_over and job.name is not None and job.replay is None:
-                now = datetime.now(UTC)
-                remove_runs(job.home, runs_to_remove(runs_of(job.home), job.keep, now))
-            self._write_pages()
+            try:
+                if self.record.is_over and job.name is not None and job.replay is None:
+                    old = runs_to_remove(runs_of(job.home), job.keep, datetime.now(UTC))
+                    remove_runs(job.home, old)
+                self._write_pages()
+            except (OSError, FatalError) as exc:
+                text = f"{ending_of(exc).message}; the run itself has ended"
+                self.observer.notice(f"feedferry: {text}", logging.WARNING)
         return result
 
     def _execute(self) -> RunResult:
@@ -210,11 +248,11 @@ class JobRun:
                 self._save(phase=Phase.REMEMBER)
         if self.record.phase is Phase.REMEMBER:
             self._remember()
-            self._save(phase=Phase.DONE if job.verify is None else Phase.VERIFY)
+            self._save(phase=Phase.VERIFY)
         if self.record.phase is Phase.VERIFY:
             result = self._verify(result)
-            self._save(phase=Phase.DONE)
-        self._end(Ending(result.message or "", result.exit_code))
+        phase = Phase.DONE if self.record.phase is Phase.VERIFY else self.record.phase
+        self._end(Ending(result.message or "", result.exit_code), phase)
         return result
 
     @contextmanager
@@ -229,7 +267,7 @@ class JobRun:
                 with job.errors_in_keys(), begun():
                     yield
             except BaseException as exc:
-                self._end(ending_of(exc))
+                self._end(ending_of(exc), self.record.phase)
                 self._write_pages()
                 raise
             finally:
@@ -280,8 +318,9 @@ class JobRun:
                 self.conversion.remote.save_state()
             close_work_folder(work)
 
-    def _end(self, ending: Ending) -> None:
+    def _end(self, ending: Ending, phase: Phase) -> None:
         self._save(
+            phase=phase,
             ended_at=datetime.now(UTC),
             exit_code=ending.exit_code,
             message=ending.message or None,

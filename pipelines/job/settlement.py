@@ -29,6 +29,16 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
         return FINDINGS_EXIT if self.changed else 0
 
 
+def changed_chunks(root: Path, push: PushSettings | None, *, verify: bool) -> tuple[str, ...]:
+    """Return the chunk files that are not as written; after a push, they may be removed."""
+    files = (
+        SpanFile(path=chunk.path, bytes=chunk.bytes, sha256=chunk.sha256, modified_ns=0)
+        for chunk in read_manifest(root)
+    )
+    is_removed = push is not None and push.keep is Keep.REFUSED
+    return tuple(changed_files(root, files, verify=verify, may_be_gone=is_removed))
+
+
 def settle(root: Path, settings: PushSettings, *, verify: bool) -> Settlement:
     """Compare a pushed run with its receipts; with `verify`, hash its chunk files again.
 
@@ -51,12 +61,7 @@ def settle(root: Path, settings: PushSettings, *, verify: bool) -> Settlement:
             f"{root}: {written} records written, but {accepted} accepted and {refused} refused: a"
             " defect of feedferry; the state is not updated"
         )
-    files = (
-        SpanFile(path=chunk.path, bytes=chunk.bytes, sha256=chunk.sha256, modified_ns=0)
-        for chunk in planned
-    )
-    is_removed = settings.keep is Keep.REFUSED
-    changed = tuple(changed_files(root, files, verify=verify, may_be_gone=is_removed))
+    changed = changed_chunks(root, settings, verify=verify)
     return Settlement(
         root=root, accepted=accepted, refused=refused, chunks=len(outcomes), changed=changed
     )

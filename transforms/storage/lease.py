@@ -77,7 +77,7 @@ class Lease:
         self._ended.set()
         self._thread.join()
         if not self._is_lost:
-            with suppress(FatalError):  # it expires
+            with suppress(FatalError, BusyError):  # it expires, or another process has it
                 self.check()
                 self._storage.remove(self._name)
 

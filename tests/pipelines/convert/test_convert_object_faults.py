@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 import feedferry
+from pipelines.cli.main import main
+from pipelines.folders.remote_folder import RUN_LEASE
 from schemas.errors import FatalError
 from support import remotes
-from support.archives import document, gsa_feed
-from support.object_faults import FaultyProxy, Request, faulty_proxy, times
+from support.archives import BROKEN, document, gsa_feed
+from support.object_faults import Fault, FaultyProxy, Request, faulty_proxy, times
 from support.runs import ROOT, chosen
 from transforms.storage.find_storage import storage_of
 
@@ -62,6 +64,10 @@ def _is_report(request: Request) -> bool:
     return request.command == "PUT" and request.path.endswith("report.json")
 
 
+def _is_deletion(request: Request) -> bool:
+    return request.command == "POST" and "?delete" in request.path
+
+
 @pytest.mark.parametrize("action", ["slow", "lose", "cut"])
 @pytest.mark.parametrize("matches", [_is_account, _is_chunk, _is_lease, _is_report])
 def test_a_fault_that_passes_changes_nothing(
@@ -75,6 +81,17 @@ def test_a_fault_that_passes_changes_nothing(
     assert _chunks(URI) == _chunks(str(tmp_path / "out"))
     used = {name for name in storage_of(URI).sizes(".work") if name.endswith(".xml")}
     assert len(used) == len(_chunks(URI))
+
+
+@pytest.mark.parametrize("action", ["reset", "reset-after"])
+@pytest.mark.parametrize("matches", [_is_account, _is_lease, _is_report, _is_deletion])
+def test_a_request_whose_connection_is_reset_is_tried_again(
+    proxy: FaultyProxy, feed: str, action: str, matches: Callable[[Request], bool]
+) -> None:
+    proxy.fault = times(1, action, matches)
+    _convert(feed, URI)
+    assert proxy.made == 1
+    assert len(_chunks(URI)) > 1
 
 
 def test_a_fault_that_stays_ends_the_run_which_is_resumed(
@@ -96,6 +113,40 @@ def test_a_fault_that_stays_ends_the_run_which_is_resumed(
     _convert(feed, str(tmp_path / "out"))
 
     assert _chunks(URI) == _chunks(str(tmp_path / "out"))
+
+
+def _after_end() -> Fault:
+    """Refuse all requests after the record of the end of a run."""
+    records: list[str] = []
+
+    def decide(request: Request) -> str:
+        if len(records) == 2:
+            return "reset"
+        records.extend(["end"] * request.path.endswith("/run.json"))
+        return "pass"
+
+    return decide
+
+
+@pytest.mark.parametrize("records", [[], [BROKEN]], ids=["0", "1"])
+def test_a_fault_after_the_end_of_a_run_does_not_change_its_exit_code(
+    proxy: FaultyProxy, tmp_path: Path, capsys: pytest.CaptureFixture[str], records: list[str]
+) -> None:
+    feed = tmp_path / "feed.xml"
+    feed.write_bytes(gsa_feed(document(1), *records))
+    command = ["convert", str(feed), "-o", URI, "--to", "gsa-feed", "--progress", "none"]
+    proxy.fault = _after_end()
+    assert main(command) == len(records)
+    assert f"the run is complete: feedferry runs clean {URI}" in capsys.readouterr().err
+    proxy.fault = lambda request: "pass"
+    storage_of(URI).remove(RUN_LEASE)  # it would expire
+
+    assert [main(command), main(command)] == [len(records)] * 2
+    assert f"{URI}: complete, nothing is left to do" in capsys.readouterr().err
+    assert set(storage_of(URI).sizes(".work")) == {
+        json.loads(line)["path"]
+        for line in (storage_of(URI).get("manifest.jsonl") or b"").splitlines()
+    }
 
 
 _RACER = """

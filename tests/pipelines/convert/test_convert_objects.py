@@ -103,8 +103,9 @@ def test_only_published_objects_are_left(feed: str) -> None:
 
 def test_a_finished_run_is_refused_and_fresh_replaces_it(feed: str) -> None:
     _convert(feed, URI)
+    assert _convert(feed, URI).exit_code == 1
     with pytest.raises(ConfigError, match="of a finished run") as caught:
-        _convert(feed, URI)
+        _convert(feed, URI, span_bytes="128KiB")
 
     assert URI in caught.value.text
     with pytest.raises(ConfigError):

@@ -461,12 +461,41 @@ def test_known_urls_expand_a_deletion_by_pattern() -> None:
 # A second run
 
 
-def test_a_finished_run_is_not_overwritten(good: str, capsys: pytest.CaptureFixture[str]) -> None:
-    convert(good, "-o", "out", "--to", "avro", "-q")
-    code = convert(good, "-o", "out", "--to", "avro")
+def test_a_complete_run_that_is_started_again_ends_as_it_did(
+    feed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = (feed, "-o", "out", "--to", "avro")
+    put(Path(feed), gsa_feed(document(1), BROKEN))
+    assert convert(*command) == 1
+    before = left("out"), Path("out/run.json").read_bytes()
+    capsys.readouterr()
+    assert [convert(*command), convert(*command, "-q")] == [1, 1]
+    text = "feedferry: out: complete, nothing is left to do; --fresh converts again\n"
+    assert capsys.readouterr() == ("", text)
+    assert (left("out"), Path("out/run.json").read_bytes()) == before
+
+
+@pytest.mark.parametrize("change", ["settings", "inputs", "chunks", "appliance"])
+def test_a_finished_run_is_not_overwritten(
+    good: str, change: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [good, "-o", "out", "--to", "avro"]
+    convert(*command, "-q")
+    if change == "settings":
+        command += ["--max-chunk-records", "1"]
+    elif change == "inputs":
+        put(Path(good), Path(good).read_bytes() + b"\n")
+    elif change == "chunks":
+        Path("out/chunks/000001.avro").unlink()
+    else:
+        command = [*command[:-1], "gsa-feed", "--push-to", "http://gsa.example.com:19900"]
+    before = Path("out/run.json").read_bytes()
+    capsys.readouterr()
+    code = convert(*command)
 
     message = "-o out: holds chunks of a finished run; expected another folder, or --fresh"
     assert (code, capsys.readouterr().err) == (2, f"feedferry: {message}\n")
+    assert Path("out/run.json").read_bytes() == before
 
 
 def test_a_fresh_run_replaces_a_finished_one_and_keeps_other_files(good: str, feed: str) -> None:

@@ -76,6 +76,15 @@ def test_each_run_sends_what_has_changed_and_leaves_its_folder(
     assert "people" in Path("people.prom").read_text()
 
 
+def test_a_page_that_cannot_be_written_does_not_change_how_a_run_has_ended(
+    job: TreeJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--metrics-file", "missing/people.prom") == 0
+    text = "missing/people.prom: No such file or directory; expected to write there; the run itself"
+    assert f"{text} has ended\n" in capsys.readouterr().err
+    assert ends(job) == [DONE]
+
+
 def test_a_run_has_a_log_with_all_its_attempts(here: Path) -> None:
     (here / "busy.yaml").write_text("- {door: getbacklogcount, backlog: 6000, requests: 1-2}\n")
     with serving(here / "spool", "--scenario", "busy.yaml") as appliance:
