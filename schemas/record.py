@@ -6,12 +6,16 @@
 
 import enum
 from datetime import datetime
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from schemas.acl import Acl
 from schemas.url_pattern import is_wide
+
+Int = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+Long = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""The integers of the schema, which are checked when a record is decoded."""
 
 
 class Action(enum.Enum):
@@ -98,8 +102,8 @@ class Crawl(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_
     crawl_immediately: bool | None = None
     crawl_once: bool | None = None
     authmethod: Authmethod | None = None
-    pagerank: int | None = None
-    feedrank: int | None = None
+    pagerank: Int | None = None
+    feedrank: Int | None = None
     scoring: Scoring | None = None
     secure: bool | None = None
     no_index: bool | None = None
@@ -113,11 +117,11 @@ class History(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknow
     """Statistics of an appliance about a document."""
 
     download_seconds: float | None = None
-    depth: int | None = None
-    views: int | None = None
-    clicks: int | None = None
+    depth: Long | None = None
+    views: Long | None = None
+    clicks: Long | None = None
     click_ratio: float | None = None
-    popularity: int | None = None
+    popularity: Long | None = None
     references: tuple[str, ...] | None = None
     errors: tuple[str, ...] | None = None
 
@@ -126,9 +130,9 @@ class Provenance(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unk
     """The place where a record was read, and its feed."""
 
     source: str = ""
-    span: int = 0
-    line: int = 0
-    offset: int = 0
+    span: Int = 0
+    line: Long = 0
+    offset: Long = 0
     datasource: str | None = None
     feedtype: str | None = None
 
@@ -149,7 +153,7 @@ class Record(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown
     content: Content | None = None
     mimetype: str | None = None
     charset: str | None = None
-    size: int | None = None
+    size: Long | None = None
     title: str | None = None
     description: str | None = None
     keywords: str | None = None

@@ -8,9 +8,10 @@ bytes, the other records go on, and the run reports the defect at its end.
 
 import re
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from schemas.errors import (
     EncodingError,
@@ -40,6 +41,7 @@ TORN_END = "torn-end"
 KEPT_BYTES = 1 << 20
 """Most bytes of a damaged part of a stream that its reject keeps."""
 
+_MAX_NUMBERS = {"span": 1 << 31}
 _FILE_CODES = {EncodingError: UNKNOWN_ENCODING, FileNameError: FILE_NAME}
 _PLACE = re.compile(r"^(?::\d+: |: | \(byte \d+\): )")
 _NOT_OF_ONE_RECORD = (FeedferryError, OSError, MemoryError)
@@ -79,18 +81,37 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
         return message_of(self.source, self.line, self.offset, self.key, self.reason)
 
 
-def message_of(source: str, line: int, offset: int, key: str | None, reason: str) -> str:
-    """Return a reject as one line; not all formats have lines, and some sources have keys."""
-    place = f"{f':{line}' if line else ''} (byte {offset})" if key is None else f": {key}"
-    return printable(f"{source}{place}: {reason}")
-
-
 class Filtered(msgspec.Struct, frozen=True, kw_only=True):
     """A record that the target does not need; `code` names the rule."""
 
     code: str
     url: str
     action: str
+
+
+_Outcome = TypeVar("_Outcome", Reject, Filtered)
+
+
+def storable(outcome: _Outcome) -> _Outcome:
+    r"""Return an outcome that files can hold.
+
+    A lone surrogate, as of a file name that is not UTF-8, becomes `\udcfc`, and a number out of
+    range becomes 0.
+    """
+    changed: dict[str, str | int] = {}
+    for name in outcome.__struct_fields__:
+        value = getattr(outcome, name)
+        if isinstance(value, str) and not value.isascii():
+            changed[name] = value.encode("utf-8", "backslashreplace").decode()
+        elif isinstance(value, int) and not 0 <= value < _MAX_NUMBERS.get(name, 1 << 63):
+            changed[name] = 0
+    return replace(outcome, **changed) if changed else outcome
+
+
+def message_of(source: str, line: int, offset: int, key: str | None, reason: str) -> str:
+    """Return a reject as one line; not all formats have lines, and some sources have keys."""
+    place = f"{f':{line}' if line else ''} (byte {offset})" if key is None else f": {key}"
+    return printable(f"{source}{place}: {reason}")
 
 
 class Place(NamedTuple):

@@ -50,7 +50,15 @@ from schemas.feed import (
 from schemas.membership import Membership, RecordOrMembership
 from schemas.notice import Loss, Notice
 from schemas.record import Action, Arrival, Provenance, Record
-from schemas.reject import UNREADABLE, Filtered, Reject, defect_type, record_error, reject_record
+from schemas.reject import (
+    UNREADABLE,
+    Filtered,
+    Reject,
+    defect_type,
+    record_error,
+    reject_record,
+    storable,
+)
 from schemas.sent_document import UNCHANGED
 from schemas.span import Span, SpanEnd
 from transforms.chunk import ChunkWriter
@@ -102,7 +110,7 @@ CANCELLED = "cancelled"
 
 _UNLISTED_CODES = frozenset({UNCHANGED, UP_TO_DATE})  # there may be millions of these
 DELETIONS = (Action.DELETE.value, Action.DELETE_PATTERN.value)
-_NO_PROVENANCE = Provenance(source="\0")  # no record has it
+_NO_PROVENANCE = Provenance(source="\0none")  # no record has it
 _COLLECTED_OBJECTS = 20_000
 _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
@@ -495,7 +503,8 @@ class SpanConversion:
         if self._has_versions:
             self._versions.reject(reject, url, self._counts["read"].total())
 
-    def _filter(self, filtered: Filtered) -> None:
+    def _filter(self, outcome: Filtered) -> None:
+        filtered = storable(outcome)
         self._counts["filtered"][filtered.action] += 1
         self._counts["filter_codes"][filtered.code] += 1
         if (detail := LEFT_OUT.get(filtered.code)) is not None:
@@ -504,10 +513,16 @@ class SpanConversion:
         if filtered.code not in _UNLISTED_CODES:
             self._filtered.write(msgspec.json.encode(filtered) + b"\n")
 
-    def _reject(self, reject: Reject) -> None:
+    def _reject(self, outcome: Reject) -> None:
+        reject = storable(outcome)
         if self._has_keys and reject.key is None:
             reject = replace(reject, key=reject.url)
-        self._rejects.add(reject)
+        try:
+            self._rejects.add(reject)
+        except Exception as exc:
+            error = record_error(exc)
+            reject = replace(reject, code=error.code, reason=error.reason, data=b"", truncated=True)
+            self._rejects.add(reject)
         self._counts["rejected"][reject.action or UNREADABLE_ACTION] += 1
         self._counts["reject_codes"][reject.code] += 1
         is_accepted = bool(self._known_rejects) and entry_of(reject) in self._known_rejects

@@ -2,8 +2,12 @@
 
 import io
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from lxml import etree
 from msgspec.structs import replace
 
@@ -14,8 +18,19 @@ from schemas.errors import ConfigError, FormatError, LossRefusedError, ProgramEr
 from schemas.membership import Member, Membership
 from schemas.notice import Notice
 from schemas.record import Action, Record
-from schemas.reject import DEFECT, Place, Reject, defect_type, record_error, reject_bytes
+from schemas.reject import (
+    DEFECT,
+    Filtered,
+    Place,
+    Reject,
+    defect_type,
+    record_error,
+    reject_bytes,
+    storable,
+)
 from schemas.span import Span
+from transforms.storage.atomic import RejectFile, read_rejects
+from transforms.storage.storage import LocalStorage
 
 SPAN = Span(source="feed.xml", ordinal=2)
 TORN = RecordError("torn", "a torn record; expected its end")
@@ -121,3 +136,42 @@ def test_the_exception_type_is_found_only_in_rejects_of_defects() -> None:
 
     assert defect_type(prefixed) == "KeyError"
     assert defect_type(Reject(code="malformed", reason=reason, stage="read")) is None
+
+
+def test_an_outcome_can_be_stored_whatever_it_contains() -> None:
+    reject = Reject(
+        code="file-name",
+        reason="'\udcfc'; expected UTF-8",
+        stage="read",
+        span=1 << 31,
+        line=-1,
+        offset=1 << 63,
+        length=(1 << 63) - 1,
+        key="a.tar/\udcfcber ü",
+        data=b"\xfc",
+    )
+    stored = storable(reject)
+    assert (stored.reason, stored.key) == (r"'\udcfc'; expected UTF-8", r"a.tar/\udcfcber ü")
+    assert (stored.span, stored.line, stored.offset) == (0, 0, 0)
+    assert (stored.length, stored.url, stored.data) == ((1 << 63) - 1, None, b"\xfc")
+    filtered = Filtered(code="empty", url="http://www.example.com/\udcfc", action="ADD")
+    assert storable(filtered).url == r"http://www.example.com/\udcfc"
+
+
+TEXTS = st.text(st.characters())
+
+
+@given(
+    st.builds(
+        Reject,
+        **dict.fromkeys(("code", "reason", "stage", "source"), TEXTS),
+        **dict.fromkeys(("key", "url", "action", "datasource", "feedtype"), TEXTS | st.none()),
+        **dict.fromkeys(("span", "line", "offset", "length"), st.integers()),
+    )
+)
+def test_a_stored_reject_is_read_again(reject: Reject) -> None:
+    with TemporaryDirectory() as folder:
+        file = RejectFile(LocalStorage(Path(folder)), "a.avro")
+        file.add(storable(reject))
+        file.close(whole=True)
+        assert [*read_rejects(Path(folder, "a.avro"))] == [storable(reject)]

@@ -17,6 +17,7 @@ from schemas import avro
 from schemas.account import Account, LossCount
 from schemas.notice import REFUSED, Loss
 from schemas.record import Content, Encoding, Record
+from schemas.reject import DEFECT
 from schemas.span import FileSignature, Span
 from support.archives import (
     ACL,
@@ -30,6 +31,7 @@ from support.archives import (
     put,
     thunderstone,
 )
+from support.defects import break_at
 from transforms.conversion_settings import Settings
 from transforms.convert import CANCELLED, convert
 from transforms.formats import ContentOptions, ReadOptions, WriteOptions, by_name
@@ -201,6 +203,20 @@ def test_a_reject_has_its_original_bytes_and_its_place(work: Path) -> None:
     [reject] = rejects_of(work)
     assert (reject["line"], reject["data"]) == (5, BROKEN.encode())
     assert MIXED[reject["offset"] :].startswith(BROKEN.encode())
+
+
+def test_a_defect_in_the_writing_of_a_reject_costs_that_reject(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_at(
+        monkeypatch,
+        "transforms.storage.atomic:RejectFile.add",
+        lambda file, reject: reject.code != DEFECT,
+    )
+    account = convert(span_of(work, MIXED), settings(work))
+    assert (account.reject_codes, account.defects) == ({"defect": 1}, {"KeyError": 1})
+    assert [reject["url"] for reject in rejects_of(work)] == [f"{HOST}/torn.txt"]
+    assert account.stopped is None
 
 
 def test_records_that_the_target_rejects_are_kept_and_their_urls_are_listed(work: Path) -> None:

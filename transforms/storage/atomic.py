@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import IO, TypeVar
 from uuid import uuid4
@@ -184,11 +185,13 @@ class RejectFile(AtomicFile):
     count = 0
 
     def add(self, reject: Reject) -> None:
-        if not self.count:
-            from fastavro.write import Writer
+        from fastavro.write import Writer, schemaless_writer
 
+        if not self.count:
             self._writer = Writer(self, schema("reject"), sync_marker=SYNC_MARKER)  # type: ignore[arg-type]  # it only writes
-        self._writer.write(msgspec.to_builtins(reject, builtin_types=(bytes,)))
+        fields = msgspec.to_builtins(reject, builtin_types=(bytes,))
+        schemaless_writer(BytesIO(), schema("reject"), fields)  # raises before a part is written
+        self._writer.write(fields)
         self.count += 1
 
     def close(self, *, whole: bool) -> None:

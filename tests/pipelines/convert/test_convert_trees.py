@@ -1,15 +1,18 @@
 """Trees of files on the command line, and the changes that a second run sends."""
 
+import io
 import json
 import os
 import shutil
 import sqlite3
+import tarfile
 import zipfile
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from pipelines.cli.main import main
 from support.archives import gsa_feed, put
 from support.runs import chunks, column, convert, left, report
 
@@ -341,3 +344,27 @@ def test_a_run_that_was_killed_after_its_report_is_finished_by_the_same_command_
     assert convert("pdfs", *STATE, "-o", "out") == 0
     assert chunks("out") == before
     assert run(*STATE, name="two") == []
+
+
+def test_members_of_a_tar_archive_whose_names_are_not_utf_8_are_rejects(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "pdfs").mkdir()
+    with tarfile.open("pdfs/a.tar", "w", format=tarfile.GNU_FORMAT, encoding="latin-1") as archive:
+        for name in ("übung.txt", "plan.txt"):
+            member = tarfile.TarInfo(name)
+            member.size = 4
+            archive.addfile(member, io.BytesIO(b"text"))
+        link = tarfile.TarInfo("brücke.txt")
+        link.type = tarfile.SYMTYPE
+        archive.addfile(link)
+    for night in ("first", "second"):
+        assert convert("pdfs", *OPENED, "-o", night) == 1
+        account = report(night)["account"]
+        assert account["reject_codes"] == {"file-name": 1}
+        assert account["filter_codes"]["no-file"] == 1
+        [sample] = account["reject_samples"]["file-name"]
+        assert sample["key"] == r"a.tar/\udcfcbung.txt"
+    assert urls("first") == ["a.tar/plan.txt"]
+    assert main(["plan", "pdfs", *OPENED, "--state", "other", "--progress", "none"]) == 1
+    assert "reject    file-name: pdfs: a.tar/\\udcfcbung.txt" in capsys.readouterr().out

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import fastavro
 import pytest
+from msgspec.structs import replace
 
 from schemas.account import SpanFile
 from schemas.errors import FatalError, FormatError
@@ -13,6 +14,7 @@ from schemas.reject import Reject
 from transforms.storage.atomic import (
     AtomicFile,
     RejectFile,
+    read_rejects,
     whole_file,
     write_json,
 )
@@ -113,6 +115,16 @@ def test_a_document_is_indented_with_sorted_keys(tmp_path: Path) -> None:
 
 
 # Rejects and lines
+
+
+def test_a_reject_that_cannot_be_stored_leaves_no_part(tmp_path: Path) -> None:
+    rejects = RejectFile(LocalStorage(tmp_path), "a.avro")
+    rejects.add(REJECT)
+    with pytest.raises(UnicodeEncodeError):
+        rejects.add(replace(REJECT, url="\udcfc"))
+    rejects.add(REJECT)
+    rejects.close(whole=True)
+    assert [*read_rejects(tmp_path / "a.avro")] == [REJECT, REJECT]
 
 
 def test_rejects_can_be_read_with_their_bytes(tmp_path: Path) -> None:

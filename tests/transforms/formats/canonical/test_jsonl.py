@@ -4,6 +4,7 @@ import io
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import IO, Any
 
 import pytest
@@ -20,9 +21,12 @@ from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from support.strategies import memberships, provenances, records
 from support.streams import read_both_ways
-from transforms.formats.base import ReadOptions, ReadResult, write_all
+from transforms.conversion_settings import Settings
+from transforms.convert import convert
+from transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.canonical import jsonl
 from transforms.formats.record_batch import singly
+from transforms.rules.adapt import Target
 
 MEBIBYTE = 1 << 20
 URL = "http://www.example.com/"
@@ -385,3 +389,43 @@ def test_a_membership_without_a_provenance_gets_its_place() -> None:
     assert result == Membership(
         group=Member(name="staff", scope=Scope.GROUP), provenance=Provenance(line=2, offset=1)
     )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ('"size":', 1 << 63),
+        ('"crawl":{"pagerank":', 1 << 31),
+        ('"crawl":{"feedrank":', -(1 << 31) - 1),
+        ('"history":{"depth":', 1 << 64),
+        ('"history":{"views":', 1 << 63),
+        ('"history":{"clicks":', 1 << 63),
+        ('"history":{"popularity":', 1 << 63),
+        ('"provenance":{"span":', 1 << 31),
+        ('"provenance":{"line":', 1 << 63),
+        ('"provenance":{"offset":', -(1 << 63) - 1),
+    ],
+)
+def test_a_number_that_the_schema_does_not_hold_is_a_reject(field: str, value: int) -> None:
+    end = "}" * (1 + field.count("{"))
+    line = f'{{"action":"ADD","url":"{URL}",{field}{value}{end}\n'.encode()
+    reject = only_reject(line)
+    assert (reject.code, reject.data) == ("bad-json", line)
+
+
+def test_any_source_of_a_record_is_read(tmp_path: Path) -> None:
+    line = (
+        b'{"action":"DELETE","url":"http://www.example.com/1","provenance":{"source":"\\u0000"}}\n'
+    )
+    source = tmp_path / "a.jsonl"
+    source.write_bytes(line)
+    span = Span(source=str(source), format="jsonl")
+    settings = Settings(
+        folder=str(tmp_path),
+        target=Target(format="avro"),
+        reading=ReadOptions(),
+        writing=WriteOptions(),
+        max_chunk_bytes=MEBIBYTE,
+    )
+    account = convert(span, settings)
+    assert (account.written, account.defects) == ({"DELETE": 1}, {})
