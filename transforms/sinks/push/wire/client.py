@@ -163,7 +163,8 @@ class _HttpExchange:
             response = ApplianceResponse(
                 error=f"{url}: {message}",
                 is_permanent=is_permanent,
-                is_unsent=isinstance(exc, (httpx2.ConnectError, httpx2.ConnectTimeout)),
+                is_unsent=isinstance(exc, (httpx2.ConnectError, httpx2.ConnectTimeout))
+                or (body is None and self._is_closed_at_once(cause)),
             )
         return replace(
             response,
@@ -225,6 +226,10 @@ class _HttpExchange:
         if self._deadline.is_exceeded:  # a body without a length ends with its connection
             raise httpx2.ReadTimeout("")
 
+    def _is_closed_at_once(self, exc: httpx2.HTTPError) -> bool:
+        """Whether there was an end, or no HTTP, in place of a response; a time-out may be long."""
+        return not (self._is_answering or isinstance(exc, httpx2.TimeoutException))
+
     def _explain(self, exc: httpx2.HTTPError) -> tuple[str, bool]:
         """Say why there is no response and how to fix that, and whether another attempt is vain."""
         appliance = self._appliance
@@ -258,6 +263,8 @@ class _HttpExchange:
                 message = f"the response is not HTTP: {found}; {expected}"
             case _:
                 message = f"connection closed {progress}{_reason(exc)}"
+                if appliance.url.startswith("http://") and not (self._length or self._is_answering):
+                    message += "; expected HTTP on this port: is it one for https://?"
         return message, is_permanent
 
 

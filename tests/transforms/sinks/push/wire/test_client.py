@@ -542,3 +542,20 @@ def test_groups_are_added_only_after_an_accepted_cleanup(
     assert list(map(fields_of, listener.heard)) == forms[:requests]
     assert response.error.startswith(error)
     assert response.is_permanent is bool(error)
+
+
+@pytest.mark.parametrize(
+    ("reply_bytes", "expected"),
+    [
+        (b"", "connection closed before the response; expected HTTP on this port: is it one for h"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "the response is not HTTP: "),
+    ],
+)
+def test_a_port_that_speaks_tls_has_no_connection(reply_bytes: bytes, expected: str) -> None:
+    with (
+        listening(torn(reply_bytes)) as listener,
+        ApplianceClient(replace(GSA, url=listener.url)) as client,
+    ):
+        response = client.backlog()
+    assert f"{listener.url}/getbacklogcount: {expected}" in response.error
+    assert (response.is_unsent, response.is_permanent) == (True, False)
