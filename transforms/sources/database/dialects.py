@@ -102,6 +102,15 @@ class PostgreSql(Dialect):
         *("int4multirange", "int8multirange", "nummultirange"),
         *("datemultirange", "tsmultirange", "tstzmultirange"),
     )
+    _KEYS = frozenset(
+        (
+            *("int2", "int4", "int8", "oid", "numeric", "float4", "float8", "bool", "uuid"),
+            *("text", "varchar", "bpchar", "char", "name", "bytea"),
+            *("date", "timestamp", "timestamptz"),
+        )
+    )
+    """Types whose values compare with a parameter in the order of ORDER BY."""
+    _ENUM_NAME = "SELECT typname FROM pg_type WHERE oid = %s AND typtype = 'e'"
     _LARGE = frozenset({"text", "varchar", "bytea", "xml", "json", "jsonb"})
     _PERMISSION_DENIED = "42501"
 
@@ -123,7 +132,14 @@ class PostgreSql(Dialect):
         for column in cursor.description:
             name = column.type_display
             is_unknown = cursor.adapters.types.get(column.type_code) is None  # citext, an enum
-            yield ResultColumn(column.name, name, is_large=name in self._LARGE or is_unknown)
+            is_ordered = name.partition("(")[0] in self._KEYS and not name.endswith("[]")
+            if is_unknown:
+                with cursor.connection.cursor() as types:
+                    types.execute(self._ENUM_NAME, [column.type_code])
+                    enum = types.fetchone()
+                is_ordered, name = enum is None, enum[0] if enum else name
+            is_large = name in self._LARGE or is_unknown
+            yield ResultColumn(column.name, name, is_large, is_ordered)
 
     def size(self, value: Expression, column: ResultColumn) -> Expression:
         if column.type_name != "bytea":

@@ -270,7 +270,8 @@ def _every_nth_key(table: TableQuery, step: int) -> list[Key]:
     number = sa.func.row_number().over(order_by=columns).label("feedferry_number")
     numbered = sa.select(*columns, number).where(*table.where, table.has_key)
     *keys, place = numbered.subquery("feedferry_keys").c
-    return table.run(sa.select(*keys).where(place % step == 0).order_by(place))
+    with table.readable_keys():
+        return table.run(sa.select(*keys).where(place % step == 0).order_by(place))
 
 
 def _estimate_row_bytes(table: TableQuery, sample: Sequence[Key]) -> int:

@@ -281,7 +281,8 @@ class PageReader:
         ]
         statement = self._select(values, 1)
         where = f"{table.mapping.rows_name}, {self._range}, the first key"
-        row: Row = table.run(statement, where=where, is_retried=True)[0]
+        with table.readable_keys():
+            row: Row = table.run(statement, where=where, is_retried=True)[0]
         return row
 
     @property

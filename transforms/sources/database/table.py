@@ -10,7 +10,7 @@ import json
 import operator
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -24,7 +24,7 @@ from sqlalchemy.types import NullType
 from schemas.errors import ConfigError
 from schemas.span import RowFilter
 from transforms.sources.database.columns import ColumnIndex, Key
-from transforms.sources.database.connection import Session
+from transforms.sources.database.connection import Session, UnreadableValueError
 from transforms.sources.database.dialects import Dialect, Expression, ResultColumn
 from transforms.sources.database.mapping import TIMESTAMP, RowMapping
 from transforms.sources.database.records import used_columns
@@ -187,12 +187,27 @@ class TableQuery:
 
     def read_keys(self) -> Iterator[Key]:
         """Yield the keys of all rows in order, without those with NULL."""
-        return self.session.stream(self.select(*self.key_columns), where=self.mapping.rows_name)
+        with self.readable_keys():
+            statement = self.select(*self.key_columns)
+            yield from self.session.stream(statement, where=self.mapping.rows_name)
 
     def read_null_keys(self) -> Iterator[Key]:
         """Yield the keys with NULL."""
         statement = sa.select(*self.key_columns).where(*self.where, sa.not_(self.has_key))
-        return self.session.stream(statement, where=self.mapping.rows_name)
+        with self.readable_keys():
+            yield from self.session.stream(statement, where=self.mapping.rows_name)
+
+    @contextmanager
+    def readable_keys(self) -> Iterator[None]:
+        """Raise ConfigError for a key that cannot be read: without it, no row has a place."""
+        try:
+            yield
+        except UnreadableValueError as exc:
+            raise ConfigError(
+                f"key: {', '.join(self.key)} of {self.mapping.rows_name}: {exc.reason}; expected"
+                " values that can be read: another column, or a query that casts it, such as"
+                f" SELECT CAST({self.key[0]} AS text) AS {self.key[0]}, …"
+            ) from None
 
     def run(
         self, statement: sa.Executable, *, where: str = "", is_retried: bool = False
@@ -214,7 +229,9 @@ class TableQuery:
         count = sa.func.count()
         keys = sa.select(*self.key_columns, count).where(*self.where, self.has_key)
         duplicates = keys.group_by(*self.key_columns).having(count > 1).limit(1)
-        for *key, number in self.run(duplicates):
+        with self.readable_keys():
+            rows = self.run(duplicates)
+        for *key, number in rows:
             values = ", ".join(map("{}={!r}".format, self.key, key))
             raise ConfigError(
                 f"key: {number} rows of {self.mapping.rows_name} have {values}; expected columns "
@@ -257,8 +274,9 @@ def open_table(mapping: RowMapping) -> TableQuery:
     for column in columns:
         if column.name in key and not column.is_ordered:
             raise ConfigError(
-                f"key: {column.name!r} has the type {column.type_name}, with different orders in "
-                "> and ORDER BY; expected another column, or a query that casts it"
+                f"key: {column.name!r} has the type {column.type_name}, whose values cannot be "
+                "compared in the order of ORDER BY; expected another column, or a query that casts"
+                " it to a text"
             )
     used = used_columns(mapping, ColumnIndex(index.names, key))
     return TableQuery(

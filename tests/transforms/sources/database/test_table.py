@@ -20,8 +20,13 @@ from support.ports import kept_port
 from support.served import wait_until
 from transforms.sources.database.columns import ColumnIndex, Key
 from transforms.sources.database.mapping import ContentSource, RowMapping
+from transforms.sources.database.plan import cut_rows
 from transforms.sources.database.table import TableQuery, open_table, read_key, write_key
 
+NO_KEY = (
+    "whose values cannot be compared in the order of ORDER BY; expected another column, or a query"
+    " that casts it to a text"
+)
 DOCS = (
     "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, title VARCHAR(40), body TEXT, level INT)",
     "INSERT INTO docs VALUES (1, 'One', 'first', 3), (2, 'Two', 'second', 5), (3, NULL, '', 5)",
@@ -149,9 +154,50 @@ def test_a_key_needs_the_same_order_in_conditions_and_in_order_by(
 ) -> None:
     table = f"CREATE TABLE more (id {type_} PRIMARY KEY, title TEXT, body TEXT)"
     assert refusal(lambda: opened(mariadb_server, table, table="more")) == (
-        f"key: 'id' has the type {type_.partition('(')[0]}, with different orders in > and ORDER "
-        "BY; expected another column, or a query that casts it"
+        f"key: 'id' has the type {type_.partition('(')[0]}, {NO_KEY}"
     )
+
+
+@pytest.mark.parametrize(
+    "type_",
+    ["mood", "inet", "cidr", "interval", "int4range", "jsonb", "time", "bit(3)", "varchar(9)[]"],
+)
+def test_a_key_of_postgresql_needs_a_type_that_is_compared(
+    postgresql_server: Server, type_: str
+) -> None:
+    kind = "CREATE TYPE mood AS ENUM ('sad', 'glad')"
+    table = f"CREATE TABLE more (id {type_} PRIMARY KEY, title TEXT, body TEXT)"
+    assert refusal(lambda: opened(postgresql_server, kind, table, table="more")) == (
+        f"key: 'id' has the type {type_}, {NO_KEY}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "reason"),
+    [
+        ("timestamp", "infinity", "timestamp too large (after year 10K): 'infinity'"),
+        ("timestamptz", "-infinity", "timestamp too small (before year 1): '-infinity'"),
+        ("date", "0044-03-15 BC", "date too small (before year 1): '0044-03-15 BC'"),
+    ],
+)
+@pytest.mark.parametrize("constraint", ["", "PRIMARY KEY"])
+def test_a_key_that_cannot_be_read_is_refused_with_the_cast(
+    postgresql_server: Server, type_: str, value: str, reason: str, constraint: str
+) -> None:
+    table = f"CREATE TABLE more (id {type_} {constraint}, title TEXT, body TEXT)"
+    row = f"INSERT INTO more VALUES ('{value}', '', '')"
+    more = opened(postgresql_server, table, row, table="more", key=("id",))
+    message = (
+        f"key: id of table 'more': {reason}; expected values that can be read: another column, or"
+        " a query that casts it, such as SELECT CAST(id AS text) AS id, …"
+    )
+    assert refusal(lambda: [*cut_rows(more, span_bytes=0)]) == message
+    assert refusal(lambda: [*more.read_keys()]) == message
+    more.session.close()
+    query = "SELECT CAST(id AS text) AS id, title, body FROM more"
+    cast = open_table(replace(more.mapping, table=None, query=query))
+    assert [*cast.read_keys()] == [(value,)]
+    cast.session.close()
 
 
 @pytest.mark.parametrize(
