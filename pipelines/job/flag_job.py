@@ -10,7 +10,7 @@ from pipelines.options.convert_checks import parse
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.display_options import LogOptions
 from pipelines.options.flags import decode
-from pipelines.options.push_options import ApplianceOptions, parse_push_to
+from pipelines.options.push_options import ApplianceOptions, check_pushed_format, parse_push_to
 from transforms.config.secrets import check_no_secret
 from transforms.sinks.push.settings import PushSettings
 
@@ -29,7 +29,11 @@ def job_of_flags(words: Mapping[str, object]) -> Job:
 def job_of_options(
     options: ConvertOptions, target: PushSettings | None, words: Mapping[str, object]
 ) -> Job:
-    """Return the job of a conversion and its appliance; `words` are those that were given."""
+    """Return the job of a conversion and its appliance; `words` are those that were given.
+
+    Raise ConfigError for an appliance that does not take the format.
+    """
+    check_pushed_format(options.to_format, target)
     given = {
         path: (key, word)
         for path, key in job_keys().items()

@@ -35,7 +35,12 @@ from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.display_options import LogOptions
 from pipelines.options.flags import decode
 from pipelines.options.job_options import JobOptions
-from pipelines.options.push_options import ApplianceOptions, PushOptions, parse_push_to
+from pipelines.options.push_options import (
+    ApplianceOptions,
+    PushOptions,
+    check_pushed_format,
+    parse_push_to,
+)
 from pipelines.options.value_parsers import DELIMITER, TEXT
 from schemas.errors import ConfigError, raise_together
 from schemas.feed import FULL
@@ -284,6 +289,8 @@ def _make_job(
     push = None
     if "target.url" not in wrong:
         push = attempt(lambda: _push_of(settings, words))
+    if convert is not None:
+        attempt(partial(check_pushed_format, convert.to_format, push))
     verify = attempt(lambda: _verify_of(settings, push))
     appliance = _words(settings, ApplianceOptions)
     if errors or convert is None:

@@ -187,6 +187,20 @@ def parse_push_to(words: Mapping[str, object], *, name: str = "push_to") -> Push
     return None
 
 
+def check_pushed_format(name: str, push: PushSettings | None) -> None:
+    """Raise ConfigError for a format that the appliance, if there is one, does not take."""
+    if push is None:
+        return
+    from transforms.sinks.push.push_plan import pushed_formats  # --help does not load the codecs
+
+    names = [format.name for format in pushed_formats(push.appliance.protocol)]
+    if name not in names:
+        raise ConfigError(
+            f"⟦to_format⟧ {name}: not for {push.appliance.url}, which takes {' or '.join(names)};"
+            " expected one of these formats, or the address of another appliance"
+        )
+
+
 def _push_settings(words: Mapping[str, object]) -> PushSettings:
     """Return how an appliance is pushed to; raise ConfigError for options that do not fit it."""
     from transforms.sinks.push.wire.address import parse_target  # --help does not load the codecs

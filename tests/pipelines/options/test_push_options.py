@@ -1,14 +1,18 @@
 """Options of a push and of its appliance."""
 
 import time
+from pathlib import Path
 
 import pytest
 
+from pipelines.cli.main import main
 from pipelines.options.push_options import parse_push, parse_push_to
 from schemas.errors import ConfigError
+from support.archives import document, gsa_feed, put
 from transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
 
 URL = "http://gsa.example.com:19900"
+RECVDATA = "http://thunderstone.example.com/texis/dowalk/recvdata.xml"
 WORDS = {"inputs": ("out",), "url": URL}
 
 
@@ -106,3 +110,32 @@ def test_a_flag_of_an_appliance_needs_the_appliance() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_push_to({"window": "20:00-06:00 Europe/Berlin"})
     assert str(caught.value) == "--window: given without --push-to URL; expected both"
+
+
+@pytest.mark.parametrize(
+    ("to", "url", "message"),
+    [
+        ("thunderstone", URL, f"not for {URL}, which takes gsa-feed or gsa-groups"),
+        ("avro", URL, f"not for {URL}, which takes gsa-feed or gsa-groups"),
+        ("gsa-feed", RECVDATA, f"not for {RECVDATA}, which takes thunderstone"),
+    ],
+)
+def test_an_appliance_of_another_kind_than_the_format_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], to: str, url: str, message: str
+) -> None:
+    profile = "" if url == URL else ", profile: intranet"
+    put(
+        here / "job.yaml",
+        "version: 1\njob: job\nsource: {type: gsa-feed, path: feed.xml}\n"
+        f"target: {{type: {to}, url: '{url}'{profile}}}\n".encode(),
+    )
+    put(here / "feed.xml", gsa_feed(document(1)))
+    expected = "expected one of these formats, or the address of another appliance\n"
+    for verb in (["config", "check"], ["plan"], ["doctor"], ["run"]):
+        assert main([*verb, "job.yaml"]) == 2
+        text = f"feedferry: job.yaml:4:16: target.type {to}: {message}; {expected}"
+        assert capsys.readouterr().err == text
+    pushed = ["--push-to", url] + ["--profile", "intranet"] * bool(profile)
+    assert main(["convert", "feed.xml", "-o", "out", "--to", to, *pushed]) == 2
+    assert capsys.readouterr().err == f"feedferry: --to {to}: {message}; {expected}"
+    assert sorted(path.name for path in here.iterdir()) == ["feed.xml", "job.yaml"]
