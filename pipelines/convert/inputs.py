@@ -37,6 +37,7 @@ from transforms.sources import (
     match_remote,
     open_span,
     read_span,
+    refuse_binary,
     sign_path,
     sniff_format,
 )
@@ -177,8 +178,8 @@ def _examine(file: InputFile, options: ConvertOptions, stdin_copy: Path) -> _Exa
         check_input_name(path)
         span = _locate(span, stdin_copy)
         if find_format(from_format) and "://" not in span.path:
-            with open_span(span):  # raises where it cannot be opened
-                pass
+            with open_span(span) as stream:  # raises where it cannot be opened
+                refuse_binary(span, stream)
         return [replace(span, format=from_format or sniff_format(span))], []
     except (FileNameError, UnknownFormatError, UnreadableError, EncodingError) as exc:
         return [replace(span, format=UNREADABLE, position=unreadable_file(path, exc))], [exc]

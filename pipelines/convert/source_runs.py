@@ -34,7 +34,14 @@ from schemas.span import Span
 from transforms.conversion_settings import Settings
 from transforms.formats import FORMATS, ReadOptions, WriteOptions, by_name
 from transforms.rules.adapt import Target
-from transforms.sources import SOURCES, SourceConfig, SourceOptions, SourceRun, source_of
+from transforms.sources import (
+    SOURCES,
+    SPOOLS,
+    SourceConfig,
+    SourceOptions,
+    SourceRun,
+    source_of,
+)
 from transforms.steps import Steps, read_steps
 from transforms.storage.state import check_state
 
@@ -139,6 +146,7 @@ def load_sources(spans: Sequence[Span], options: ConvertOptions) -> dict[str, So
             source.check_inputs(own, spans)
         else:
             refuse_flags(options, source)
+    check_source_datasource(spans, options)
     chosen = source_options(options)
     configs = {
         span.source: source_of(span).load(span, chosen)
@@ -148,6 +156,17 @@ def load_sources(spans: Sequence[Span], options: ConvertOptions) -> dict[str, So
     if options.state is not None:
         _check_state(spans, options.state)
     return configs
+
+
+def check_source_datasource(spans: Sequence[Span], options: ConvertOptions) -> None:
+    """Raise ConfigError for a source that states no datasource, if the target needs one."""
+    if options.datasource is not None or not by_name(options.to_format).has_document_feeds:
+        return
+    for span in spans:
+        if source_of(span) in SOURCES and source_of(span) is not SPOOLS:
+            raise ConfigError(
+                f"{span.source}: no datasource in the source; expected ⟦datasource NAME⟧"
+            )
 
 
 def source_runs(

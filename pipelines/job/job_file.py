@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
-from pipelines.convert.source_runs import source_options
+from pipelines.convert.source_runs import check_source_datasource, source_options
 from pipelines.job.job import Job, KeyWording, Retention
 from pipelines.job.job_keys import (
     FEEDS,
@@ -370,7 +371,9 @@ def _load_sources(options: ConvertOptions) -> None:
     source, chosen = find_source(options.from_format), source_options(options)
     if source is not None and source is not SPOOLS:  # a spool has no settings in a file
         spans = [Span(source=path, path=path) for path in options.inputs]
-        raise_together([partial(source.load, span, chosen) for span in spans])
+        loads = [partial(source.load, span, chosen) for span in spans]
+        named = [replace(span, format=source.name) for span in spans]
+        raise_together([*loads, partial(check_source_datasource, named, options)])
 
 
 def _zones(job: Job) -> Iterator[str]:

@@ -34,7 +34,7 @@ from transforms.formats.command_stream.stream_formats import (
 )
 from transforms.formats.gsa.gsa_formats import GROUPS_CSV, GSA_FEED, GSA_GROUPS, FeedOptions
 from transforms.formats.thunderstone.dataload_format import THUNDERSTONE, DataloadOptions
-from transforms.formats.unknown_formats import look_of
+from transforms.formats.unknown_formats import binary_look_of, look_of
 from transforms.formats.xml.encoding import detect, is_encoding
 from transforms.registry import Registry
 
@@ -61,6 +61,7 @@ __all__ = [
     "Splitter",
     "StreamOptions",
     "WriteOptions",
+    "binary_look_of",
     "by_door",
     "by_name",
     "check_delimiter",

@@ -40,13 +40,18 @@ def look_of(head: bytes) -> str:
     >>> look_of(b'<?xml version="1.0"?><rss version="2.0">')
     'an RSS feed'
     """
+    if binary := binary_look_of(head):
+        return binary
+    codec, mark_bytes = detect(head, source="")
+    return _look_of_text(head[mark_bytes:].decode(codec, "replace").lstrip())
+
+
+def binary_look_of(head: bytes) -> str | None:
+    """Return the type of a file that begins with the mark of a binary type, None for another."""
     for mark, name in _BINARY:
         if head.startswith(mark):
             return name
-    if head.startswith(b"ustar", _TAR_OFFSET):
-        return "a tar archive"
-    codec, mark_bytes = detect(head, source="")
-    return _look_of_text(head[mark_bytes:].decode(codec, "replace").lstrip())
+    return "a tar archive" if head.startswith(b"ustar", _TAR_OFFSET) else None
 
 
 def _look_of_text(text: str) -> str:

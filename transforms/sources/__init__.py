@@ -31,6 +31,7 @@ from transforms.sources.files import (
     cut_file,
     is_compressed,
     open_span,
+    refuse_binary,
     sign_path,
     sniff_format,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "match_remote",
     "open_span",
     "read_span",
+    "refuse_binary",
     "sign_path",
     "sniff_format",
     "source_of",

@@ -34,7 +34,7 @@ from schemas.errors import (
 )
 from schemas.reject import TORN_COMPRESSION, UNREADABLE
 from schemas.span import FileSignature, Span
-from transforms.formats import FORMATS, Format, find_format, look_of, sniff
+from transforms.formats import FORMATS, Format, binary_look_of, find_format, look_of, sniff
 from transforms.formats.base import ReadOptions
 from transforms.sources.remote import error_text, open_remote, version_of
 from transforms.storage.block_stream import BlockStream
@@ -248,6 +248,16 @@ def sniff_format(span: Span) -> str:
             f" {names}; convert ⟦from_format files⟧ takes any file as a document"
         )
     return name
+
+
+def refuse_binary(span: Span, stream: IO[bytes]) -> None:
+    """Raise UnknownFormatError for a file that begins with the mark of another type."""
+    look = binary_look_of(stream.read(SNIFFED_BYTES))
+    if look is not None:
+        raise UnknownFormatError(
+            f"⟦inputs⟧: {span.source!r} looks like {look}; expected another ⟦from_format⟧: files"
+            " takes any file as a document"
+        )
 
 
 def cut_file(

@@ -113,7 +113,7 @@ def test_a_name_that_is_not_utf_8_is_a_rejected_span(name: str) -> None:
         (FEED, None, "gsa-feed"),
         (thunderstone(f"{HOST}/a"), None, "thunderstone"),
         (jsonl(f"{HOST}/a"), None, "jsonl"),
-        (b"%PDF-1.4", "avro", "avro"),
+        (b"plain text", "avro", "avro"),
     ],
 )
 def test_a_format_is_recognised_unless_it_is_named(

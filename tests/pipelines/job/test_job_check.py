@@ -113,7 +113,8 @@ def test_a_time_without_a_zone_is_in_that_of_the_machine(
     monkeypatch.setenv("TZ", "Africa/Lagos")
     time.tzset()
     hours = 'schedule: {window: "Mon-Fri 22:00-06:00", deadline: 06:00 Etc/GMT+5}\n'
-    code, output = check(f"{TREE}target: {{type: gsa-feed, url: 'http://h'}}\n{hours}", capsys)
+    target = "target: {type: gsa-feed, datasource: docs, url: 'http://h'}"
+    code, output = check(f"{TREE}{target}\n{hours}", capsys)
     monkeypatch.undo()
     time.tzset()
     assert (code, output.splitlines()[1:]) == (

@@ -108,8 +108,11 @@ def _read_only_file(url: sa.URL, mapping: RowMapping) -> sa.URL:
     """Return the URL of a file that SQLite neither creates nor changes."""
     if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
         return url
+    path = mapping.resolve(url.database)
+    if not path.is_file():
+        raise ConfigError(f"connection: {str(path)!r}: no such file; expected a file of SQLite")
     query = {**url.query, "mode": "ro", "uri": "true"}
-    return url.set(database=f"file:{quote(str(mapping.resolve(url.database)))}", query=query)
+    return url.set(database=f"file:{quote(str(path))}", query=query)
 
 
 class Session:

@@ -15,6 +15,7 @@ from schemas.check import Check
 from schemas.errors import ConfigError
 from schemas.source_options import SourceOptions
 from schemas.span import Span
+from transforms.config.secrets import REFERENCE
 from transforms.config.yaml_structs import read_yaml
 from transforms.formats.base import ReadResult
 from transforms.sources.base import Source, SourceRun, SpanRequest, SpanSize
@@ -41,6 +42,13 @@ class DatabaseSource(Source[RowMapping]):
         """Return the mapping in a YAML file; raise ConfigError, with all errors and no secret."""
         path = Path(span.path)
         mapping = replace(read_yaml(path, RowMapping), folder=str(path.absolute().parent))
+        if REFERENCE.search(mapping.connection) is None:
+            from transforms.sources.database.connection import connect
+
+            try:
+                connect(mapping)
+            except ConfigError as exc:
+                raise ConfigError(f"{path}: {exc.text}") from exc
         if mapping.content.template is not None:
             from transforms.sources.database.content import load_template
 
