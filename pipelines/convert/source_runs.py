@@ -34,14 +34,7 @@ from schemas.span import Span
 from transforms.conversion_settings import Settings
 from transforms.formats import FORMATS, ReadOptions, WriteOptions, by_name
 from transforms.rules.adapt import Target
-from transforms.sources import (
-    SOURCES,
-    SPOOLS,
-    SourceConfig,
-    SourceOptions,
-    SourceRun,
-    source_of,
-)
+from transforms.sources import SOURCES, SPOOLS, SourceConfig, SourceOptions, SourceRun, source_of
 from transforms.steps import Steps, read_steps
 from transforms.storage.state import check_state
 

@@ -52,7 +52,7 @@ def open_work_folder(output: Path, fingerprint: str, options: ConvertOptions) ->
     if options.fresh:
         _remove_earlier_runs(output)
     work = output / WORK / fingerprint
-    refuse_finished(output, work, options)
+    check_unused(output, work, options)
     if work.exists() and not is_sealed(work, verify=options.verify):
         _check_can_begin_again(work, output, options)
         _remove_folder(work)
@@ -98,7 +98,7 @@ def is_sealed(work: Path, *, verify: bool) -> bool:
     return files is not None and LocalStorage(work).are_whole(files, verify=verify)
 
 
-def refuse_finished(output: Path, work: Path, options: ConvertOptions) -> None:
+def check_unused(output: Path, work: Path, options: ConvertOptions) -> None:
     """Raise ConfigError for the output of a finished run, unless the run at `work` goes on."""
     names = [name for name in _FINISHED if (output / name).exists()]
     if names and not options.fresh and not work.exists():

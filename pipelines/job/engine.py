@@ -28,12 +28,7 @@ from pipelines.convert.engine import convert as convert_inputs
 from pipelines.convert.inputs import STDIN, size_of
 from pipelines.convert.source_runs import steps_of
 from pipelines.convert.state_update import mark_unsure, remember
-from pipelines.convert.work_folder import (
-    check_output,
-    close_work_folder,
-    find_work,
-    refuse_finished,
-)
+from pipelines.convert.work_folder import check_output, check_unused, close_work_folder, find_work
 from pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
 from pipelines.folders.locks import PUSHES, WORK, locked_job, locked_output, locked_state
 from pipelines.folders.manifest import read_manifest, receipts_folder
@@ -120,15 +115,11 @@ def _convert(job: Job, observer: Observer, remote: RemoteFolder | None) -> RunRe
             if (work := find_work(job.home)) is not None:  # its removal was interrupted
                 close_work_folder(work)
             return RunResult(folder=job.home, exit_code=earlier.exit_code or 0)
-        refuse_finished(job.home, conversion.work, options)
+        check_unused(job.home, conversion.work, options)
         if earlier is not None and not earlier.is_over:
             begun_at, attempts = earlier.started_at, earlier.attempts
-        record = RunRecord(
-            id=job.home.absolute().name,
-            started_at=begun_at,
-            attempts=attempts + 1,
-            fingerprint=conversion.fingerprint,
-        )
+        record = RunRecord(id=job.home.absolute().name, started_at=begun_at, attempts=attempts + 1)
+        record = replace(record, fingerprint=conversion.fingerprint)
         write_whole(job.home / CONFIG, render(job).encode())
         return JobRun(job, RunOptions(), record, conversion, observer).run()
 

@@ -23,13 +23,7 @@ from itertools import chain
 from typing import IO, Literal, NamedTuple
 
 import obstore
-from obstore.exceptions import (
-    AlreadyExistsError,
-    BaseError,
-    GenericError,
-    InvalidPathError,
-    PreconditionError,
-)
+from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, PreconditionError
 from obstore.store import ObjectStore, S3Store, from_url
 
 from schemas.account import SpanFile
@@ -39,6 +33,7 @@ from transforms.net.retry import RetryPolicy, retry
 from transforms.storage.block_stream import RemoteStream
 from transforms.storage.storage import OBJECT_SCHEMES, Storage, WholeFile
 
+_GenericError = obstore.exceptions.GenericError
 _RETRIES = RetryPolicy(first_seconds=0.25, max_attempts=4)
 _PART_BYTES = 8 << 20
 _UPLOADS = 4
@@ -383,7 +378,7 @@ def _repeated(request: Callable[..., object], *args: object, **options: object) 
     retry(
         lambda: request(*args, **options),
         _RETRIES,
-        is_temporary=lambda exc: type(exc) is GenericError and not _STATUS.search(str(exc)),
+        is_temporary=lambda exc: type(exc) is _GenericError and not _STATUS.search(str(exc)),
     )
 
 

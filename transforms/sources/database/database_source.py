@@ -45,10 +45,7 @@ class DatabaseSource(Source[RowMapping]):
         if REFERENCE.search(mapping.connection) is None:
             from transforms.sources.database.connection import connect
 
-            try:
-                connect(mapping)
-            except ConfigError as exc:
-                raise ConfigError(f"{path}: {exc.text}") from exc
+            connect(mapping)  # without a connection; raises ConfigError
         if mapping.content.template is not None:
             from transforms.sources.database.content import load_template
 

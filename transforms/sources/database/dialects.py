@@ -102,12 +102,9 @@ class PostgreSql(Dialect):
         *("int4multirange", "int8multirange", "nummultirange"),
         *("datemultirange", "tsmultirange", "tstzmultirange"),
     )
-    _KEYS = frozenset(
-        (
-            *("int2", "int4", "int8", "oid", "numeric", "float4", "float8", "bool", "uuid"),
-            *("text", "varchar", "bpchar", "char", "name", "bytea"),
-            *("date", "timestamp", "timestamptz"),
-        )
+    _KEYS = (
+        *("int2", "int4", "int8", "oid", "numeric", "float4", "float8", "bool", "uuid"),
+        *("text", "varchar", "bpchar", "char", "name", "bytea", "date", "timestamp", "timestamptz"),
     )
     """Types whose values compare with a parameter in the order of ORDER BY."""
     _ENUM_NAME = "SELECT typname FROM pg_type WHERE oid = %s AND typtype = 'e'"
