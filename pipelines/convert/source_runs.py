@@ -146,6 +146,9 @@ def load_sources(spans: Sequence[Span], options: ConvertOptions) -> dict[str, So
         for span in spans
         if source_of(span) in SOURCES
     }
+    for span in spans:
+        if span.source in configs:
+            source_of(span).check_config(configs[span.source])
     if options.state is not None:
         _check_state(spans, options.state)
     return configs

@@ -147,6 +147,9 @@ class Source(Generic[Config]):
     def check_inputs(self, spans: Sequence[Span], every: Sequence[Span]) -> None:
         """Raise ConfigError where `spans`, those of this source, cannot be read with the others."""
 
+    def check_config(self, config: Config) -> None:
+        """Raise ConfigError for a source that is not there; called before a run begins."""
+
     def check_state(self, span: Span, state: str) -> None:
         """Raise ConfigError where a state cannot remember what is read of the span."""
 

@@ -69,10 +69,8 @@ def test_one_of_several_tables_must_be_named(
 
 def test_a_missing_database_is_an_error(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert refusal(capsys, "sqlite:///none.db") == (
-        4,
-        f"feedferry: sqlite:///{here}/none.db, its tables: unable to open database file; expected"
-        " a database that answers, and a login that may read it\n"
-        "feedferry: start again: feedferry init sqlite:///none.db\n",
+        2,
+        f"feedferry: connection: '{here}/none.db': no such file; expected a file of SQLite\n",
     )
 
 

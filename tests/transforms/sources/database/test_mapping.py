@@ -90,7 +90,6 @@ incremental: {timestamp: updated_at, lag: 0s, deletes: "SELECT id FROM gone"}
 
 def test_a_template_is_checked_when_a_mapping_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "page.j2").write_text("{{ id }}")
-    (tmp_path / "people.db").touch()
     text = LEAST + "content: {template: page.j2}"
     assert loaded(tmp_path, text).resolve("page.j2") == tmp_path / "page.j2"
     (tmp_path / "page.j2").write_text("{{ id")
@@ -178,7 +177,6 @@ PEOPLE = (
 
 
 def test_a_draft_describes_a_table_and_can_be_loaded(tmp_path: Path) -> None:
-    (tmp_path / "people.db").touch()
     draft = draft_mapping(PEOPLE, connection="sqlite:///people.db", table="people", key=["id"])
     assert "#   id: INTEGER, not NULL\n#   name: VARCHAR(80)\n" in draft
     assert loaded(tmp_path, draft) == RowMapping(
