@@ -10,6 +10,7 @@ chunks are searched for a few URLs; for many, and in chunks without URLs, every 
 
 from array import array
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -106,7 +107,8 @@ class VersionLog:
         """Add a reject of the record `number` of the span, unless its ACL is known and written."""
         is_known = reject.stage != "read" and reject.code not in _OF_ACCESS
         if url and reject.action not in _DELETIONS and not is_known:
-            self._refused.write(_encode(_RefusedVersion(url.strip(), number)) + b"\n")
+            with suppress(UnicodeEncodeError):  # no record can be written that has this URL
+                self._refused.write(_encode(_RefusedVersion(url.strip(), number)) + b"\n")
 
     def close(self, *, whole: bool) -> None:
         if whole and self._hashes is not None:
