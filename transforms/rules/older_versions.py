@@ -128,7 +128,7 @@ def find_older_versions(folder: Path, account: Account) -> OlderVersions:
         return NO_OLDER_VERSIONS
     lists = paths_of(folder, account.files, _VERSIONS)
     spans = _spans_by_hash(lists, refused) if lists else _spans_by_chunk(folder, account, refused)
-    return NO_OLDER_VERSIONS if spans == set() else OlderVersions(refused, spans)
+    return OlderVersions(refused, spans) if spans is None or spans else NO_OLDER_VERSIONS
 
 
 def _spans_by_hash(lists: Iterable[Path], refused: dict[str, tuple[str, int]]) -> frozenset[str]:

@@ -293,7 +293,11 @@ def test_a_rejected_parent_is_found_by_the_url_that_a_step_gives_it(
 
 def test_a_part_without_a_url_stops_a_run_in_which_it_may_be_the_acl_of_a_parent() -> None:
     child, unreadable = node(0, "", None, 1), rejected(None)
-    for stated in ([child, node(1, "+ann"), unreadable], [node(1, "+ann"), unreadable, child]):
+    orders: list[list[ReadResult]] = [
+        [child, node(1, "+ann"), unreadable],
+        [node(1, "+ann"), unreadable, child],
+    ]
+    for stated in orders:
         with pytest.raises(StoppedError, match=r"newer ACL of .*/1'"):
             results(EFFECTIVE, stated)
     first, *_ = results(EFFECTIVE, [child, node(1, "+ann"), unreadable], accepted="malformed")
@@ -327,7 +331,8 @@ def test_a_group_without_regard_to_case_has_the_members_of_all_its_spellings() -
 
 @pytest.mark.parametrize("words", ["+g", "-g +ann", "+h"])
 def test_a_document_of_a_group_with_a_rejected_membership_is_rejected(words: str) -> None:
-    groups = [membership("g", "ann"), membership("h", "g"), rejected("g", "bad-membership")]
+    groups: list[ReadResult] = [membership("g", "ann"), membership("h", "g")]
+    groups.append(rejected("g", "bad-membership"))
     stated = [node(0, words), node(1, "+bob")]
     first, second = results(GROUPED, stated, groups)
     assert words_of(first) == "acl-group-unknown"
@@ -335,7 +340,7 @@ def test_a_document_of_a_group_with_a_rejected_membership_is_rejected(words: str
 
 
 def test_a_membership_without_a_name_stops_the_run() -> None:
-    groups = [membership("g", "ann"), rejected(None)]
+    groups: list[ReadResult] = [membership("g", "ann"), rejected(None)]
     with pytest.raises(StoppedError, match="a membership of any group"):
         results(GROUPED, [node(0, "-g +bob")], groups)
     (first,) = results(GROUPED, [node(0, "-g +bob")], groups, accepted="malformed")
