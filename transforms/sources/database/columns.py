@@ -140,11 +140,14 @@ class TextGetter(Generic[_T]):
 
 
 class TimeGetter:
-    """Returns a column as times, which `convert` makes of values."""
+    """Returns a column as times, which `convert` makes of values; texts may have another form."""
 
-    def __init__(self, at: int, convert: Callable[[object], datetime | None]) -> None:
+    def __init__(
+        self, at: int, convert: Callable[[object], datetime | None], *, has_form: bool = False
+    ) -> None:
         self._at = at
         self._convert = convert
+        self._has_form = has_form
 
     def __call__(self, row: Row) -> datetime | None:
         return self._convert(row[self._at])
@@ -154,7 +157,7 @@ class TimeGetter:
         types = {*map(type, values)}
         if types == {datetime} and {value.tzinfo for value in values} == {UTC}:
             return values
-        times = parse_utc_dates(values) if types == {str} else None
+        times = parse_utc_dates(values) if types == {str} and not self._has_form else None
         return [*map(self._convert, values)] if times is None else times
 
 

@@ -136,6 +136,7 @@ class Session:
         self._is_stopped = threading.Event()
         self._sleep = sleep or self._is_stopped.wait
         self._connection: sa.Connection | None = None
+        self._has_odd_dates = False
 
     def run(
         self, call: Callable[[sa.Connection], _T], *, where: str, is_retried: bool = False
@@ -161,6 +162,7 @@ class Session:
         """Yield rows in batches, from a server-side cursor if possible."""
         options = {"yield_per": _STREAMED_ROWS}
         with self.translate_errors(where), self.engine.connect() as connection:
+            self.dialect.read_odd_dates(connection.connection.driver_connection)
             result = connection.execute(statement, execution_options=options)
             yield from map(tuple, result)
 
@@ -201,10 +203,15 @@ class Session:
             if self._connection is None:
                 connection = self.engine.connect()
                 self._connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+                if self._has_odd_dates:
+                    self.dialect.read_odd_dates(connection.connection.driver_connection)
             return call(self._connection)
-        except Exception:
+        except Exception as exc:
             self.close()
-            raise
+            if self._has_odd_dates or self._fault_of(exc) is not DatabaseFault.VALUE:
+                raise
+        self._has_odd_dates = True
+        return self._attempt(call)
 
     def _fault_of(self, exc: Exception) -> DatabaseFault:
         """Classify an error of SQLAlchemy, a driver, or the conversion of a value."""

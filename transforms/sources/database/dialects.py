@@ -62,6 +62,9 @@ class Dialect:
     def start(self, connection: object, _record: object) -> None:
         """Prepare a new connection."""
 
+    def read_odd_dates(self, connection: Any) -> None:  # Any: a driver's connection
+        """Read dates that Python cannot hold as text; all dates take more time then."""
+
     def columns(self, cursor: Any) -> Iterator[ResultColumn]:  # Any: a driver's cursor
         """Yield the columns of a result."""
         return (ResultColumn(column[0]) for column in cursor.description)
@@ -108,6 +111,7 @@ class PostgreSql(Dialect):
     )
     """Types whose values compare with a parameter in the order of ORDER BY."""
     _ENUM_NAME = "SELECT typname FROM pg_type WHERE oid = %s AND typtype = 'e'"
+    _DATES = ("date", "time", "timetz", "timestamp", "timestamptz")
     _LARGE = frozenset({"text", "varchar", "bytea", "xml", "json", "jsonb"})
     _PERMISSION_DENIED = "42501"
 
@@ -124,6 +128,12 @@ class PostgreSql(Dialect):
             cursor.execute(self._START)
         connection.commit()
         connection.cursor_factory = PageCursor
+
+    def read_odd_dates(self, connection: Any) -> None:
+        from transforms.sources.database.page_cursor import OddDateLoader  # noqa: PLC0415
+
+        for name in self._DATES:
+            connection.adapters.register_loader(name, OddDateLoader)
 
     def columns(self, cursor: Any) -> Iterator[ResultColumn]:
         for column in cursor.description:

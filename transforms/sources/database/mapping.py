@@ -4,6 +4,8 @@ Each field of a struct is one key; its type has the rules for values, see `yaml_
 are documented in docs/formats/database.md.
 """
 
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -58,6 +60,14 @@ def _parse_url(value: object) -> str:
     return template
 
 
+def _is_date_format(text: str) -> bool:
+    """Whether a format of `strptime` states a whole date."""
+    sample = datetime(2001, 12, 31)
+    with suppress(ValueError):  # an unknown directive
+        return datetime.strptime(f"{sample:{text}}", text).date() == sample.date()
+    return False
+
+
 def _parse_delete_value(value: object) -> str:
     if not isinstance(value, str | int):
         raise ValueError
@@ -108,6 +118,15 @@ class MetadataColumn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ALL_COLUMNS = MetadataColumn(is_all=True)
+
+
+class DateColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """A column of texts or integers that are dates in a `format` of `strptime`."""
+
+    column: _Column
+    format: Annotated[
+        str, Value(text_where(_is_date_format), "a format of whole dates such as %Y%m%d%H%M%S")
+    ]
 
 
 class ContentSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -247,7 +266,7 @@ class RowMapping(msgspec.Struct, frozen=True, kw_only=True):
     keywords: _Column | None = None
     metadata: Literal["all"] | tuple[MetadataColumn, ...] = ()
     display_url: _Template | ColumnReference | None = None
-    modified: _Column | None = None
+    modified: _Column | DateColumn | None = None
     action: ActionColumn | None = None
     deleted_at: _Column | None = None
     acl: AclSource | None = None

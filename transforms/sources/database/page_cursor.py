@@ -1,4 +1,4 @@
-"""The cursor of psycopg that fetches pages of rows in a thread.
+"""What psycopg does otherwise for feedferry: pages of rows in a thread, and odd dates.
 
 psycopg asks libpq for each part of a result that arrives, and needs the lock of the interpreter for
 it: once for a few kilobytes, while another thread converts the page before. One call of libpq that
@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Self
 
 import psycopg
-from psycopg.abc import Params
-from psycopg.adapt import Transformer
-from psycopg.pq import ExecStatus, PGresult
+from psycopg.abc import AdaptContext, Buffer, Params
+from psycopg.adapt import Loader, Transformer
+from psycopg.pq import ExecStatus, Format, PGresult
 
 _Row = tuple[object, ...]  # the types of columns
 
@@ -49,3 +49,18 @@ class PageCursor(psycopg.ClientCursor[_Row]):
 
     def fetchall(self) -> list[_Row]:
         return super().fetchall() if self._rows is None else [*self._rows]
+
+
+class OddDateLoader(Loader):
+    """Loads `infinity`, years before 1 or after 9999 and 24:00 as texts, other dates as psycopg."""
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        strict = psycopg.adapters.get_loader(oid, Format.TEXT) or Loader
+        self._load = strict(oid, context).load
+
+    def load(self, data: Buffer) -> object:
+        try:
+            return self._load(data)
+        except psycopg.DataError:
+            return bytes(data).decode()

@@ -26,7 +26,12 @@ from transforms.sources.database.columns import (
     url_getter,
 )
 from transforms.sources.database.content import TypedContent, content_getter
-from transforms.sources.database.mapping import TIMESTAMP, MetadataColumn, RowMapping
+from transforms.sources.database.mapping import (
+    TIMESTAMP,
+    DateColumn,
+    MetadataColumn,
+    RowMapping,
+)
 from transforms.sources.database.row_acl import acl_getter
 from transforms.sources.database.values import text_of, time_converter, values_of
 
@@ -74,8 +79,12 @@ class RecordMaker:
         }
         self.metadata = metadata_getter(mapping, index, load_rows, without=hidden | places)
         if mapping.modified is not None:
-            at = index.at("modified", mapping.modified)
-            self.fields["modified"] = TimeGetter(at, time_converter(mapping.modified, options.zone))
+            name, form = mapping.modified, None
+            if isinstance(name, DateColumn):
+                name, form = name.column, name.format
+            convert = time_converter(name, options.zone, form)
+            at = index.at("modified", name)
+            self.fields["modified"] = TimeGetter(at, convert, has_form=form is not None)
         if mapping.acl is not None:
             self.fields["acl"] = acl_getter(mapping.acl, index, load_rows)
         if mapping.display_url is not None:
@@ -240,13 +249,19 @@ def _hidden_columns(mapping: RowMapping, index: ColumnIndex) -> set[int]:
 
 def _deletion_test(mapping: RowMapping, index: ColumnIndex) -> Callable[[Row], bool] | None:
     if mapping.deleted_at is not None:
-        at = index.at("deleted_at", mapping.deleted_at)
-        return lambda row: row[at] is not None
+        at, name = index.at("deleted_at", mapping.deleted_at), mapping.deleted_at
+        return lambda row: row[at] is not None and _is_finite(name, row[at])
     if mapping.action is None:
         return None
     text = index.text_getter("action", mapping.action.column)
     words = frozenset(word.strip().lower() for word in mapping.action.delete)
     return lambda row: (text(row) or "").strip().lower() in words
+
+
+def _is_finite(name: str, value: object) -> bool:
+    if value in ("infinity", "-infinity"):
+        raise RecordError("bad-date", f"{name}={value!r}; expected a date, or NULL")
+    return True
 
 
 def _crawl_getter(

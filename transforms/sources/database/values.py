@@ -4,6 +4,7 @@ Nothing is truncated or replaced. Binary data that is not UTF-8 has no text and 
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
@@ -18,6 +19,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _MAX_SECONDS = 100_000_000_000  # in the year 5138; this number of milliseconds is in 1973
 _ZERO_DATE = "0000-00-00"
+_ADJACENT = re.compile("%[A-Za-z]%[A-Za-z]")
 
 
 def text_of(value: object) -> str | None:
@@ -55,12 +57,15 @@ def row_json(row: Mapping[str, object]) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def time_converter(name: str, zone: str) -> Callable[[object], datetime | None]:
+def time_converter(
+    name: str, zone: str, form: str | None = None
+) -> Callable[[object], datetime | None]:
     """Return the function that converts a value to an aware time in UTC; None is NULL.
 
     Times and dates without a zone are in `zone`. Texts are parsed as in feeds. Numbers count from
     1970: seconds, or milliseconds, microseconds or nanoseconds if the number is too large for
-    seconds. MySQL's zero date is not a time. The function raises RecordError for other values.
+    seconds. MySQL's zero date is not a time. Texts and integers that have a `form` of `strptime`
+    are parsed by it; zeros are no time. The function raises RecordError for other values.
     """
     local = UTC if zone == "UTC" else ZoneInfo(zone)
 
@@ -68,11 +73,13 @@ def time_converter(name: str, zone: str) -> Callable[[object], datetime | None]:
         if value is None:
             return None
         try:
+            if form is not None and isinstance(value, str | int):
+                return _time_of(_formatted(str(value).strip(), form), local, zone)
             return _time_of(value, local, zone)
         except (ValueError, OverflowError, RecordError):
+            forms = f"the format {form}" if form else "a date, a time or seconds since 1970"
             raise RecordError(
-                "bad-date",
-                f"{name}={_describe(value)!r}; expected a date, a time or seconds since 1970",
+                "bad-date", f"{name}={_describe(value)!r}; expected {forms}"
             ) from None
 
     return convert
@@ -88,6 +95,19 @@ def _time_of(value: object, local: tzinfo, zone: str) -> datetime | None:
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         return _since_1970(Decimal(value))
     return _parse_time(text_of(value) or "", zone)
+
+
+def _formatted(text: str, form: str) -> datetime | str:
+    """Return the time of a text, the empty text for zeros.
+
+    `strptime` guesses where adjacent numbers end, if one has fewer digits.
+    """
+    if not text.strip("0"):
+        return ""
+    moment = datetime.strptime(text, form)
+    if _ADJACENT.search(form) and not f"{moment:{form}}".startswith(text):
+        raise ValueError(text)
+    return moment
 
 
 def _parse_time(text: str, zone: str) -> datetime | None:

@@ -143,6 +143,12 @@ KEY_ERRORS = {
     "acl: {users: a, delimiter: \\}": (
         "4:28: acl.delimiter: '\\\\'; expected a delimiter such as \",\""
     ),
+    "modified: {column: a, format: '%H:%M'}": (
+        "4:31: modified.format: '%H:%M'; expected a format of whole dates such as %Y%m%d%H%M%S"
+    ),
+    "modified: {column: a, format: '%s'}": (
+        "4:31: modified.format: '%s'; expected a format of whole dates such as %Y%m%d%H%M%S"
+    ),
     "incremental: {lag: 1m}": (
         "4:14: incremental: neither timestamp nor deletes; expected at least one of them"
     ),

@@ -577,6 +577,6 @@ def test_the_clock_of_a_server_is_in_utc(remote: Server) -> None:
 def test_a_watermark_of_infinity_is_an_error(postgresql_server: Server, tmp_path: Path) -> None:
     rows = (*SERVED, shop_row("a", 1, "'infinity'"))
     database = ServedDatabase(postgresql_server, tmp_path, *rows, incremental=EXACT)
-    message = "timestamp 'updated': timestamp too large.*; expected v"
-    with pytest.raises(SourceError, match=message):
+    message = "timestamp: 'updated' has a value of 'infinity'; expected .*casts the column"
+    with pytest.raises(ConfigError, match=message):
         database.run()

@@ -30,6 +30,7 @@ from transforms.sources.database.mapping import (
     AclSource,
     ActionColumn,
     ContentSource,
+    DateColumn,
     IncrementalReading,
     MetadataColumn,
     RowMapping,
@@ -176,6 +177,22 @@ def test_a_value_marks_a_deletion(op: object, delete: tuple[str, ...], action: A
 )
 def test_a_time_of_deletion_marks_a_deletion(value: object, action: Action) -> None:
     assert record(changed(at=value), deleted_at="at").action is action
+
+
+@pytest.mark.parametrize("value", ["infinity", "-infinity"])
+def test_an_infinite_time_of_deletion_is_a_reject(value: str) -> None:
+    outcome = reject(changed(at=value), deleted_at="at")
+    assert (outcome.code, outcome.reason) == (
+        "bad-date",
+        f"at='{value}'; expected a date, or NULL",
+    )
+
+
+def test_a_column_of_dates_may_have_a_format() -> None:
+    modified = DateColumn(column="at", format="%Y%m%d")
+    assert record(changed(at="20260131"), modified=modified).modified == datetime(
+        2026, 1, 31, tzinfo=UTC
+    )
 
 
 def test_a_deletion_has_its_url_only() -> None:

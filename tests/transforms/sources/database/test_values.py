@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from schemas.errors import RecordError
 from schemas.record import Record
@@ -185,6 +186,48 @@ def test_a_value_that_is_no_time_is_rejected(value: object, shown: str) -> None:
     assert (caught.value.code, caught.value.reason) == ("bad-date", expected)
 
 
+@pytest.mark.parametrize(
+    ("value", "moment"),
+    [
+        ("20260131083000", datetime(2026, 1, 31, 7, 30, tzinfo=UTC)),
+        (" 20260131083000 ", datetime(2026, 1, 31, 7, 30, tzinfo=UTC)),
+        (20260131083000, datetime(2026, 1, 31, 7, 30, tzinfo=UTC)),
+        (datetime(2026, 1, 31, 8, 30), datetime(2026, 1, 31, 7, 30, tzinfo=UTC)),
+        ("00000000000000", None),
+        ("", None),
+        (0, None),
+        (None, None),
+    ],
+    ids=repr,
+)
+def test_a_date_of_a_format_is_a_time(value: object, moment: datetime | None) -> None:
+    assert time_converter("at", "Europe/Zurich", "%Y%m%d%H%M%S")(value) == moment
+
+
+@pytest.mark.parametrize("value", ["2026-01-31", "99991332000000", 1769846400, True], ids=repr)
+def test_a_date_of_another_format_is_rejected(value: object) -> None:
+    with pytest.raises(RecordError, match=r"^at='.*'; expected the format %Y%m%d%H%M%S$"):
+        time_converter("at", "UTC", "%Y%m%d%H%M%S")(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "moment"),
+    [
+        ("1.2.2026", "%d.%m.%Y", datetime(2026, 2, 1, tzinfo=UTC)),
+        ("20260131083000123", "%Y%m%d%H%M%S%f", datetime(2026, 1, 31, 8, 30, 0, 123000, UTC)),
+    ],
+)
+def test_numbers_may_be_short_where_a_separator_ends_them(
+    text: str, form: str, moment: datetime
+) -> None:
+    assert time_converter("at", "UTC", form)(text) == moment
+
+
+def test_a_zone_in_a_format_counts() -> None:
+    moment = time_converter("at", "UTC", "%d.%m.%Y %H:%M %z")("31.01.2026 08:30 +0200")
+    assert moment == datetime(2026, 1, 31, 6, 30, tzinfo=UTC)
+
+
 SEVEN = "00000000-0000-0000-0000-000000000007"
 MAPPING = RowMapping(
     connection="",
@@ -273,21 +316,56 @@ def test_an_enum_of_postgresql_is_metadata(postgresql_server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_", "value"),
+    ("type_", "value", "expected"),
     [
-        ("DATE", "'infinity'"),
-        ("DATE", "'0044-03-15 BC'"),
-        ("TIME", "'24:00'"),
-        ("TIMESTAMPTZ", "'20260-01-31 00:00+00'"),
-        ("TIMESTAMP[]", "'{infinity}'"),
+        ("DATE", "'infinity'", ["infinity"]),
+        ("DATE", "'0044-03-15 BC'", ["0044-03-15 BC"]),
+        ("TIME", "'24:00'", ["24:00:00"]),
+        ("TIMETZ", "'24:00+02'", ["24:00:00+02"]),
+        ("TIMESTAMP", "'-infinity'", ["-infinity"]),
+        ("TIMESTAMPTZ", "'20260-01-31 00:00+00'", ["20260-01-31 00:00:00+00"]),
+        ("TIMESTAMP[]", "'{infinity,2026-01-31}'", ["infinity", "2026-01-31T00:00:00"]),
     ],
 )
-def test_a_time_that_python_cannot_hold_is_rejected(
-    postgresql_server: Server, type_: str, value: str
+def test_a_date_that_python_cannot_hold_is_text(
+    postgresql_server: Server, type_: str, value: str, expected: list[str]
 ) -> None:
-    outcome = outcome_of(postgresql_server, type_, value)
-    assert isinstance(outcome, Reject)
-    assert (outcome.code, outcome.data) == ("unreadable", b'{"id": 1}')
+    assert metadata(outcome_of(postgresql_server, type_, value)) == expected
+
+
+def test_a_modified_that_python_cannot_hold_is_rejected(postgresql_server: Server) -> None:
+    table = "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, it TIMESTAMP)"
+    mapping = new_mapping(
+        postgresql_server,
+        replace(MAPPING, modified="it"),
+        table,
+        "INSERT INTO docs VALUES (1, '2026-01-31'), (2, 'infinity'), (3, '2026-01-31')",
+    )
+    first, second, third = read_rows(Span(position=KeyRange()), mapping=mapping)
+    assert isinstance(second, Reject)
+    assert (second.code, second.key) == ("bad-date", "id=2")
+    assert second.reason == "it='infinity'; expected a date, a time or seconds since 1970"
+    assert [item.modified for item in (first, third) if isinstance(item, Record)] == [
+        datetime(2026, 1, 31, tzinfo=UTC),
+        datetime(2026, 1, 31, tzinfo=UTC),
+    ]
+
+
+def test_a_key_of_infinity_is_read(postgresql_server: Server) -> None:
+    mapping = new_mapping(
+        postgresql_server,
+        replace(MAPPING, page_rows=1),
+        "CREATE TABLE docs (id TIMESTAMP PRIMARY KEY, it INT)",
+        "INSERT INTO docs VALUES ('0044-03-15 BC', 1), ('2026-01-31', 2), ('infinity', 3)",
+    )
+    outcomes = [*read_rows(Span(position=KeyRange()), mapping=mapping)]
+    assert [metadata(outcome) for outcome in outcomes] == [["1"], ["2"], ["3"]]
+    first, second, third = (item.url for item in outcomes if isinstance(item, Record))
+    assert first.endswith("/0044-03-15%2000%3A00%3A00%20BC")
+    assert (second.rpartition("/")[2], third.rpartition("/")[2]) == (
+        "2026-01-31T00%3A00%3A00",
+        "infinity",
+    )
 
 
 @pytest.mark.parametrize(
