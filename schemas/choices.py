@@ -15,6 +15,10 @@ CONTENT_ENCODINGS = ("auto", "base64", "zlib")
 EMPTY_METADATA = ("drop", "placeholder")
 """What to do with metadata without a value; the first is the default."""
 
+GROUPS = ("send", "leave-out")
+"""What to do with groups next to documents, for a target that takes both; the first is the default.
+"""
+
 URL_CHECKS = ("any", "strict")
 """What to do with URLs that no appliance can serve; the first is the default."""
 

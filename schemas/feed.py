@@ -35,12 +35,14 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
 class TargetFeed(msgspec.Struct, frozen=True, kw_only=True):
     """The feed that records belong to; full feeds of one datasource differ in their `origin`.
 
-    `memberships` marks a groups feed, whose datasource is a groupsource.
+    `memberships` marks a groups feed, whose datasource is a groupsource. `format` is the format of
+    its chunks, if it is not that of the run.
     """
 
     feed: Feed | None = None
     origin: str | None = None
     memberships: bool = False
+    format: str | None = None
 
 
 class FeedHeader(msgspec.Struct, frozen=True, kw_only=True):

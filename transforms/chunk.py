@@ -30,7 +30,7 @@ class ChunkWriter:
     """Writes records to files `NAME-NNN.EXTENSION`; `finished` lists the complete chunks.
 
     Each chunk has at most `max_bytes`; `reserved_bytes` of them stay free, for a prolog that may
-    grow. One frame is in memory.
+    grow. One frame is in memory, and one of each other format that target feeds name.
     """
 
     def __init__(  # noqa: PLR0913 # the limits are no concept of their own
@@ -49,7 +49,7 @@ class ChunkWriter:
         self._max_bytes = max_bytes
         self._reserved_bytes = reserved_bytes
         self._max_records = max_records
-        self._chunk: _OpenChunk | None = None
+        self._open: dict[str | None, _OpenChunk] = {}
         self.finished: list[Chunk] = []
 
     def write(self, record: RecordOrMembership, target_feed: TargetFeed | None) -> None:
@@ -90,15 +90,19 @@ class ChunkWriter:
         return fits
 
     def close(self, *, whole: bool) -> None:
-        """Finish the last chunk, or remove it."""
-        chunk, self._chunk = self._chunk, None
+        """Finish the last chunk of each format, or remove it."""
+        for name in [*self._open]:
+            self._close(name, whole=whole)
+
+    def _close(self, name: str | None, *, whole: bool) -> None:
+        chunk = self._open.pop(name, None)
         if chunk is not None and not whole:
             chunk.file.close(whole=False)
         elif chunk is not None and chunk.count:
             self.finished.append(chunk.finish(self._span))
 
     def _chunk_of(self, target_feed: TargetFeed | None) -> "_OpenChunk":
-        chunk = self._chunk
+        chunk = self._open.get(target_feed and target_feed.format)
         if chunk is None or (
             target_feed is not chunk.target_feed and target_feed != chunk.target_feed
         ):
@@ -107,14 +111,16 @@ class ChunkWriter:
 
     def _begin(self, target_feed: TargetFeed | None) -> "_OpenChunk":
         """Begin a chunk; one without records is not written, and its number is used again."""
-        self.close(whole=True)
+        format_name = target_feed and target_feed.format
+        self._close(format_name, whole=True)
         number = len(self.finished)
         feed, encoder = self._encoder_of(target_feed, number)
-        name = f"{self._span.name}-{number:03d}.{encoder.extension}"
+        kind = f"-{format_name}" if format_name else ""
+        name = f"{self._span.name}{kind}-{number:03d}.{encoder.extension}"
         room = self._max_bytes - self._reserved_bytes
         file = AtomicFile(self._storage, name)
-        self._chunk = _OpenChunk(file, target_feed, feed, encoder, room)
-        return self._chunk
+        chunk = self._open[format_name] = _OpenChunk(file, target_feed, feed, encoder, room)
+        return chunk
 
 
 class _OpenChunk:
@@ -193,6 +199,7 @@ class _OpenChunk:
             last_url=self._last_url,
             source=span.source,
             span=span.ordinal,
+            format=self.target_feed.format if self.target_feed else None,
             datasource=(self._feed.datasource or None) if self._feed else None,
             feedtype=self._feed.feedtype if self._feed else None,
             requested_feedtype=requested.feedtype if requested else None,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from schemas.feed import Feed
 from schemas.notice import REFUSED
-from transforms.formats import Encoder, ReadOptions, WriteOptions, by_name
+from transforms.formats import Encoder, ReadOptions, WriteOptions, by_name, format_of
 from transforms.formats.base import Target
 from transforms.sources import SourceConfig
 from transforms.steps import Steps
@@ -67,4 +67,5 @@ def make_encoder(settings: Settings, feed: Feed | None, *, memberships: bool) ->
     writing = replace(settings.writing, memberships=memberships)
     if feed is not None:
         writing = replace(writing, feed=feed)
-    return by_name(settings.target.format).make_encoder(writing)
+    format_ = format_of(settings.target, memberships=memberships)
+    return (format_ or by_name(settings.target.format)).make_encoder(writing)

@@ -10,8 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import partial
 from types import MappingProxyType
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -68,6 +68,7 @@ from transforms.formats import (
     ReadResult,
     by_name,
     find_format,
+    format_of,
 )
 from transforms.formats.adapt_rules import rejected
 from transforms.formats.base import Outcome
@@ -78,13 +79,11 @@ from transforms.formats.values import doubtful_url, is_unserved
 from transforms.formats.values import notices as value_notices
 from transforms.rules.adapt import (
     LEFT_OUT,
-    Adapted,
     Adapter,
     Target,
     adapt_membership,
     adapter,
     check_loss,
-    leave_out_documents,
 )
 from transforms.rules.known_rejects import entry_of, load_known_rejects
 from transforms.rules.normalize import normalize
@@ -116,6 +115,7 @@ _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
 _log = logging.getLogger(__name__)
+_Item = TypeVar("_Item", Record, Membership)
 
 SingleResult = Membership | Record | Reject | Filtered | Notice | FeedHeader | SpanEnd
 
@@ -229,11 +229,9 @@ class SpanConversion:
         self._account = Account(spans=1)
         self._counts = {name: Counter[str]() for name in COUNTERS}
         self._full_feeds = FullFeedLog(span, settings.target)
-        # A spool has posted feeds.
-        self._is_mixed = self._full_feeds.is_archive or span.feed is not None
         self._adapters: dict[tuple[str | None, ...], tuple[TargetFeed, Adapter]] = {}
         self._provenance = self._groups_provenance = _NO_PROVENANCE
-        self._target_feed = TargetFeed()
+        self._target_feed, self._groups_feed = TargetFeed(), TargetFeed(memberships=True)
         self._plans, self._batches, self._planned = 0, 0, 0
         self._steps = settings.steps.make(settings.local)
         self._has_steps = bool(settings.steps.steps)
@@ -468,17 +466,13 @@ class SpanConversion:
                     self._reject(replace(item, data=carried_bytes(result)))
 
     def _take_membership(self, membership: Membership) -> Iterator[Membership]:
-        try:
-            outcome = adapt_membership(membership, self._settings.target, is_mixed=self._is_mixed)
-        except Exception as exc:
-            outcome = reject_record(membership, record_error(exc), stage="adapt")
+        target = self._settings.target
+        outcome = adapt_membership(membership, target)
         if isinstance(outcome, Membership):
             self._enter_groups(membership)
-            yield outcome
-        elif isinstance(outcome, Filtered):
-            self._filter(outcome)
+            yield _in_feed(target, outcome) if self._format.keeps_everything else outcome
         else:
-            self._reject(replace(outcome, data=carried_bytes(membership)))
+            self._filter(outcome)
 
     def _take_header(self, header: FeedHeader) -> None:
         self._full_feeds.enter(header, memberships=header.memberships, has_records=False)
@@ -546,15 +540,15 @@ class SpanConversion:
     def _write(self, record: RecordOrMembership) -> None:
         """Write the record that was adapted last, into a chunk of its feed if it has one."""
         try:
-            self._chunks.write(record, self._current_feed)
+            is_group = isinstance(record, Membership)
+            self._chunks.write(record, self._groups_feed if is_group else self._current_feed)
         except Exception as exc:
             reject = reject_record(record, record_error(exc), stage="write")
             self._reject(replace(reject, data=carried_bytes(record)))
 
     @property
     def _current_feed(self) -> TargetFeed | None:
-        is_in_feed = self._has_feeds or self._target_feed.memberships
-        return self._target_feed if is_in_feed else None
+        return self._target_feed if self._has_feeds else None
 
     def _enter_feed(self, record: Record) -> None:
         """Make the feed of a record the current one."""
@@ -590,10 +584,9 @@ class SpanConversion:
             raise ConfigError(
                 f"{self._span.source}: no datasource in the source; expected ⟦datasource NAME⟧"
             )
-        if self._format.holds_only_memberships and self._is_mixed:
-            return leave_out_documents
         if self._format.keeps_everything and (target.datasource or target.feedtype):
-            return partial(_adapt_in_feed, target, adapter(target))
+            adapt = adapter(target)
+            return lambda record: adapt(_in_feed(target, record))
         feedtype = record.provenance.feedtype
         if self._format.keeps_unlisted and feedtype not in (None, INCREMENTAL, METADATA_AND_URL):
             detail = f"{feedtype}: the target keeps what the feed leaves out; delete that yourself"
@@ -603,26 +596,30 @@ class SpanConversion:
         return adapter(target)
 
     def _enter_groups(self, membership: Membership) -> None:
-        """Make the groups feed of a group the current feed."""
+        """Make the groups feed of a group the current one."""
         now = membership.provenance
-        if self._target_feed.memberships and _feed_key(now) == _feed_key(self._groups_provenance):
-            return
-        self._provenance, self._groups_provenance = _NO_PROVENANCE, now
-        self._enter_header(now, memberships=True)
-        self._target_feed = self._target_groups(now)
+        if _feed_key(now) != _feed_key(self._groups_provenance):
+            self._groups_provenance = now
+            self._enter_header(now, memberships=True)
+            self._groups_feed = self._target_groups(now)
 
     def _target_groups(self, provenance: Provenance) -> TargetFeed:
         """Return the groups feed; formats that hold documents too have none."""
         target = self._settings.target
-        if not self._format.holds_only_memberships:
+        if self._format.holds.memberships and self._format.holds.actions:
             return TargetFeed(memberships=True)
-        is_own = provenance.feedtype == FULL and not target.feedtype
-        feed = Feed(
-            datasource=target.datasource or provenance.datasource or "",
-            feedtype=FULL if is_own else target.feedtype or INCREMENTAL,
-        )
-        origin = provenance.source if is_own else None
-        return TargetFeed(feed=feed, origin=origin, memberships=True)
+        datasource = target.datasource or provenance.datasource or ""
+        if not datasource and self._has_feeds:
+            raise ConfigError(
+                f"{self._span.source}: groups without a groupsource; expected ⟦datasource NAME⟧, or"
+                " ⟦groups leave-out⟧"
+            )
+        is_full = (target.feedtype or provenance.feedtype) == FULL
+        feed = Feed(datasource=datasource, feedtype=FULL if is_full else INCREMENTAL)
+        origin = provenance.source if is_full and not target.feedtype else None
+        format_ = format_of(target, memberships=True)
+        name = format_.name if format_ and format_ is not self._format else None
+        return TargetFeed(feed=feed, origin=origin, memberships=True, format=name)
 
     def _encoder_of(
         self, target_feed: TargetFeed | None, number: int
@@ -751,14 +748,14 @@ def _describe_counts(account: Account) -> str:
     return ", ".join([*counts, f"{len(account.chunks)} chunks"])
 
 
-def _adapt_in_feed(target: Target, adapt: Adapter, record: Record) -> Adapted:
-    """Adapt a record for an archive, as a record of the feed that the user names."""
+def _in_feed(target: Target, item: _Item) -> _Item:
+    """Return a record or a group for an archive, as one of the feed that the user names."""
     provenance = replace(
-        record.provenance,
-        datasource=target.datasource or record.provenance.datasource,
-        feedtype=target.feedtype or record.provenance.feedtype,
+        item.provenance,
+        datasource=target.datasource or item.provenance.datasource,
+        feedtype=target.feedtype or item.provenance.feedtype,
     )
-    return adapt(replace(record, provenance=provenance))
+    return replace(item, provenance=provenance)
 
 
 def _feed_key(provenance: Provenance) -> tuple[str | None, ...]:

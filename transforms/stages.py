@@ -213,7 +213,7 @@ class Normalize(beam.PTransform):
 class Adapt(beam.PTransform):
     """Normalize records, and turn them into records that the target holds, and losses.
 
-    Groups are rejected by a target without groups; other results are passed on. The pipeline fails
+    Groups are filtered by a target without groups; other results are passed on. The pipeline fails
     with LossRefusedError at a loss of a field in `refused`: by default where a document would
     become public or empty. Order is kept, nothing crosses a shuffle, and a retry has the same
     results.
@@ -571,7 +571,13 @@ def _convert_key(
                 f"WriteChunks: key {name!r}: a full feed; expected another feedtype: state that of"
                 " the target, as in Target(feedtype='incremental')"
             )
-        yield "", (key, msgspec.json.encode(replace(chunk, format=settings.target.format)))
+        yield (
+            "",
+            (
+                key,
+                msgspec.json.encode(replace(chunk, format=chunk.format or settings.target.format)),
+            ),
+        )
 
 
 def _write_records(datums: Iterable[bytes], folder: Path, *, memberships: bool) -> Path:

@@ -117,7 +117,7 @@ def _adapted(results: Iterable[ReadResult], target: Target) -> Iterator[ReadResu
     adapt = adapter(target)
     for item in each(results):
         if isinstance(item, Membership):
-            yield adapt_membership(item, target, is_mixed=True)
+            yield adapt_membership(item, target)
         elif isinstance(item, Record):
             yield from _outcomes(item, adapt)
         elif isinstance(item, Reject | FeedHeader):

@@ -99,15 +99,17 @@ def publish(
 def number_chunks(account: Account, settings: Settings) -> Iterator[tuple[Chunk, Chunk]]:
     """Yield the chunks of a run in input order, each as it was written and as it is published.
 
-    A target with index updates gets one after the chunks. If the published chunk states another
-    feedtype, its `bytes` are right and its `sha256` is not.
+    The groups of a run with documents come after these. A target with index updates gets one after
+    the chunks. If the published chunk states another feedtype, its `bytes` are right and its
+    `sha256` is not.
     """
     updates: list[Chunk] = []
     if account.chunks and by_name(settings.target.format).has_index_updates:
         run = storage_of(settings.folder)
         updates.append(write_update(run, "update-index.xml", options=settings.writing))
     full = _full_chunks(account.chunks)
-    for ordinal, chunk in enumerate(chain(account.chunks, updates), start=1):
+    chunks = sorted(account.chunks, key=lambda chunk: chunk.format is not None)
+    for ordinal, chunk in enumerate(chain(chunks, updates), start=1):
         yield chunk, _number(chunk, ordinal, settings, is_full=chunk.path in full)
 
 
@@ -151,10 +153,10 @@ def _full_chunks(chunks: Iterable[Chunk]) -> set[str]:
 
     A span cannot know this, because the first record of its feed may be in an earlier span.
     """
-    first: dict[tuple[str | None, str], str] = {}
+    first: dict[tuple[str | None, str | None, str], str] = {}
     for chunk in chunks:
         if chunk.requested_feedtype == FULL:
-            first.setdefault((chunk.datasource, chunk.origin or ""), chunk.path)
+            first.setdefault((chunk.format, chunk.datasource, chunk.origin or ""), chunk.path)
     return set(first.values())
 
 
@@ -163,7 +165,7 @@ def _number(chunk: Chunk, ordinal: int, settings: Settings, *, is_full: bool) ->
     feedtype = chunk.feedtype
     if chunk.requested_feedtype == FULL:
         feedtype = FULL if is_full else INCREMENTAL
-    format_ = by_name(settings.target.format)
+    format_ = by_name(chunk.format or settings.target.format)
     is_appended = format_.holds_only_memberships and feedtype != chunk.requested_feedtype
     stated = msgspec.structs.replace(
         chunk,

@@ -203,8 +203,8 @@ def check_account(account: Account) -> None:
 
 def check_limits(account: Account, options: ConvertOptions) -> None:
     """Raise StoppedError if the run exceeds a limit for groups or rejects."""
-    if by_name(options.to_format).holds_only_memberships:
-        check_groups(account.chunks)
+    named = ((chunk, by_name(chunk.format or options.to_format)) for chunk in account.chunks)
+    check_groups(chunk for chunk, format_ in named if format_.holds_only_memberships)
     rejects, records = account.new_rejects, sum(account.read.values())
     limit = options.max_rejects
     if limit is not None and not limit.allows(rejects=rejects, records=records):

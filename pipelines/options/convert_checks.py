@@ -7,7 +7,7 @@ from functools import partial
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.flags import decode, flags_of
 from pipelines.options.section import Section
-from schemas.choices import CONTENT_ENCODINGS, DIALECT_5_0
+from schemas.choices import CONTENT_ENCODINGS, DIALECT_5_0, GROUPS
 from schemas.errors import ConfigError, raise_together
 from schemas.feed import FULL, METADATA_AND_URL, check_datasource
 from transforms.formats import FORMATS, Docids, by_name, check_docids, find_format
@@ -103,6 +103,8 @@ def _target_conflicts(options: ConvertOptions) -> Iterator[str]:
             f"⟦content_encoding⟧ {options.content_encoding}: not for ⟦to_format {target.name}⟧,"
             " which has its own encoding; expected auto"
         )
+    if options.groups != GROUPS[0] and "groups" not in target.option_names:
+        yield f"⟦groups⟧ {options.groups}: not for ⟦to_format {target.name}⟧; expected send"
     if options.content_encoding == "zlib" and options.dialect == DIALECT_5_0:
         yield (
             "⟦content_encoding⟧ zlib: not for ⟦dialect 5.0⟧, which has no compression; expected"

@@ -38,6 +38,7 @@ from schemas.choices import (
     CONTENT_ENCODINGS,
     DIALECTS,
     EMPTY_METADATA,
+    GROUPS,
     MAX_TOKEN_BYTES,
     URL_CHECKS,
     NotFound,
@@ -150,6 +151,7 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     max_chunk_records: int | None = None
     content_encoding: str = CONTENT_ENCODINGS[0]
     empty_metadata: str = EMPTY_METADATA[0]
+    groups: str = GROUPS[0]
     urls: str = URL_CHECKS[0]
     default_mimetype: str | None = None
     fields: tuple[tuple[str, str], ...] = ()
@@ -283,6 +285,11 @@ declare(
     ),
     empty_metadata=Flag(
         "Drop metadata without a value, or write a placeholder.", choice(*EMPTY_METADATA)
+    ),
+    groups=Flag(
+        "Send groups after the documents, as groups feeds, or leave them out.",
+        choice(*GROUPS),
+        fits=partial(_has_option, "groups"),
     ),
     urls=Flag("Accept or reject URLs that no appliance can serve.", choice(*URL_CHECKS)),
     default_mimetype=Flag("MIME type of documents that state none.", MIMETYPE),

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from pipelines.convert.source_runs import read_options
 from pipelines.folders.job_folders import runs_of, shown_path
 from pipelines.folders.locks import WORK
+from pipelines.folders.manifest import MANIFEST, read_manifest
 from pipelines.job.engine import convert as convert_job
 from pipelines.job.engine import run as run_job
 from pipelines.job.flag_job import job_of_options
@@ -202,9 +203,13 @@ class _ExportReplay:
             for name, declared in flags_of(ConvertOptions).items()
             if declared.flag.section in _SOURCE_SECTIONS
         }
+        # Files of groups do not state their groupsource.
+        has_chunks = (self.run / MANIFEST).exists()
+        names = {chunk.datasource for chunk in read_manifest(self.run)} if has_chunks else {None}
         return replace(
             options,
             **defaults,
+            datasource=options.datasource or (names.pop() if len(names) == 1 else None),
             from_format=None,
             mapping=None,
             feedtype=INCREMENTAL if options.feedtype == FULL else options.feedtype,

@@ -19,7 +19,7 @@ from schemas.feed import Hole
 from schemas.membership import Member, Membership
 from schemas.notice import Loss
 from schemas.record import Action, Arrival, Content, Provenance, Record
-from schemas.reject import Reject
+from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from support.archives import BROKEN, HOST, document, documents, gsa_feed, jsonl, put
 from support.fake_appliance import GSA, SUCCESS, Sent, chunk_of, replace_client
@@ -280,8 +280,9 @@ def test_records_are_normalized_and_adapted_and_others_are_passed_on() -> None:
         shown = results | beam.Map(
             lambda each: (each.code, bool(each.data)) if isinstance(each, Reject) else each
         )
-        rejects = [("crawled", True), ("malformed", False), ("membership", True)]
-        assert_that(shown, equal_to([public, loss, *rejects]))
+        rejects = [("crawled", True), ("malformed", False)]
+        left_out = Filtered(code="groups-left-out", url="staff", action="MEMBERSHIP")
+        assert_that(shown, equal_to([public, loss, *rejects, left_out]))
 
 
 def test_a_record_that_would_become_public_ends_the_pipeline() -> None:
@@ -343,7 +344,7 @@ def membership(name: str, *members: str) -> Membership:
     [
         ("gsa-groups", [{"MEMBERSHIP": 2}]),
         ("avro", [{"ADD": 1}, {"MEMBERSHIP": 2}]),
-        ("gsa-feed", [{"ADD": 1}]),
+        ("gsa-feed", [{"ADD": 1}, {"MEMBERSHIP": 2}]),
     ],
 )
 def test_groups_become_chunks_of_their_own_where_the_target_has_groups(
@@ -363,7 +364,7 @@ def test_groups_become_chunks_of_their_own_where_the_target_has_groups(
         pairs = pipeline | beam.Create([("all", item) for item in items])
         assert_that(pairs | WriteChunks(settings), check)
     filtered = list((tmp_path / "run").rglob("*.filtered.jsonl"))
-    assert bool(filtered) is (format_ != "avro")
+    assert bool(filtered) is (format_ == "gsa-groups")
 
 
 def test_collections_of_records_are_compared_as_by_diff(tmp_path: Path) -> None:

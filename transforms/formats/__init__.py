@@ -20,6 +20,7 @@ from transforms.formats.base import (
     ReadOptions,
     ReadResult,
     Splitter,
+    Target,
     WriteOptions,
     deferred,
     write_all,
@@ -67,6 +68,7 @@ __all__ = [
     "check_delimiter",
     "check_docids",
     "find_format",
+    "format_of",
     "is_encoding",
     "look_of",
     "registered",
@@ -106,6 +108,16 @@ def by_name(name: str) -> Format:
 def by_door(door: Door) -> Format:
     """Return the format of the feeds that an appliance takes at a door."""
     return next(format_ for format_ in FORMATS if format_.door is door)
+
+
+def format_of(target: Target, *, memberships: bool) -> Format | None:
+    """Return the format of the documents, or of the groups, of a run; None if they are left out."""
+    format_ = by_name(target.format)
+    if not memberships:
+        return None if format_.holds_only_memberships else format_
+    if format_.holds.memberships:
+        return format_
+    return by_door(Door.GROUPS) if format_.held_by(target).groups_feed else None
 
 
 def sniff(head: bytes, *, source: str = "", encoding: str = "") -> str | None:

@@ -102,14 +102,9 @@ REFUSALS = {
         "url={url!r}; expected an absolute URL, as in http://host/path: ⟦base_url⟧ completes"
         " document ids and paths",
     ),
-    Kind.ANY: KindRefusal(
-        "no-membership",
-        "a document; expected a group with its members, as nothing else is in a groups feed",
-    ),
 }
 """Why a kind of record that a format does not hold is rejected."""
 _UNHELD = {
-    _ADD: Kind.ANY,
     _DELETE: Kind.DELETION,
     Action.UPDATE: Kind.UPDATE,
     _DELETE_PATTERN: Kind.PATTERN,
@@ -400,13 +395,13 @@ def hold(
     `losing` leaves.
     """
     lose = losing(holds)
-    needs_absolute, is_closed = holds.absolute_urls, not holds.actions
+    needs_absolute = holds.absolute_urls
     refused = tuple(
         action
         for action, kinds in _KINDS.items()
         if any(refusal_of(kind, holds, target) for kind in kinds)
     )
-    leaves_out = not (is_closed or holds.keeps_acls_alone or Kind.ALONE in holds.refuses)
+    leaves_out = not (holds.keeps_acls_alone or Kind.ALONE in holds.refuses)
     expands = Action.DELETE in holds.actions and _DELETE_PATTERN not in holds.actions
 
     def adapt(record: Record) -> Adapted:
@@ -424,12 +419,7 @@ def hold(
                 return left_out(draft)
             is_document = record.content is not None or record.body is not None
             is_usual = action not in refused or (action is _ADD and is_document)
-            if (
-                not is_usual
-                or is_acl
-                or is_closed
-                or (needs_absolute and not is_absolute(record.url))
-            ):
+            if not is_usual or is_acl or (needs_absolute and not is_absolute(record.url)):
                 _refuse(record, holds, target)
             lose(draft)
             if fit is not None:
@@ -447,8 +437,6 @@ def hold(
 
 def refusal_of(kind: Kind, holds: Holds, target: Target) -> KindRefusal | None:
     """Return why a target rejects a kind of record, None if it does not."""
-    if not holds.actions:
-        return REFUSALS[Kind.ANY]
     if kind in holds.refuses:
         return holds.refuses[kind]
     action = _ACTIONS.get(kind, _ADD)

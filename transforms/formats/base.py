@@ -273,6 +273,9 @@ class Holds(msgspec.Struct, frozen=True, kw_only=True):
 
     memberships: bool = False
 
+    groups_feed: bool = False
+    """Whether the target takes groups, too, as groups feeds of their own."""
+
     partly: Mapping[str, str] = {}
     """The values that are lost of fields that are held, for the tables of losses."""
 

@@ -6,13 +6,13 @@ The rules of a format are in its package. `docs/losses.md` compares the formats.
 from collections.abc import Callable, Container
 from functools import partial
 
-from schemas.errors import ConfigError, LossRefusedError, RecordError
+from schemas.errors import ConfigError, LossRefusedError
 from schemas.membership import Membership
 from schemas.notice import Loss
 from schemas.record import Record
-from schemas.reject import Filtered, Reject, reject_record
-from transforms.formats import FORMATS, by_name
-from transforms.formats.adapt_rules import counted, encode_contents, filtered, hold
+from schemas.reject import Filtered
+from transforms.formats import by_name, format_of
+from transforms.formats.adapt_rules import encode_contents, filtered, hold
 from transforms.formats.base import Adapted, Adapter, ContentOptions, Target
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 LEFT_OUT = {
-    "groups-left-out": "a group; the target has none: --to gsa-groups takes it, in another run",
+    "groups-left-out": "a group; the run does not send them: --to gsa-groups does, in another run",
     "documents-left-out": "a document; the target has groups only: leave it to another run",
 }
 """Codes of what is filtered because the target takes only documents, or only groups."""
@@ -45,6 +45,8 @@ def adapter(target: Target) -> Adapter:
             f"⟦to_format⟧ {format_.name}: only read; expected a format that is written"
         )
     make: Callable[[Target], Adapter] = format_.adapter or partial(hold, format_.held_by(target))
+    if format_.holds_only_memberships:
+        return leave_out_documents
     adapt = (lambda record: ((record,), ())) if format_.keeps_everything else make(target)
     return encode_contents(adapt, target) if ContentOptions in format_.options else adapt
 
@@ -55,31 +57,16 @@ def adapt(record: Record, target: Target) -> Adapted:
 
 
 def leave_out_documents(record: Record) -> Adapted:
-    """The adapter of a source with documents and groups, for a target that holds groups only."""
+    """The adapter of a target that holds groups only."""
     return filtered(record, "documents-left-out"), ()
 
 
-def adapt_membership(
-    membership: Membership, target: Target, *, is_mixed: bool = False
-) -> Membership | Reject | Filtered:
-    """Return the group as it is, or what becomes of it if the target does not hold groups.
-
-    Groups of a source with documents and groups (`is_mixed`) are filtered, others rejected.
-    """
-    if by_name(target.format).holds.memberships:
+def adapt_membership(membership: Membership, target: Target) -> Membership | Filtered:
+    """Return the group as it is; filtered, if the target takes no groups."""
+    if format_of(target, memberships=True) is not None:
         return membership
-    if is_mixed:
-        action = membership.action.value
-        return Filtered(code="groups-left-out", url=membership.url, action=action)
-    members = counted(len(membership.members), "member")
-    with_groups = [
-        format_.name for format_ in FORMATS if format_.holds.memberships and format_.encoder
-    ]
-    reason = (
-        f"a group with {members}; expected a document, as {target.format} has no groups;"
-        f" {', '.join(with_groups)} take them"
-    )
-    return reject_record(membership, RecordError("membership", reason), stage="adapt")
+    action = membership.action.value
+    return Filtered(code="groups-left-out", url=membership.url, action=action)
 
 
 def check_loss(loss: Loss, refused: Container[str], *, source: str) -> None:

@@ -16,7 +16,7 @@ from schemas.record import Action
 from schemas.span import Span
 from transforms.chunk import write_chunk
 from transforms.conversion_settings import UP_TO_DATE, Settings, make_encoder
-from transforms.formats import by_name
+from transforms.formats import by_name, format_of
 from transforms.storage.find_storage import storage_of
 
 _FeedKey = tuple[str | None, str | None, bool, bool]
@@ -58,21 +58,21 @@ def _full_feeds(account: Account, settings: Settings) -> Iterable[FullFeed]:
     format_ = by_name(settings.target.format)
     is_groups = format_.holds_only_memberships
     for feed in account.full_feeds:
-        if format_.has_feedtypes and feed.memberships != is_groups:
+        if format_.has_feedtypes and not format_of(settings.target, memberships=feed.memberships):
             continue  # the target does not hold its records
         key = feed.datasource, feed.origin, feed.memberships, feed.is_archived
         if feed.has_records or key not in feeds:
             feeds[key] = feed
-    if not feeds and settings.target.feedtype == FULL:
-        return [
-            FullFeed(
-                datasource=settings.target.datasource,
-                origin=None,
-                source="the input",
-                span=Span().name,
-                memberships=is_groups,
-            )
-        ]
+    if settings.target.feedtype == FULL and all(
+        feed.memberships != is_groups for feed in feeds.values()
+    ):
+        feeds[None, None, is_groups, False] = FullFeed(
+            datasource=settings.target.datasource,
+            origin=None,
+            source="the input",
+            span=Span().name,
+            memberships=is_groups,
+        )
     return feeds.values()
 
 
@@ -80,13 +80,19 @@ def _actions_written(feed: FullFeed, chunks: Iterable[Chunk], settings: Settings
     """Return the actions of the records of a feed in the chunks."""
     if not by_name(settings.target.format).has_feedtypes:
         return {Action.ADD.value} if feed.has_records else set()
-    key = FULL, feed.datasource, feed.origin
+    key = FULL, feed.datasource, feed.origin, _format_name(feed, settings)
     return {
         action
         for chunk in chunks
-        if (chunk.requested_feedtype, chunk.datasource, chunk.origin) == key
+        if (chunk.requested_feedtype, chunk.datasource, chunk.origin, chunk.format) == key
         for action in chunk.records
     }
+
+
+def _format_name(feed: FullFeed, settings: Settings) -> str | None:
+    """Return the format in the chunks of a feed, None if it is that of the target."""
+    format_ = format_of(settings.target, memberships=feed.memberships)
+    return None if format_ is None or format_.name == settings.target.format else format_.name
 
 
 def _is_in(hole: Hole, feed: FullFeed) -> bool:
@@ -108,6 +114,7 @@ def _write_empty(feed: FullFeed, settings: Settings, number: int) -> Chunk:
     return replace(
         write_chunk(storage_of(settings.folder), name, encoder.prolog() + encoder.epilog()),
         source=feed.source,
+        format=_format_name(feed, settings),
         datasource=feed.datasource,
         feedtype=FULL,
         requested_feedtype=FULL,

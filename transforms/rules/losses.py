@@ -9,7 +9,7 @@ from schemas.errors import ConfigError
 from schemas.notice import REFUSED
 from schemas.record import Action, Crawl, Record
 from schemas.setting import in_flags
-from transforms.formats import by_name, find_format
+from transforms.formats import by_name, find_format, format_of
 from transforms.formats.adapt_rules import refusal_of
 from transforms.formats.base import EVERYTHING, FIELDS, Holds, Kind, KindRefusal, Target
 
@@ -81,7 +81,7 @@ def loss_table(source: str | None, target: Target) -> tuple[LossRow, ...]:
         if has_kind(origin) and kind not in origin.refuses:
             lost = tuple(_kind_rows(kind, origin, held, target))
             rows |= {(row.item, row.name): row for row in lost}
-            if all(row.effect is not Effect.REJECTED for row in lost):
+            if held.actions and all(row.effect is not Effect.REJECTED for row in lost):
                 carried.add(kind)
     if carried & _DOCUMENTS:
         for name in _FIELDS:
@@ -96,8 +96,10 @@ def _kind_rows(kind: Kind, origin: Holds, held: Holds, target: Target) -> Iterat
     if kind is Kind.UPDATE and "metadata" not in held.fields:
         rejected = Kind.UPDATE_OF_FIELDS
     if kind is Kind.GROUP:
-        if not held.memberships:
-            yield LossRow(item=kind.value, effect=Effect.REJECTED, name="membership")
+        if format_of(target, memberships=True) is None:
+            yield LossRow(item=kind.value, effect=Effect.FILTERED, name="groups-left-out")
+    elif not held.actions:
+        yield LossRow(item=Kind.ANY.value, effect=Effect.FILTERED, name="documents-left-out")
     elif kind is Kind.INDEX:
         if Action.UPDATE_INDEX not in held.actions:
             yield LossRow(item=kind.value, effect=Effect.FILTERED, name="update-index")
@@ -105,7 +107,7 @@ def _kind_rows(kind: Kind, origin: Holds, held: Holds, target: Target) -> Iterat
         if Kind.ANY not in origin.refuses:
             yield _rejected(Kind.ANY, held.refuses[Kind.ANY])
     elif refusal := refusal_of(rejected, held, target):
-        yield _rejected(kind if held.actions else Kind.ANY, refusal)
+        yield _rejected(kind, refusal)
     elif kind is Kind.ALONE and not held.keeps_acls_alone:
         yield _lost(kind.value, "acl")
         yield LossRow(item=kind.value, effect=Effect.FILTERED, name="acl-alone")

@@ -192,15 +192,77 @@ def test_groups_go_through_avro_and_native_and_come_back() -> None:
 @pytest.mark.parametrize(
     ("words", "codes"),
     [
-        (("groups.csv", "--to", "gsa-feed", "--datasource", "d"), {"membership": 2}),
-        (("feed.xml", "--to", "gsa-groups"), {"no-membership": 3}),
+        (("groups.csv", "--to", "thunderstone"), {"groups-left-out": 2}),
+        (("feed.xml", "--to", "gsa-groups"), {"documents-left-out": 3}),
     ],
 )
 def test_groups_are_no_documents_and_documents_are_no_groups(
     words: tuple[str, ...], codes: dict[str, int]
 ) -> None:
-    assert convert(*words, "-o", "out") == 1
-    assert report("out")["account"]["reject_codes"] == codes
+    assert convert(*words, "-o", "out") == 0
+    account = report("out")["account"]
+    assert (account["filter_codes"], account["rejected"]) == (codes, {})
+    assert account["notices"].keys() == codes.keys()
+
+
+@pytest.mark.parametrize("names", [("groups.csv", "feed.xml"), ("archive/chunks",)])
+def test_a_feed_has_the_groups_after_the_documents(names: tuple[str, ...]) -> None:
+    words = ("--datasource", "corp", "--to")
+    convert("groups.csv", "feed.xml", *words, "avro", "-o", "archive")
+
+    assert convert(*names, *words, "gsa-feed", "-o", "out", "--max-chunk-records", "2") == 0
+    keys = ("format", "datasource", "feedtype", "records")
+    assert [*zip(*(column("out", key) for key in keys), strict=True)] == [
+        ("gsa-feed", "corp", "incremental", {"ADD": 2}),
+        ("gsa-feed", "corp", "incremental", {"ADD": 1}),
+        ("gsa-groups", "corp", "incremental", {"MEMBERSHIP": 2}),
+    ]
+    assert [path.name for path in sorted(Path("out/chunks").iterdir())] == [
+        "000001.xml",
+        "000002.xml",
+        "000003.xml",
+    ]
+    convert("groups.csv", "--to", "gsa-groups", "-o", "groups")
+    assert chunks("out")[2] == chunks("groups")[0]
+
+
+def test_groups_and_documents_of_one_file_make_no_more_chunks_than_necessary() -> None:
+    convert("feed.xml", "groups.csv", "--to", "jsonl", "-o", "lines", "--datasource", "corp")
+    documents, groups = (chunk.decode().splitlines() for chunk in chunks("lines"))
+    mixed = [*documents[:1], *groups[:1], *documents[1:], *groups[1:]]
+    Path("mixed.jsonl").write_text("".join(f"{line}\n" for line in mixed))
+
+    assert convert("mixed.jsonl", "--to", "gsa-feed", "-o", "out") == 0
+    assert column("out", "records") == [{"ADD": 3}, {"MEMBERSHIP": 2}]
+
+
+def test_a_full_feed_of_groups_next_to_documents_is_full() -> None:
+    words = ("--datasource", "corp", "--feedtype", "full", "--to", "gsa-feed")
+    assert convert("feed.xml", "groups.csv", *words, "-o", "out", "--max-chunk-records", "1") == 0
+    assert column("out", "feedtype") == [
+        *("full", "incremental", "incremental"),
+        *("full", "incremental"),
+    ]
+    assert convert("groups.csv", *words, "-o", "none") == 3
+    assert convert("groups.csv", *words, "-o", "empty", "--allow-empty-full") == 0
+    assert column("empty", "records") == [{}, {"MEMBERSHIP": 2}]
+
+
+def test_groups_without_a_groupsource_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert convert("feed.xml", "groups.csv", "--to", "gsa-feed", "-o", "out") == 2
+    assert capsys.readouterr().err.endswith(
+        "groups.csv: groups without a groupsource; expected --datasource NAME, or --groups"
+        " leave-out\n"
+    )
+    assert not Path("out/chunks").exists()
+
+
+def test_a_setting_of_groups_is_for_feeds_only(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--groups", "leave-out", "--to", "avro")
+    assert convert("feed.xml", "groups.csv", *words, "-o", "out") == 2
+    assert capsys.readouterr().err == (
+        "feedferry: --groups leave-out: not for --to avro; expected send\n"
+    )
 
 
 def test_groups_and_documents_of_one_run_go_to_chunks_of_their_own() -> None:
@@ -212,7 +274,8 @@ def test_groups_and_documents_of_one_run_go_to_chunks_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("target", "code", "written"),
     [
-        (("gsa-feed",), "groups-left-out", {"ADD": 3}),
+        (("gsa-feed", "--groups", "leave-out"), "groups-left-out", {"ADD": 3}),
+        (("gsa-feed", "--dialect", "5.0"), "groups-left-out", {"ADD": 3}),
         (("thunderstone",), "groups-left-out", {"ADD": 3}),
         (("lister-stream",), "groups-left-out", {"ADD": 3}),
         (("gsa-groups", "--feedtype", "full"), "documents-left-out", {"MEMBERSHIP": 2}),

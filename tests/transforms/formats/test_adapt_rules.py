@@ -30,7 +30,7 @@ from schemas.record import (
 from schemas.reject import Filtered, Reject
 from support.strategies import declarations, records
 from support.toy_format import TOY
-from transforms.formats import ContentOptions, Holds, registered
+from transforms.formats import ContentOptions, FeedOptions, Holds, registered
 from transforms.formats.adapt_rules import is_alone
 from transforms.formats.base import Adapted
 from transforms.rules.adapt import Target, adapt, adapt_membership
@@ -224,31 +224,30 @@ ENG = Membership(
 )
 
 
-@pytest.mark.parametrize("name", ["gsa-groups", "avro", "jsonl"])
+@pytest.mark.parametrize("name", ["gsa-groups", "avro", "jsonl", "gsa-feed"])
 def test_a_group_stays_as_it_is_for_a_target_that_has_groups(name: str) -> None:
     assert adapt_membership(ENG, Target(format=name)) is ENG
 
 
-@pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", "lister-stream"])
-def test_a_group_is_set_aside_for_any_other(name: str) -> None:
-    assert adapt_membership(ENG, Target(format=name)) == Reject(
-        code="membership",
-        reason=f"a group with 1 member; expected a document, as {name} has no groups;"
-        " gsa-groups, avro, jsonl take them",
-        stage="adapt",
-        source="groups.xml",
-        span=1,
-        line=7,
-        offset=99,
-        url="eng",
-        action="MEMBERSHIP",
-    )
+@pytest.mark.parametrize(
+    "target",
+    [
+        Target(format="thunderstone"),
+        Target(format="lister-stream"),
+        Target(format="gsa-feed", own=(FeedOptions(groups="leave-out"),)),
+        Target(format="gsa-feed", own=(FeedOptions(dialect="5.0"),)),
+    ],
+    ids=["thunderstone", "lister-stream", "leave-out", "5.0"],
+)
+def test_a_group_is_filtered_for_any_other(target: Target) -> None:
+    filtered = Filtered(code="groups-left-out", url="eng", action="MEMBERSHIP")
+    assert adapt_membership(ENG, target) == filtered
 
 
-def test_a_document_is_set_aside_for_a_groups_feed() -> None:
-    (reject,), losses = adapt(Record(url="u", action=Action.ADD), Target(format="gsa-groups"))
-    assert isinstance(reject, Reject)
-    assert (reject.code, reject.url, losses) == ("no-membership", "u", ())
+def test_a_document_is_filtered_for_a_groups_feed() -> None:
+    record = Record(url="u", action=Action.DELETE)
+    filtered = Filtered(code="documents-left-out", url="u", action="DELETE")
+    assert adapt(record, Target(format="gsa-groups")) == ((filtered,), ())
 
 
 # Contents in the encoding that the user chose

@@ -173,7 +173,7 @@ def test_the_adapter_of_a_target_reports_what_its_format_declares(name: str) -> 
 def _reported(item: RecordOrMembership, target: Target) -> Iterator[str]:
     if isinstance(item, Membership):
         outcome = adapt_membership(item, target)
-        yield from (outcome.code,) if isinstance(outcome, Reject) else ()
+        yield from (outcome.code,) if isinstance(outcome, Filtered) else ()
         return
     outcomes, losses = adapt(normalize(item), target)
     yield from (loss.field for loss in losses)

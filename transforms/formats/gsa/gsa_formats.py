@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from schemas.choices import DIALECT_5_0, DIALECTS, EMPTY_METADATA
+from schemas.choices import GROUPS as GROUPS_CHOICES
 from schemas.delivery import Door
 from schemas.feed import FULL, is_web
 from schemas.record import Action
@@ -24,11 +25,15 @@ from transforms.formats.element_names import ElementNames
 
 
 class FeedOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """`dialect` is the release of the feeds protocol; empty metadata may become `placeholder`."""
+    """`dialect` is the release of the feeds protocol; empty metadata may become `placeholder`.
+
+    `groups` is what to do with groups next to documents.
+    """
 
     dialect: str = DIALECTS[0]
     empty_metadata: str = EMPTY_METADATA[0]
     placeholder: str = "_noname_"
+    groups: str = GROUPS_CHOICES[0]
 
 
 FEED_NAMES = ElementNames(root="gsafeed", records=("record", "acl"), group="group", header="header")
@@ -92,6 +97,7 @@ FEED = Holds(
     encodings=True,
     actions=frozenset({Action.ADD, Action.UPDATE, Action.DELETE}),
     acls_alone=True,
+    groups_feed=True,
     partly={"charset": "neither UTF-8 nor stated by the content", "metadata": "empty values"},
     refuses={Kind.UNTYPED: NO_MIMETYPE, Kind.UPDATE_OF_FIELDS: _UPDATE_OF_FIELDS},
     absolute_urls=True,
@@ -102,10 +108,8 @@ FEED = Holds(
 def held_by(target: Target) -> Holds:
     """Return what a feed of the target's feedtype and dialect holds."""
     is_url_feed = is_web(target.datasource, target.feedtype)
-    is_old, is_web_source = (
-        target.of(FeedOptions).dialect == DIALECT_5_0,
-        target.datasource == "web",
-    )
+    own = target.of(FeedOptions)
+    is_old, is_web_source = own.dialect == DIALECT_5_0, target.datasource == "web"
     unheld = {"content"} if is_url_feed else {"arrival"}
     if is_web_source:
         unheld |= {"metadata", "acl"} if is_old else {"metadata"}
@@ -119,6 +123,7 @@ def held_by(target: Target) -> Holds:
         FEED,
         fields=FEED.fields - unheld | {"charset"},
         extras=("record/", "group/") if is_old else FEED.extras,
+        groups_feed=own.groups == GROUPS_CHOICES[0] and not is_old,
         partly=_PARTLY_5_0 if is_old else FEED.partly,
         refuses=refuses,
     )

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import not_
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Self
@@ -40,6 +41,7 @@ from schemas.feed import INCREMENTAL
 from schemas.lazy_sequence import chosen, flagged
 from schemas.receipt import ChunkState, Receipt
 from schemas.setting import in_flags
+from transforms.formats import find_format
 from transforms.net.retry import RetryPauses
 from transforms.rules.known_rejects import entry_of, load_known_rejects
 from transforms.sinks.push.chunk_parts import ChunkSplitter, whole_chunk
@@ -405,7 +407,9 @@ class Pusher:
                 if remaining:
                     sender.check_rejects()
                     self._connect()
-                    self._send(remaining, sender)
+                    are_groups = [_has_groups(chunk) for chunk in remaining]
+                    self._send(flagged(remaining, map(not_, are_groups)), sender)
+                    self._send(flagged(remaining, are_groups), sender)
             except (FeedferryError, PushInterrupted, OSError) as exc:
                 error = exc
             outcomes = receipts.outcomes(chunks)
@@ -488,6 +492,11 @@ class Pusher:
                 thread.join(1.0)
         if errors:
             raise min(errors, key=lambda error: _BY_SEVERITY.index(_error_code(error)))
+
+
+def _has_groups(chunk: Chunk) -> bool:
+    format_ = find_format(chunk.format)
+    return format_ is not None and format_.holds_only_memberships
 
 
 def _text_of(error: Exception) -> str:

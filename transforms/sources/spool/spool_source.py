@@ -394,15 +394,16 @@ def _check_erased(selection: Selection, options: SourceOptions) -> None:
     """Raise ConfigError where a full feed would erase the feeds of another datasource."""
     if options.datasource is None or options.feedtype is not None:
         return
-    door = by_name(options.to_format).door
-    feeds = [delivery for delivery in selection.deliveries if delivery.door is door]
-    names = sorted({name_of(delivery) for delivery in feeds})
-    if len(names) > 1 and any(delivery.feedtype in (FULL, REPLACE) for delivery in feeds):
-        raise ConfigError(
-            f"⟦datasource⟧ {options.datasource}: for feeds of {', '.join(map(repr, names))}, of"
-            " which a full one would erase the others; expected ⟦only NAME⟧, or ⟦feedtype full⟧,"
-            " which makes one feed of all"
-        )
+    format_ = by_name(options.to_format)
+    for door in (format_.door, Door.GROUPS) if format_.holds.groups_feed else (format_.door,):
+        feeds = [delivery for delivery in selection.deliveries if delivery.door is door]
+        names = sorted({name_of(delivery) for delivery in feeds})
+        if len(names) > 1 and any(delivery.feedtype in (FULL, REPLACE) for delivery in feeds):
+            raise ConfigError(
+                f"⟦datasource⟧ {options.datasource}: for feeds of {', '.join(map(repr, names))}, of"
+                " which a full one would erase the others; expected ⟦only NAME⟧, or"
+                " ⟦feedtype full⟧, which makes one feed of all"
+            )
 
 
 SPOOLS = SpoolSource()
