@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
-from pipelines.convert.step_lists import URLS_MERGED
+from pipelines.convert.step_lists import URLS_MERGED, URLS_SHARED
 from pipelines.folders.locks import state_lock
 from pipelines.options.convert_checks import docids, refuse_flags
 from pipelines.options.convert_options import ConvertOptions
@@ -47,6 +47,7 @@ _STOPS: dict[int, type[FeedferryError]] = {
     StoppedError.exit_code: StoppedError,
     FatalError.exit_code: FatalError,
 }
+_MERGED = {URLS_MERGED: "correct the rules of the step", URLS_SHARED: "correct the source"}
 _log = logging.getLogger(__name__)
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
@@ -177,6 +178,7 @@ def source_runs(
             work=settings.local,
             reading=settings.reading,
             options=chosen,
+            rewrite=settings.steps.rewriter,
         )
         for span in spans
     ]
@@ -217,19 +219,22 @@ def check_limits(account: Account, options: ConvertOptions) -> None:
 def check_steps(account: Account, steps: Steps) -> None:
     """Add a notice for each step without an effect; raise StoppedError if steps filter all.
 
-    It is raised, too, where documents become one URL, if a step refuses that.
+    It is raised, too, where documents become or have one URL, if a step refuses that.
     """
-    for name in steps.names:
+    for name, config in zip(steps.names, steps.steps, strict=True):
+        if config.urls is not None and not config.urls.rewrite:
+            continue
         effects = (account.changed, account.filter_codes)
         if account.read and not account.reject_codes and not any(name in by for by in effects):
             detail = f"step {name!r} changes and filters no record; expected at least one"
             add_notice(account.notices, Notice(code="step-unused", detail=detail))
-    merged = account.notices.get(URLS_MERGED)
-    if merged is not None and steps.refuses_merged_urls:
-        raise StoppedError(
-            f"{merged.first.detail}; expected a URL for each, as urls: {{merged: refuse}} demands:"
-            " correct the rules of the step"
-        )
+    for code, cure in _MERGED.items():
+        merged = account.notices.get(code)
+        if merged is not None and steps.refuses_merged_urls:
+            raise StoppedError(
+                f"{merged.first.detail}; expected a URL for each, as urls: {{merged: refuse}}"
+                f" demands: {cure}"
+            )
     filtered = sum(account.filter_codes.get(name, 0) for name in steps.names)
     if filtered and filtered == sum(account.read.values()):
         raise StoppedError(

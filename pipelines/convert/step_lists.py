@@ -17,21 +17,26 @@ from schemas.notice import Notice
 from transforms.conversion_settings import Settings
 from transforms.convert import UNREADABLE_ACTION
 from transforms.rules.known_rejects import entry_of, load_known_rejects
+from transforms.sources import SHARED
 from transforms.steps import Steps
 from transforms.steps.acl_store import count_parents, rejects_path
-from transforms.steps.run_lists import read_origins, read_unmapped, read_used
-from transforms.storage.atomic import read_rejects, whole_file
+from transforms.steps.run_lists import UrlOrigin, read_origins, read_unmapped, read_used
+from transforms.storage.atomic import read_lines, read_rejects, whole_file
 from transforms.storage.attempts import digest_of
 from transforms.storage.scratch import scratch_database
 from transforms.storage.spill import Spill
 
 MERGED_URLS = "merged-urls.csv"
 UNMAPPED = "unmapped-principals.csv"
-STEP_LISTS = (MERGED_URLS, UNMAPPED)
+SHARED_URLS = "shared-urls.csv"
+STEP_LISTS = (MERGED_URLS, SHARED_URLS, UNMAPPED)
 """The lists in the folder of a run, and of its output."""
 
 URLS_MERGED = "urls-merged"
 """The code of a notice about documents that become one URL."""
+
+URLS_SHARED = "urls-shared"
+"""The code of a notice about documents that have one URL in their source."""
 
 _SAMPLES = 3
 _NAMES = """
@@ -49,7 +54,10 @@ def list_results(account: Account, settings: Settings) -> None:
     folder = settings.local
     for name in STEP_LISTS:
         (folder / name).unlink(missing_ok=True)
-    _list_merged(account, folder)
+    merged = _grouped(read_origins(folder, account.files), folder)
+    _list_urls(account, URLS_MERGED, folder / MERGED_URLS, merged, verb="become")
+    shared = _grouped(read_lines(sorted(folder.glob(f"*{SHARED}")), UrlOrigin), folder)
+    _list_urls(account, URLS_SHARED, folder / SHARED_URLS, shared, verb="share")
     _list_unmapped(account, folder)
     _note_unused(account, settings.steps, folder)
     _note_parents(account, settings)
@@ -81,32 +89,33 @@ def add_rejects_of_groups(account: Account, settings: Settings) -> None:
         account.files = [*account.files, file]
 
 
-def _list_merged(account: Account, folder: Path) -> None:
+def _list_urls(
+    account: Account, code: str, path: Path, found: Iterable[tuple[str, list[str]]], *, verb: str
+) -> None:
     urls = documents = 0
     samples: list[str] = []
 
     def rows() -> Iterator[tuple[str, str]]:
         nonlocal urls, documents
-        for url, origins in _merged(account, folder):
+        for url, origins in found:
             urls, documents = urls + 1, documents + len(origins)
             if len(samples) < _SAMPLES:
-                samples.append(f"{' and '.join(map(repr, origins[:2]))} become {url!r}")
+                samples.append(f"{' and '.join(map(repr, origins[:2]))} {verb} {url!r}")
             yield from ((url, origin) for origin in origins)
 
-    _write(folder / MERGED_URLS, ("url", "origin"), rows())
+    _write(path, ("url", "origin"), rows())
     if urls:
-        detail = f"{documents:,} documents become {urls:,} URLs; the last of each is left: "
-        notice = Notice(code=URLS_MERGED, detail=detail + "; ".join(samples))
-        account.notices[URLS_MERGED] = NoticeCount(urls, notice)
+        detail = f"{documents:,} documents {verb} {urls:,} URLs; the last of each is left: "
+        notice = Notice(code=code, detail=detail + "; ".join(samples))
+        account.notices[code] = NoticeCount(urls, notice)
 
 
-def _merged(account: Account, folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield each URL that several others have become, with those."""
+def _grouped(pairs: Iterable[UrlOrigin], folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield each URL with several origins, with those."""
     spilled = folder / "origins.spill"
     shutil.rmtree(spilled, ignore_errors=True)
     spilled.mkdir()
     spill = Spill(spilled)
-    pairs = read_origins(folder, account.files)
     spill.add(0, ((pair.url.encode(), pair.origin.encode()) for pair in pairs))
     for key, (found,) in spill.keys(1):
         origins = [origin.decode() for origin in dict.fromkeys(found)]

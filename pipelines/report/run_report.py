@@ -30,6 +30,7 @@ _FILES = {
     "filtered.jsonl": "the records that the target does not need",
     "urls.txt": "URLs for the crawler of the appliance",
     "merged-urls.csv": "URLs that several documents became by steps, with those",
+    "shared-urls.csv": "URLs that several documents of the source have, with those",
     "unmapped-principals.csv": "principals that a step did not map",
     CONFIG: "the settings of the job",
     "timeline.jsonl": "the progress over time",

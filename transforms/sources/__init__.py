@@ -38,12 +38,13 @@ from transforms.sources.files import (
 from transforms.sources.programs.programs_source import PROGRAMS
 from transforms.sources.remote import match_remote
 from transforms.sources.spool.spool_source import SPOOLS
-from transforms.sources.state_changes import unsure_changes
+from transforms.sources.state_changes import SHARED, unsure_changes
 from transforms.sources.tree.tree_source import TREE
 
 __all__ = [
     "PROGRAMS",
     "ROWS",
+    "SHARED",
     "SOURCES",
     "SPOOLS",
     "TREE",

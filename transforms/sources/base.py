@@ -1,7 +1,7 @@
 """The interface of a source: `Source`, and the arguments that a run gives it."""
 
 import hashlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Generic, NamedTuple, TypeVar
@@ -22,13 +22,17 @@ Config = TypeVar("Config")
 
 
 class SourceRun(msgspec.Struct, Generic[Config], frozen=True, kw_only=True):
-    """One source in one run: its whole span, its configuration, and the folder of the run."""
+    """One source in one run: its whole span, its configuration, and the folder of the run.
+
+    `rewrite` makes the URL that is sent of the URL of a document; None, if it stays.
+    """
 
     span: Span
     config: Config
     work: Path
     reading: ReadOptions
     options: SourceOptions
+    rewrite: Callable[[str], str] | None = None
 
     @property
     def listing(self) -> Path:

@@ -20,7 +20,7 @@ A run that would delete too much is stopped: a folder that is not mounted looks 
 filter looks like many deletions. So the listing is counted before any document is read.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import closing
 from heapq import heappop, heappush
 
@@ -40,16 +40,23 @@ _YOUNG_NS = 2_000_000_000  # the ticks of FAT, the coarsest of all
 
 
 def compare(
-    listed: Iterable[ListingEntry], state: SourceState, *, rules: str, is_refresh: bool
+    listed: Iterable[ListingEntry],
+    state: SourceState,
+    *,
+    rules: str,
+    is_refresh: bool,
+    rewrite: Callable[[str], str] | None = None,
 ) -> Iterator[ListingEntry]:
     """Yield documents to send and to delete, and those left out, in constant memory.
 
     With other `rules` than those of the state, and with `is_refresh`, all documents are sent as if
-    they were new; deletions are the same.
+    they were new; deletions are the same. Documents that share a URL after `rewrite` are last; all
+    of them are sent if one is changed or gone, because it has replaced the others.
     """
+    shared = {document.parent or document.key for document in state.sharing(rewrite)}
     with closing(_Claims(state)) as claims:
         sends_all = is_refresh or rules != state.head.rules
-        yield from _Comparison(state, claims, sends_all=sends_all).lines(listed)
+        yield from _Comparison(state, claims, shared, sends_all=sends_all).lines(listed)
 
 
 def check_changes(
@@ -86,9 +93,14 @@ def check_safety(listed: int, gone: int, *, known: int, options: SourceOptions) 
 
 
 class _Comparison:
-    def __init__(self, state: SourceState, claims: "_Claims", *, sends_all: bool) -> None:
+    def __init__(
+        self, state: SourceState, claims: "_Claims", shared: Container[str], *, sends_all: bool
+    ) -> None:
         self._state = state
         self._claims = claims
+        self._shared = shared
+        self._sharing: list[ListingEntry] = []
+        self._has_changed = False  # any of those
         self._sends_all = sends_all
         self._young_from_ns = state.head.listed_at_ns - _YOUNG_NS
         self._unknown: tuple[str, ...] = ()  # prefixes of keys whose present state is unknown
@@ -107,6 +119,8 @@ class _Comparison:
                 yield from self._listed(*pair)
         while self._members:
             yield self._deletion(heappop(self._members)[1])
+        for line in self._sharing:
+            yield line if self._has_changed else _unchanged(line)
 
     def _listed(self, line: ListingEntry, known: SentDocument | None) -> Iterator[ListingEntry]:
         if line.kind is EntryKind.REJECTED or line.code == VANISHED:
@@ -141,23 +155,32 @@ class _Comparison:
             and (line.kind is EntryKind.FOLDER or line.size == known.size)
             and line.fingerprint == known.fingerprint
         )
-        if is_alike and self._has_same_time(line, known):
-            yield ListingEntry(key=line.key, kind=EntryKind.FILTERED, url=line.url, code=UNCHANGED)
+        is_unchanged, is_shared = (
+            is_alike and self._has_same_time(line, known),
+            line.key in self._shared,
+        )
+        if is_unchanged and not is_shared:
+            yield _unchanged(line)
             return
         if has_moved and not self._claims.has(known):
             yield self._deletion(known)
-        yield msgspec.structs.replace(
+        sent = msgspec.structs.replace(
             line,
-            sent_document=known if is_alike else None,
+            sent_document=known if is_alike and not is_shared else None,
             members=() if has_moved or line.kind is EntryKind.FOLDER else self._before(known),
         )
+        if is_shared:
+            self._sharing.append(sent)
+            self._has_changed = self._has_changed or not is_unchanged
+        else:
+            yield sent
 
     def _before(self, known: SentDocument) -> tuple[SentDocument, ...]:
         """Return the sent documents of a file: itself, or the members of an archive."""
         if known.url:
             return () if self._claims.has(known) else (known,)
         members = self._state.members_of(known.key)
-        if self._sends_all:
+        if self._sends_all or known.key in self._shared:
             return tuple(msgspec.structs.replace(member, digest=NO_DIGEST) for member in members)
         return members
 
@@ -179,8 +202,13 @@ class _Comparison:
             yield self._deletion(heappop(self._members)[1])
 
     def _deletion(self, known: SentDocument) -> ListingEntry:
+        self._has_changed = self._has_changed or (known.parent or known.key) in self._shared
         url = "" if known.url and self._claims.has(known) else known.url
         return ListingEntry(key=known.key, kind=EntryKind.GONE, url=url)
+
+
+def _unchanged(line: ListingEntry) -> ListingEntry:
+    return ListingEntry(key=line.key, kind=EntryKind.FILTERED, url=line.url, code=UNCHANGED)
 
 
 class _Claims:

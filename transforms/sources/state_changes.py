@@ -17,6 +17,9 @@ from transforms.storage.state import SourceState
 SEEN = ".seen.jsonl"
 """Suffix of these files."""
 
+SHARED = ".shared.jsonl"
+"""Suffix of the lists of URLs that documents may share, each with the key of a document."""
+
 _encoder = msgspec.json.Encoder()
 
 

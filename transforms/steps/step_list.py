@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
+from functools import partial, reduce
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -163,7 +163,14 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def rewrites_urls(self) -> bool:
         """Whether documents may become one URL."""
-        return any(config.urls is not None for config in self.steps)
+        return self.rewriter is not None
+
+    @property
+    def rewriter(self) -> Callable[[str], str] | None:
+        """The function that makes the URL after all steps of one before them, None without any."""
+        rules = [config.urls for config in self.steps if config.urls and config.urls.rewrite]
+        steps = [UrlsStep(rule).rewritten for rule in rules]
+        return (lambda url: reduce(lambda text, step: step(text), steps, url)) if steps else None
 
     @property
     def refuses_merged_urls(self) -> bool:

@@ -17,10 +17,11 @@ _Named = TypeVar("_Named", Principal, Member)
 class UrlRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Prefixes of URLs with their new form, or expressions; the first that matches counts.
 
-    `merged` says what happens where several documents become one URL: a notice, or the run stops.
+    `merged` says what happens where several documents become one URL, or have one: a notice, or the
+    run stops.
     """
 
-    rewrite: Rules
+    rewrite: Rules = ()
     merged: Literal["notice", "refuse"] = "notice"
 
     @property
@@ -39,7 +40,7 @@ class UrlsStep(TransformStep):
         self.used = self._rewriter.used
 
     def apply(self, record: Record) -> Record:
-        url = self._new(record.url)
+        url = self.rewritten(record.url)
         acl = None if record.acl is None else self._acl(record.acl)
         crawl = None if record.crawl is None else self._crawl(record.crawl)
         if url == record.url and acl is record.acl and crawl is record.crawl:
@@ -49,20 +50,21 @@ class UrlsStep(TransformStep):
     def apply_to_group(self, membership: Membership) -> Membership | None:
         return changed_group(membership, self._named)
 
-    def _new(self, url: str) -> str:
+    def rewritten(self, url: str) -> str:
+        """Return the new form of a URL, itself without a rule for it."""
         rewritten = self._rewriter(url)
         return url if rewritten is None else rewritten
 
     def _acl(self, acl: Acl) -> Acl:
-        parent = acl.inherit_from and self._new(acl.inherit_from)
+        parent = acl.inherit_from and self.rewritten(acl.inherit_from)
         principals = tuple(map(self._named, acl.principals))
         if (parent, principals) == (acl.inherit_from, acl.principals):
             return acl
         return replace(acl, inherit_from=parent, principals=principals)
 
     def _crawl(self, crawl: Crawl) -> Crawl:
-        display = crawl.display_url and self._new(crawl.display_url)
-        anchors = tuple(Anchor(self._new(anchor.uri), anchor.text) for anchor in crawl.anchors)
+        display = crawl.display_url and self.rewritten(crawl.display_url)
+        anchors = tuple(Anchor(self.rewritten(anchor.uri), anchor.text) for anchor in crawl.anchors)
         if display == crawl.display_url and anchors == crawl.anchors:
             return crawl
         return replace(crawl, display_url=display, anchors=anchors)
@@ -70,5 +72,5 @@ class UrlsStep(TransformStep):
     def _named(self, principal: _Named) -> _Named:
         if "://" not in principal.name:
             return principal
-        name = self._new(principal.name)
+        name = self.rewritten(principal.name)
         return principal if name == principal.name else replace(principal, name=name)

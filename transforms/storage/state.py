@@ -8,7 +8,7 @@ an ACL is sent, ends in `/`; the key of the root is empty.
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from itertools import groupby
 from operator import attrgetter
@@ -87,6 +87,14 @@ class SourceState:
     def with_url(self, url: str) -> Iterator[SentDocument]:
         """Yield the documents with a URL."""
         return self._select("WHERE url = ?", url)
+
+    def sharing(self, rewrite: Callable[[str], str] | None) -> Iterator[SentDocument]:
+        """Yield the documents whose URL, after a rewriting, another document has, too."""
+        url = "url" if rewrite is None else "rewritten(url)"
+        if rewrite is not None:
+            self._connection.create_function("rewritten", 1, rewrite, deterministic=True)
+        several = f"SELECT {url} FROM known WHERE url <> '' GROUP BY 1 HAVING count(*) > 1"
+        return self._select(f"WHERE {url} IN ({several})")
 
     def shares_urls(self) -> bool:
         """Whether any two documents have the same URL."""

@@ -232,6 +232,25 @@ def test_a_run_that_stopped_does_not_change_the_state(tree: Path) -> None:
     assert len(run(*STATE, name="two")) == 6
 
 
+@pytest.mark.parametrize(("gone", "remains"), [("A.txt", b"of a"), ("a.txt", b"of A")])
+def test_of_files_whose_urls_become_one_the_file_that_remains_is_sent_again(
+    here: Path, gone: str, remains: bytes
+) -> None:
+    Path("names").mkdir()
+    for name in ("A.txt", "a.txt", "b.txt"):
+        put(here / "names" / name, f"of {name[0]}".encode())
+    age(here / "names")
+    rule = "[['re:(.*/)A(.*)', '\\1a\\2']]"
+    put(here / "steps.yaml", f"transform: [{{urls: {{rewrite: {rule}}}}}]\n".encode())
+    flags = (*STATE, "--transform", "steps.yaml", "--max-delete-percent", "100")
+    run(*flags, source="names", name="first")
+    assert run(*flags, source="names", name="second") == []
+    (here / "names" / gone).unlink()
+    assert run(*flags, source="names", name="third") == ["-a.txt", "a.txt"]
+    assert remains in chunks("third")[0]
+    assert run(*flags, source="names", name="fourth") == []
+
+
 def test_a_rejected_file_is_read_again(tree: Path) -> None:
     put_bad(tree)
     assert convert("pdfs", *STATE, "-o", "one") == 1

@@ -276,13 +276,24 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
         ),
         (
             [known("a", url=SHARED), known("b", url=SHARED)],
+            [file("a", url=SHARED), file("b", url=SHARED)],
+            [unchanged("a", url=SHARED), unchanged("b", url=SHARED)],
+        ),
+        (
+            [known("a", url=SHARED), known("b", url=SHARED)],
             [file("a", url=SHARED)],
-            [unchanged("a", url=SHARED), forgotten("b")],
+            [
+                forgotten("b"),
+                file("a", url=SHARED),
+            ],
         ),
         (
             [known("a", url=SHARED), known("b", url=SHARED)],
             [file("b", url=SHARED)],
-            [forgotten("a"), unchanged("b", url=SHARED)],
+            [
+                forgotten("a"),
+                file("b", url=SHARED),
+            ],
         ),
         (
             [known("a", url=SHARED), known("b", url=SHARED)],
@@ -297,7 +308,10 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
         (
             [ARCHIVE, member("1", url=SHARED), known("b", url=SHARED)],
             [file("a.zip")],
-            [unchanged("a.zip"), forgotten("b")],
+            [
+                forgotten("b"),
+                replace(file("a.zip"), members=(member("1", url=SHARED),)),
+            ],
         ),
     ],
 )
@@ -431,7 +445,6 @@ class Run:
         self.sent = []
         with open_state(self._path) as state:
             lines = list(compare(self._walk(tree), state, rules="r1", is_refresh=False))
-        assert [line.key for line in lines] == sorted(line.key for line in lines)
         seen = [change for line in lines for change in self._read(line, tree)]
         update_state(self._path, seen, before=self._runs, stamp=STAMP)
         self._runs += 1
@@ -572,5 +585,34 @@ def test_a_url_of_several_documents_stays_as_long_as_one_has_it(
     with TemporaryDirectory() as folder:
         run = Run(Path(folder, "docs.state"), url_of_name)
         for tree in trees:
-            run.over({key: Leaf("content") for key in tree})
+            run.over({key: Leaf(key) for key in tree})
     assert set(run.target) == {url_of_name(key) for key in trees[-1]}
+    assert trees[-1].issuperset(run.target.values())
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        ([file("A"), file("a")], [unchanged("A"), unchanged("a")]),
+        ([file("a")], [gone("A"), replace(file("a"), members=(known("a"),))]),
+        ([file("A")], [gone("a"), replace(file("A"), members=(known("A"),))]),
+        (
+            [file("A", size=6), file("a")],
+            [
+                replace(file("A", size=6), members=(known("A"),)),
+                replace(file("a"), members=(known("a"),)),
+            ],
+        ),
+    ],
+    ids=["unchanged", "first gone", "last gone", "first changed"],
+)
+def test_documents_whose_urls_become_one_are_sent_after_what_became_of_the_others(
+    tmp_path: Path, listed: list[ListingEntry], expected: list[ListingEntry]
+) -> None:
+    state = map(_present, [known("A"), known("a"), known("b")])
+    update_state(tmp_path / "s", state, before=0, stamp=STAMP)
+    with open_state(tmp_path / "s") as opened:
+        lines = compare(
+            [*listed, file("b")], opened, rules="r1", is_refresh=False, rewrite=str.lower
+        )
+        assert sorted(lines, key=lambda line: line.key == "b") == [*expected, unchanged("b")]

@@ -15,6 +15,7 @@ The plan is a file in the folder of the run, so that a resumed run continues wit
 first, since another row can have taken over a URL.
 """
 
+import dataclasses
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,11 +27,18 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from schemas.sent_document import NO_DIGEST
+from schemas.errors import RecordError
+from schemas.sent_document import NO_DIGEST, SentDocument
 from schemas.span import KeyRange, RowFilter, Span, Watermark
 from schemas.span_size import auto_span_bytes
 from transforms.sources.base import SourceRun
-from transforms.sources.database.columns import Key
+from transforms.sources.database.columns import (
+    ColumnIndex,
+    ColumnReference,
+    Key,
+    parse_template,
+    url_getter,
+)
 from transforms.sources.database.connection import UnreadableValueError
 from transforms.sources.database.deletions import (
     NULL_KEY,
@@ -40,6 +48,7 @@ from transforms.sources.database.deletions import (
     read_deleted,
 )
 from transforms.sources.database.mapping import TIMESTAMP, RowMapping
+from transforms.sources.database.records import deletion_test
 from transforms.sources.database.table import TableQuery, write_key
 from transforms.sources.database.watermark import (
     decode_mark,
@@ -51,7 +60,8 @@ from transforms.sources.database.watermark import (
 )
 from transforms.sources.files import sign_path
 from transforms.sources.listing import LISTING, cut_listing, write_listing
-from transforms.storage.atomic import write_whole
+from transforms.sources.state_changes import SHARED
+from transforms.storage.atomic import whole_file, write_whole
 from transforms.storage.state import SourceState
 
 MAX_LIMITS = 20_000
@@ -132,6 +142,7 @@ def rules_of(mapping: RowMapping) -> str:
 
 def _make_plan(table: TableQuery, state: SourceState | None, run: SourceRun[RowMapping]) -> RowPlan:
     rules = rules_of(table.mapping)
+    _list_shared(table, run.work / f"{run.span.name}{SHARED}")
     if state is None:
         return RowPlan(rules=rules, spans=tuple(_row_spans(table, [KeyRange()], run, first=0)))
     is_refresh = run.options.refresh or rules != state.head.rules
@@ -142,8 +153,63 @@ def _make_plan(table: TableQuery, state: SourceState | None, run: SourceRun[RowM
     if floor is not None:
         changed = _changed_rows(state, floor, table.mapping.timestamp or "")
         ranges = [KeyRange(filter=rows) for rows in changed]
+    again = _changed_sharing(table, [*state.sharing(run.rewrite)])
+    ranges += [KeyRange(filter=RowFilter(keys=keys), is_refresh=True) for keys in again]
     spans = _row_spans(table, ranges, run, first=len(deletions))
     return RowPlan(rules=rules, mark=mark, spans=(*deletions, *spans))
+
+
+def _list_shared(table: TableQuery, path: Path) -> None:
+    """Write the URLs and keys of rows whose URL others may have: those with the same columns.
+
+    A URL that has all columns of the key is of one row.
+    """
+    names = _url_columns(table)
+    if {*table.key} <= {*names}:
+        return
+    columns = [table.column(name) for name in names]
+    groups = sa.select(*columns).where(*table.where).group_by(*columns)
+    several = groups.having(sa.func.count() > 1)
+    condition = (sa.tuple_(*columns) if len(columns) > 1 else columns[0]).in_(several)
+    rows = dataclasses.replace(table, where=(*table.where, condition))
+    with whole_file(path) as stream:
+        stream.writelines(msgspec.json.encode(pair) + b"\n" for pair in _urls_of(rows))
+
+
+def _changed_sharing(
+    table: TableQuery, shared: Sequence[SentDocument]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the keys of rows that share URLs in the state, if one of these is gone or has moved.
+
+    What the target has at such a URL is of the row that was sent or deleted last.
+    """
+    found: dict[str, str] = {}
+    for keys in _batches(row.key for row in shared):
+        found |= {key: url for url, key in _urls_of(table.filtered(RowFilter(keys=keys)))}
+    if any(found.get(row.key) != row.url for row in shared):
+        yield from _batches(found)
+
+
+def _urls_of(table: TableQuery) -> Iterator[tuple[str, str]]:
+    """Yield the URLs and keys of the rows that have a URL and are not marked as deleted."""
+    mapping = table.mapping
+    mark = mapping.action.column if mapping.action else mapping.deleted_at
+    marks = [table.index.names[table.index.at("deleted_at", mark)]] if mark else []
+    names = [*dict.fromkeys([*table.key, *_url_columns(table), *marks])]
+    index = ColumnIndex(names, table.key)
+    key_of, url_of = index.key_getter(), url_getter("url", mapping.url or "", index)
+    is_deletion = deletion_test(mapping, index) or (lambda row: False)
+    statement = table.select(*map(table.column, names))
+    for row in table.session.stream(statement, where=mapping.rows_name):
+        with suppress(RecordError):  # reading rejects it
+            if not is_deletion(row):
+                yield url_of(row).strip(), write_key(key_of(row))
+
+
+def _url_columns(table: TableQuery) -> list[str]:
+    url, index = table.mapping.url or "", table.index
+    parts = [("", url.column)] if isinstance(url, ColumnReference) else parse_template(url)
+    return [index.names[index.at("url", name)] for _, name in parts if name is not None]
 
 
 def _find_watermark(

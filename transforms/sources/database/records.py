@@ -70,7 +70,7 @@ class RecordMaker:
         hidden = _hidden_columns(mapping, index)
         self._not_kept = places
         self.url = url_getter("url", mapping.url or "", index)
-        self.is_deletion = _deletion_test(mapping, index)
+        self.is_deletion = deletion_test(mapping, index)
         self.content = content_getter(mapping, index, max_bytes=max_bytes, without=hidden)
         self.fields: dict[str, Callable[[Row], object]] = {  # the types of fields
             name: index.text_getter(name, column)
@@ -79,12 +79,7 @@ class RecordMaker:
         }
         self.metadata = metadata_getter(mapping, index, load_rows, without=hidden | places)
         if mapping.modified is not None:
-            name, form = mapping.modified, None
-            if isinstance(name, DateColumn):
-                name, form = name.column, name.format
-            convert = time_converter(name, options.zone, form)
-            at = index.at("modified", name)
-            self.fields["modified"] = TimeGetter(at, convert, has_form=form is not None)
+            self.fields["modified"] = _time_getter(mapping.modified, index, options.zone)
         if mapping.acl is not None:
             self.fields["acl"] = acl_getter(mapping.acl, index, load_rows)
         if mapping.display_url is not None:
@@ -247,7 +242,8 @@ def _hidden_columns(mapping: RowMapping, index: ColumnIndex) -> set[int]:
     return hidden
 
 
-def _deletion_test(mapping: RowMapping, index: ColumnIndex) -> Callable[[Row], bool] | None:
+def deletion_test(mapping: RowMapping, index: ColumnIndex) -> Callable[[Row], bool] | None:
+    """Return the function that tells whether a row is marked as deleted, None without marks."""
     if mapping.deleted_at is not None:
         at, name = index.at("deleted_at", mapping.deleted_at), mapping.deleted_at
         return lambda row: row[at] is not None and _is_finite(name, row[at])
@@ -262,6 +258,13 @@ def _is_finite(name: str, value: object) -> bool:
     if value in ("infinity", "-infinity"):
         raise RecordError("bad-date", f"{name}={value!r}; expected a date, or NULL")
     return True
+
+
+def _time_getter(stated: str | DateColumn, index: ColumnIndex, zone: str) -> TimeGetter:
+    if isinstance(stated, str):
+        return TimeGetter(index.at("modified", stated), time_converter(stated, zone))
+    convert = time_converter(stated.column, zone, stated.format)
+    return TimeGetter(index.at("modified", stated.column), convert, has_form=True)
 
 
 def _crawl_getter(

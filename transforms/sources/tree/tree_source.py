@@ -262,7 +262,10 @@ def _write_listing(run: SourceRun[Tree]) -> None:
     _listed_at(run.listing).write_text(str(now))
     with open_state(Path(options.state)) as state:
         files = list_tree(tree)
-        changes = compare(files, state, rules=TREE.fingerprint(tree), is_refresh=options.refresh)
+        rules = TREE.fingerprint(tree)
+        changes = compare(
+            files, state, rules=rules, is_refresh=options.refresh, rewrite=run.rewrite
+        )
         checked = check_changes(changes, known=state.head.documents, options=options)
         write_listing(checked, run.listing)
 

@@ -1,0 +1,109 @@
+"""Rows that share a URL: they are listed, and what becomes of one concerns the others."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.cli.main import main
+from support.database_runs import Database
+from transforms.sources.database.mapping import IncrementalReading
+
+
+def shared(folder: Path, *statements: str, **keys: Any) -> Database:
+    table = "CREATE TABLE people (id INT PRIMARY KEY, slug, body TEXT, at INT, gone INT)"
+    rows = "INSERT INTO people VALUES (1, 'x', 'one', 1, NULL), (2, 'x', 'two', 1, NULL)"
+    other = "INSERT INTO people VALUES (3, 'y', 'three', 1, NULL)"
+    url = "http://db.example.com/{slug}"
+    return Database(folder, table, rows, other, *statements, url=url, **keys)
+
+
+COMPARED = {"incremental": IncrementalReading(deletes="compare")}
+BY_TIME = {"incremental": IncrementalReading(timestamp="at", lag_seconds=0, deletes="compare")}
+MARKED = {"incremental": IncrementalReading(timestamp="at", lag_seconds=0), "deleted_at": "gone"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "statement", "left"),
+    [
+        (COMPARED, "DELETE FROM people WHERE id = 1", "two"),
+        (COMPARED, "DELETE FROM people WHERE id = 2", "one"),
+        (BY_TIME, "DELETE FROM people WHERE id = 2", "one"),
+        (COMPARED, "UPDATE people SET slug = 'z' WHERE id = 2", "one"),
+        (BY_TIME, "UPDATE people SET slug = 'z', at = 2 WHERE id = 2", "one"),
+        (MARKED, "UPDATE people SET gone = 1, at = 2 WHERE id = 2", "one"),
+        (MARKED, "UPDATE people SET gone = 1, at = 2 WHERE id = 1", "two"),
+    ],
+)
+def test_the_row_that_remains_of_a_shared_url_is_sent_in_the_same_run(
+    tmp_path: Path, keys: dict[str, Any], statement: str, left: str
+) -> None:
+    database = shared(tmp_path, **keys)
+    database.run()
+    assert database.run() == []
+    database.execute(statement)
+    database.run()
+    assert database.target["http://db.example.com/x"] == left
+    database.run()
+    assert database.run() == []
+    assert database.target["http://db.example.com/x"] == left
+
+
+def test_no_document_remains_if_all_rows_of_a_shared_url_are_deleted(tmp_path: Path) -> None:
+    database = shared(tmp_path, **COMPARED)
+    database.run()
+    database.execute("DELETE FROM people WHERE slug = 'x'")
+    assert set(database.run()) == {"DELETE http://db.example.com/x"}
+    assert database.target == {"http://db.example.com/y": "three"}
+
+
+def listed(database: Database) -> list[Any]:
+    database.plan()
+    (path,) = (database.folder / f"run{database.runs}").glob("*.shared.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_rows_that_share_a_url_are_listed(tmp_path: Path) -> None:
+    url = "http://db.example.com/x"
+    assert listed(shared(tmp_path)) == [[url, "[1]"], [url, "[2]"]]
+
+
+def test_rows_that_are_marked_as_deleted_share_no_url(tmp_path: Path) -> None:
+    database = shared(tmp_path, "UPDATE people SET gone = 1 WHERE id = 2", deleted_at="gone")
+    assert listed(database) == [["http://db.example.com/x", "[1]"]]
+
+
+@pytest.mark.slow
+def test_a_run_reports_shared_urls_and_a_step_refuses_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shared(tmp_path)
+    Path("people.yaml").write_text(
+        "connection: sqlite:///people.db\ntable: people\nurl: http://db.acme.com/{slug}\n"
+    )
+    Path("steps.yaml").write_text("transform: [{urls: {merged: refuse}}]\n")
+    words = ["--from", "database", "--mapping", "people.yaml", "--to", "jsonl"]
+    detail = (
+        "2 documents share 1 URLs; the last of each is left: '[1]' and '[2]' share"
+        " 'http://db.acme.com/x'"
+    )
+    assert main(["plan", *words]) == 0
+    assert f"urls-shared: {detail}\n" in capsys.readouterr().out
+    assert main(["convert", *words, "-o", "out"]) == 0
+    assert Path("out/shared-urls.csv").read_text() == (
+        "url,origin\nhttp://db.acme.com/x,[1]\nhttp://db.acme.com/x,[2]\n"
+    )
+    assert main(["convert", *words, "-o", "no", "--transform", "steps.yaml"]) == 3
+    assert capsys.readouterr().err.endswith(
+        f"{detail}; expected a URL for each, as urls: {{merged: refuse}} demands: correct the"
+        " source\n"
+    )
+
+
+def test_urls_with_the_key_are_not_examined(tmp_path: Path) -> None:
+    database = shared(tmp_path)
+    database.remap(url="http://db.example.com/{slug}/{id}")
+    database.plan()
+    assert [*(tmp_path / "run0").glob("*.shared.jsonl")] == []
