@@ -102,7 +102,7 @@ class ChunkWriter:
             self.finished.append(chunk.finish(self._span))
 
     def _chunk_of(self, target_feed: TargetFeed | None) -> "_OpenChunk":
-        chunk = self._open.get(target_feed and target_feed.format)
+        chunk = self._open.get(target_feed.format if target_feed else None)
         if chunk is None or (
             target_feed is not chunk.target_feed and target_feed != chunk.target_feed
         ):
@@ -111,7 +111,7 @@ class ChunkWriter:
 
     def _begin(self, target_feed: TargetFeed | None) -> "_OpenChunk":
         """Begin a chunk; one without records is not written, and its number is used again."""
-        format_name = target_feed and target_feed.format
+        format_name = target_feed.format if target_feed else None
         self._close(format_name, whole=True)
         number = len(self.finished)
         feed, encoder = self._encoder_of(target_feed, number)

@@ -108,8 +108,9 @@ def number_chunks(account: Account, settings: Settings) -> Iterator[tuple[Chunk,
         run = storage_of(settings.folder)
         updates.append(write_update(run, "update-index.xml", options=settings.writing))
     full = _full_chunks(account.chunks)
-    chunks = sorted(account.chunks, key=lambda chunk: chunk.format is not None)
-    for ordinal, chunk in enumerate(chain(chunks, updates), start=1):
+    documents = (chunk for chunk in account.chunks if chunk.format is None)
+    groups = (chunk for chunk in account.chunks if chunk.format is not None)
+    for ordinal, chunk in enumerate(chain(documents, groups, updates), start=1):
         yield chunk, _number(chunk, ordinal, settings, is_full=chunk.path in full)
 
 

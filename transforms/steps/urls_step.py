@@ -24,6 +24,10 @@ class UrlRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rewrite: Rules = ()
     merged: Literal["notice", "refuse"] = "notice"
 
+    def check(self) -> None:
+        if not self.rewrite and self.merged == "notice":
+            raise ValueError("no rewrite; expected rewrite, or merged: refuse")
+
     @property
     def patterns(self) -> list[str]:
         return [old for old, _ in self.rewrite]
