@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from pipelines.cli.main import main
-from support.database_runs import Database
-from transforms.sources.database.mapping import IncrementalReading
+from schemas.source_options import SourceOptions
+from schemas.span import Span
+from support.database_runs import AnyServer, Database, new_table
+from transforms.formats.base import ReadOptions
+from transforms.sources.base import SourceRun
+from transforms.sources.database.mapping import DATABASE, IncrementalReading, RowMapping
+from transforms.sources.database.plan import plan_rows
 
 
 def shared(folder: Path, *statements: str, **keys: Any) -> Database:
@@ -107,3 +112,25 @@ def test_urls_with_the_key_are_not_examined(tmp_path: Path) -> None:
     database.remap(url="http://db.example.com/{slug}/{id}")
     database.plan()
     assert [*(tmp_path / "run0").glob("*.shared.jsonl")] == []
+
+
+def test_the_columns_of_a_url_are_compared_in_every_database(
+    server: AnyServer, tmp_path: Path
+) -> None:
+    table = "CREATE TABLE docs (id INT PRIMARY KEY, a VARCHAR(9), b VARCHAR(9))"
+    rows = "INSERT INTO docs VALUES (1, 'x', 'y'), (2, 'x', 'z'), (3, 'x', 'y'), (4, NULL, 'y')"
+    mapping = RowMapping(connection="", table="docs", url="http://db.example.com/{a}/{b}")
+    run = SourceRun(
+        span=Span(source="docs.yaml", path="docs.yaml", format=DATABASE),
+        config=mapping,
+        work=tmp_path,
+        reading=ReadOptions(),
+        options=SourceOptions(to_format="jsonl"),
+    )
+    plan_rows(new_table(server, mapping, table, rows), None, run)
+    (path,) = tmp_path.glob("*.shared.jsonl")
+    url = "http://db.example.com/x/y"
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [
+        [url, "[1]"],
+        [url, "[3]"],
+    ]
