@@ -90,14 +90,14 @@ def add_rejects_of_groups(account: Account, settings: Settings) -> None:
 
 
 def _list_urls(
-    account: Account, code: str, path: Path, found: Iterable[tuple[str, list[str]]], *, verb: str
+    account: Account, code: str, path: Path, groups: Iterable[tuple[str, list[str]]], *, verb: str
 ) -> None:
     urls = documents = 0
     samples: list[str] = []
 
     def rows() -> Iterator[tuple[str, str]]:
         nonlocal urls, documents
-        for url, origins in found:
+        for url, origins in groups:
             urls, documents = urls + 1, documents + len(origins)
             if len(samples) < _SAMPLES:
                 samples.append(f"{' and '.join(map(repr, origins[:2]))} {verb} {url!r}")

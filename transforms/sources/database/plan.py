@@ -183,11 +183,11 @@ def _changed_sharing(
 
     What the target has at such a URL is of the row that was sent or deleted last.
     """
-    found: dict[str, str] = {}
+    present: dict[str, str] = {}
     for keys in _batches(row.key for row in shared):
-        found |= {key: url for url, key in _urls_of(table.filtered(RowFilter(keys=keys)))}
-    if any(found.get(row.key) != row.url for row in shared):
-        yield from _batches(found)
+        present |= {key: url for url, key in _urls_of(table.filtered(RowFilter(keys=keys)))}
+    if any(present.get(row.key) != row.url for row in shared):
+        yield from _batches(present)
 
 
 def _urls_of(table: TableQuery) -> Iterator[tuple[str, str]]:

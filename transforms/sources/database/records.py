@@ -243,7 +243,7 @@ def _hidden_columns(mapping: RowMapping, index: ColumnIndex) -> set[int]:
 
 
 def deletion_test(mapping: RowMapping, index: ColumnIndex) -> Callable[[Row], bool] | None:
-    """Return the function that tells whether a row is marked as deleted, None without marks."""
+    """Return the test of whether a row is marked as deleted, None without marks."""
     if mapping.deleted_at is not None:
         at, name = index.at("deleted_at", mapping.deleted_at), mapping.deleted_at
         return lambda row: row[at] is not None and _is_finite(name, row[at])
