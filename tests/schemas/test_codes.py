@@ -4,7 +4,6 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 
 import pytest
 
@@ -33,16 +32,14 @@ DERIVED = {"not-a-record", "not-a-membership"}
 NOT_CODES = {"code", "datasource", "wb"}
 _CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _NAMES = re.compile("field|(.*_)?code(_of)?")
-_SOURCES = [
-    path.read_text("utf-8")
-    for package in ("schemas", "transforms", "pipelines")
-    for path in sorted((ROOT / package).rglob("*.py"))
-]
 
 
-@cache
-def _trees() -> list[ast.Module]:
-    return [ast.parse(source) for source in _SOURCES]
+def _sources() -> list[str]:
+    return [
+        path.read_text("utf-8")
+        for package in ("schemas", "transforms", "pipelines")
+        for path in sorted((ROOT / package).rglob("*.py"))
+    ]
 
 
 def page() -> str:
@@ -95,14 +92,14 @@ def parameters(node: ast.AST) -> Iterator[tuple[str, int]]:
     yield from ((node.name, at) for at, name in enumerate(names) if _NAMES.fullmatch(name))
 
 
-def code_expressions() -> Iterator[ast.expr]:
+def code_expressions(trees: list[ast.Module]) -> Iterator[ast.expr]:
     """Yield what is passed or assigned to something that is called code, or returned by it."""
     positions = defaultdict(set)
-    for tree in _trees():
+    for tree in trees:
         for node in ast.walk(tree):
             for name, position in parameters(node):
                 positions[name].add(position)
-    for tree in _trees():
+    for tree in trees:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 called = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
@@ -128,14 +125,15 @@ def _is_code(name: ast.expr) -> bool:
 
 
 def raised_codes() -> set[str]:
+    trees = [ast.parse(source) for source in _sources()]
     constants = defaultdict(set)
-    for tree in _trees():
+    for tree in trees:
         for statement in tree.body:
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
                 for target in statement.targets:
                     constants[getattr(target, "id", "")].add(statement.value.value)
     words: set[object] = set()
-    for expression in code_expressions():
+    for expression in code_expressions(trees):
         for node in ast.walk(expression):
             match node:
                 case ast.Constant():
@@ -155,7 +153,7 @@ def test_a_code_that_is_raised_is_in_the_table() -> None:
 
 
 def test_a_code_of_the_table_is_in_the_source() -> None:
-    strings = {text for source in _SOURCES for text in re.findall(r'"([a-z0-9-]+)"', source)}
+    strings = {text for source in _sources() for text in re.findall(r'"([a-z0-9-]+)"', source)}
     fields = {*loss_fields(), "feedtype"}
     derived = {name.replace("program", "transformer") for name in strings} | {
         f"{name}-value" for name in fields

@@ -31,6 +31,7 @@ FULL_LDAP = (*FULL, "--datasource", "ldap")
 TREE = ("docs", "--from", "files", "--base-url", "https://docs.example.com/")
 FULL_TREE = (*FULL, "--datasource", "docs")
 ALLOWED = "--allow-empty-full"
+LARGE = "a record of 7 MB"
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
@@ -269,7 +270,7 @@ def test_a_full_feed_whose_records_are_all_rejected_never_becomes_an_empty_one(
         (document(1).removesuffix("</record>"), {"torn-record": 1}),
         (UPDATE, {"partial-update": 1}),
         (document(1, text="x" * 3000), {"content-too-large": 1}),
-        (document(1, text="x" * 7_000_000), {"record-too-large": 1}),
+        (LARGE, {"record-too-large": 1}),
         (BROKEN + UPDATE, {"malformed": 1, "partial-update": 1}),
     ],
     ids=lambda value: "" if isinstance(value, str) else " ".join(value),
@@ -277,7 +278,8 @@ def test_a_full_feed_whose_records_are_all_rejected_never_becomes_an_empty_one(
 def test_a_rejected_document_of_a_full_feed_stops_the_run_unless_it_is_accepted(
     record: str, codes: dict[str, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = put(Path("a.xml"), gsa_feed(record, *documents(4, 5), feedtype="full"))
+    text = document(1, text="x" * 7_000_000) if record == LARGE else record
+    source = put(Path("a.xml"), gsa_feed(text, *documents(4, 5), feedtype="full"))
     words = (source, *TO_GSA, "--max-content-bytes", "2000")
     count = "1 document or part" if sum(codes.values()) == 1 else "2 documents or parts"
 

@@ -85,17 +85,17 @@ def test_any_other_reference_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("begin", "unit", "end"),
     [
-        pytest.param("a" * 1_000_000 + " ", id="a long segment"),
-        pytest.param("%41" * 300_000 + "%", id="many escapes"),
-        pytest.param("//" + "@" * 1_000_000 + "[", id="many users"),
-        pytest.param("http://[::1]:1" + "0" * 1_000_000, id="a long port"),
-        pytest.param("http://[" + ":0" * 300_000 + "]", id="many groups"),
+        pytest.param("", "a", " ", id="a long segment"),
+        pytest.param("", "%41", "%", id="many escapes"),
+        pytest.param("//", "@", "[", id="many users"),
+        pytest.param("http://[::1]:1", "0", "", id="a long port"),
+        pytest.param("http://[", ":0", "]", id="many groups"),
     ],
 )
-def test_a_long_text_is_refused_in_linear_time(text: str) -> None:
-    assert not is_uri(text)
+def test_a_long_text_is_refused_in_linear_time(begin: str, unit: str, end: str) -> None:
+    assert not is_uri(begin + unit * 500_000 + end)
 
 
 @given(st.text(st.characters(codec="utf-8") | st.sampled_from("/:?#[]@%"), max_size=20))

@@ -17,7 +17,12 @@ from transforms.sources.remote import REQUEST_BYTES, open_remote
 
 pytestmark = pytest.mark.slow
 
-LARGE = bytes(range(256)) * (REQUEST_BYTES // 128)  # two requests
+LARGE_BYTES = 2 * REQUEST_BYTES
+
+
+def large() -> bytes:
+    """Return a file of two requests; a constant would be kept while other modules run."""
+    return bytes(range(256)) * (LARGE_BYTES // 256)
 
 
 def status(number: int) -> remotes.Answer:
@@ -33,13 +38,13 @@ def serve_ranges(handler: SimpleHTTPRequestHandler) -> bool:
     headers = {"ETag": '"1"', "Accept-Ranges": "bytes"}
     if ranged := handler.headers["Range"]:
         begin, _, end = ranged.removeprefix("bytes=").partition("-")
-        body = LARGE[int(begin) : int(end) + 1]
-        headers["Content-Range"] = f"bytes {begin}-{end}/{len(LARGE)}"
+        body = large()[int(begin) : int(end) + 1]
+        headers["Content-Range"] = f"bytes {begin}-{end}/{LARGE_BYTES}"
         remotes.send(handler, body, headers, status=206)
     elif handler.command == "HEAD":
-        remotes.send(handler, b"", headers, length=len(LARGE))
+        remotes.send(handler, b"", headers, length=LARGE_BYTES)
     else:
-        remotes.send(handler, LARGE, headers)
+        remotes.send(handler, large(), headers)
     return True
 
 
@@ -52,9 +57,9 @@ def error_of_feed(root: str) -> str:
 
 
 def test_a_large_file_is_read_completely_by_one_request_without_ranges(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(LARGE)
+    (tmp_path / "a").write_bytes(large())
     with remotes.web_server(tmp_path) as server:
-        assert remotes.read(f"{server.root}/a") == LARGE
+        assert remotes.read(f"{server.root}/a") == large()
         assert server.asked == ["HEAD /a", "GET /a", "HEAD /a"]
 
 
@@ -70,7 +75,7 @@ def test_a_file_is_read_from_an_offset_by_ranges(tmp_path: Path) -> None:
 
 
 def test_a_server_without_ranges_is_reported_where_they_are_needed(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(LARGE)
+    (tmp_path / "a").write_bytes(large())
     with remotes.web_server(tmp_path) as server, open_remote(f"{server.root}/a") as stream:
         stream.seek(6_000_000)
         with pytest.raises(OSError, match="ended after 6000000 of 8388608 bytes") as caught:
@@ -85,12 +90,12 @@ def test_a_compressed_file_is_read_as_it_is_stored(tmp_path: Path) -> None:
 
     with remotes.web_server(tmp_path, answer) as server:
         assert remotes.read(f"{server.root}/a.gz") == b"\x1f\x8b not unpacked"
-    (tmp_path / "a.xml.gz").write_bytes(gzip.compress(LARGE))
+    (tmp_path / "a.xml.gz").write_bytes(gzip.compress(large()))
     with (
         remotes.web_server(tmp_path) as server,
         open_span(Span(source=f"{server.root}/a.xml.gz")) as stream,
     ):
-        assert stream.read() == LARGE
+        assert stream.read() == large()
 
 
 @pytest.mark.parametrize(
@@ -113,12 +118,12 @@ def test_an_error_of_the_server_is_reported(
 def test_a_connection_that_ends_in_a_file_is_opened_again_once(tmp_path: Path) -> None:
     def break_once(handler: SimpleHTTPRequestHandler) -> bool:
         if handler.command == "GET" and not handler.headers["Range"]:
-            remotes.send(handler, LARGE[:5_000_000], {"ETag": '"1"'}, length=len(LARGE))
+            remotes.send(handler, large()[:5_000_000], {"ETag": '"1"'}, length=LARGE_BYTES)
             return True
         return serve_ranges(handler)
 
     with remotes.web_server(tmp_path, break_once) as server:
-        assert remotes.read(f"{server.root}/a") == LARGE
+        assert remotes.read(f"{server.root}/a") == large()
 
 
 def test_a_file_that_changes_while_it_is_read_raises(tmp_path: Path) -> None:
@@ -127,7 +132,7 @@ def test_a_file_that_changes_while_it_is_read_raises(tmp_path: Path) -> None:
     def answer(handler: SimpleHTTPRequestHandler) -> bool:
         if handler.command == "GET":
             return serve_ranges(handler)
-        remotes.send(handler, b"", {"ETag": next(versions)}, length=len(LARGE))
+        remotes.send(handler, b"", {"ETag": next(versions)}, length=LARGE_BYTES)
         return True
 
     with remotes.web_server(tmp_path, answer) as server:

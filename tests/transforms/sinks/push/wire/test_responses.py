@@ -330,19 +330,24 @@ def test_single_refused_items_are_named(
             *(result("<Status>FAIL</Status><Info>try later</Info>"), 5),
             f"FAIL, 'try later'; expected OK: {SEE_LOG}",
         ),
-        (
-            *(f"<ThunderstoneReplicationResult>{OK}<Version>" + "x" * (16 << 20), 2),
-            "results longer than 16777216 bytes; expected fewer: a part of the Items will have "
-            "them",
-        ),
     ],
 )
 def test_numbers_that_disagree_and_failures_are_refusals(
     text: str, sent: int, message: str
 ) -> None:
-    verdict = judge_items(response(text[: 16 << 20]), sent=sent)
+    verdict = judge_items(response(text), sent=sent)
 
     assert verdict == Verdict(meaning=ResponseMeaning.REFUSED, message=f"{RECVDATA_URL}: {message}")
+
+
+def test_results_that_are_cut_off_are_a_refusal() -> None:
+    text = f"<ThunderstoneReplicationResult>{OK}<Version>".ljust(16 << 20, "x")
+
+    assert judge_items(response(text), sent=2) == Verdict(
+        meaning=ResponseMeaning.REFUSED,
+        message=f"{RECVDATA_URL}: results longer than 16777216 bytes; expected fewer: a part of"
+        " the Items will have them",
+    )
 
 
 @pytest.mark.parametrize(
