@@ -2,7 +2,10 @@
 # feedferry on a fresh checkout.
 #   ./run_local.sh             set up, convert the bundled sample and push it to a rehearsal
 #                              appliance on this machine; all files are in runs/
-#   ./run_local.sh test        set up, then run every check of CI
+#   ./run_local.sh test        set up, then run lint, types, import contracts, the fast tests and one
+#                              slow test of each kind: six minutes on two cores
+#   ./run_local.sh test-all    set up, then run these checks and all tests
+#   ./run_local.sh test-rest   set up, then run the tests that `test` leaves out, as CI does
 #   ./run_local.sh test-cluster  set up, then test a Flink cluster on this machine: needs Java 17 and
 #                              Maven, 400 MB of downloads the first time and 15 minutes
 #   ./run_local.sh VERB …      run the command, as in: ./run_local.sh convert --help
@@ -67,6 +70,7 @@ set_up() {
 }
 
 # Run a check; after a failure, the other checks run as well.
+failed=()
 step() {
   local title=$1
   say "── $title"
@@ -74,15 +78,16 @@ step() {
   "$@" || failed+=("$title")
 }
 
-run_tests() {
-  local -a failed=()
-  cd -- "$HERE"
-  export PATH=$VENV/bin:$PATH
+check_code() {
   step 'lint: ruff check' ruff check --quiet .
   step 'layout: ruff format' ruff format --quiet --check .
   step 'types: mypy' mypy
   step 'imports: lint-imports' lint-imports --no-cache --no-logo
-  step 'tests: pytest' pytest -q -rfEs -m ""
+}
+
+# Run the tests that have these markers, and report the checks that failed.
+run_tests() {
+  step 'tests: pytest' pytest -q -rfE -m "$1"
   if ((${#failed[@]})); then
     say '── failed:' && printf '     %s\n' "${failed[@]}" >&2
     return 1
@@ -133,9 +138,15 @@ case ${1-} in
     set_up run
     run_sample
     ;;
-  test)
+  test | test-all | test-rest)
     set_up dev
-    run_tests
+    cd -- "$HERE"
+    PATH=$VENV/bin:$PATH
+    case $1 in
+      test) check_code && run_tests 'not slow or kind' ;;
+      test-all) check_code && run_tests '' ;;
+      test-rest) run_tests 'slow and not kind' ;;
+    esac
     ;;
   test-cluster)
     set_up dev

@@ -1,20 +1,30 @@
-"""What all tests share: how hypothesis runs them, and how golden files are rewritten."""
+"""What all tests share: hypothesis, golden files, the memory of workers, and skipped tests."""
 
+import ctypes
 import os
 import signal
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from support.programs_needed import summary_of_skips
+
 ROOT = Path(__file__).parents[1]
 settings.register_profile("local", deadline=None)  # a busy machine is not a failing test
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a script may have it ignored above us
 settings.register_profile("quick", deadline=None, max_examples=20)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a script may have it ignored above us
 
 SERVERS = {"postgresql_server", "mariadb_server"}
 """Fixtures that start a database server: tests that use them are slow."""
+
+MAX_WORKER_BYTES = 600_000_000
+WORKER_BYTES = pytest.StashKey[list[int]]()
+_M_MMAP_THRESHOLD = -3  # of malloc.h
+_MAPPED_BYTES = 128 << 10
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if config.getoption("--accept"):
         config.option.markexpr = ""
+    if hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        # The default of glibc, which it raises up to 32 MB whenever a larger block is freed. Large
+        # blocks are then cut out of the heap, which never shrinks: 200 MB more in each worker.
+        libc.mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
     is_quick = config.getoption("markexpr") == "not slow"
     settings.load_profile("quick" if is_quick else "ci" if "CI" in os.environ else "local")
 
@@ -54,3 +68,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if isinstance(item, pytest.Function) and SERVERS.intersection(item.fixturenames):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send the memory of a worker to the main process, where a worker above the limit fails."""
+    if hasattr(session.config, "workeroutput"):
+        if sys.platform == "linux":
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            session.config.workeroutput["bytes"] = pages * os.sysconf("SC_PAGE_SIZE")
+    elif max(session.config.stash.get(WORKER_BYTES, ()), default=0) > MAX_WORKER_BYTES:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:  # a worker of xdist
+    sizes = node.config.stash.setdefault(WORKER_BYTES, [])
+    sizes.append(getattr(node, "workeroutput", {}).get("bytes", 0))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what was skipped, in one line for all missing programs, and the memory of workers."""
+    reasons = [
+        str(report.longrepr[2]).removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", ())
+    ]
+    for line in summary_of_skips(reasons):
+        terminalreporter.write_line(line)
+    sizes = terminalreporter.config.stash.get(WORKER_BYTES, [])
+    if sizes and min(sizes):
+        used = ", ".join(str(size // 1_000_000) for size in sizes)
+        terminalreporter.write_line(f"memory of workers: {used} MB; at most 600 are expected")

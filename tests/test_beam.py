@@ -122,6 +122,7 @@ def test_a_row_with_a_value_of_another_type_is_refused(
 
 
 @pytest.mark.slow
+@pytest.mark.kind("pipeline")
 def test_rejects_have_an_output_or_end_the_pipeline(here: Path) -> None:
     Path("feed.xml").write_bytes(gsa_feed(*documents(1, 1), BROKEN))
     with beam.Pipeline(runner=LocalRunner()) as pipeline:

@@ -168,7 +168,8 @@ def is_known(line: str) -> bool:
     words = line.partition(" -- ")[0].split()
     names = [name for name in COMMANDS if name.split() == words[: len(name.split())]]
     if not names:
-        return words[0] in {"#", "test", "test-cluster", "--help", "--version", "COMMAND", "VERB"}
+        of_script = {"#", "test", "test-all", "test-cluster"}
+        return words[0] in {*of_script, "--help", "--version", "COMMAND", "VERB"}
     return {*_FLAG.findall(line.partition(" -- ")[0])} <= COMMANDS[max(names, key=len)] | {"--help"}
 
 

@@ -42,6 +42,24 @@ MACHINE = re.compile(
 
 MAX_FUNCTION_LINES = 60
 
+KINDS = [
+    "browser",
+    "cluster",
+    "database",
+    "examples",
+    "journey",
+    "kill",
+    "memory",
+    "object storage",
+    "pipeline",
+    "property",
+    "remote files",
+    "server",
+    "site",
+    "worker processes",
+]
+"""Kinds of slow tests; `run_local.sh test` runs one of each."""
+
 SCALARS = {
     inspect.StrType: "string",
     inspect.BytesType: "bytes",
@@ -242,6 +260,12 @@ def test_the_top_level_is_fixed() -> None:
 def test_no_file_contains_a_path_of_the_machine_it_was_written_on() -> None:
     matching = [name for name in kept_files() if MACHINE.search((ROOT / name).read_text("latin-1"))]
     assert matching == []
+
+
+def test_each_kind_of_slow_test_has_one_that_is_marked() -> None:
+    text = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    kinds = re.findall(r'mark\.kind\("([a-z ]+)"\)', text)
+    assert sorted(kinds) == KINDS
 
 
 def test_every_shell_script_is_executable() -> None:

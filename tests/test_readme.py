@@ -18,6 +18,7 @@ from support.runs import ROOT, keep_levels, report
 pytestmark = pytest.mark.slow
 
 README = read_page("README.md")
+RUN_LOCAL = (ROOT / "run_local.sh").read_text("utf-8")
 FOR_USERS, _, FOR_DEVELOPERS = README.partition("\n## Development\n")
 SAVED = re.compile(r'^```yaml title="([\w.]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 TYPED = re.compile(r"^```sh\n(.*?)^```$|^\$ ([^\n]+)$", re.MULTILINE | re.DOTALL)
@@ -37,6 +38,7 @@ def levels() -> Iterator[None]:
         yield
 
 
+@pytest.mark.kind("examples")
 @pytest.mark.parametrize("example", [*examples(README)], ids=lambda example: example.command)
 def test_an_example_of_the_readme_does_what_it_shows(
     example: Example, readme: Terminal, accept: bool
@@ -48,9 +50,16 @@ def test_the_readme_has_examples() -> None:
     assert {example.words[1] for example in examples(README)} >= {"convert", "plan", "push"}
 
 
-def test_the_test_command_of_the_readme_is_what_ci_runs() -> None:
-    assert "./run_local.sh test " in README
-    assert (ROOT / ".ci" / "run").read_text("utf-8").endswith('exec "$HERE/run_local.sh" test\n')
+def test_ci_runs_the_test_command_of_the_readme_and_then_the_other_tests() -> None:
+    script = (ROOT / ".ci" / "run").read_text("utf-8")
+    commands = re.findall(r'"\$HERE/run_local.sh" ([\w-]+)', script)
+    assert (commands, "./run_local.sh test " in README) == (["test", "test-rest"], True)
+    markers = dict(re.findall(r"^ +(test\S*)\) .*run_tests '(.*)' ;;$", RUN_LOCAL, re.MULTILINE))
+    assert markers == {
+        "test": "not slow or kind",
+        "test-all": "",
+        "test-rest": "slow and not kind",
+    }
 
 
 def test_a_new_user_can_follow_the_readme_in_a_clean_clone(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from support.pages import FEEDFERRY, read_page
+from support.programs_needed import path_of
 from support.runs import ROOT
 
 pytestmark = pytest.mark.slow
@@ -159,14 +160,13 @@ def unit(name: str, folder: Path) -> configparser.ConfigParser:
 
 
 def test_the_units_are_accepted_by_systemd(job: Path) -> None:
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze is missing; expected the package systemd")
+    program = path_of("systemd-analyze")
     for name in ("feedferry@.service", "feedferry@.timer"):
         text = placed(FILES[name], job).replace("User=feedferry\n", "")
         (job / name.replace("@", "@nightly")).write_text(text)
     names = [str(path) for path in sorted(job.glob("feedferry@nightly.*"))]
     checked = subprocess.run(
-        ["systemd-analyze", "verify", *names], capture_output=True, text=True, check=False
+        [program, "verify", *names], capture_output=True, text=True, check=False
     )
     ours = [line for line in checked.stderr.splitlines() if "feedferry" in line]
     assert ours == []

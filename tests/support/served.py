@@ -15,10 +15,11 @@ from typing import Any
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, build_opener
 
+from support.programs_needed import path_of
 from support.runs import ROOT
 from transforms.sources.spool import read_deliveries
 
-BOUND_SECONDS = 60.0
+BOUND_SECONDS = 300.0
 COMMAND = (
     sys.executable,
     "-c",
@@ -75,7 +76,7 @@ class Served:
 def post_form(url: str, *fields: str, text: bytes = b"") -> bytes:
     """Post the fields of a form with curl, which reads `-` from the text; return the reply."""
     words = [word for field in fields for word in ("-F", field)]
-    command = ["curl", "-sS", "--noproxy", "*", "--max-time", "60", *words, url]
+    command = [path_of("curl"), "-sS", "--noproxy", "*", "--max-time", "60", *words, url]
     return subprocess.run(command, input=text, capture_output=True, check=False).stdout
 
 

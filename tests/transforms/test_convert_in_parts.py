@@ -219,7 +219,9 @@ BLOCKS = [block(document(number, b"x" * (number % 7))) for number in range(100)]
     ],
     ids=["lines", "no last end", "editor", "empty and large", "blocks", "large block", "damaged"],
 )
-@pytest.mark.parametrize("span_bytes", [1, 77, 300, 1000, 5000, 12_000])
+@pytest.mark.parametrize(
+    "span_bytes", [pytest.param(1, marks=pytest.mark.slow), 77, 300, 1000, 5000, 12_000]
+)
 def test_an_archive_without_traps_is_guessed_right(
     tmp_path: Path, name: str, data: bytes, span_bytes: int
 ) -> None:

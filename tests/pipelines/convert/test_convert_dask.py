@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 FILES = 8
 TO = ("--to", "gsa-feed", "--span-bytes", "100KB")
-WAIT_SECONDS = 120
+WAIT_SECONDS = 300
 
 
 @pytest.fixture
@@ -79,6 +79,7 @@ def accounts(folder: Path) -> int:
     return len(list((folder / "out").glob(".work/*/*.0.json")))
 
 
+@pytest.mark.kind("cluster")
 def test_a_killed_worker_costs_no_byte(
     feeds: Path, expected: list[tuple[object, object]], cluster: DaskCluster, tmp_path: Path
 ) -> None:

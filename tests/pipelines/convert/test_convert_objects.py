@@ -34,6 +34,8 @@ from transforms.storage.objects import ObjectStorage
 MAIN = "import sys; from pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
 URI = f"s3://{remotes.BUCKET}/run"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def s3() -> Iterator[None]:
@@ -65,6 +67,7 @@ def _chunks(root: str) -> list[tuple[object, ...]]:
     ]
 
 
+@pytest.mark.kind("object storage")
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_run_in_object_storage_has_the_chunks_of_a_local_one(
     feed: str, tmp_path: Path, jobs: str
@@ -267,7 +270,6 @@ def test_a_run_whose_uploads_cannot_be_listed_is_complete(
     assert not any(name.startswith(".work/abc/") for name in storage_of(URI).sizes())
 
 
-@pytest.mark.slow
 def test_another_server_aborts_uploads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """This server checks the signatures of requests."""
     with seaweed(tmp_path):
@@ -292,7 +294,6 @@ def test_a_process_lists_the_objects_again_for_a_later_start(feed: str) -> None:
     assert Attempt(storage, span).find_account(begun="second") == account
 
 
-@pytest.mark.slow
 def test_another_server_has_the_same_chunks(feed: str, tmp_path: Path) -> None:
     local = str(tmp_path / "out")
     _convert(feed, local)
@@ -303,7 +304,6 @@ def test_another_server_has_the_same_chunks(feed: str, tmp_path: Path) -> None:
         assert storage_of(URI).get(".work/lease.json") is None
 
 
-@pytest.mark.slow
 def test_a_run_that_is_killed_at_any_time_is_resumed(tmp_path: Path) -> None:
     """Nothing is published, or all. Chunks are sent in parts, so a killed worker leaves uploads."""
     local, feed, rng = str(tmp_path / "out"), tmp_path / "feed.xml", random.Random(22)

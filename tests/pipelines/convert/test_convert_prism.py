@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.programs_needed import without
 from support.runs import ROOT, convert, keep_levels, manifest
 
 PRISM = os.environ.get("FEEDFERRY_PRISM") or shutil.which("prism")
@@ -20,7 +21,7 @@ RUN_SECONDS = 300
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(PRISM is None, reason="Prism is neither on PATH nor in FEEDFERRY_PRISM")
+@pytest.mark.skipif(PRISM is None, reason=without("prism"))
 def test_prism_writes_the_same_bytes_as_one_process(tmp_path: Path) -> None:
     with keep_levels():
         convert(*SAMPLE, "-o", str(tmp_path / "expected"))

@@ -16,6 +16,8 @@ BASE = f"s3://{remotes.BUCKET}/runs"
 URI = f"{BASE}/first"
 OPTIONS = {"to_format": "gsa-feed", "accept_holes": True}
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def s3(here: Path) -> Iterator[None]:

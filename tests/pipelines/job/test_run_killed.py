@@ -65,6 +65,7 @@ def test_a_run_killed_while_it_converts_continues_with_the_next_span(
     check_next_run_sends_nothing(job, appliance)
 
 
+@pytest.mark.kind("kill")
 def test_a_run_killed_while_it_pushes_continues_with_the_next_chunk(
     job: TreeJob, appliance: Served
 ) -> None:

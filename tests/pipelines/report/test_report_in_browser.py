@@ -110,6 +110,7 @@ def test_codes_and_actions_are_not_cut(page: Page, tmp_path: Path, width: int) -
     assert page.evaluate(cut) == []
 
 
+@pytest.mark.kind("browser")
 def test_untrusted_values_are_shown_as_text(page: Page, tmp_path: Path) -> None:
     url, *_ = pages(tmp_path / "intranet", text=HOSTILE)
     page.open(url)

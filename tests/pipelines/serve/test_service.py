@@ -31,6 +31,7 @@ def test_flags_reach_the_receiver_and_loopback_is_always_trusted() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.kind("server")
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_receiver_logs_each_delivery_in_one_line_also_of_its_workers(
     tmp_path: Path, form: str

@@ -154,6 +154,7 @@ def test_a_file_that_is_truncated_while_it_is_read_raises(
             stream.read()
 
 
+@pytest.mark.kind("remote files")
 def test_a_connection_that_ends_in_a_file_is_opened_again_once(
     server: remotes.SftpServer, folder: Path
 ) -> None:

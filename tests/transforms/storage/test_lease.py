@@ -17,6 +17,8 @@ from transforms.storage.objects import ObjectStorage, Version
 
 NAME = "lease.json"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def storage() -> Iterator[ObjectStorage]:

@@ -13,6 +13,8 @@ from transforms.storage.find_storage import storage_of
 from transforms.storage.objects import ObjectStorage
 from transforms.storage.storage import LocalStorage, Storage
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def s3() -> Iterator[None]:
@@ -20,7 +22,7 @@ def s3() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["folder", "objects", pytest.param("seaweed", marks=pytest.mark.slow)])
+@pytest.fixture(params=["folder", "objects", "seaweed"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
     if request.param == "folder":
         yield LocalStorage(tmp_path)

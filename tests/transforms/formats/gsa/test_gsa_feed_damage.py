@@ -33,6 +33,7 @@ def test_a_feed_without_fault_is_read_record_by_record(feed: MadeFeed) -> None:
     assert [item.url for item in read(feed.markup)] == feed.urls
 
 
+@pytest.mark.kind("property")
 @settings(max_examples=500, deadline=None)
 @given(damaged())
 def test_a_fault_costs_its_record_which_is_set_aside_and_never_made_public(case: Damaged) -> None:

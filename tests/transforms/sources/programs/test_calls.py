@@ -14,7 +14,7 @@ from transforms.sources.programs.calls import Job, ProgramCalls, map_ordered
 from transforms.sources.programs.config import Programs
 
 ONE, TWO, THREE = listed("1"), listed("2"), listed("3")
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 300
 
 
 def failing(*codes: str) -> Callable[[], str]:
