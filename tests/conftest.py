@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from support.programs_needed import summary_of_skips
 
 ROOT = Path(__file__).parents[1]
-settings.register_profile("local", deadline=None)  # a busy machine is not a failing test
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-settings.register_profile("quick", deadline=None, max_examples=20)
+settings.register_profile(  # a busy machine is not a failing test
+    "local", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", settings.get_profile("local"), derandomize=True, print_blob=True)
+settings.register_profile("quick", settings.get_profile("local"), max_examples=20)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a script may have it ignored above us
 
 SERVERS = {"postgresql_server", "mariadb_server"}

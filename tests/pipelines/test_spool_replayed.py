@@ -84,9 +84,7 @@ def replayed(folder: Path, deliveries: Iterable[Step], history: str) -> tuple[ob
 
 
 @pytest.mark.parametrize("history", ["latest", "all"])
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=12, deadline=None, suppress_health_check=[*HealthCheck])
 @given(deliveries=steps)
 def test_what_is_replayed_is_what_was_delivered(history: str, deliveries: list[Step]) -> None:
     with TemporaryDirectory() as folder:

@@ -17,7 +17,7 @@ from support.archives import documents, gsa_feed, put
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 FEEDFERRY = Path(sys.executable).parent / "feedferry"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 NAMES = (

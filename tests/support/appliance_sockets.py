@@ -21,7 +21,7 @@ from transforms.sinks.push.model import ChunkPart
 LARGE = 24 << 20
 """More bytes than fit into the buffers of a connection on loopback."""
 
-BOUND_SECONDS = 60
+BOUND_SECONDS = 300
 Talk = Callable[[socket.socket], None]
 
 

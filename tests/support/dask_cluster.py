@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 from support.runs import ROOT
+from support.served import wait_until
 
 FEEDFERRY = [sys.executable, "-c", "from pipelines.cli.main import main; raise SystemExit(main())"]
-WAIT_SECONDS = 120
+WAIT_SECONDS = 300
 
 
 def environment() -> dict[str, str]:
@@ -29,6 +30,7 @@ class DaskCluster:
         self.scheduler = self._start("dask_scheduler", *host, "--port", str(port))
         workers = ("--nthreads", "1", "--no-nanny")
         self.workers = [self._start("dask_worker", self.url, *host, *workers) for _ in range(2)]
+        wait_until(lambda: log.read_bytes().count(b"Register worker") == 2)
 
     def end(self) -> None:
         for process in (*self.workers, self.scheduler):

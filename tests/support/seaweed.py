@@ -11,7 +11,7 @@ from pathlib import Path
 
 from support import remotes
 
-_START_SECONDS = 60
+_START_SECONDS = 300
 _PORTS = ("master.port", "volume.port", "filer.port", "s3.port")
 
 

@@ -138,3 +138,11 @@ def wait_until(is_so: Callable[[], bool], *, seconds: float = BOUND_SECONDS) -> 
     while not is_so():
         assert time.monotonic() < end, "it did not come in time"
         time.sleep(0.005)
+
+
+def wait_until_settled(count: Callable[[], int]) -> int:
+    """Return a number that other processes raise, when it has been the same for two seconds."""
+    last = -1
+    while last != (last := count()):
+        time.sleep(2)
+    return last

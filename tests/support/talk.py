@@ -4,7 +4,7 @@ import socket
 from http.client import parse_headers
 from typing import NamedTuple, Self
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 300.0
 
 
 class Heard(NamedTuple):

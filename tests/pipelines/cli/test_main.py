@@ -35,7 +35,7 @@ ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
 }
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 300
 MAIN = """\
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell script may have it ignored

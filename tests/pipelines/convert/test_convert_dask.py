@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from support.archives import documents, gsa_feed, put
 from support.dask_cluster import FEEDFERRY, DaskCluster, environment
 from support.ports import kept_port
 from support.runs import convert, keep_levels, manifest
+from support.served import wait_until, wait_until_settled
 
 pytestmark = pytest.mark.slow
 
@@ -65,9 +65,7 @@ def dask(
         text=True,
     )  # fmt: skip
     try:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while accounts(folder) < 5 and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_until(lambda: accounts(folder) >= 5 or process.poll() is not None)
         yield process
     finally:
         process.kill()
@@ -102,10 +100,7 @@ def test_a_signal_ends_the_work_on_the_cluster_and_the_run_is_resumed(
         run.send_signal(number)
         run.communicate(timeout=WAIT_SECONDS)
     assert run.returncode == 128 + number
-    time.sleep(1)  # for the spans that were being converted
-    left = accounts(tmp_path)
-    time.sleep(2)
-    assert accounts(tmp_path) == left < len(expected)
+    assert wait_until_settled(lambda: accounts(tmp_path)) < len(expected)
     with dask(feeds, tmp_path, cluster) as again:
         output, _ = again.communicate(timeout=WAIT_SECONDS)
     assert again.returncode == 0, output

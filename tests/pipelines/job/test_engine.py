@@ -211,7 +211,8 @@ def test_a_deadline_ends_the_push_and_the_next_start_goes_on(here: Path) -> None
     (here / "busy.yaml").write_text("- {door: getbacklogcount, backlog: 6000, requests: 1-2}\n")
     with serving(here / "spool", "--scenario", "busy.yaml") as appliance:
         job = TreeJob(here / "job", appliance.url, documents=10)
-        first = job.run("--deadline", "30s")
+        job.kill_when(lambda: bool(job.records()) and job.records()[-1].phase is Phase.PUSH)
+        first = job.run("--deadline", "1s")
         assert (first.returncode, ends(job)) == (75, [(Phase.PUSH, False, 75)]), first.stderr
         last = job.run("--backlog-interval", "100ms")
         assert (last.returncode, ends(job)) == (0, [DONE, DONE]), last.stderr

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,12 +15,14 @@ from support.archives import documents, gsa_feed
 from support.dask_cluster import FEEDFERRY, WAIT_SECONDS, DaskCluster, environment
 from support.ports import kept_port
 from support.seaweed import seaweed
-from support.served import Served, serving
+from support.served import Served, serving, wait_until
 from transforms.storage.find_storage import storage_of
 
 URI = f"s3://{remotes.BUCKET}/run"
 TO = ("--to", "gsa-feed", "--max-chunk-records", "2")
 RECEIPTS = 20
+HELD = f"- {{door: xmlfeed, requests: {RECEIPTS + 2}, delay: 20s}}\n"
+"""The push is in its middle for so long."""
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +32,14 @@ def s3(tmp_path: Path) -> Iterator[None]:
     (tmp_path / "server").mkdir()
     with seaweed(tmp_path / "server"):
         yield
+
+
+@pytest.fixture
+def appliance(tmp_path: Path) -> Iterator[Served]:
+    """An appliance that keeps the push waiting for the reply to one chunk."""
+    (tmp_path / "held.yaml").write_text(HELD)
+    with serving(tmp_path / "spool", "--scenario", str(tmp_path / "held.yaml")) as served:
+        yield served
 
 
 @pytest.fixture
@@ -58,19 +67,13 @@ def _pushed_on_dask(
         command = [*FEEDFERRY, "convert", str(folder / "feed.xml"), "-o", URI, *TO, *runner]
         process = subprocess.Popen(command, cwd=folder, env=environment(), stderr=subprocess.PIPE)
         try:
-            end = time.monotonic() + WAIT_SECONDS
-            while len(_objects(".jsonl/")) < RECEIPTS and time.monotonic() < end:
-                assert process.poll() is None
-                time.sleep(0.05)
+            wait_until(lambda: process.poll() is not None or len(_objects(".jsonl/")) >= RECEIPTS)
             (lease,) = _objects("lease.json")
             holder = json.loads(storage_of(URI).get(lease) or b"")["pid"]
             assert holder in {worker.pid for worker in cluster.workers}
             act(process, holder)
             _, errors = process.communicate(timeout=2 * WAIT_SECONDS)
-            end = time.monotonic() + WAIT_SECONDS
-            while _objects("lease.json") and time.monotonic() < end:  # the worker may go on
-                time.sleep(0.5)
-            time.sleep(1)
+            wait_until(lambda: not _objects("lease.json"))  # the worker may go on
         finally:
             process.kill()
             process.wait()

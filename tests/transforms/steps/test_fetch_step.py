@@ -209,10 +209,11 @@ def test_temporary_errors_are_tried_again_after_the_time_that_the_server_asks_fo
 
 def test_limits_of_time_and_size_are_kept(tmp_path: Path) -> None:
     texts = {"/slow": Answer(b"x", seconds=1.0), "/large": Answer(b"x" * 2000)}
-    entry = f"fetch: {{{LOCAL}, robots: ignore, timeout: 200ms, max_bytes: 1000B, attempts: 1}}"
-    applied = steps(tmp_path, entry)
+    entry = f"{LOCAL}, robots: ignore, max_bytes: 1000B, attempts: 1"
     with web_site(answers(texts)) as site:
-        slow, large = (result(applied, page(site.url + path)) for path in texts)
+        in_time = steps(tmp_path, f"fetch: {{{entry}, timeout: 200ms}}")
+        slow = result(in_time, page(f"{site.url}/slow"))
+        large = result(steps(tmp_path, f"fetch: {{{entry}}}"), page(f"{site.url}/large"))
         assert isinstance(slow, Reject)
         assert "not complete within 0.2 s" in slow.reason
         assert code(large) == "content-too-large"

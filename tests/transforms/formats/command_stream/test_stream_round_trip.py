@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 SAME = Docids()
 BASE = Docids(base_url="http://adaptor.example.com/doc/")
 TEMPLATE = Docids(template="https://docs.example.com/view?id={id}&v=1")
-GIVEN = settings(suppress_health_check=[HealthCheck.filter_too_much])
+GIVEN = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
 
 def write(format_name: str, records: list[Record], options: WriteOptions) -> bytes:

@@ -39,6 +39,8 @@ TOO_LARGE = reply("too large", status="413 Request Entity Too Large")
 GROUPS = {"format": "gsa-groups", "datasource": "ldap"}
 DATA = {"format": "thunderstone", "datasource": None, "feedtype": None}
 FEEDERGATE_PORTS = "a feedergate listens on port 19900, with TLS on 19902"
+HEAD_SECONDS = 2.5
+"""The time for a head that is sent at once and a body that never ends."""
 BUSY = "if the appliance is busy, raise ⟦reply_timeout⟧"
 pytestmark = pytest.mark.slow  # sockets, and requests of 24 MiB
 
@@ -272,7 +274,7 @@ def test_a_response_before_the_end_of_the_feed_is_read(large_feed: ChunkPart, ro
 def test_an_incomplete_response_counts_if_its_status_says_enough(
     feed: ChunkPart, talk: Callable[[Listener], Talk]
 ) -> None:
-    response, _ = send_to(talk, feed, reply_seconds=0.5)
+    response, _ = send_to(talk, feed, reply_seconds=HEAD_SECONDS)
 
     assert (response.status, response.error) == (500, "")
 
@@ -339,9 +341,10 @@ def test_a_feed_is_unsent_if_the_connection_closes_within_it(
 def test_a_response_that_never_ends_is_given_up(
     feed: ChunkPart, head: bytes, drop: bytes, finding: str
 ) -> None:
-    response, _ = send_to(dripping(head, drop), feed, reply_seconds=0.5)
+    seconds = HEAD_SECONDS if finding == "incomplete response" else 0.5
+    response, _ = send_to(dripping(head, drop), feed, reply_seconds=seconds)
 
-    assert error_of(response) == f"http://HOST/xmlfeed: {finding} within 0.5 s; {BUSY}"
+    assert error_of(response) == f"http://HOST/xmlfeed: {finding} within {seconds} s; {BUSY}"
     assert not response.is_unsent
 
 
@@ -366,21 +369,26 @@ def test_an_appliance_that_reads_nothing_is_given_up(large_feed: ChunkPart) -> N
 
 
 @pytest.mark.parametrize(
-    ("talk", "expected"),
+    ("talk", "seconds", "expected"),
     [
-        (deaf, f"no connection within 0.5 s; {FEEDERGATE_PORTS}: check host, port and firewalls"),
+        (
+            deaf,
+            0.5,
+            f"no connection within 0.5 s; {FEEDERGATE_PORTS}: check host, port and firewalls",
+        ),
         (
             torn(b"HTTP/1.0 400 Bad Request\r\n\r\n", read_bytes=1),
+            60.0,
             "TLS: wrong version number; expected TLS on this port: is it one for http://?",
         ),
     ],
 )
 def test_a_port_without_tls_is_named(
-    feed: ChunkPart, talk: Callable[[Listener], Talk], expected: str
+    feed: ChunkPart, talk: Callable[[Listener], Talk], seconds: float, expected: str
 ) -> None:
     with listening(talk) as listener:
         url = f"https://127.0.0.1:{listener.port}"
-        response = send(feed, replace(GSA, url=url, connect_seconds=0.5))
+        response = send(feed, replace(GSA, url=url, connect_seconds=seconds))
 
     assert error_of(response) == f"https://HOST/xmlfeed: {expected}"
 
