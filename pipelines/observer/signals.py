@@ -43,8 +43,8 @@ def deadline_raised(at: float | None) -> Iterator[None]:
         raise DeadlinePassed
 
     previous = signal.signal(signal.SIGALRM, handle)
-    signal.setitimer(signal.ITIMER_REAL, max(at - time.time(), _LEAST_SECONDS))
     try:
+        signal.setitimer(signal.ITIMER_REAL, max(at - time.time(), _LEAST_SECONDS))
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

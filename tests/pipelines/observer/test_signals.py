@@ -71,6 +71,18 @@ def test_a_deadline_ends_the_block_and_its_timer_ends_with_the_block() -> None:
     assert signal.getsignal(signal.SIGALRM) is before
 
 
+def test_a_deadline_that_passes_at_once_leaves_no_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def set_timer(_timer: int, seconds: float) -> None:
+        if seconds:
+            signal.raise_signal(signal.SIGALRM)
+
+    before = signal.getsignal(signal.SIGALRM)
+    monkeypatch.setattr(signal, "setitimer", set_timer)
+    with pytest.raises(DeadlinePassed), deadline_raised(time.time()):
+        pass
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
 def test_a_signal_that_a_finalizer_swallows_is_raised_again() -> None:
     class Finalized:
         def __del__(self) -> None:
