@@ -1,6 +1,7 @@
 """What all tests share: hypothesis, golden files, the memory of workers, and skipped tests."""
 
 import ctypes
+import gc
 import os
 import signal
 import sys
@@ -70,6 +71,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if isinstance(item, pytest.Function) and SERVERS.intersection(item.fixturenames):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """Do not search the tests for garbage: a collection takes 0.3 seconds otherwise."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -103,7 +103,8 @@ def show_start(words: Mapping[str, object]) -> Iterator[None]:
         with spinning("starting", style_of(options, sys.stderr)):
             yield
     finally:
-        gc.freeze()
+        if not gc.get_freeze_count():  # else the garbage of an earlier command would stay, too
+            gc.freeze()
         gc.enable()
 
 

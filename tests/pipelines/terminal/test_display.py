@@ -117,12 +117,29 @@ def test_lines_are_drawn_during_the_run_and_the_thread_ends_with_it(
 
 
 def test_the_garbage_collector_ignores_what_was_loaded_at_the_start() -> None:
+    gc.unfreeze()  # tests are frozen
     try:
         with show_start({}):
             loaded = [object]
             assert not gc.isenabled()
         assert gc.isenabled()
         assert not any(loaded is known for known in gc.get_objects())
+    finally:
+        gc.unfreeze()
+
+
+def test_a_second_command_of_a_process_keeps_no_garbage_of_the_first() -> None:
+    gc.unfreeze()
+    try:
+        with show_start({}):
+            pass
+        frozen = gc.get_freeze_count()
+        garbage: list[object] = []
+        garbage.append(garbage)
+        with show_start({}):
+            pass
+        assert gc.get_freeze_count() <= frozen
+        assert any(garbage is known for known in gc.get_objects())
     finally:
         gc.unfreeze()
 
