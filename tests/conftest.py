@@ -103,7 +103,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     ]
     for line in summary_of_skips(reasons):
         terminalreporter.write_line(line)
-    sizes = terminalreporter.config.stash.get(WORKER_BYTES, [])
-    if sizes and min(sizes):
+    sizes: list[int] = terminalreporter.config.stash.get(WORKER_BYTES, [])
+    if any(sizes):
         used = ", ".join(str(size // 1_000_000) for size in sizes)
         terminalreporter.write_line(f"memory of workers: {used} MB; at most 600 are expected")
