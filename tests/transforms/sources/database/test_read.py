@@ -433,6 +433,7 @@ def test_a_value_that_python_cannot_hold_costs_its_row_only(sqlite_server: Sqlit
 TORN = "CREATE VIEW torn AS SELECT id, body, 6 / (id - 3) AS part FROM docs"
 
 
+@pytest.mark.kind("database")
 def test_a_row_that_cannot_be_read_costs_no_other(postgresql_server: Server) -> None:
     mapping = replace(PAGED, table="torn", key=("id",), title="part", page_rows=4)
     assert list(pages(new_table(postgresql_server, mapping, *FIVE, TORN))) == [
