@@ -5,14 +5,15 @@ more. When all spans are converted, the run looks for older versions of what was
 that may have some are converted again, and reject them.
 
 Which spans these are is known by hashes of the URLs, where records go one by one. Elsewhere the
-chunks are searched for a few URLs; for many, and in chunks without URLs, every span may have some.
+chunks are searched for the URLs; where they have none, every span may have older versions.
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
+from os.path import commonprefix
 from pathlib import Path
 from zlib import crc32
 
@@ -36,8 +37,8 @@ _OF_ACCESS = frozenset(
         *("bad-acl", "principal-unmapped"),
     }
 )
-_MAX_SEARCHED = 32
 _BLOCK_BYTES = 16 << 20
+_LEAST_PREFIX = len("http")
 _DELETIONS = frozenset(action.value for action in DELETIONS)
 _encode = msgspec.json.Encoder().encode
 
@@ -148,33 +149,38 @@ def _spans_by_chunk(
     folder: Path, account: Account, refused: dict[str, tuple[str, int]]
 ) -> frozenset[str] | None:
     """Return the spans whose chunks have one of the URLs; None for chunks that are not there."""
-    marks = [mark for url in refused for mark in _forms(url)]
+    marks = {mark for url in refused for mark in _forms(url)}
     spans = set()
     for chunk in account.chunks:
         path = folder / chunk.path
-        if len(refused) > _MAX_SEARCHED or not (
-            path.exists() and _has(path, _forms(chunk.first_url))
-        ):
+        if not path.exists() or not _has(path, _forms(chunk.first_url)):
             return None
         if _has(path, marks):
             spans.add(place_of(chunk)[0])
     return frozenset(spans)
 
 
-def _forms(url: str) -> list[bytes]:
+def _forms(url: str) -> set[bytes]:
     """Return a URL as formats write it."""
-    return [form.encode("utf-8", "surrogatepass") for form in {url, escape_attribute(url)} if form]
+    return {form.encode("utf-8", "surrogatepass") for form in (url, escape_attribute(url)) if form}
 
 
-def _has(path: Path, marks: Sequence[bytes]) -> bool:
-    overlap = max(map(len, marks), default=0)
+def _has(path: Path, marks: Collection[bytes]) -> bool:
+    """Whether a file has one of the marks; True if they have no common prefix to look for."""
+    prefix = commonprefix([*marks])  # noqa: RUF071 # of bytes, not of paths
+    if marks and len(prefix) < _LEAST_PREFIX:
+        return True
+    lengths = sorted({*map(len, marks)})
+    tail = b""
     with path.open("rb") as stream:
-        tail = b""
-        while block := stream.read(_BLOCK_BYTES):
+        while marks and (block := stream.read(_BLOCK_BYTES)):
             data = tail + block
-            if any(find(data, mark) >= 0 for mark in marks):
-                return True
-            tail = data[-overlap:]
+            at = find(data, prefix)
+            while at >= 0:
+                if any(data[at : at + length] in marks for length in lengths):
+                    return True
+                at = find(data, prefix, at + 1)
+            tail = data[-lengths[-1] :]
     return False
 
 
