@@ -154,8 +154,8 @@ def test_a_span_has_an_account_that_lists_all_its_files(work: Path) -> None:
     ]
     assert [name for name, _ in texts_of(work, account)] == [
         "00000-00000-000.jsonl",
-        "00000-00000.refused.jsonl",
         "00000-00000.rejects.avro",
+        "00000-00000.refused.jsonl",
     ]
     [chunk] = account.chunks
     assert (work / chunk.path, chunk.records, chunk.last_url) == (

@@ -120,7 +120,7 @@ _URL_BYTES = 1 << 20
 """How far into a record its URL is searched."""
 
 _STATED_URL = re.compile(
-    rb"""<(?:record|acl)\b[^<>]*?\surl\s*=\s*(?:"([^"<>]+)"|'([^'<>]+)')"""
+    rb"""\A[^>]*?\surl\s*=\s*(?:"([^"<>]+)"|'([^'<>]+)')"""
     rb"""|<Url>([^<>]+)</Url"""
     rb"""|<membership\b[^<>]*>\s*<principal\b[^<>]*>([^<>]+)</principal"""
 )
@@ -896,7 +896,10 @@ def _is_balanced(markup: bytes) -> bool:
 
 
 def find_url(text: bytes) -> str | None:
-    """Return the URL of a record, or the name of a group, that its markup states completely."""
+    """Return the URL of a record, or the name of a group, that its markup states completely.
+
+    As an attribute, it is in the first tag, which may be damaged.
+    """
     found = _STATED_URL.search(text, 0, _URL_BYTES)
     url = found and next(filter(None, found.groups())).strip()
     return _REFERENCE.sub(_character, url.decode("utf-8", "replace")) if url else None

@@ -222,10 +222,11 @@ def failure(**keys: Any) -> SourceError:
 
 
 def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
-    assert str(failure(connection=f"sqlite:///{tmp_path}/none.db")) == (
-        f"sqlite:///{tmp_path}/none.db, table 'docs': unable to open database file; {AN_ANSWER}"
+    message = refusal(
+        lambda: open_table(replace(MAPPING, connection=f"sqlite:///{tmp_path}/no.db"))
     )
-    assert not (tmp_path / "none.db").exists()
+    assert message == f"connection: '{tmp_path}/no.db': no such file; expected a file of SQLite"
+    assert not (tmp_path / "no.db").exists()
 
 
 def test_a_secret_is_resolved_when_a_database_is_connected(
