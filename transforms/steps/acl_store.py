@@ -5,7 +5,8 @@ the way makes others unknown, so that no document is opened by an older or incom
 
 - A record with a URL, rejected or filtered: the ACL of that URL, until it is stated again.
 - A part of the inputs without a URL: it may be any ACL, so that all ACLs before it are doubtful.
-- A membership: its group, in any namespace. One without a name makes all groups doubtful.
+- A membership: its group, in any namespace, by each name that a step may have given it. One
+  without a name makes all groups doubtful.
 
 A run stops where an ACL inherits from a doubtful one, or where groups are doubtful.
 """
@@ -123,7 +124,7 @@ def store_acls(
                 if isinstance(item, Membership):
                     _store_membership(database, item)
                 elif isinstance(item, Reject | Filtered):
-                    _forget_group(database, item)
+                    _forget_group(database, steps.renamed_group(item.url or ""))
                 if isinstance(item, Reject):
                     rejects.add(item)
                     if not item.url and not is_accepted(item):
@@ -139,9 +140,9 @@ def _store_membership(database: sqlite3.Connection, membership: Membership) -> N
     database.execute("INSERT INTO memberships VALUES (?, ?, ?, ?)", row)
 
 
-def _forget_group(database: sqlite3.Connection, item: Reject | Filtered) -> None:
-    _, name = identity(None, item.url or "")
-    database.execute("INSERT OR IGNORE INTO unknown_groups VALUES (?)", (name.casefold(),))
+def _forget_group(database: sqlite3.Connection, names: Iterable[str]) -> None:
+    rows = ((identity(None, name)[1].casefold(),) for name in names)
+    database.executemany("INSERT OR IGNORE INTO unknown_groups VALUES (?)", rows)
 
 
 def rejects_path(prepared: Path) -> Path:

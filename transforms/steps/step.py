@@ -179,13 +179,21 @@ class AppliedSteps:
 
     def renamed(self, url: str) -> set[str]:
         """Return the URLs that a record of this URL may have; not all steps may have changed it."""
-        urls = {url}
+        return self._names(url, lambda name: Record(url=name, action=Action.ADD))
+
+    def renamed_group(self, name: str) -> set[str]:
+        """Return the names that a group of this name may have, as for URLs."""
+        return self._names(name, _group)
+
+    def _names(self, name: str, stub: Callable[[str], Record | Membership]) -> set[str]:
+        names = {name}
         with self._counted_apart():
-            for name, step in self._steps:
-                stubs = [Record(url=known, action=Action.ADD) for known in urls]
-                results = [made for stub in stubs for made in self._taken(name, step, stub)]
-                urls.update(made.url for made in results if isinstance(made, Record))
-        return urls
+            for label, step in self._steps:
+                results = [
+                    made for known in names for made in self._taken(label, step, stub(known))
+                ]
+                names.update(made.url for made in results if isinstance(made, Record | Membership))
+        return names
 
     @contextmanager
     def _counted_apart(self) -> Iterator[Counter[str]]:
@@ -237,6 +245,10 @@ def changed_group(
     if (group, tuple(members)) == (membership.group, membership.members):
         return membership
     return replace(membership, group=group, members=tuple(members))
+
+
+def _group(name: str) -> Membership:
+    return Membership(group=Member(name=name, scope=Scope.GROUP))
 
 
 def _with_acl(item: Record | Membership) -> Record | Membership:

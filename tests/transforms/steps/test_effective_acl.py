@@ -339,6 +339,22 @@ def test_a_document_of_a_group_with_a_rejected_membership_is_rejected(words: str
     assert words_of(second) == "+bob"
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "principals: {rewrite: [['g', 'staff']]}",
+        "principals: {rewrite: [['g', 'old'], ['ann', 'ann']], unmapped: reject}\n"
+        "- principals: {rewrite: [['old', 'staff']]}",
+    ],
+)
+def test_a_group_with_a_rejected_membership_is_found_by_the_name_that_a_step_gives_it(
+    steps: str,
+) -> None:
+    groups = [membership("g", "ann"), rejected("g", "bad-membership")]
+    (first,) = results(f"{steps}\n- {GROUPED}", [node(0, "-g +ann")], groups)
+    assert words_of(first) == "acl-group-unknown"
+
+
 def test_a_membership_without_a_name_stops_the_run() -> None:
     groups: list[ReadResult] = [membership("g", "ann"), rejected(None)]
     with pytest.raises(StoppedError, match="a membership of any group"):
