@@ -24,7 +24,7 @@ from schemas.errors import RecordError
 from schemas.record import DELETIONS, Record
 from schemas.reject import Reject, reject_record
 from transforms.formats.byte_scans import find
-from transforms.formats.xml_text import escape_attribute
+from transforms.formats.xml_text import escape_attribute, escape_text
 from transforms.storage.atomic import AtomicFile, paths_of, read_lines
 from transforms.storage.find_storage import storage_of
 from transforms.storage.storage import Storage
@@ -161,8 +161,9 @@ def _spans_by_chunk(
 
 
 def _forms(url: str) -> set[bytes]:
-    """Return a URL as formats write it."""
-    return {form.encode("utf-8", "surrogatepass") for form in (url, escape_attribute(url)) if form}
+    """Return a URL as formats write it: as it is, in XML and in JSON."""
+    texts = (url, escape_attribute(url), escape_text(url), _encode(url)[1:-1].decode())
+    return {text.encode() for text in texts if text}
 
 
 def _has(path: Path, marks: Collection[bytes]) -> bool:

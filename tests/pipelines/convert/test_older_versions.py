@@ -100,6 +100,21 @@ def test_a_newest_version_that_cannot_be_read_withholds_older_versions(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("to", ["gsa-feed", "jsonl", "thunderstone"])
+def test_older_versions_are_found_in_chunks_by_urls_with_characters_that_formats_escape(
+    to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = "a?x=&quot;1>&amp;y=\\"
+    others = [page(f"b{number}", inner=acl("ann")) for number in range(40)]
+    Path("1.xml").write_text(gsa_feed(*others, page(name, "secret", inner=acl("ann"))))
+    Path("2.xml").write_text(gsa_feed(*others, page(name, "secret", inner=UNREADABLE)))
+    words = ["1.xml", "2.xml", "-o", "out", "--to", to, "--accept-loss", "acl"]
+    assert main(["convert", *words]) == 1
+    assert account_of("out")["reject_codes"] == {"bad-acl": 1, "older-version": 1}
+
+
+@pytest.mark.slow
 def test_a_run_without_older_versions_converts_each_span_once(
     words: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -121,6 +121,8 @@ _URL_BYTES = 1 << 20
 
 _STATED_URL = re.compile(
     rb"""\A[^>]*?\surl\s*=\s*(?:"([^"<>]+)"|'([^'<>]+)')"""
+    rb"""|<(?:record|acl)\b(?:\s+[\w:.-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*?"""
+    rb"""\s+url\s*=\s*(?:"([^"<\s]+)"|'([^'<\s]+)')(?=[\s/>])"""
     rb"""|<Url>([^<>]+)</Url"""
     rb"""|<membership\b[^<>]*>\s*<principal\b[^<>]*>([^<>]+)</principal"""
 )
