@@ -31,6 +31,7 @@ from schemas.span import Span
 from schemas.units import counted, names_text
 from transforms.formats import JSONL, Format, WriteOptions, find_format
 from transforms.rules.feed_elements import DECLARATION, FeedElement, FeedMarkup, find_elements
+from transforms.rules.older_versions import OLDER_VERSION
 from transforms.sources import open_span, sniff_format
 from transforms.storage.atomic import write_json
 from transforms.storage.attempts import digest_of
@@ -105,17 +106,18 @@ def export(run: Path, chosen: RejectFilter, folder: Path, *, base: Path) -> Expo
 
 
 def cures_without_bytes(run: Path, chosen: RejectFilter) -> Iterator[str]:
-    """Yield a line for each code with the new rejects that have no bytes to be corrected."""
+    """Yield a line for each code with the new rejects whose bytes cannot be corrected."""
     numbers: dict[str, list[int]] = {}
     for found in rejects_of(run, chosen):
-        if found.is_new and not found.reject.data:
+        if found.is_new and not found.is_correctable:
             numbers.setdefault(found.reject.code, []).append(found.number)
     for name, of_code in sorted(numbers.items()):
         code = find_code("reject", name)
         cure = code.cure if code else "Correct the source."
         shown = names_text([*map(str, of_code)])
         rejects = counted(len(of_code), "reject")
-        yield f"{name}: {rejects} without bytes, not exported: {shown}. {cure} Then run again."
+        why = "" if name == OLDER_VERSION else " without bytes"
+        yield f"{name}: {rejects}{why}, not exported: {shown}. {cure} Then run again."
 
 
 _Places = dict[int, list[RunReject]]
@@ -222,7 +224,7 @@ class _FeedFile:
 
 
 def _open_rejects(run: Path, chosen: RejectFilter) -> Iterator[RunReject]:
-    return (found for found in rejects_of(run, chosen) if found.is_new and found.reject.data)
+    return (found for found in rejects_of(run, chosen) if found.is_new and found.is_correctable)
 
 
 def _export_source(writer: _ExportWriter, span: Span, places: _Places) -> None:

@@ -14,6 +14,7 @@ from pipelines.report.run_data import REJECTS, numbered_rejects
 from schemas.errors import ConfigError
 from schemas.reject import Reject
 from transforms.rules.known_rejects import add_known_rejects, entry_of, load_known_rejects
+from transforms.rules.older_versions import OLDER_VERSION
 from transforms.storage.atomic import read_json, write_json
 from transforms.storage.mirrors import shown
 from transforms.storage.run_record import read_run
@@ -38,6 +39,11 @@ class RunReject(NamedTuple):
     @property
     def is_new(self) -> bool:
         return self.state == "new"
+
+    @property
+    def is_correctable(self) -> bool:
+        """Whether its bytes may be converted again; those of an older version never are."""
+        return bool(self.reject.data) and self.reject.code != OLDER_VERSION
 
 
 class RejectFilter(NamedTuple):

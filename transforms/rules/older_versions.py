@@ -29,6 +29,9 @@ from transforms.storage.atomic import AtomicFile, paths_of, read_lines
 from transforms.storage.find_storage import storage_of
 from transforms.storage.storage import Storage
 
+OLDER_VERSION = "older-version"
+"""The code of the rejects of older versions. They are not replayed: a newer version exists."""
+
 _REFUSED, _VERSIONS = ".refused.jsonl", ".versions.u32"
 _OF_ACCESS = frozenset(
     {
@@ -74,7 +77,7 @@ class OlderVersions(msgspec.Struct, frozen=True):
             "an older version of a document whose newest version is rejected for its ACL; expected"
             " a newest version whose ACL is known"
         )
-        return reject_record(record, RecordError("older-version", reason), stage="transform")
+        return reject_record(record, RecordError(OLDER_VERSION, reason), stage="transform")
 
 
 NO_OLDER_VERSIONS = OlderVersions()

@@ -257,3 +257,22 @@ def document_url(number: int) -> str:
     item = re.search('url="([^"]+)"', document(number))
     assert item is not None
     return item[1]
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+def test_an_older_version_is_not_replayed_without_the_newest(
+    is_accepted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = document(1).replace("<content>", "<content>old ")
+    newest = document(1).replace("<content>", "<content>R & D ")
+    put(Path("old.xml"), gsa_feed(old))
+    put(Path("new.xml"), gsa_feed(newest))
+    known = ("--accepted-rejects", "known.txt") if is_accepted else ()
+    assert convert("old.xml", "new.xml", "-o", "out", "--to", "gsa-feed", *known) == 1
+    if is_accepted:
+        assert main(["rejects", "accept", "out", "--code", "malformed"]) == 0
+    capsys.readouterr()
+    assert main(["rejects", "replay", "out"]) == 2
+    shown = capsys.readouterr().err
+    assert ("older-version: 1 reject, not exported: 1." in shown) is is_accepted
+    assert not Path("out-replay-1").exists()
