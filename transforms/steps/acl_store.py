@@ -26,6 +26,7 @@ from schemas.reject import Filtered, Reject
 from schemas.url_pattern import sqlite_glob
 from transforms.formats.acl_metadata import join_parent
 from transforms.formats.base import ReadResult
+from transforms.formats.record_batch import singly
 from transforms.steps.step import AppliedSteps
 from transforms.storage.atomic import RejectFile
 from transforms.storage.scratch import read_scratch, whole_scratch
@@ -33,13 +34,15 @@ from transforms.storage.storage import LocalStorage
 
 _SCHEMA = """
 CREATE TABLE acls (
-    url TEXT PRIMARY KEY, acl BLOB, alone INTEGER, number INTEGER, is_incremental INTEGER
+    url TEXT PRIMARY KEY, acl BLOB, alone INTEGER, number INTEGER, is_incremental INTEGER,
+    origin TEXT
 ) WITHOUT ROWID;
+CREATE INDEX by_origin ON acls (origin) WHERE origin NOT NULL;
 CREATE TABLE memberships (namespace TEXT, folded TEXT, name TEXT, members BLOB);
 CREATE INDEX by_group ON memberships (namespace, folded);
 CREATE TABLE unknown_groups (folded TEXT PRIMARY KEY) WITHOUT ROWID
 """
-_REPLACE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?)"
+_REPLACE = "INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?)"
 
 
 class AclStore:
@@ -114,8 +117,10 @@ def store_acls(
     """
     with whole_scratch(_SCHEMA, path) as database:
         acls = _Acls(database, steps, is_accepted)
-        for item in steps.results(records):
-            acls.add(item)
+        for item in singly(records):
+            origin = item.url.strip() if isinstance(item, Record) else ""
+            for result in steps.results([item]):
+                acls.add(result, origin)
         acls.check()
         rejects = RejectFile(LocalStorage(path.parent), rejects_path(path).name)
         is_whole = False
@@ -166,11 +171,14 @@ class _Acls:
         self._number = 0
         self._doubt: tuple[int, Reject] | None = None
 
-    def add(self, item: ReadResult) -> None:
-        """Store the ACL of a record; the ACL of a record that is set aside is no longer known."""
+    def add(self, item: ReadResult, origin: str) -> None:
+        """Store the ACL of a record; the ACL of a record that is set aside is no longer known.
+
+        `origin` is the URL of the record before all steps, which its reject may have.
+        """
         if isinstance(item, Record):
             self._check_feed(item)
-            self._store(item)
+            self._store(item, origin)
         elif isinstance(item, Reject | Filtered) and item.action != _MEMBERSHIP:
             if item.url:
                 for url in self._steps.renamed(item.url):
@@ -201,7 +209,7 @@ class _Acls:
             )
         self._sources[at.datasource] = at.source
 
-    def _store(self, record: Record) -> None:
+    def _store(self, record: Record, origin: str) -> None:
         """Store the ACL of a record, which replaces an earlier one.
 
         A deletion removes it, and so does a document without an ACL, unless it arrived alone. All
@@ -216,16 +224,18 @@ class _Acls:
             self._number += 1
             is_incremental = record.provenance.feedtype != FULL
             data = msgspec.msgpack.encode(record.acl)
-            database.execute(_REPLACE, (url, data, record.acl.alone, self._number, is_incremental))
+            of_step = None if origin == url else origin
+            row = (url, data, record.acl.alone, self._number, is_incremental, of_step)
+            database.execute(_REPLACE, row)
         elif record.action is Action.ADD:
             database.execute("DELETE FROM acls WHERE url = ? AND NOT alone", (url,))
 
     def _forget(self, url: str, action: str | None) -> None:
-        if action == Action.DELETE_PATTERN.value:
-            pattern = sqlite_glob(url)
-            self._database.execute("UPDATE acls SET acl = NULL WHERE url GLOB ?", (pattern,))
-        else:
-            self._database.execute("UPDATE acls SET acl = NULL WHERE url = ?", (url,))
+        is_pattern = action == Action.DELETE_PATTERN.value
+        compared, text = ("GLOB", sqlite_glob(url)) if is_pattern else ("=", url)
+        for column in ("url", "origin"):
+            query = f"UPDATE acls SET acl = NULL WHERE {column} {compared} ?"
+            self._database.execute(query, (text,))
 
 
 _MEMBERSHIP = MembershipAction.MEMBERSHIP.value

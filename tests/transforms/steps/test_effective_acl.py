@@ -291,6 +291,21 @@ def test_a_rejected_parent_is_found_by_the_url_that_a_step_gives_it(
     assert words_of(child) == "acl-chain-broken"
 
 
+def moved_by_metadata(record: Record) -> Record:
+    (path,) = [meta.value for meta in record.metadata if meta.name == "path"]
+    return replace(record, url=path)
+
+
+def test_a_rejected_parent_is_found_by_the_url_that_its_older_version_got() -> None:
+    """The URL that a function gives to a rejected record is not known."""
+    old = replace(node(1, "+ann"), metadata=(Meta("path", URLS[2]),))
+    child = replace(node(0, "", None, 2), metadata=(Meta("path", URLS[0]),))
+    entries = f"python: {__name__}:moved_by_metadata\n- {EFFECTIVE}"
+    first, _ = results(entries, [child, old, rejected(URLS[1])])
+    assert words_of(first) == "acl-chain-broken"
+    assert words_of(results(entries, [child, old])[0]) == "+ann"
+
+
 def test_a_part_without_a_url_stops_a_run_in_which_it_may_be_the_acl_of_a_parent() -> None:
     child, unreadable = node(0, "", None, 1), rejected(None)
     orders: list[list[ReadResult]] = [
