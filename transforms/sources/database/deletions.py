@@ -233,19 +233,21 @@ class _StateChanges:
         if before is not None and before.url and has_digest and entry.url != before.url:
             yield StateChange(document=former_url(before.url))
         if seen.is_deleted:
-            yield self._gone(entry)
+            yield self._gone(entry, before)
         elif has_digest:
             yield StateChange(document=entry, is_deleted=not self._is_needed(entry))
         else:
             yield StateChange(document=replace(entry, url=before.url if before else ""))
 
-    def _gone(self, entry: SentDocument) -> StateChange:
+    def _gone(self, entry: SentDocument, before: SentDocument | None) -> StateChange:
         if entry.digest != NO_DIGEST:  # a row that is marked as deleted, and still exists
             return StateChange(
                 document=replace(entry, url=""), is_deleted=not self._is_needed(entry)
             )
-        if self._has_deletes_query and entry.url and is_row(entry):
-            return StateChange(document=sent_deletion(entry.key, entry.url))
+        # Without a URL if another row has it.
+        url = entry.url or (before.url if before and is_row(before) else "")
+        if self._has_deletes_query and url and is_row(entry):
+            return StateChange(document=sent_deletion(entry.key, url))
         return StateChange(document=entry, is_deleted=True)
 
     def _is_needed(self, entry: SentDocument) -> bool:

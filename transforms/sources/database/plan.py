@@ -18,9 +18,9 @@ first, since another row can have taken over a URL.
 import dataclasses
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from itertools import count, islice
+from itertools import chain, count, islice
 from pathlib import Path
 
 import msgspec
@@ -59,7 +59,7 @@ from transforms.sources.database.watermark import (
     watermark_of,
 )
 from transforms.sources.files import sign_path
-from transforms.sources.listing import LISTING, cut_listing, write_listing
+from transforms.sources.listing import LISTING, EntryKind, ListingEntry, cut_listing, write_listing
 from transforms.sources.state_changes import SHARED
 from transforms.storage.atomic import whole_file, write_whole
 from transforms.storage.state import SourceState
@@ -285,9 +285,27 @@ def _deletion_spans(
     with closing(KeySets()) as keys:
         _collect_keys(table, keys)
         deletions = DeletionLister(state, keys, compares_keys=compares_keys, is_refresh=is_refresh)
-        write_listing(deletions.lines(run.options), path)
+        forgotten = () if compares_keys else _forgotten_rows(table, state, keys, run.rewrite)
+        write_listing(chain(deletions.lines(run.options), forgotten), path)
     whole = replace(run.span, path=str(path), position=None)
     yield from cut_listing(whole, span_bytes=run.options.span_bytes)
+
+
+def _forgotten_rows(
+    table: TableQuery, state: SourceState, keys: KeySets, rewrite: Callable[[str], str] | None
+) -> Iterator[ListingEntry]:
+    """Yield rows that are gone, and share a URL with one that remains: the state forgets them."""
+    shared = [row for row in state.sharing(rewrite) if is_row(row) and not keys.is_deleted(row.key)]
+    existing = {
+        write_key(key)
+        for batch in _batches(row.key for row in shared)
+        for key in table.filtered(RowFilter(keys=batch)).read_keys()
+    }
+    url_of = rewrite or str
+    remaining = {url_of(row.url) for row in shared if row.key in existing}
+    for row in shared:
+        if row.key not in existing and url_of(row.url) in remaining:
+            yield ListingEntry(key=row.key, kind=EntryKind.GONE)
 
 
 def _collect_keys(table: TableQuery, keys: KeySets) -> None:

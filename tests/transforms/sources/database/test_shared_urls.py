@@ -32,6 +32,8 @@ MARKED = {"incremental": IncrementalReading(timestamp="at", lag_seconds=0), "del
 @pytest.mark.parametrize(
     ("keys", "statement", "left"),
     [
+        ({}, "DELETE FROM people WHERE id = 1", "two"),
+        ({}, "DELETE FROM people WHERE id = 2", "one"),
         (COMPARED, "DELETE FROM people WHERE id = 1", "two"),
         (COMPARED, "DELETE FROM people WHERE id = 2", "one"),
         (BY_TIME, "DELETE FROM people WHERE id = 2", "one"),
@@ -53,6 +55,17 @@ def test_the_row_that_remains_of_a_shared_url_is_sent_in_the_same_run(
     database.run()
     assert database.run() == []
     assert database.target["http://db.example.com/x"] == left
+
+
+def test_a_query_may_return_a_deleted_row_of_a_shared_url_in_every_run(tmp_path: Path) -> None:
+    query = "SELECT 2 AS id WHERE NOT EXISTS (SELECT 1 FROM people WHERE id = 2)"
+    database = shared(tmp_path, incremental=IncrementalReading(deletes=query))
+    database.run()
+    database.execute("DELETE FROM people WHERE id = 2")
+    assert database.run() == ["ADD http://db.example.com/x"]
+    assert database.run() == []
+    assert database.run() == []
+    assert database.target["http://db.example.com/x"] == "one"
 
 
 def test_no_document_remains_if_all_rows_of_a_shared_url_are_deleted(tmp_path: Path) -> None:
