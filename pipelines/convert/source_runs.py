@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
-from pipelines.convert.step_lists import URLS_MERGED, URLS_SHARED
+from pipelines.convert.step_lists import URLS_MERGED, URLS_SHARED, sees_all_records
 from pipelines.folders.locks import state_lock
 from pipelines.options.convert_checks import docids, refuse_flags
 from pipelines.options.convert_options import ConvertOptions
@@ -225,7 +225,7 @@ def check_steps(account: Account, steps: Steps) -> None:
         if config.urls is not None and not config.urls.rewrite:
             continue
         effects = (account.changed, account.filter_codes)
-        if account.read and not account.reject_codes and not any(name in by for by in effects):
+        if sees_all_records(account) and not any(name in by for by in effects):
             detail = f"step {name!r} changes and filters no record; expected at least one"
             add_notice(account.notices, Notice(code="step-unused", detail=detail))
     for code, cure in _MERGED.items():

@@ -14,6 +14,7 @@ from pathlib import Path
 from schemas.account import Account, NoticeCount, SpanFile, add_reject_sample
 from schemas.feed import FULL
 from schemas.notice import Notice
+from schemas.sent_document import UNCHANGED
 from transforms.conversion_settings import Settings
 from transforms.convert import UNREADABLE_ACTION
 from transforms.rules.known_rejects import entry_of, load_known_rejects
@@ -138,9 +139,14 @@ def _list_unmapped(account: Account, folder: Path) -> None:
         account.notices["principals-unmapped"] = NoticeCount(count, notice)
 
 
+def sees_all_records(account: Account) -> bool:
+    """Whether steps were applied to all records of the source, and none was rejected."""
+    return bool(account.read) and not account.reject_codes and UNCHANGED not in account.filter_codes
+
+
 def _note_unused(account: Account, steps: Steps, folder: Path) -> None:
     """Add a notice about patterns that match nothing, of steps that have an effect."""
-    if not account.read or account.reject_codes:
+    if not sees_all_records(account):
         return
     used = {*read_used(folder, account.files)}
     with_effect = {*account.changed, *account.filter_codes}

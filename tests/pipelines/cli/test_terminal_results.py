@@ -46,6 +46,9 @@ def test_a_run_ends_with_one_summary_and_a_quiet_night_with_one_line(
     put(here / "feeds" / "a.xml", gsa_feed(*records))
     with serving(here / "spool") as appliance:
         job = TreeJob(here, appliance.url, documents=40)
+        job_file = here / "people.yaml"
+        steps = "transform: [metadata: {set: {site: a}}]\n"
+        job_file.write_text(f"{job_file.read_text()}{steps}")
         assert main(["run", "people.yaml"]) == 0
         first = capfd.readouterr()
         appliance.settle()
@@ -65,7 +68,7 @@ def test_a_run_ends_with_one_summary_and_a_quiet_night_with_one_line(
 
     words = [line.split()[0] for line in first.out.splitlines()]
     assert words == [
-        *("read", "ADD", "total", "chunks", "pushed", "target", "receipts", "settled"),
+        *("read", "ADD", "total", "changed", "chunks", "pushed", "target", "receipts", "settled"),
         "report",
     ]
     assert "pushed    40 accepted, 0 refused, 0 left\n" in first.out
