@@ -129,7 +129,7 @@ def store_acls(
                 if isinstance(item, Membership):
                     _store_membership(database, item)
                 elif isinstance(item, Reject | Filtered):
-                    _forget_group(database, steps.renamed_group(item.url or ""))
+                    _forget_group(database, steps.renamed(item.url or "", is_group=True))
                 if isinstance(item, Reject):
                     rejects.add(item)
                     if not item.url and not is_accepted(item):

@@ -177,21 +177,13 @@ class AppliedSteps:
                 return made, changed
         return None
 
-    def renamed(self, url: str) -> set[str]:
-        """Return the URLs that a record of this URL may have; not all steps may have changed it."""
-        return self._names(url, lambda name: Record(url=name, action=Action.ADD))
-
-    def renamed_group(self, name: str) -> set[str]:
-        """Return the names that a group of this name may have, as for URLs."""
-        return self._names(name, _group)
-
-    def _names(self, name: str, stub: Callable[[str], Record | Membership]) -> set[str]:
+    def renamed(self, name: str, *, is_group: bool = False) -> set[str]:
+        """Return the URLs, or names of a group, that an item may have; a step may not change it."""
         names = {name}
         with self._counted_apart():
             for label, step in self._steps:
-                results = [
-                    made for known in names for made in self._taken(label, step, stub(known))
-                ]
+                stubs = [_group(known) if is_group else _document(known) for known in names]
+                results = [made for stub in stubs for made in self._taken(label, step, stub)]
                 names.update(made.url for made in results if isinstance(made, Record | Membership))
         return names
 
@@ -245,6 +237,10 @@ def changed_group(
     if (group, tuple(members)) == (membership.group, membership.members):
         return membership
     return replace(membership, group=group, members=tuple(members))
+
+
+def _document(url: str) -> Record:
+    return Record(url=url, action=Action.ADD)
 
 
 def _group(name: str) -> Membership:
