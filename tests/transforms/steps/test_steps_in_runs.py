@@ -288,6 +288,7 @@ def test_acls_of_a_source_that_is_no_feed_are_not_resolved(
     Path("tree").mkdir()
     Path("tree/a.txt").write_text("text")
     words = ["tree", "--base-url", "http://www.example.com/", "--acl", "posix", *WORDS[1:]]
+    words += ["--datasource", "files"]
     for verb in (["plan"], ["convert", "-o", "out"]):
         assert main([*verb, *words]) == 2
         assert "the step acl reads tree before the run" in capsys.readouterr().err
