@@ -111,7 +111,8 @@ def store_acls(
 ) -> None:
     """Store the last ACL of each URL, and the groups, after the steps before this one.
 
-    The rejects of groups are written to a file next to `path`: the run adds them to its account.
+    The rejects of groups are written to a file next to `path`, without bytes to be replayed as
+    records: the run adds them to its account.
     Rejects that the operator `is_accepted` make nothing doubtful. Raise StoppedError for what is
     doubtful.
     """
@@ -131,7 +132,7 @@ def store_acls(
                 elif isinstance(item, Reject | Filtered):
                     _forget_group(database, steps.renamed(item.url or "", is_group=True))
                 if isinstance(item, Reject):
-                    rejects.add(item)
+                    rejects.add(msgspec.structs.replace(item, data=b""))
                     if not item.url and not is_accepted(item):
                         raise _doubtful(item, "a membership of any group of the ACLs")
             is_whole = True

@@ -277,6 +277,9 @@ def test_rejects_of_groups_are_in_the_account_of_the_plan_and_of_the_run(
     capsys.readouterr()
     assert main(["rejects", "list", "out", "--format", "json"]) in (0, 1)
     assert "bad-membership" in capsys.readouterr().out
+    export = ["rejects", "export", "out", "-o", "fixed"]
+    assert main([*export, "--code", "bad-membership"]) == 2
+    assert "bad-membership: 1 reject without bytes, not exported: 3." in capsys.readouterr().err
 
 
 @pytest.mark.slow
