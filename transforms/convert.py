@@ -232,6 +232,7 @@ class SpanConversion:
         self._adapters: dict[tuple[str | None, ...], tuple[TargetFeed, Adapter]] = {}
         self._provenance = self._groups_provenance = _NO_PROVENANCE
         self._target_feed, self._groups_feed = TargetFeed(), TargetFeed(memberships=True)
+        self._origin: Record | None = None
         self._plans, self._batches, self._planned = 0, 0, 0
         self._steps = settings.steps.make(settings.local)
         self._has_steps = bool(settings.steps.steps)
@@ -293,6 +294,7 @@ class SpanConversion:
             if not isinstance(result, Record):
                 yield from self._take_other(result)
                 continue
+            self._origin = result
             action: str = result.action._value_  # twice as fast as `value`
             read[action] += 1
             now, before = result.provenance, self._provenance
@@ -452,7 +454,7 @@ class SpanConversion:
         action = result.action.value if isinstance(result, Membership) else result.action
         self._counts["read"][action or UNREADABLE_ACTION] += 1
         if isinstance(result, Reject):
-            self._reject_version(result, result.url)
+            self._reject_version(result, None)
             self._reject(result)
         elif isinstance(result, Filtered):
             self._filter(result)
@@ -488,14 +490,14 @@ class SpanConversion:
         if isinstance(outcome, Reject):
             if record.arrival is Arrival.CRAWLED and record.action is Action.ADD:
                 self._uncrawled.write(record.url.encode() + b"\n")
-            self._reject_version(outcome, record.url)
+            self._reject_version(outcome, record)
             self._reject(replace(outcome, data=carried_bytes(record)))
         else:
             self._filter(outcome)
 
-    def _reject_version(self, reject: Reject, url: str | None) -> None:
+    def _reject_version(self, reject: Reject, origin: Record | None) -> None:
         if self._has_versions:
-            self._versions.reject(reject, url, self._counts["read"].total())
+            self._versions.reject(reject, origin, self._counts["read"].total())
 
     def _filter(self, outcome: Filtered) -> None:
         filtered = storable(outcome)
@@ -544,6 +546,7 @@ class SpanConversion:
             self._chunks.write(record, self._groups_feed if is_group else self._current_feed)
         except Exception as exc:
             reject = reject_record(record, record_error(exc), stage="write")
+            self._reject_version(reject, self._origin if isinstance(record, Record) else None)
             self._reject(replace(reject, data=carried_bytes(record)))
 
     @property

@@ -181,7 +181,7 @@ def _convert(
 ) -> tuple[Account, Progress]:
     """Convert all spans of the sources; raise FeedferryError for a run that must stop.
 
-    Spans with older versions of what was rejected for its ACL are converted again.
+    Spans with older versions of what was rejected are converted again.
     """
     options, remote = conversion.options, conversion.remote
     work = settings.local

@@ -1,8 +1,8 @@
-"""Older versions of documents whose newest version in a run is rejected for its ACL.
+"""Older versions of documents whose newest version in a run is rejected.
 
-The ACL of the rejected version cannot be read or written, and that of an older version may permit
-more. When all spans are converted, the run looks for older versions of what was rejected. Spans
-that may have some are converted again, and reject them.
+The ACL of the rejected version is not written, and that of an older version may permit more. When
+all spans are converted, the run looks for older versions of what was rejected. Spans that may have
+some are converted again, and reject them.
 
 Which spans these are is known by hashes of the URLs, where records go one by one. Elsewhere the
 chunks are searched for the URLs; where they have none, every span may have older versions.
@@ -21,8 +21,9 @@ import msgspec
 
 from schemas.account import Account, SpanFile, place_of
 from schemas.errors import RecordError
-from schemas.record import DELETIONS, Record
+from schemas.record import DELETIONS, Action, Arrival, Record
 from schemas.reject import Reject, reject_record
+from transforms.formats.acl_metadata import is_acl_name
 from transforms.formats.byte_scans import find
 from transforms.formats.xml_text import escape_attribute, escape_text
 from transforms.storage.atomic import AtomicFile, paths_of, read_lines
@@ -33,13 +34,6 @@ OLDER_VERSION = "older-version"
 """The code of the rejects of older versions. They are not replayed: a newer version exists."""
 
 _REFUSED, _VERSIONS = ".refused.jsonl", ".versions.u32"
-_OF_ACCESS = frozenset(
-    {
-        *("acl-alone", "acl-chain-broken", "acl-chain-cycle", "acl-chain-leaf"),
-        *("acl-chain-too-long", "acl-group-unknown", "acl-inexact", "acl-too-large"),
-        *("bad-acl", "principal-unmapped"),
-    }
-)
 _BLOCK_BYTES = 16 << 20
 _LEAST_PREFIX = len("http")
 _DELETIONS = frozenset(action.value for action in DELETIONS)
@@ -74,8 +68,8 @@ class OlderVersions(msgspec.Struct, frozen=True):
         if refused is None or (span, number) >= refused or record.action in DELETIONS:
             return None
         reason = (
-            "an older version of a document whose newest version is rejected for its ACL; expected"
-            " a newest version whose ACL is known"
+            "an older version of a document whose newest version is rejected; expected a newest"
+            " version that is written, because the older one may be open to more users"
         )
         return reject_record(record, RecordError(OLDER_VERSION, reason), stage="transform")
 
@@ -107,10 +101,10 @@ class VersionLog:
             self._hashes.extend([0] * (number - 1 - len(self._hashes)))
             self._hashes.append(_hash(record.url.strip()))
 
-    def reject(self, reject: Reject, url: str | None, number: int) -> None:
-        """Add a reject of the record `number` of the span, unless its ACL is known and written."""
-        is_known = reject.stage != "read" and reject.code not in _OF_ACCESS
-        if url and reject.action not in _DELETIONS and not is_known:
+    def reject(self, reject: Reject, origin: Record | None, number: int) -> None:
+        """Add a reject unless the ACL is kept; `origin` is the record before all steps, if any."""
+        url = reject.url if origin is None else origin.url
+        if url and reject.action not in _DELETIONS and (origin is None or not _keeps_acl(origin)):
             with suppress(UnicodeEncodeError):  # no record can be written that has this URL
                 self._refused.write(_encode(_RefusedVersion(url.strip(), number)) + b"\n")
 
@@ -120,6 +114,13 @@ class VersionLog:
             self._versions.finish()
         for file in (self._refused, self._versions):
             file.close(whole=whole)
+
+
+def _keeps_acl(record: Record) -> bool:
+    """Whether a record leaves the ACL of its document as it is."""
+    is_partial = record.action is Action.UPDATE or record.arrival is Arrival.CRAWLED
+    states_acl = record.acl or any(is_acl_name(meta.name) for meta in record.metadata)
+    return is_partial and not states_acl
 
 
 def find_older_versions(folder: Path, account: Account) -> OlderVersions:

@@ -1,4 +1,4 @@
-"""Older versions of documents whose newest version in a run is rejected for its ACL."""
+"""Older versions of documents whose newest version in a run is rejected."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.main import main
-from support.rehearsal import HOST, acl, gone, gsa_feed, page
+from support.rehearsal import HOST, acl, gone, gsa_feed, metadata, page
 
 KNOWN = "principals: {rewrite: [['ann', 'ann'], ['bob', 'bob']], unmapped: reject}"
 UNREADABLE = '<acl><principal scope="user" access="deni">bob</principal></acl>'
@@ -112,6 +112,47 @@ def test_older_versions_are_found_in_chunks_by_urls_with_characters_that_formats
     words = ["1.xml", "2.xml", "-o", "out", "--to", to, "--accept-loss", "acl"]
     assert main(["convert", *words]) == 1
     assert account_of("out")["reject_codes"] == {"bad-acl": 1, "older-version": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("newest", "codes"),
+    [
+        (f'<record url="{HOST}a">{acl("bob")}<content>new</content></record>', 2),
+        (f'<record url="{HOST}a"><content>new</content></record>', 2),
+        (page("a", "new", inner=acl("bob"), more=' last-modified="x"'), 0),
+        (f'<record url="{HOST}a" mimetype="text/plain">{metadata(a="b")}</record>', 1),
+        (
+            f'<record url="{HOST}a" mimetype="text/plain">'
+            '<metadata><meta name="google:acldenyusers" content="ann"/></metadata></record>',
+            2,
+        ),
+    ],
+    ids=["acl", "public", "written", "update", "update of an acl"],
+)
+def test_any_reject_but_an_update_without_an_acl_withholds_older_versions(
+    newest: str, codes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("1.xml").write_text(gsa_feed(page("a", "old", inner=acl("ann")), page("b")))
+    Path("2.xml").write_text(gsa_feed(newest))
+    words = ["1.xml", "2.xml", "-o", "out", "--to", "gsa-feed", "--dialect", "5.0"]
+    assert main(["convert", *words]) == min(codes, 1)
+    assert sum(account_of("out")["reject_codes"].values()) == codes
+
+
+@pytest.mark.slow
+def test_a_newest_version_that_cannot_be_written_withholds_older_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record = {"action": "ADD", "content": {"data": "YQ=="}, "url": f"{HOST}a"}
+    types = ("text/plain", "text/\0plain")
+    lines = [json.dumps({**record, "mimetype": mimetype}) for mimetype in types]
+    Path("1.jsonl").write_text("\n".join(lines) + "\n")
+    words = ["1.jsonl", "-o", "out", "--to", "gsa-feed", "--datasource", "d"]
+    assert main(["convert", *words]) == 1
+    assert account_of("out")["reject_codes"] == {"not-xml": 1, "older-version": 1}
 
 
 @pytest.mark.slow
