@@ -111,14 +111,14 @@ def store_acls(
 ) -> None:
     """Store the last ACL of each URL, and the groups, after the steps before this one.
 
-    The rejects of groups are written to a file next to `path`, without bytes to be replayed as
-    records: the run adds them to its account.
+    The rejects of groups, without bytes to be replayed, are in a file for the account of the run.
     Rejects that the operator `is_accepted` make nothing doubtful. Raise StoppedError for what is
     doubtful.
     """
     with whole_scratch(_SCHEMA, path) as database:
         acls = _Acls(database, steps, is_accepted)
-        for item in singly(records):
+        stated: Iterable[ReadResult] = singly(records)
+        for item in stated:
             origin = item.url.strip() if isinstance(item, Record) else ""
             for result in steps.results([item]):
                 acls.add(result, origin)

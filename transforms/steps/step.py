@@ -182,7 +182,12 @@ class AppliedSteps:
         names = {name}
         with self._counted_apart():
             for label, step in self._steps:
-                stubs = [_group(known) if is_group else _document(known) for known in names]
+                stubs: list[Record | Membership] = [
+                    Membership(group=Member(name=known, scope=Scope.GROUP))
+                    if is_group
+                    else Record(url=known, action=Action.ADD)
+                    for known in names
+                ]
                 results = [made for stub in stubs for made in self._taken(label, step, stub)]
                 names.update(made.url for made in results if isinstance(made, Record | Membership))
         return names
@@ -237,14 +242,6 @@ def changed_group(
     if (group, tuple(members)) == (membership.group, membership.members):
         return membership
     return replace(membership, group=group, members=tuple(members))
-
-
-def _document(url: str) -> Record:
-    return Record(url=url, action=Action.ADD)
-
-
-def _group(name: str) -> Membership:
-    return Membership(group=Member(name=name, scope=Scope.GROUP))
 
 
 def _with_acl(item: Record | Membership) -> Record | Membership:

@@ -365,7 +365,7 @@ def test_a_document_of_a_group_with_a_rejected_membership_is_rejected(words: str
 def test_a_group_with_a_rejected_membership_is_found_by_the_name_that_a_step_gives_it(
     steps: str,
 ) -> None:
-    groups = [membership("g", "ann"), rejected("g", "bad-membership")]
+    groups: list[ReadResult] = [membership("g", "ann"), rejected("g", "bad-membership")]
     (first,) = results(f"{steps}\n- {GROUPED}", [node(0, "-g +ann")], groups)
     assert words_of(first) == "acl-group-unknown"
 

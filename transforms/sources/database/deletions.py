@@ -244,7 +244,6 @@ class _StateChanges:
             return StateChange(
                 document=replace(entry, url=""), is_deleted=not self._is_needed(entry)
             )
-        # Without a URL if another row has it.
         url = entry.url or (before.url if before and is_row(before) else "")
         if self._has_deletes_query and url and is_row(entry):
             return StateChange(document=sent_deletion(entry.key, url))
