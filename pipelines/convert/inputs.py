@@ -178,7 +178,7 @@ def _examine(file: InputFile, options: ConvertOptions, stdin_copy: Path) -> _Exa
         check_input_name(path)
         span = _locate(span, stdin_copy)
         if find_format(from_format) and "://" not in span.path:
-            with open_span(span) as stream:  # raises where it cannot be opened
+            with open_span(span, is_partial=True) as stream:  # raises where it cannot be opened
                 refuse_binary(span, stream)
         return [replace(span, format=from_format or sniff_format(span))], []
     except (FileNameError, UnknownFormatError, UnreadableError, EncodingError) as exc:
