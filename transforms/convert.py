@@ -305,11 +305,6 @@ class SpanConversion:
                 or now.source is not before.source
             ):
                 self._enter_feed(result)
-            if self._older.refused:
-                older = self._older.check(result, self._span.name, read.total())
-                if older is not None:
-                    self._set_aside(older, result)
-                    continue
             if not self._has_steps:
                 yield from self._adapt_one(result, result)
                 continue
@@ -343,11 +338,19 @@ class SpanConversion:
             self._lose(loss)
         if len(outcomes) > 1:
             self._counts["expanded"][origin.action._value_] += len(outcomes) - 1
-        for outcome in outcomes:
+        for made in outcomes:
+            outcome = self._without_older(made, origin)
             if isinstance(outcome, Record):
                 yield outcome
             else:
                 self._set_aside(outcome, origin)
+
+    def _without_older(self, outcome: Outcome, origin: Record) -> Outcome:
+        """Return an outcome, or a reject in place of a version older than a rejected one."""
+        if not self._older.refused or not isinstance(outcome, Record):
+            return outcome
+        number = self._counts["read"].total()
+        return self._older.check(origin, self._span.name, number) or outcome
 
     def _write_batch(self, batch: RecordBatch) -> bool:
         """Write a batch by the plans of its shapes; return False if its records go one by one.
