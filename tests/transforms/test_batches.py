@@ -336,7 +336,7 @@ def test_a_comparison_with_a_plan_costs_no_batch(caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.DEBUG, "transforms.convert")
     many = "".join(f'<record url="http://www.example.com/{number}"/>\n' for number in range(1000))
     conversion(feed_of(many, feedtype="incremental"), target_of("jsonl"), batch_records=10)
-    assert "993 of 1000 records by a plan" in caplog.text
+    assert "990 of 1000 records by a plan, in 99 batches" in caplog.text
 
 
 _PLACES = (0, 30, 59)

@@ -27,8 +27,12 @@ _END = "</record>"
 _END_PRINCIPAL = "</principal>"
 _END_CONTENT = "</content"
 
-_PLACE = re.compile(f'"|{_END_PRINCIPAL}|{_END_CONTENT}')
-"""Where a value is in a markup: of an attribute, of a principal, of a content."""
+_NO_NAME = f">{_END_PRINCIPAL}"
+_PLACE = re.compile(f'"|(?<=>){_END_PRINCIPAL}|{_END_CONTENT}')
+"""Where a value is in a markup: of an attribute, of a principal, of a content.
+
+The name of a principal that all records of a run share is part of the markup.
+"""
 
 _TAG = re.compile(r"<([^\s<>/]+)([^<>]*)")
 _ATTRIBUTE = re.compile(r'([^\s"=]+)\s*=\s*"')
@@ -60,7 +64,7 @@ class RecordTemplate(MarkupTemplate):
         self.markup = markup
         self._names = [*_attributes(markup)]
         self._count = len(self._names)
-        self._names += [_NAME] * markup.count(_END_PRINCIPAL)
+        self._names += [_NAME] * markup.count(_NO_NAME)
         super().__init__([*map(FREE_VALUES.get, self._names)], contents=markup.count(_END_CONTENT))
         self._in_base64 = [
             column for column, at in enumerate(self.free) if self._names[at] == _ENCODED_VALUE
@@ -121,7 +125,7 @@ class FeedRuns(ElementRuns[RecordTemplate]):
             return None
         pieces = text.split('"')
         markup = _common_markup(pieces, width, count)
-        if markup is None:
+        if markup is None or _NO_NAME in markup:
             return None
         values = pieces[1::2]
         return markup, [values[at :: width // 2] for at in range(width // 2)]

@@ -28,7 +28,13 @@ from transforms.formats.record_batch import (
     has_neutral_columns,
 )
 from transforms.formats.xml.elements import ParsedElement, parse_element
-from transforms.formats.xml.run_shapes import BuildRecord, MarkupTemplate, RunShape, ShapeKey
+from transforms.formats.xml.run_shapes import (
+    BuildRecord,
+    LearningBudget,
+    MarkupTemplate,
+    RunShape,
+    ShapeKey,
+)
 from transforms.formats.xml.scanner import RawElement, Records, Run
 
 _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
@@ -39,8 +45,10 @@ _MIN_GROUPS, _RECORDS_A_GROUP = 4, 8
 _ALONE = 4
 """A run is read one by one if more than one in this number of records can be in no batch."""
 
-_SELF_CLOSED = b"/>"
+_SLASH = ord("/")
 _CDATA, _END_CDATA = b"<![CDATA[", b"]]>"
+_CLOSED_TAG = rb"""\s*<%b(?=[\s/])[^<>"']*(?:(?:"[^"<>]*"|'[^'<>]*')[^<>"']*)*/>"""
+"""An element that closes itself, and the blanks before it."""
 
 
 class _NeedsParserError(Exception):
@@ -48,7 +56,10 @@ class _NeedsParserError(Exception):
 
 
 class _Element(NamedTuple):
-    """An element without its end tag and its contents; it begins at `begin` or after blanks."""
+    """An element without its end tag and its contents; it begins at `begin` or after blanks.
+
+    The tag of an element that closes itself is in the form of a start tag.
+    """
 
     head: str
     end: int
@@ -94,11 +105,13 @@ class ElementRuns(ABC, Generic[TemplateT]):
         self._record = self.names.records[0]
         self._end, self._end_tag = f"</{self._record}>", self.names.end_tag
         self._begin = f"<{self._record}".encode()
+        self._closed = re.compile(_CLOSED_TAG % self._record.encode())
         self._content_tags = [f"<{name}".encode() for name in self.content_names]
         self._content = re.compile(f"<({'|'.join(self.content_names)})".encode())
         self._options = options
         self._context: ElementContext | None = None
         self._shape: Callable[[TemplateT, ShapeKey], RunShape]
+        self._budget = LearningBudget()
         self.template = lru_cache(maxsize=_MAX_TEMPLATES)(self._template)
         self.is_single = True
 
@@ -147,26 +160,28 @@ class ElementRuns(ABC, Generic[TemplateT]):
                 begins = [element.begin for element in elements]
                 groups, length = self._mixed(elements)
                 return groups, length, lambda: [run.find(self._begin, at) for at in begins]
-            if first_end >= 0:
-                end = rfind(run, self._end_tag) + len(self._end_tag)
-                text = run[:end].decode()
-            elif run.endswith(_SELF_CLOSED):
-                head = f"{run[: -len(_SELF_CLOSED)].decode()}>"
-                return *self._mixed([_Element(head, len(run))]), lambda: [run.find(self._begin)]
-            else:
-                return [], 0, list
+            end = rfind(run, self._end_tag) + len(self._end_tag) if first_end >= 0 else 0
+            uniform = self._uniform(run[:end].decode()) if end else None
+            groups, length = (uniform, end) if uniform else self._mixed(self._cut_text(run))
         except UnicodeDecodeError:
             return [], 0, list
-        uniform = self._uniform(text)
-        groups, length = (uniform, end) if uniform else self._mixed(self._cut_text(text))
         return groups, length, lambda: [match.start() for match in re.finditer(self._begin, run)]
 
-    def _cut_text(self, text: str) -> Iterator[_Element]:
+    def _cut_text(self, run: bytes) -> Iterator[_Element]:
         """Cut a run without contents into elements."""
-        end = 0
-        for head in text.split(self._end)[:-1]:
-            end += len(head.encode()) + len(self._end)
-            yield _Element(head, end)
+        at = 0
+        for head in run.split(self._end_tag):
+            end = at + len(head)
+            while closed := self._match_closed(run, at):
+                at = closed.end()
+                yield _Element(f"{closed[0][:-2].decode()}>", at)
+            if end == len(run):
+                return
+            yield _Element(run[at:end].decode(), at := end + len(self._end_tag))
+
+    def _match_closed(self, run: bytes, at: int) -> re.Match[bytes] | None:
+        """Match an element that closes itself."""
+        return self._closed.match(run, at) if run[run.find(b">", at) - 1] == _SLASH else None
 
     def _cut_contents(self, run: bytes) -> list[_Element]:
         """Cut the first elements out of a run, up to one whose content has markup."""
@@ -176,6 +191,11 @@ class ElementRuns(ABC, Generic[TemplateT]):
         opened = self._content.search(run)
         while True:
             end = find(run, self._end_tag, at, opened.start() if opened else len(run))
+            if closed := self._match_closed(run, at) if at == begin else None:
+                at = closed.end()
+                elements.append(_Element(f"{closed[0][:-2].decode()}>", at, begin=begin))
+                begin = at
+                continue
             if end >= 0:
                 head = b"".join((*heads, run[at:end])).decode()
                 at = end + len(self._end_tag)
@@ -217,12 +237,15 @@ class ElementRuns(ABC, Generic[TemplateT]):
             key = markup, are_cdata
             alike = found.get(key)
             if alike is None:
+                if len(found) > _MIN_GROUPS + place // _RECORDS_A_GROUP:
+                    raise _NeedsParserError
                 template = self.template(markup)
                 if template is None or template.contents != len(contents):
                     break
                 constants = tuple(values[at] for at in template.constant)
                 shape = self._shape(template, ShapeKey(are_cdata, constants))
-                if not (template.has_rules or shape.is_readable):
+                shape.seen += 1
+                if not (template.has_rules or self._budget.is_readable(shape)):
                     break
                 alike = found[key] = _Found(template, [], [])
             length = end
@@ -267,8 +290,8 @@ class ElementRuns(ABC, Generic[TemplateT]):
         alone, unread = set[int](), set[int]()
         batch = []
         for group in groups:
-            group.shape.count(count)
-            if not group.shape.is_readable:
+            group.shape.seen += count
+            if not self._budget.is_readable(group.shape):
                 raise _NeedsParserError
             places, texts = group.places, group.shape.escaped(group.columns)
             rows_alone, rows_unread = self._rows_alone(group.shape, texts, group.contents, limit)
@@ -277,6 +300,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
             of_group = [partial(positions.lines, places), partial(positions.offsets, places)]
             columns = Columns(group.shape, [*texts, *group.contents, *of_group], len(places))
             batch.append((columns, places))
+        self._budget.add(count)
         records = RecordBatch.of(batch)
         if not size or len(alone) > limit:
             if unread:
@@ -368,5 +392,7 @@ class _Positions:
     def element(self, place: int, name: str, context: ElementContext) -> RawElement:
         """Return an element as it came."""
         begin, end_tag = self._begins[place], f"</{name}>".encode()
-        text = self._run[begin : find(self._run, end_tag, begin) + len(end_tag)]
+        closed = re.compile(_CLOSED_TAG % name.encode()).match(self._run, begin)
+        end = closed.end() if closed else find(self._run, end_tag, begin) + len(end_tag)
+        text = self._run[begin:end]
         return RawElement(name, text, self._offset + begin, self._lines[place], context)

@@ -38,6 +38,9 @@ _MANY_BYTES = 64 << 10
 
 _CDATA = re.compile(rb"<!\[CDATA\[.*?\]\]>", re.S)
 _UNDECLARED_ENTITY = 26
+_MAX_MISSES = 10
+"""How often the number of elements doubles that go to the parser without being compared."""
+
 _PLACE = re.compile(r"(?:: <!--.*)?, line \d+, column \d+$", re.S)
 _DEFAULT_NAMESPACE = re.compile(rb"""\sxmlns\s*=\s*(?:"[^"]*"|'[^']*')|\s+""")
 _PARSER_STATE = re.compile(r"^(?:xmlParse(?=\w+: )|StartTag: |PCDATA (?=invalid))")
@@ -146,6 +149,7 @@ class ElementReader(Generic[Built]):
         self._scanner = RecordScanner(
             stream, grammar.names, span, max_unit_bytes=options.max_unit_bytes, bulk=grammar.bulk
         )
+        self._misses = self._passed = 0
         self._noted: ElementContext | None = None
         self._headers_with_records: set[bytes] = set()
 
@@ -210,7 +214,11 @@ class ElementReader(Generic[Built]):
 
     def _read_element(self, raw: RawElement) -> Built | Record | RecordBatch | Reject:
         bulk = self._grammar.bulk
-        taken = bulk(raw.text, raw.offset, raw.line, raw.context) if bulk else None
+        self._passed += 1
+        if bulk is None or self._passed < 1 << self._misses:  # few are of a known shape
+            return self._parse(raw)
+        taken, self._passed = bulk(raw.text, raw.offset, raw.line, raw.context), 0
+        self._misses = 0 if taken else min(self._misses + 1, _MAX_MISSES)
         if taken is not None and taken.length == len(raw.text):
             [built] = taken.records
             if not isinstance(built, RawElement):

@@ -43,6 +43,12 @@ from transforms.formats.xml_text import may_be_attribute
 FREQUENT = 8
 """How many records are read before a model is made: it costs as much as a few."""
 
+_RECORDS_A_SHAPE = 32
+"""How many records by columns save as much time as it takes to learn a shape."""
+
+_FREE_SHAPES = 16
+"""How many shapes are learned before any has saved time."""
+
 _OTHER_REFERENCE = re.compile("&(?!(?:lt|gt|quot|apos|amp);)")
 
 _VALUE_TYPES = (str, bytes, int, datetime)
@@ -63,6 +69,25 @@ class ShapeKey(NamedTuple):
 
     are_cdata: tuple[bool, ...]
     constants: tuple[str, ...]
+
+
+class LearningBudget:
+    """Limits how many shapes are learned: those with few records cost what the others save."""
+
+    def __init__(self) -> None:
+        self._saved = _FREE_SHAPES * _RECORDS_A_SHAPE
+
+    def add(self, records: int) -> None:
+        """Count records that were read by columns."""
+        self._saved += records
+
+    def is_readable(self, shape: "RunShape") -> bool:
+        """Whether records are made of values; a shape that is learned is paid for."""
+        if not shape.is_learned:
+            if shape.seen < _RECORDS_A_SHAPE and self._saved < _RECORDS_A_SHAPE:
+                return False
+            self._saved = max(self._saved - _RECORDS_A_SHAPE, 0)
+        return shape.is_readable
 
 
 class MarkupTemplate(ABC):
@@ -120,16 +145,17 @@ class RunShape(Shape):
         super().__init__(self._make, [*template.kinds, *template.content_kinds(key), *places])
         self._template, self._key, self._parse, self._build = template, key, parse, build
         self.escaped = template.escaped
-        self._seen = 0
-
-    def count(self, records: int) -> None:
-        """Count the records of the runs with this shape."""
-        self._seen += records
+        self.seen = 0
+        """How many records were in the runs with this shape."""
 
     @property
     def is_frequent(self) -> bool:
         """Whether a model is worth its cost."""
-        return self._seen >= FREQUENT
+        return self.seen >= FREQUENT
+
+    @property
+    def is_learned(self) -> bool:
+        return "_fill" in self.__dict__
 
     @property
     def is_readable(self) -> bool:
