@@ -25,12 +25,16 @@ def identity(namespace: str | None, name: str) -> tuple[str, str]:
 class Scope(enum.Enum):
     """The kind of a principal."""
 
+    __hash__ = object.__hash__  # written in C; members are keys of caches
+
     USER = "USER"
     GROUP = "GROUP"
 
 
 class Access(enum.Enum):
     """The access that an entry grants or denies."""
+
+    __hash__ = object.__hash__
 
     PERMIT = "PERMIT"
     DENY = "DENY"
@@ -43,6 +47,8 @@ ACCESSES = {access.value.lower(): access for access in Access}
 
 class Inheritance(enum.Enum):
     """The rule that combines the decision of an ACL with the decision of its child."""
+
+    __hash__ = object.__hash__
 
     PARENT_OVERRIDES = "PARENT_OVERRIDES"
     CHILD_OVERRIDES = "CHILD_OVERRIDES"

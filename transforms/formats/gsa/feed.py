@@ -57,6 +57,7 @@ from transforms.formats.xml.serializer import (
 from transforms.formats.xml_text import escape_bytes, escape_text, holds, holds_bytes, is_plain
 
 _WRITTEN = (Action.ADD, Action.UPDATE, Action.DELETE)
+_NUL = "\0"
 _NO_ENCODING = Encoding.NONE  # a look-up in the enum costs ten times as much
 
 
@@ -114,6 +115,8 @@ class GsaFeedEncoder(Encoder):
         return b"</group>\n</gsafeed>\n"
 
     def _element(self, record: Record) -> bytes:
+        if not self._is_5_0 and (usual := _usual_record(record)) is not None:
+            return usual
         if record.action not in _WRITTEN:
             found = record.action.value
             raise RecordError("bad-action", f"action {found}; expected ADD, UPDATE or DELETE")
@@ -147,6 +150,57 @@ class GsaFeedEncoder(Encoder):
             return b"%b%b</record>\n" % (head, extras.children("record").encode())
         content = _content(record.content, extras.attributes("record/content"), is_5_0=is_5_0)
         return b"".join((head, *content, extras.children("record").encode(), b"</record>\n"))
+
+
+def _usual_record(record: Record) -> bytes | None:
+    """Return a record without rare parts whose texts have no special characters but `&`.
+
+    All texts are checked at once. Return None for others, which are written part by part.
+    """
+    acl, metas = record.acl, record.metadata
+    if (
+        record.action not in _WRITTEN
+        or record.mimetype is None
+        or record.extras
+        or record.crawl is not None
+        or record.overwrite_acls is not None
+        or (acl is not None and (acl.alone or acl.inherit_fragment is not None))
+    ):
+        return None
+    principals = () if acl is None else acl.principals
+    parent = None if acl is None else acl.inherit_from
+    texts = [record.url, record.mimetype, parent or "", *[entry.name for entry in principals]]
+    for meta in metas:
+        if meta.data is not None:
+            return None
+        texts += (meta.name, meta.value)
+    if not is_plain(text := "".join(texts)):
+        if not is_plain(text.replace("&", "")):
+            return None
+        texts = _NUL.join(texts).replace("&", "&amp;").split(_NUL)
+    url, mimetype, parent_text, *others = texts
+    action = ' action="delete"' if record.action is Action.DELETE else ""
+    modified = "" if record.modified is None else f' last-modified="{rfc1123(record.modified)}"'
+    lines = [f'<record url="{url}"{action} mimetype="{mimetype}"{modified}>\n']
+    if acl is not None:
+        attrs = similar_attributes(ACL, (acl.inheritance, None))
+        attrs += "" if parent is None else f' inherit-from="{parent_text}"'
+        lines.append(f"<acl{attrs}>\n")
+        tags = [similar_attributes(PRINCIPAL, PRINCIPAL.values(entry)) for entry in principals]
+        lines += [
+            f"<principal{tag}>{name}</principal>\n" for tag, name in zip(tags, others, strict=False)
+        ]
+        lines.append("</acl>\n")
+    if metas:
+        pairs = zip(others[len(principals) :: 2], others[len(principals) + 1 :: 2], strict=True)
+        lines.append("<metadata>\n")
+        lines += [f'<meta name="{name}" content="{value}"/>\n' for name, value in pairs]
+        lines.append("</metadata>\n")
+    if record.content is None:
+        lines.append("</record>\n")
+        return "".join(lines).encode()
+    content = _content(record.content, "", is_5_0=False)
+    return b"".join(("".join(lines).encode(), *content, b"</record>\n"))
 
 
 def _metadata(record: Record, metas: tuple[Meta, ...], extras: ExtraMarkup, *, is_5_0: bool) -> str:

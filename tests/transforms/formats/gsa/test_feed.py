@@ -6,6 +6,7 @@ from importlib.resources import files
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from lxml import etree
 from msgspec.structs import replace
 
@@ -34,9 +35,11 @@ from support.gsa_records import (
     unplaced,
     write_feed,
 )
+from support.strategies import records
 from support.streams import read_both_ways
 from transforms.formats import FeedOptions
 from transforms.formats.base import WriteOptions
+from transforms.formats.gsa import feed as feed_module
 from transforms.formats.gsa.feed import GsaFeedEncoder
 
 URL = "http://www.example.com/a"
@@ -302,3 +305,31 @@ def test_a_header_without_its_end_reads_the_same_in_spans() -> None:
     results = read_feed_in_spans(markup, 1)
     assert [record.url for record in results if isinstance(record, Record)] == ["a", "b"]
     assert [item.code for item in results if isinstance(item, Reject)] == ["header-damaged"]
+
+
+PLAIN_TEXTS = st.text("ab& '\u00fc\u6771", max_size=5) | st.sampled_from(
+    ["\x00", "\ud800", "\ufffe", "<", '"', ">", "\t"]
+)
+
+
+@st.composite
+def usual_records(draw: st.DrawFn) -> Record:
+    """Records without rare parts, whose texts now and then need more than one reference."""
+    record: Record = draw(records(text=PLAIN_TEXTS))
+    acl = record.acl and replace(record.acl, alone=False, inherit_fragment=None)
+    return replace(record, acl=acl, extras=(), crawl=None, overwrite_acls=None)
+
+
+def encoded(record: Record) -> tuple[bytes, str]:
+    try:
+        return GsaFeedEncoder().encode(record), ""
+    except RecordError as exc:
+        return b"", f"{exc.code}: {exc.reason}"
+
+
+@given(usual_records() | records())
+def test_a_record_is_written_at_once_as_it_is_written_part_by_part(record: Record) -> None:
+    at_once = encoded(record)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(feed_module, "_usual_record", lambda _record: None)
+        assert encoded(record) == at_once
