@@ -6,6 +6,7 @@ so that one record is in memory at a time. The result is an account of a few hun
 
 import gc
 import logging
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -72,7 +73,17 @@ from transforms.formats import (
 )
 from transforms.formats.adapt_rules import rejected
 from transforms.formats.base import Outcome
-from transforms.formats.batch_plan import BatchPlan, encode_batch, learn
+from transforms.formats.batch_plan import BatchPlan, EncodedBatch, encode_batch, learn
+from transforms.formats.element_block import (
+    DENY,
+    PERMIT,
+    ElementBlock,
+    ElementPlan,
+    ElementShape,
+    EncodedBlock,
+    Part,
+)
+from transforms.formats.element_plan import ElementEncoder, learn_element
 from transforms.formats.holes import InspectedError
 from transforms.formats.record_batch import Columns, RecordBatch
 from transforms.formats.values import doubtful_url, is_unserved
@@ -113,6 +124,11 @@ _NO_PROVENANCE = Provenance(source="\0none")  # no record has it
 _COLLECTED_OBJECTS = 20_000
 _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
+_OTHER_BYTES = "bytes that differ from their plan, a defect of feedferry"
+_COMPARED_RECORDS = 256
+"""A record of a block is compared with its plan once for this number of records."""
+
+_REPEATED = re.compile(r"(.{1,2}?)\1+")
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
 _log = logging.getLogger(__name__)
 _Item = TypeVar("_Item", Record, Membership)
@@ -220,6 +236,7 @@ class SpanConversion:
             options=replace(
                 settings.reading,
                 batch_records=0 if settings.older_versions else settings.batch_records,
+                has_blocks=not settings.steps.steps and self._format.has_blocks,
             ),
             see=None if settings.state is None else self._changes.add,
             state=settings.state,
@@ -234,6 +251,8 @@ class SpanConversion:
         self._target_feed, self._groups_feed = TargetFeed(), TargetFeed(memberships=True)
         self._origin: Record | None = None
         self._plans, self._batches, self._planned = 0, 0, 0
+        self._proven: dict[tuple[object, ...], bool] = {}
+        self._not_compared = 0
         self._steps = settings.steps.make(settings.local)
         self._has_steps = bool(settings.steps.steps)
         self._lists = self._run_lists() if self._has_steps else None
@@ -277,15 +296,107 @@ class SpanConversion:
     def _without_batches(self, results: Iterable[ReadResult]) -> Iterator[SingleResult]:
         """Write the batches that have a plan; yield the records of the others, and all else."""
         for total, result in enumerate(results, start=1):
-            is_batch = isinstance(result, RecordBatch)
+            is_batch = isinstance(result, RecordBatch | ElementBlock)
             if (is_batch or total % _PROGRESS_RECORDS == 0) and (
                 time.monotonic() >= self._progress_due_at
             ):
                 self._write_progress()
-            if not isinstance(result, RecordBatch):
+            if isinstance(result, ElementBlock):
+                yield from self._write_block(result)
+            elif not isinstance(result, RecordBatch):
                 yield result
             elif not self._write_batch(result):
                 yield from result
+
+    def _write_block(self, block: ElementBlock) -> Iterator[SingleResult]:
+        """Write the records of a block whose elements have plans; yield the others."""
+        number, count = 0, len(block.ends)
+        if _feed_key(block.provenance) != _feed_key(self._provenance):
+            number = 1
+            yield from block.records(0, number)  # it may begin a feed
+        if _feed_key(block.provenance) == _feed_key(self._provenance):
+            encoder = self._chunks.encoder(self._current_feed)
+            encoded = self._encode_block(block, encoder)
+            if encoded is None:
+                yield from block.records(number, count)
+                return
+            size, is_proven = self._settings.batch_records, partial(self._is_proven, block, encoded)
+            for part in encoded.parts(number, size, is_proven):
+                if part.is_alone or not self._write_part(block, encoded, part, encoder):
+                    yield from block.records(part.first, part.last)
+                number = part.last
+        yield from block.records(number, count)
+
+    def _encode_block(self, block: ElementBlock, encoder: Encoder) -> EncodedBlock | None:
+        """Return a block in the form of a chunk; None if its records go one by one."""
+        if not isinstance(encoder, ElementEncoder) or encoder.joints is None:
+            return None
+        try:
+            plan_of = partial(self._element_plan, encoder=encoder)
+            return EncodedBlock(block, encoder.joints, plan_of)
+        except InspectedError:
+            return None
+        except Exception as exc:
+            self._refute(block.provenance, record_error(exc).reason)
+            return None
+
+    def _is_proven(
+        self, block: ElementBlock, encoded: EncodedBlock, codes: str, number: int
+    ) -> bool:
+        """Whether records with such elements become what their plans predict: one is compared."""
+        encoder = self._chunks.encoder(self._current_feed)
+        elements = _REPEATED.sub(r"\1", codes.replace(DENY, PERMIT))
+        key = self._adapter, encoder, block.context, elements
+        if key not in self._proven:
+            self._proven[key] = self._is_as_planned(block, encoded, number, encoder)
+        return self._proven[key]
+
+    def _is_as_planned(
+        self, block: ElementBlock, encoded: EncodedBlock, number: int, encoder: Encoder
+    ) -> bool:
+        """Whether a record that is converted singly has the bytes of its plans, and no losses."""
+        try:
+            record = block.read(block.element(number))
+            converted = self._convert_singly(record) if isinstance(record, Record) else None
+            if converted is None or converted[1]:
+                return False
+            is_equal = encoder.encode(converted[0]) == encoded.data(number, number + 1)
+        except Exception as exc:
+            record_error(exc)  # raises what concerns more than a record
+            return False
+        if not is_equal:
+            self._refute(block.provenance, _OTHER_BYTES)
+        return is_equal
+
+    def _write_part(
+        self, block: ElementBlock, encoded: EncodedBlock, part: Part, encoder: Encoder
+    ) -> bool:
+        """Write records of a block if they fit in the chunk that they were encoded for."""
+        first, last, _ = part
+        if self._chunks.encoder(self._current_feed) is not encoder:
+            return False
+        self._not_compared += last - first
+        if self._not_compared >= _COMPARED_RECORDS:
+            self._not_compared = 0
+            if not self._is_as_planned(block, encoded, first, encoder):
+                return False
+        data, urls = encoded.data(first, last), (encoded.url(first), encoded.url(last - 1))
+        actions = encoded.written_actions(first, last)
+        batch = EncodedBatch([data], len(data), actions, *urls)
+        if not self._chunks.write_batch(batch, self._current_feed):
+            return False
+        self._batches += 1
+        self._planned += last - first
+        self._counts["read"].update(encoded.read_actions(first, last))
+        return True
+
+    def _element_plan(self, element: ElementShape, encoder: Encoder) -> ElementPlan | None:
+        plans, key = element.shape.plans, (self._adapter, encoder)
+        if key not in plans:
+            plans[key] = learn_element(element, self._convert_singly, encoder)
+            self._plans += plans[key] is not None
+        plan = plans[key]
+        return plan if isinstance(plan, ElementPlan) else None
 
     def _adapt(self, results: Iterable[SingleResult]) -> Iterator[RecordOrMembership]:
         """Yield the records that the target holds; count all, and set the others aside."""
@@ -373,7 +484,7 @@ class SpanConversion:
         except InspectedError:  # values that the plan does not write
             return False
         except Exception as exc:  # the records find out alone which of them is concerned
-            self._refute(batch.groups[0], record_error(exc).reason)
+            self._refute(now, record_error(exc).reason)
             return False
         if not self._chunks.write_batch(encoded, self._current_feed):
             return False
@@ -410,12 +521,11 @@ class SpanConversion:
         if converted is not None and [encoder.encode(converted[0])] == plan.encode_each(first):
             return plan
         plans[key] = None
-        self._refute(group, "bytes that differ from their plan, a defect of feedferry")
+        self._refute(group.shape.model.provenance, _OTHER_BYTES)
         return None
 
-    def _refute(self, group: Columns, found: str) -> None:
+    def _refute(self, at: Provenance, found: str) -> None:
         """Report that the records of a batch are converted one by one because of a defect."""
-        at = group.shape.model.provenance
         detail = f"records that are alike: {found}; converted one by one"
         add_notice(
             self._account.notices, Notice(code="plan-refuted", detail=detail, source=at.source)

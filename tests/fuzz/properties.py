@@ -25,6 +25,7 @@ from schemas.span import ContainerHeader, Span, SpanEnd
 from support.batches import SIZES, by_parser, conversion
 from transforms.formats import FORMATS, ReadOptions, ReadResult, StreamOptions, WriteOptions
 from transforms.formats.base import Encoder
+from transforms.formats.element_block import ElementBlock
 from transforms.formats.record_batch import RecordBatch
 from transforms.rules.adapt import Target, adapter
 from transforms.rules.normalize import normalize
@@ -263,7 +264,7 @@ def _without_span(result: ReadResult) -> ReadResult:
     if isinstance(result, Record | Membership):
         provenance = msgspec.structs.replace(result.provenance, span=0)
         return msgspec.structs.replace(result, provenance=provenance)
-    if isinstance(result, Filtered | RecordBatch):
+    if isinstance(result, Filtered | RecordBatch | ElementBlock):
         return result
     return msgspec.structs.replace(result, span=0)
 

@@ -499,13 +499,13 @@ def test_documents_with_an_acl_are_written_by_a_plan_and_compared_once(
 
 def test_places_are_not_computed_for_a_target_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    lines = element_runs._Positions.lines
+    lines = element_runs.RunPositions.lines
 
     def count(positions: Any, places: Sequence[int]) -> list[int]:
         asked.append(places)
         return lines(positions, places)
 
-    monkeypatch.setattr(element_runs._Positions, "lines", count)
+    monkeypatch.setattr(element_runs.RunPositions, "lines", count)
     data = feed_of(f"{SIMILAR}\n" * 20, feedtype="incremental")
     conversion(data, target_of("avro"), batch_records=1024)
     of_avro = len(asked)

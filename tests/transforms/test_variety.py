@@ -1,13 +1,27 @@
 """Feeds whose records vary are converted without a loss of speed, and to the same bytes."""
 
+import io
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
-from support.batches import SIZES, conversion
-from support.varied_feeds import feed
+from schemas.errors import FeedferryError
+from schemas.record import Record
+from schemas.span import Span
+from support.batches import SIZES, by_parser, conversion, span_conversion
+from support.varied_feeds import feed, varied_feed
+from transforms.file_spans import cut
+from transforms.formats import FeedOptions, ReadOptions, by_name
+from transforms.formats.element_block import ElementShape
+from transforms.formats.gsa import feed_blocks
 from transforms.formats.gsa.fast_reader import RecordTemplate
+from transforms.formats.gsa.feed_blocks import FeedBlocks
 from transforms.formats.xml import run_shapes
 from transforms.formats.xml.run_shapes import ShapeKey
 from transforms.rules.adapt import Target
@@ -33,7 +47,7 @@ def test_a_shape_that_is_met_once_is_learned_within_a_budget(
 
     monkeypatch.setattr(RecordTemplate, "sample", note)
     records = [record(n, METADATA.format(n).replace('"a"', f'"a{n}"')) for n in range(2000)]
-    conversion(feed("".join(records)), GSA_FEED, batch_records=1024)
+    conversion(feed("".join(records)), Target(format="avro"), batch_records=1024)
     assert 0 < len(learned) <= run_shapes._FREE_SHAPES
 
 
@@ -71,3 +85,193 @@ def test_an_acl_that_all_records_share_is_a_constant(
     )
     if size == 7 and name in ("staff", "a &amp; b"):
         assert ": 43 of 50 records by a plan, in 7 batches" in caplog.text
+
+
+TARGETS = (
+    *(GSA_FEED, GSA_FEED, Target(format="gsa-feed", datasource="d", feedtype="incremental")),
+    Target(format="gsa-feed", urls="strict"),
+    Target(format="gsa-feed", own=(FeedOptions(dialect="5.0"),)),
+    *(Target(format=name) for name in ("jsonl", "avro", "thunderstone")),
+)
+
+
+def outcome(span: Span, target: Target, **stated: Any) -> object:
+    """A conversion, or the error that ends it."""
+    try:
+        return span_conversion(span, target, **stated)
+    except FeedferryError as exc:
+        return exc.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(300))
+def test_varied_feeds_are_converted_as_by_the_parser(seed: int, tmp_path: Path) -> None:
+    """In whole files and in spans, which several workers convert."""
+    random = Random(seed)
+    path = tmp_path / "source"
+    path.write_bytes(varied_feed(random))
+    target, size = random.choice(TARGETS), random.choice((*SIZES, 1024))
+    limit = random.choice((1 << 20, 3000))
+    whole = Span(source="f", path=str(path), format="gsa-feed")
+    spans = [whole]
+    with suppress(FeedferryError):
+        spans += cut(whole, span_bytes=random.choice((500, 4000)), options=ReadOptions())
+    for span in spans:
+        with by_parser():
+            single = outcome(span, target, batch_records=0, max_chunk_bytes=limit)
+        batched = outcome(span, target, batch_records=size, max_chunk_bytes=limit)
+        assert batched == single
+
+
+FOLDER = ' inheritance-type="child-overrides" inherit-from="http://www.example.com/{}/"'
+USER = '<principal scope="user" access="permit">u{}</principal>'
+GROUP = '<principal scope="group" access="deny" namespace="n">g{}</principal>'
+
+
+def varied_record(number: int, *, inner: str = "") -> str:
+    """A record with one of many folders and sets of metadata, and with principals in turn."""
+    principals = [USER.format(number), GROUP.format(number % 3), USER.format(number % 5)]
+    acl = f"<acl{FOLDER.format(number)}>{''.join(principals[number % 2 : 1 + number % 4])}</acl>"
+    names = [name for name in range(8) if (number * 7 >> name) % 2] or [0]
+    metas = "".join(f'<meta name="n{name}" content="a &amp; {number}"/>' for name in names)
+    return record(number, f"{acl}<metadata>{metas}</metadata>{inner}")
+
+
+def planned(data: bytes, caplog: pytest.LogCaptureFixture, *, size: int = 1024) -> int:
+    """How many records of a feed are written by plans; they are as by the parser."""
+    with by_parser():
+        single = conversion(data, GSA_FEED, batch_records=0)
+    caplog.clear()
+    caplog.set_level(logging.DEBUG, "transforms.convert")
+    assert conversion(data, GSA_FEED, batch_records=size) == single
+    [count] = [int(row[1]) for row in re.finditer(r": (\d+) of \d+ records by a plan", caplog.text)]
+    return count
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_records_that_vary_are_written_by_the_plans_of_their_elements(
+    size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = feed("".join(varied_record(n) for n in range(200)))
+    assert planned(data, caplog, size=size) == 199  # the first one begins the feed
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("<content>a &lt;b&gt; {}</content>", "<content><![CDATA[<p>{} & ]]></content>"),
+        *('<content encoding="base64binary">QQ==</content>', ""),
+    ],
+)
+def test_contents_of_several_kinds_do_not_end_a_block(
+    content: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    deletion = '<record url="http://www.example.com/{}" action="delete" mimetype="text/html"/>\n'
+    plain = "<content>text</content>"
+    records = [
+        deletion.format(n)
+        if n % 5 == 4
+        else varied_record(n, inner=content.format(n) if n % 3 else plain)
+        for n in range(200)
+    ]
+    assert planned(feed("".join(records), feedtype="incremental"), caplog) == 198
+
+
+@pytest.mark.parametrize(
+    "order", ["@metadata@acl", "@content@metadata@acl", "@acl@content@metadata"]
+)
+def test_the_children_of_a_record_come_in_any_order(
+    order: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = []
+    for n in range(200):
+        acl, metadata = varied_record(n).split("<metadata>")
+        begin, acl = acl.split("<acl")
+        metadata, _ = metadata.split("</record>")
+        inner = order.replace("@acl", f"<acl{acl}").replace("@metadata", f"<metadata>{metadata}")
+        records.append(f"{begin}{inner.replace('@content', f'<content>{n}</content>')}</record>")
+    assert planned(feed("".join(records), feedtype="incremental"), caplog) == 199
+
+
+ODD_ELEMENTS = (
+    *('<meta name="google:aclusers" content="eve"/>', "<!-- a -->", "<meta name='a' content=''/>"),
+    *(
+        '<meta name="a" content=""/>',
+        '<meta name="a" content=" x"/>',
+        '<meta name="a" content="&#65;"/>',
+    ),
+    *(
+        '<meta encoding="base64binary" name="YQ==" content="Yg=="/>',
+        '<meta name="a"/>',
+        "text",
+        '"',
+    ),
+    *(
+        '<meta name="a" content="b"></meta>',
+        "<q/>",
+        '<meta content="b" name="a"/>',
+        "<x>\n<y/></x>",
+    ),
+)
+
+
+@pytest.mark.parametrize("element", ODD_ELEMENTS)
+def test_a_record_with_an_odd_element_goes_alone(
+    element: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = [varied_record(n) for n in range(100)]
+    records[50] = records[50].replace("</metadata>", f"{element}</metadata>")
+    assert planned(feed("".join(records)), caplog) >= 97
+
+
+@pytest.mark.parametrize(
+    ("acl", "count"),
+    [
+        ("<acl>@</acl>", 99),
+        ("<acl></acl>", 98),
+        ("<acl/>", 98),
+        (f"<acl>{GROUP}</acl>", 98),
+        (f"<acl>{GROUP}{USER}</acl>", 99),
+        ('<acl inherit-from="http://www.example.com/?folder">@</acl>', 98),
+        ('<acl inherit-from="">@</acl>', 98),
+        ("<acl><principal scope='user' access='permit'>a</principal></acl>", 99),
+        ('<acl><principal scope="user" access="permit"> a</principal></acl>', 98),
+        ('<acl><principal scope="user" access="permit"></principal></acl>', 98),
+        ('<acl><principal scope="user" access="permit">a"b</principal></acl>', 98),
+        ('<acl><principal scope="user" access="permit">a>b</principal></acl>', 98),
+        ('<acl><principal scope="user" access="permit">&quot;</principal></acl>', 98),
+        ('<acl><principal scope="robot" access="permit">a</principal></acl>', 98),
+        ("<acl>@</acl><acl>@</acl>", 98),
+    ],
+)
+def test_a_document_never_gets_the_acl_of_another(
+    acl: str, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = [varied_record(n) for n in range(100)]
+    records[50] = record(50, acl.replace("@", USER.format("only-50")).format(*[50] * 2))
+    data = feed("".join(records))
+    assert planned(data, caplog) in (count, count - 1)
+    read = by_name("gsa-feed").read
+    [chunk] = conversion(data, GSA_FEED, batch_records=7).files.values() if count == 99 else [data]
+    stated = {
+        result.url: result.acl for result in read(io.BytesIO(data)) if isinstance(result, Record)
+    }
+    for result in read(io.BytesIO(chunk)):
+        if isinstance(result, Record):
+            assert result.acl == stated[result.url]
+
+
+def test_elements_that_are_met_once_are_learned_within_a_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    learned: list[str] = []
+    learn = FeedBlocks._learn
+
+    def note(blocks: FeedBlocks, kind: str, markup: str, key: Hashable) -> ElementShape | None:
+        learned.append(kind)
+        return learn(blocks, kind, markup, key)
+
+    monkeypatch.setattr(FeedBlocks, "_learn", note)
+    records = [varied_record(n).replace('name="', f'name="{n}-') for n in range(2000)]
+    conversion(feed("".join(records)), GSA_FEED, batch_records=1024)
+    assert 0 < len(learned) <= feed_blocks._FREE_SHAPES

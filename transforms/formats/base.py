@@ -19,6 +19,7 @@ from schemas.notice import Loss, Notice
 from schemas.record import Action, Crawl, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span, SpanEnd
+from transforms.formats.element_block import ElementBlock
 from transforms.formats.element_names import ElementNames
 from transforms.formats.record_batch import RecordBatch
 
@@ -31,7 +32,16 @@ BYTES_A_TAG = 100
 _FRAME_BYTES = 64 << 10
 
 
-ReadResult = RecordOrMembership | Reject | Filtered | Notice | FeedHeader | RecordBatch | SpanEnd
+ReadResult = (
+    RecordOrMembership
+    | Reject
+    | Filtered
+    | Notice
+    | FeedHeader
+    | RecordBatch
+    | ElementBlock
+    | SpanEnd
+)
 """An item that a reader yields; most formats have records and rejects only.
 
 A SpanEnd is the last item, and only of a span with a grid.
@@ -70,10 +80,12 @@ class ReadOptions(OwnOptions, frozen=True, kw_only=True):
     `max_content_bytes` is the limit of one decoded document. `zone` is the IANA time zone of dates
     without one. `used_header` are the values in the header of a feed that the run uses, and that
     must therefore be right. Records that are alike may come in batches of at most `batch_records`;
-    with 0, there are no batches.
+    with 0, there are no batches. With `has_blocks`, records whose elements are alike may come in
+    blocks.
     """
 
     batch_records: int = 0
+    has_blocks: bool = False
     max_content_bytes: int = MAX_CONTENT_BYTES
     used_header: frozenset[str] = frozenset()
     zone: str = "UTC"
@@ -364,6 +376,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
     is_common_text: bool = False
     """Whether documents that are no feeds often match: a folder of such files may be either."""
+
+    has_blocks: bool = False
+    """Whether the encoder joins elements to records, each by its own plan."""
 
     has_one_record: bool = False
     """Whether a file holds one record."""

@@ -88,6 +88,15 @@ class UrlHole(TextHole):
         return part == "://" or TextHole.__contains__(self, part)
 
 
+class ParentHole(UrlHole):
+    """A URL without a query and a fragment."""
+
+    __slots__ = ()
+
+    def __contains__(self, part: object) -> bool:
+        return part not in ("?", "#") and UrlHole.__contains__(self, part)
+
+
 class DocidHole(TextHole):
     """A document id that is no URL."""
 

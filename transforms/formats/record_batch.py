@@ -41,6 +41,7 @@ from transforms.formats.holes import (
     DocidHole,
     EncodedHole,
     InspectedError,
+    ParentHole,
     TextHole,
     UrlHole,
 )
@@ -55,6 +56,9 @@ _REFERENCE_TO_QUOTES = re.compile(rb"&(?:quot|apos);")
 _BYTES_A_REFERENCE = 150
 """A text with fewer references for its size is searched once; in others, each kind is replaced."""
 _OTHER_SPACE = re.compile(r"[^\S ]")
+_SPACE_LEADS = (b"\xc2", b"\xe1", b"\xe2", b"\xe3")
+"""The first bytes of white space that is not ASCII, in UTF-8."""
+
 _URLS = re.compile(
     r'(?:(?:https?://(?![0-9.]+[:/?#"])[^./?#\[\s"]+\.[^/?#:\s"]|(?!http)[a-z][a-z0-9+.-]*://[^\s"])'
     r'[^\s"]*")*'
@@ -83,16 +87,17 @@ class ColumnKind(enum.Enum):
     """The form of the values in a column.
 
     Texts, URLs and dates are escaped as in an attribute of XML; names have no quotes. Document ids
-    are texts that are no URLs. Dates are in the form of RFC 1123, times are aware moments, and
-    integers are in decimal digits. Contents are bytes as they came: text that is escaped as in an
-    element, text of a CDATA section or a file, and base64 of a document or of its zlib stream.
-    Documents are texts of a database, not escaped.
+    are texts that are no URLs, and parents are URLs without a query and a fragment. Dates are in
+    the form of RFC 1123, times are aware moments, and integers are in decimal digits. Contents are
+    bytes as they came: text that is escaped as in an element, text of a CDATA section or a file,
+    and base64 of a document or of its zlib stream. Documents are texts of a database, not escaped.
     """
 
     TEXT = "text"
     NAME = "name"
     URL = "url"
     DOCID = "docid"
+    PARENT = "parent"
     DATE = "date"
     CONTENT = "content"
     CDATA = "cdata"
@@ -267,6 +272,7 @@ def hole(kind: ColumnKind, number: int) -> object:
     holes = {
         ColumnKind.URL: UrlHole(f"http://hole-{number:04}.example.com/~"),
         ColumnKind.DOCID: DocidHole(text),
+        ColumnKind.PARENT: ParentHole(f"http://hole-{number:04}.example.com/~"),
         ColumnKind.DATE: f"Fri, 03 Apr 1998 07:{number // 60:02}:{number % 60:02} GMT",
         ColumnKind.TIME: datetime(1998, 4, 3, 8, number // 60, number % 60, tzinfo=UTC),
         ColumnKind.INTEGER: str(0x1ACE_5EED_0000 + number),
@@ -320,6 +326,7 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
         ColumnKind.NAME: "n",
         ColumnKind.URL: "http://h.x/",
         ColumnKind.DOCID: "d",
+        ColumnKind.PARENT: "http://h.x/p",
         ColumnKind.DATE: "Thu, 01 Jan 1970 00:00:00 GMT",
         **{kind: _ENCODE[kind](b"c") for kind in CONTENT_KINDS},
         ColumnKind.DOCUMENT: "c",
@@ -332,6 +339,7 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
         ColumnKind.NAME: "EXAMPLE\\Z\u00fcrich &amp; \u6771\u4eac &lt;b&gt; '" + "x" * 300,
         ColumnKind.URL: "https://other.example.org:8080/a%20b?x=1&amp;y=\u00fc#f" + "/z" * 150,
         ColumnKind.DOCID: "/Z\u00fcrich %20 &amp; \u6771\u4eac &lt;b&gt; &quot;" + "/x" * 150,
+        ColumnKind.PARENT: "smb://other.example.org/a%20b/&amp;y=\u00fc &lt;&quot;" + "/z" * 150,
         ColumnKind.DATE: "Sat, 29 Feb 2020 23:59:59 GMT",
         ColumnKind.CONTENT: (
             "&lt;p>Z\u00fcrich &amp;amp; \u6771\u4eac &gt; \"' &quot;\n\t&lt;/p>" * 9
@@ -486,8 +494,14 @@ def are_neutral(values: Sequence[str]) -> bool:
         or len(utf8.translate(None, _NOT_NEUTRAL)) != len(utf8)
         or (" " in text and _has_blank_at_end(text))
         or not _has_our_references(text)
-        or (not text.isascii() and (b"\xef\xbf" in utf8 or _OTHER_SPACE.search(text)))
+        or (not text.isascii() and (b"\xef\xbf" in utf8 or _has_other_space(text, utf8)))
     )
+
+
+def _has_other_space(text: str, utf8: bytes) -> bool:
+    """Whether there is white space other than blanks; most languages need no search."""
+    has_lead = any([lead in utf8 for lead in _SPACE_LEADS])  # noqa: C419 - faster as a list
+    return has_lead and _OTHER_SPACE.search(text) is not None
 
 
 def _has_blank_at_end(text: str) -> bool:
@@ -513,6 +527,7 @@ def has_neutral_columns(
     return all(
         (kind is not ColumnKind.URL or are_urls(column))
         and (kind is not ColumnKind.DOCID or are_docids(column))
+        and (kind is not ColumnKind.PARENT or are_parents(column))
         and (kind is not ColumnKind.DATE or are_dates(column))
         and (kind is not ColumnKind.INTEGER or _INTEGERS.fullmatch('"'.join(column) + '"'))
         and (kind is not ColumnKind.NAME or "&quot;" not in '"'.join(column))
@@ -632,6 +647,13 @@ def are_urls(values: Sequence[str]) -> bool:
 def are_docids(values: Sequence[str]) -> bool:
     """Whether neutral texts have no scheme of a URL."""
     return "://" not in '"'.join(values)
+
+
+def are_parents(values: Sequence[str]) -> bool:
+    """Whether neutral texts are URLs without a query and a fragment."""
+    text = '"'.join(values)
+    have_schemes = all(["://" in value for value in values])  # noqa: C419 - faster as a list
+    return have_schemes and "?" not in text and "#" not in text
 
 
 def are_dates(values: Sequence[str]) -> bool:

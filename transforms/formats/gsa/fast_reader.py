@@ -9,7 +9,8 @@ parser.
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import pybase64
 
@@ -17,18 +18,16 @@ from schemas.content import clean_base64
 from schemas.errors import RecordError
 from schemas.record import Encoding
 from transforms.formats.acl_metadata import BLANKS
-from transforms.formats.gsa.gsa_formats import FEED_NAMES
 from transforms.formats.gsa.rows import ENCODING
 from transforms.formats.record_batch import ColumnKind, escaped
-from transforms.formats.xml.element_runs import ElementRuns
 from transforms.formats.xml.run_shapes import MarkupTemplate, ShapeKey
 
-_END = "</record>"
-_END_PRINCIPAL = "</principal>"
+END = "</record>"
+END_PRINCIPAL = "</principal>"
 _END_CONTENT = "</content"
 
-_NO_NAME = f">{_END_PRINCIPAL}"
-_PLACE = re.compile(f'"|(?<=>){_END_PRINCIPAL}|{_END_CONTENT}')
+NO_NAME = f">{END_PRINCIPAL}"
+_PLACE = re.compile(f'"|(?<=>){END_PRINCIPAL}|{_END_CONTENT}')
 """Where a value is in a markup: of an attribute, of a principal, of a content.
 
 The name of a principal that all records of a run share is part of the markup.
@@ -59,13 +58,16 @@ class RecordTemplate(MarkupTemplate):
     """A markup in which a double quote is in place of each value."""
 
     has_rules = False
+    free_values: ClassVar[Mapping[tuple[str, str], ColumnKind]] = FREE_VALUES
 
     def __init__(self, markup: str) -> None:
         self.markup = markup
-        self._names = [*_attributes(markup)]
+        self._names = [*names_of_values(markup)]
         self._count = len(self._names)
-        self._names += [_NAME] * markup.count(_NO_NAME)
-        super().__init__([*map(FREE_VALUES.get, self._names)], contents=markup.count(_END_CONTENT))
+        self._names += [_NAME] * markup.count(NO_NAME)
+        super().__init__(
+            [*map(self.free_values.get, self._names)], contents=markup.count(_END_CONTENT)
+        )
         self._in_base64 = [
             column for column, at in enumerate(self.free) if self._names[at] == _ENCODED_VALUE
         ]
@@ -74,6 +76,11 @@ class RecordTemplate(MarkupTemplate):
     def is_known(self) -> bool:
         """Whether the names of all attributes are known, and the record has a URL."""
         return self.has_url and self._count == self.markup.count('"')
+
+    @property
+    def has_encoded_values(self) -> bool:
+        """Whether values are in base64, and columns have their texts."""
+        return bool(self._in_base64)
 
     def content_kinds(self, key: ShapeKey) -> list[ColumnKind]:
         names = [self._names[at] for at in self.constant]
@@ -89,7 +96,7 @@ class RecordTemplate(MarkupTemplate):
             values[self.free[column]] = pybase64.b64encode(text.encode()).decode()
         places = {
             '"': (f'"{value}"' for value in values[: self._count]),
-            _END_PRINCIPAL: (name + _END_PRINCIPAL for name in values[self._count :]),
+            END_PRINCIPAL: (name + END_PRINCIPAL for name in values[self._count :]),
             _END_CONTENT: (content + _END_CONTENT for content in texts[len(self.free) :]),
         }
         return _PLACE.sub(lambda place: next(places[place[0]]), self.markup)
@@ -101,41 +108,7 @@ class RecordTemplate(MarkupTemplate):
         return columns
 
 
-class FeedRuns(ElementRuns[RecordTemplate]):
-    """Makes batches of runs of records."""
-
-    names = FEED_NAMES
-    content_names = ("content",)
-
-    def split(self, head: str) -> tuple[str, Sequence[str]]:
-        names: list[str] = []
-        if _END_PRINCIPAL in head:
-            *entries, rest = head.split(_END_PRINCIPAL)
-            pairs = [entry.rpartition(">") for entry in entries]
-            names = [name for *_, name in pairs]
-            if '"' in "".join(names):
-                return "", ()
-            head = "".join([f"{tag}>{_END_PRINCIPAL}" for tag, *_ in pairs]) + rest
-        pieces = head.split('"')
-        return '"'.join(pieces[::2]) + _END, [*pieces[1::2], *names]
-
-    def split_run(self, text: str) -> tuple[str, list[Sequence[str]]] | None:
-        count, width = text.count(_END), text.count('"', 0, text.find(_END))
-        if not width or width % 2 or text.count('"') != width * count:
-            return None
-        pieces = text.split('"')
-        markup = _common_markup(pieces, width, count)
-        if markup is None or _NO_NAME in markup:
-            return None
-        values = pieces[1::2]
-        return markup, [values[at :: width // 2] for at in range(width // 2)]
-
-    def learn(self, markup: str) -> RecordTemplate | None:
-        template = RecordTemplate(markup.lstrip(BLANKS))
-        return template if template.is_known else None
-
-
-def _attributes(markup: str) -> Iterator[tuple[str, str]]:
+def names_of_values(markup: str) -> Iterator[tuple[str, str]]:
     """Yield the names of the elements and the attributes of all values in double quotes."""
     for tag, rest in _TAG.findall(markup):
         names = _ATTRIBUTE.findall(rest)
@@ -143,7 +116,7 @@ def _attributes(markup: str) -> Iterator[tuple[str, str]]:
         yield from (("encoded meta" if is_encoded else tag, name) for name in names)
 
 
-def _common_markup(pieces: list[str], width: int, count: int) -> str | None:
+def common_markup(pieces: list[str], width: int, count: int) -> str | None:
     """Return the markup of the first element if all others have the same."""
     first, last, joints = pieces[0].lstrip(BLANKS), pieces[-1], pieces[width:-1:width]
     if joints:

@@ -19,6 +19,7 @@ elements of a record, the order of a record's children, fractions of seconds; on
 that `transforms.rules.adapt` reports.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import IO, ClassVar
 
@@ -34,6 +35,7 @@ from schemas.span import Span
 from transforms.formats.acl_metadata import join_parent, metadata_of
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import rfc1123
+from transforms.formats.element_block import ElementJoints
 from transforms.formats.gsa.acl import write_principal
 from transforms.formats.gsa.gsa_formats import FEED_NAMES, FeedOptions
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
@@ -58,7 +60,34 @@ from transforms.formats.xml_text import escape_bytes, escape_text, holds, holds_
 
 _WRITTEN = (Action.ADD, Action.UPDATE, Action.DELETE)
 _NUL = "\0"
+_TYPED = '" mimetype="text/html">\n'
 _NO_ENCODING = Encoding.NONE  # a look-up in the enum costs ten times as much
+
+
+_ACL_OF_RECORD = "A(?:[PD]p)*a|B(?:Dp)*Pp(?:[PD]p)*a"
+"""An ACL without a parent permits somebody: others have notices."""
+
+_JOINTS = ElementJoints(
+    order=re.compile(f"[RQ](?:{_ACL_OF_RECORD})?(?:Mm+n)?r|S(?:{_ACL_OF_RECORD})?(?:Mm+n)?Ccr|E"),
+    parts=re.compile(f"[RQS](?:({_ACL_OF_RECORD})|(Mm+n)|(Cc))+r"),
+    tags={
+        "p": "</principal>\n",
+        "c": "</content>\n",
+        "a": "</acl>\n",
+        "M": "<metadata>\n",
+        "n": "</metadata>\n",
+        "r": "</record>\n",
+    },
+    frames={
+        **dict.fromkeys("RQ", ("", '<metadata>\n<meta name="name" content="')),
+        "S": ("", "<content>"),
+        "E": ("", ""),
+        **dict.fromkeys("AB", (_TYPED, '<principal scope="user" access="permit">')),
+        **dict.fromkeys("PD", ('">\n', "</principal>\n</acl>\n</record>\n")),
+        "m": (f"{_TYPED}<metadata>\n", "</metadata>\n</record>\n"),
+        "C": (_TYPED, "</content>\n</record>\n"),
+    },
+)
 
 
 def read(
@@ -87,6 +116,7 @@ class GsaFeedEncoder(Encoder):
         ColumnKind.TEXT: (as_stated,),
         ColumnKind.NAME: (as_stated,),
         ColumnKind.URL: (as_stated,),
+        ColumnKind.PARENT: (as_stated,),
         ColumnKind.DATE: (as_stated,),
         ColumnKind.TIME: (lambda values: [*map(rfc1123, values)],),
     }
@@ -94,6 +124,7 @@ class GsaFeedEncoder(Encoder):
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._options = options
         self._is_5_0 = options.of(FeedOptions).dialect == DIALECT_5_0
+        self.joints = None if self._is_5_0 else _JOINTS
         self._attributes = RECORD.of_5_0 if self._is_5_0 else RECORD
 
     def prolog(self) -> bytes:

@@ -34,7 +34,7 @@ from transforms.formats.acl_metadata import acl_of
 from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
 from transforms.formats.gsa.acl import Extras, bad_acl, read_acl, require_no_text, tag_of
-from transforms.formats.gsa.fast_reader import FeedRuns
+from transforms.formats.gsa.feed_runs import FeedRuns
 from transforms.formats.gsa.rows import ACTION, CONTENT, GROUP, HINTS, META, METADATA
 from transforms.formats.xml.elements import ParsedElement, parse_markup
 from transforms.formats.xml.scanner import NESTED, UNKNOWN

@@ -27,6 +27,7 @@ from transforms.formats.record_batch import (
     grouped,
     has_neutral_columns,
 )
+from transforms.formats.xml.contents import CutContent, cut_contents
 from transforms.formats.xml.elements import ParsedElement, parse_element
 from transforms.formats.xml.run_shapes import (
     BuildRecord,
@@ -45,8 +46,10 @@ _MIN_GROUPS, _RECORDS_A_GROUP = 4, 8
 _ALONE = 4
 """A run is read one by one if more than one in this number of records can be in no batch."""
 
+_BLOCKS = 16
+"""How often a run is cut into elements before it is tried again as records that are alike."""
+
 _SLASH = ord("/")
-_CDATA, _END_CDATA = b"<![CDATA[", b"]]>"
 _CLOSED_TAG = rb"""\s*<%b(?=[\s/])[^<>"']*(?:(?:"[^"<>]*"|'[^'<>]*')[^<>"']*)*/>"""
 """An element that closes itself, and the blanks before it."""
 
@@ -105,13 +108,16 @@ class ElementRuns(ABC, Generic[TemplateT]):
         self._record = self.names.records[0]
         self._end, self._end_tag = f"</{self._record}>", self.names.end_tag
         self._begin = f"<{self._record}".encode()
+        self._inside = self.names.in_record[self._record]
         self._closed = re.compile(_CLOSED_TAG % self._record.encode())
         self._content_tags = [f"<{name}".encode() for name in self.content_names]
         self._content = re.compile(f"<({'|'.join(self.content_names)})".encode())
         self._options = options
         self._context: ElementContext | None = None
         self._shape: Callable[[TemplateT, ShapeKey], RunShape]
+        self.new_shape: Callable[[MarkupTemplate, ShapeKey], RunShape]
         self._budget = LearningBudget()
+        self._blocks = 0
         self.template = lru_cache(maxsize=_MAX_TEMPLATES)(self._template)
         self.is_single = True
 
@@ -127,6 +133,10 @@ class ElementRuns(ABC, Generic[TemplateT]):
     def learn(self, markup: str) -> TemplateT | None:
         """Return the template of a markup; None if it needs the parser."""
 
+    def block(self, run: bytes, offset: int, line: int, context: ElementContext) -> Run | None:
+        """Return the block of the first elements of a run; None if most of them go alone."""
+        return None
+
     def bulk(self, run: bytes, offset: int, line: int, context: ElementContext) -> Run | None:
         """Return the records of the first elements of a run.
 
@@ -138,16 +148,30 @@ class ElementRuns(ABC, Generic[TemplateT]):
                 parse, build = partial(self._parse, context), self._enter(context, first_line)
                 new_shape = partial(RunShape, parse=parse, build=build)
                 self._shape, self._context = lru_cache(maxsize=_MAX_SHAPES)(new_shape), context
+                self.new_shape = new_shape
+            place = offset, line, context
+            taken = None if self._blocks % _BLOCKS else self._batches(run, *place)
+            if taken is not None and taken.length > len(run) // 2:
+                self._blocks = 0
+                return taken
+            block = self.block(run, *place)
+            is_block = block is not None and (taken is None or block.length >= taken.length)
+            self._blocks += is_block or self._blocks > 0
+            return block if is_block else taken
+        except Exception as exc:
+            record_error(exc)  # raises what concerns more than a record
+            return None
+
+    def _batches(self, run: bytes, offset: int, line: int, context: ElementContext) -> Run | None:
+        """Return the records of the first elements of a run in batches, None if many are alone."""
+        try:
             groups, length, find_begins = self._groups(run)
             count = sum(len(group.places) for group in groups)
             if not groups or len(groups) > _MIN_GROUPS + count // _RECORDS_A_GROUP:
                 return None
-            positions = _Positions(run, offset, line, find_begins)
+            positions = RunPositions(run, offset, line, find_begins)
             return Run(self._records(groups, count, positions, context), count, length)
         except _NeedsParserError:
-            return None
-        except Exception as exc:
-            record_error(exc)  # raises what concerns more than a record
             return None
 
     def _groups(self, run: bytes) -> tuple[list[_Group], int, Callable[[], list[int]]]:
@@ -155,69 +179,39 @@ class ElementRuns(ABC, Generic[TemplateT]):
         first_end = find(run, self._end_tag)
         self.is_single = first_end < 0 or first_end + len(self._end_tag) == len(run)
         try:
+            text, contents = run, list[CutContent]()
             if any(find(run, tag) >= 0 for tag in self._content_tags):
-                elements = self._cut_contents(run)
-                begins = [element.begin for element in elements]
-                groups, length = self._mixed(elements)
-                return groups, length, lambda: [run.find(self._begin, at) for at in begins]
+                text, contents = cut_contents(run, self._content, self.names.end_begin)
             end = rfind(run, self._end_tag) + len(self._end_tag) if first_end >= 0 else 0
-            uniform = self._uniform(run[:end].decode()) if end else None
-            groups, length = (uniform, end) if uniform else self._mixed(self._cut_text(run))
+            uniform = self._uniform(run[:end].decode()) if end and not contents else None
+            if uniform:
+                return uniform, end, lambda: [at.start() for at in re.finditer(self._begin, run)]
+            elements = [*self._cut(text, contents)]
+            groups, length = self._mixed(elements)
         except UnicodeDecodeError:
             return [], 0, list
-        return groups, length, lambda: [match.start() for match in re.finditer(self._begin, run)]
+        return groups, length, lambda: [run.find(self._begin, of.begin) for of in elements]
 
-    def _cut_text(self, run: bytes) -> Iterator[_Element]:
-        """Cut a run without contents into elements."""
-        at = 0
-        for head in run.split(self._end_tag):
+    def _cut(self, text: bytes, contents: Sequence[CutContent]) -> Iterator[_Element]:
+        """Cut a run, whose contents were cut out, into elements."""
+        at, cut, number = 0, 0, 0
+        for head in text.split(self._end_tag):
             end = at + len(head)
-            while closed := self._match_closed(run, at):
+            while closed := self._match_closed(text, at):
+                yield _Element(f"{closed[0][:-2].decode()}>", cut + closed.end(), begin=cut + at)
                 at = closed.end()
-                yield _Element(f"{closed[0][:-2].decode()}>", at)
-            if end == len(run):
+            if end == len(text):
                 return
-            yield _Element(run[at:end].decode(), at := end + len(self._end_tag))
+            begin, last = cut + at, number + len(self._content.findall(head) if contents else ())
+            own, number = contents[number:last], last
+            cut += sum(content.length for content in own)
+            markup, at = text[at:end].decode(), end + len(self._end_tag)
+            data, are_cdata = [of.data for of in own], tuple([of.is_cdata for of in own])
+            yield _Element(markup, cut + at, data, are_cdata, begin)
 
     def _match_closed(self, run: bytes, at: int) -> re.Match[bytes] | None:
         """Match an element that closes itself."""
         return self._closed.match(run, at) if run[run.find(b">", at) - 1] == _SLASH else None
-
-    def _cut_contents(self, run: bytes) -> list[_Element]:
-        """Cut the first elements out of a run, up to one whose content has markup."""
-        elements = []
-        at = begin = 0
-        heads, contents, are_cdata = list[bytes](), list[bytes](), list[bool]()
-        opened = self._content.search(run)
-        while True:
-            end = find(run, self._end_tag, at, opened.start() if opened else len(run))
-            if closed := self._match_closed(run, at) if at == begin else None:
-                at = closed.end()
-                elements.append(_Element(f"{closed[0][:-2].decode()}>", at, begin=begin))
-                begin = at
-                continue
-            if end >= 0:
-                head = b"".join((*heads, run[at:end])).decode()
-                at = end + len(self._end_tag)
-                elements.append(_Element(head, at, contents, tuple(are_cdata), begin))
-                begin = at
-                heads, contents, are_cdata = [], [], []
-                continue
-            first = run.find(b">", opened.end()) + 1 if opened else 0
-            if not opened or not first:
-                return elements
-            heads.append(run[at:first])
-            is_cdata = run.startswith(_CDATA, first)
-            first += is_cdata * len(_CDATA)
-            close = find(run, _END_CDATA if is_cdata else b"<", first)
-            at = close + is_cdata * len(_END_CDATA)
-            if close < 0 or not run.startswith(b"</" + opened[1], at):
-                return elements
-            if is_cdata and find(run, self._end_tag[:-1], first, close) >= 0:
-                return elements  # the section may run into another record
-            contents.append(run[first:close])
-            are_cdata.append(is_cdata)
-            opened = self._content.search(run, at)
 
     def _uniform(self, text: str) -> list[_Group] | None:
         """Return the groups of a run, None if markup differs."""
@@ -279,7 +273,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
             yield _Group(shape, parts[1:end], parts[end:], parts[0])
 
     def _records(
-        self, groups: list[_Group], count: int, positions: "_Positions", context: ElementContext
+        self, groups: list[_Group], count: int, positions: "RunPositions", context: ElementContext
     ) -> Records:
         """Return the records of a run in batches, and alone those that are not neutral.
 
@@ -345,8 +339,9 @@ class ElementRuns(ABC, Generic[TemplateT]):
         return rows, unread
 
     def _template(self, markup: str) -> TemplateT | None:
-        """Return the template of a markup; a section may hide a part of a record."""
-        return None if "<!" in markup or "<?" in markup else self.learn(markup)
+        """Return the template of a markup; None if a section or a tag in it may end a record."""
+        text = markup.lstrip().removesuffix(self._end).encode()
+        return None if self._inside.search(text, 1) else self.learn(markup)
 
     def _parse(self, context: ElementContext, element: bytes, line: int, offset: int) -> object:
         raw = RawElement(self._record, element, offset, line, context)
@@ -362,7 +357,7 @@ def _first(batch: RecordBatch) -> Record | None:
         return None
 
 
-class _Positions:
+class RunPositions:
     """The lines and offsets of the elements of a run, computed for those who ask."""
 
     def __init__(
@@ -389,10 +384,13 @@ class _Positions:
         lines = self._lines
         return [lines[place] for place in places]
 
-    def element(self, place: int, name: str, context: ElementContext) -> RawElement:
-        """Return an element as it came."""
+    def element(
+        self, place: int, name: str, context: ElementContext, *, end: int | None = None
+    ) -> RawElement:
+        """Return an element as it came; without `end`, it ends where elements are cut."""
         begin, end_tag = self._begins[place], f"</{name}>".encode()
-        closed = re.compile(_CLOSED_TAG % name.encode()).match(self._run, begin)
-        end = closed.end() if closed else find(self._run, end_tag, begin) + len(end_tag)
+        if end is None:
+            closed = re.compile(_CLOSED_TAG % name.encode()).match(self._run, begin)
+            end = closed.end() if closed else find(self._run, end_tag, begin) + len(end_tag)
         text = self._run[begin:end]
         return RawElement(name, text, self._offset + begin, self._lines[place], context)

@@ -20,6 +20,7 @@ from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import ElementContext, Span, SpanEnd
 from transforms.formats.base import ReadOptions
 from transforms.formats.byte_scans import find, rfind
+from transforms.formats.element_block import ElementBlock
 from transforms.formats.element_names import CDATA, ElementNames
 from transforms.formats.record_batch import RecordBatch
 from transforms.formats.xml.scanner import (
@@ -155,7 +156,9 @@ class ElementReader(Generic[Built]):
 
     def read(
         self,
-    ) -> Iterator[Built | Record | RecordBatch | Reject | FeedHeader | Notice | SpanEnd]:
+    ) -> Iterator[
+        Built | Record | RecordBatch | ElementBlock | Reject | FeedHeader | Notice | SpanEnd
+    ]:
         """Yield the records or memberships of the stream, and a Reject for all else.
 
         Then yield the headers of the documents without records, a notice if the encoding of the
@@ -180,12 +183,17 @@ class ElementReader(Generic[Built]):
         if self._scanner.border is not None:
             yield self._scanner.border
 
-    def _read_elements(self) -> Iterator[Built | Record | RecordBatch | Reject | Notice]:
+    def _read_elements(
+        self,
+    ) -> Iterator[Built | Record | RecordBatch | ElementBlock | Reject | Notice]:
         for item in self._scanner:
             if isinstance(item, list):
                 self._note(self._scanner.context)
                 for of_run in item:
-                    yield self._parse(of_run) if isinstance(of_run, RawElement) else of_run
+                    if isinstance(of_run, ElementBlock):
+                        yield of_run._replace(read=self._parse)
+                    else:
+                        yield self._parse(of_run) if isinstance(of_run, RawElement) else of_run
                 continue
             result = self._read_element(item) if isinstance(item, RawElement) else item
             del item  # a large element must not be held while its record is in use
@@ -212,7 +220,9 @@ class ElementReader(Generic[Built]):
         source, span = self._span.source, self._span.ordinal
         return Notice(code=code, detail=detail, source=source, span=span, offset=offset)
 
-    def _read_element(self, raw: RawElement) -> Built | Record | RecordBatch | Reject:
+    def _read_element(
+        self, raw: RawElement
+    ) -> Built | Record | RecordBatch | ElementBlock | Reject:
         bulk = self._grammar.bulk
         self._passed += 1
         if bulk is None or self._passed < 1 << self._misses:  # few are of a known shape

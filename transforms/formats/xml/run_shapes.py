@@ -74,20 +74,23 @@ class ShapeKey(NamedTuple):
 class LearningBudget:
     """Limits how many shapes are learned: those with few records cost what the others save."""
 
-    def __init__(self) -> None:
-        self._saved = _FREE_SHAPES * _RECORDS_A_SHAPE
+    def __init__(self, free_shapes: int = _FREE_SHAPES) -> None:
+        self._saved = free_shapes * _RECORDS_A_SHAPE
 
     def add(self, records: int) -> None:
         """Count records that were read by columns."""
         self._saved += records
 
+    def pay(self) -> bool:
+        """Pay for a shape; return whether enough time was saved."""
+        is_paid = self._saved >= _RECORDS_A_SHAPE
+        self._saved -= is_paid * _RECORDS_A_SHAPE
+        return is_paid
+
     def is_readable(self, shape: "RunShape") -> bool:
-        """Whether records are made of values; a shape that is learned is paid for."""
-        if not shape.is_learned:
-            if shape.seen < _RECORDS_A_SHAPE and self._saved < _RECORDS_A_SHAPE:
-                return False
-            self._saved = max(self._saved - _RECORDS_A_SHAPE, 0)
-        return shape.is_readable
+        """Whether records are made of values; a shape is learned if it is frequent or paid for."""
+        is_known = shape.is_learned or self.pay() or shape.seen >= _RECORDS_A_SHAPE
+        return is_known and shape.is_readable
 
 
 class MarkupTemplate(ABC):

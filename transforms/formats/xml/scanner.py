@@ -47,6 +47,7 @@ from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import ElementContext, Span, SpanEnd
 from transforms.formats.byte_scans import count_lines, find
+from transforms.formats.element_block import ElementBlock
 from transforms.formats.element_names import (
     CDATA,
     COMMENT,
@@ -160,7 +161,7 @@ class BadRange(NamedTuple):
     length: int
 
 
-Records = list[Record | RecordBatch | RawElement]
+Records = list[Record | RecordBatch | ElementBlock | RawElement]
 
 
 class Run(NamedTuple):
@@ -406,8 +407,9 @@ class RecordScanner:
             yield taken.records
 
     def _refuse_run(self, length: int) -> None:
-        """Try no run in half of the range; the range doubles with each refusal in a row."""
-        self._next_bulk = self._consumed + (length >> 1 << self._refusals) + 1
+        """Try no run in a range: one element, then half of the length, then twice as much."""
+        passed = length >> 1 << self._refusals - 1 if self._refusals else 0
+        self._next_bulk = self._consumed + passed + 1
         self._refusals = min(self._refusals + 1, _MAX_REFUSALS)
         self._tried_bytes = self._run_bytes
 

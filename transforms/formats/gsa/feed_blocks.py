@@ -1,0 +1,497 @@
+"""Cut runs of records into blocks of elements."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Container, Hashable, Sequence
+from itertools import repeat
+from typing import ClassVar, NamedTuple
+
+from schemas.acl import Access
+from schemas.record import Action, Record
+from schemas.span import ElementContext
+from transforms.formats.acl_metadata import BLANKS
+from transforms.formats.base import ReadOptions
+from transforms.formats.byte_scans import find, rfind
+from transforms.formats.element_block import (
+    ACL,
+    ALONE,
+    CLOSED_ALONE,
+    CLOSED_RECORD,
+    CONTENT,
+    CONTENT_MARK,
+    DELETION,
+    DENY,
+    END_ACL,
+    END_CONTENT,
+    END_METADATA,
+    END_NAME,
+    END_RECORD,
+    META,
+    METADATA,
+    PARENTED_ACL,
+    PERMIT,
+    RECORD,
+    RECORD_WITH_CONTENT,
+    RECORDS,
+    ElementBlock,
+    ElementGroup,
+    ElementShape,
+)
+from transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, names_of_values
+from transforms.formats.gsa.gsa_formats import FEED_NAMES
+from transforms.formats.record_batch import (
+    CONTENT_KINDS,
+    Column,
+    ColumnKind,
+    are_neutral,
+    find_not_neutral,
+    grouped,
+    has_neutral_columns,
+)
+from transforms.formats.xml.contents import CutContent, cut_contents
+from transforms.formats.xml.element_runs import RunPositions
+from transforms.formats.xml.run_shapes import LearningBudget, RunShape, ShapeKey
+
+_END = b"</record>"
+_CONTENT = b"<content"
+_CONTENT_TAG = re.compile(b"<(content)")
+_END_NAME = "</principal>"
+_FREE_SHAPES = 48
+_LEAST_RECORDS = 2
+_MOST_ALONE = 0.75
+"""A run in which a larger share of records goes alone is no block."""
+
+_MAX_SHAPES = 4096
+_TAG_CODES = {
+    "/principal>": END_NAME,
+    "/content>": END_CONTENT,
+    "/acl>": END_ACL,
+    "metadata>": METADATA,
+    "/metadata>": END_METADATA,
+    "/record>": END_RECORD,
+}
+_WHOLE = re.compile(
+    f"(?:[{RECORD}{RECORD_WITH_CONTENT}{DELETION}][^{''.join(RECORDS)}{ALONE}{CLOSED_ALONE}{END_RECORD}]*{END_RECORD}"
+    f"|{CLOSED_RECORD})*"
+)
+_ENDS = re.compile(f"[{END_RECORD}{CLOSED_RECORD}{CLOSED_ALONE}]")
+_FRAME = re.compile(r"/?(?:record|group|header|gsafeed)(?![^\s/>])|[?]|!(?!--[^-]*-->)")
+"""Markup in a record that may end it; a comment without tags does not."""
+
+_ALONE = (ALONE, CLOSED_ALONE)
+_END_OF_LINE = _END + b"\n<"
+_BLANKS_BEFORE_TAGS = (b" <", b"\n<", b"\t<", b"\r<")
+_PLACE_KINDS = (ColumnKind.NUMBER, ColumnKind.NUMBER)
+_RECORD_TAG = '<record url=" mimetype=">'
+
+
+class _Frame(NamedTuple):
+    """The record around an element in a sample: the markup and the constants before and after it.
+
+    `columns` and `columns_after` are the numbers of columns before and after it.
+    """
+
+    before: str
+    constants_before: tuple[str, ...]
+    after: str
+    constants_after: tuple[str, ...] = ()
+    columns: int = 1
+    columns_after: int = 0
+
+
+_TYPE = ("text/html",)
+_FRAMES = {
+    RECORD: _Frame(
+        "",
+        (),
+        '<metadata><meta name=" content="/></metadata></record>',
+        ("name",),
+        columns=0,
+        columns_after=1,
+    ),
+    RECORD_WITH_CONTENT: _Frame("", (), "<content></content></record>", columns=0, columns_after=1),
+    CLOSED_RECORD: _Frame("", (), "</record>", columns=0),
+    ACL: _Frame(
+        _RECORD_TAG,
+        _TYPE,
+        f'<principal scope=" access=">{_END_NAME}</acl></record>',
+        ("user", "permit"),
+        columns_after=1,
+    ),
+    PERMIT: _Frame(
+        f'{_RECORD_TAG}<acl inherit-from=">', _TYPE, f"{_END_NAME}</acl></record>", columns=2
+    ),
+    META: _Frame(f"{_RECORD_TAG}<metadata>", _TYPE, "</metadata></record>"),
+    CONTENT: _Frame(_RECORD_TAG, _TYPE, "</content></record>"),
+}
+
+
+class ElementTemplate(RecordTemplate):
+    """The markup of a record around an element: the parent of an ACL is a column, too."""
+
+    free_values: ClassVar = {**FREE_VALUES, ("acl", "inherit-from"): ColumnKind.PARENT}
+
+
+class _Markup(NamedTuple):
+    """The indexes of the values of elements with one markup; `kinds` are those of columns."""
+
+    values: int
+    """How many there are."""
+
+    free: Sequence[int]
+    constant: Sequence[int]
+    kinds: Sequence[ColumnKind]
+
+    @classmethod
+    def of(cls, markup: str) -> "_Markup":
+        kinds = [*map(ElementTemplate.free_values.get, names_of_values(f"<{markup}"))]
+        free = [at for at, kind in enumerate(kinds) if kind]
+        constant = [at for at, kind in enumerate(kinds) if not kind]
+        return cls(len(kinds), free, constant, [kind for kind in kinds if kind])
+
+
+NewShape = Callable[[RecordTemplate, ShapeKey], RunShape]
+"""Returns the shape of elements in a context."""
+
+Place = tuple[int, int, ElementContext]
+"""The offset, the line and the context of a run."""
+
+
+class FeedBlocks:
+    """Makes blocks of the runs of one context; learns the signatures of elements."""
+
+    def __init__(self, options: ReadOptions, new_shape: NewShape) -> None:
+        self._options, self._new_shape = options, new_shape
+        self._budget = LearningBudget(_FREE_SHAPES)
+        self._elements: dict[tuple[str, str, Hashable], ElementShape | None] = {}
+        self._markups: dict[str, _Markup] = {}
+
+    def block(self, run: bytes, place: Place) -> tuple[ElementBlock, int] | None:
+        """Return the first records of a run, and their length; None if most of them go alone."""
+        text, contents = _cut(run)
+        pieces = _pieces(text)
+        if not pieces or pieces.count("/record>") < _LEAST_RECORDS:
+            return None
+        elements = _Elements(self, pieces, self._options.max_content_bytes)
+        elements.add_all(contents)
+        codes, groups = elements.codes, elements.groups
+        ends = [match.start() for match in _ENDS.finditer("".join(codes))]
+        count = _count_whole(codes, pieces, ends, max_tags=self._options.max_tags)
+        records = [group for group in groups if group.is_of_records]
+        if not count or not records:
+            return None
+        ends, end = ends[:count], ends[count - 1] + 1
+        ranges = _ranges(run, [codes[at] for at in ends])
+        offset, line, context = place
+        positions = RunPositions(run, offset, line, lambda: [begin for begin, _ in ranges])
+        groups = [before for group in groups if (before := _before(group, end)).places]
+        alone = {bisect_left(ends, at) for at, code in enumerate(codes[:end]) if code in _ALONE}
+        if _MOST_ALONE * count < len(alone):
+            return None
+        self._budget.add(count - len(alone))
+        element = next(iter(records[0].elements.values()))
+        provenance = element.shape.model.provenance
+        block = ElementBlock(
+            codes[:end],
+            groups,
+            ends,
+            provenance,
+            context,
+            lambda number: positions.element(
+                number, FEED_NAMES.records[0], context, end=ranges[number][1]
+            ),
+        )
+        return block, ranges[-1][1]
+
+    def element(self, kind: str, markup: str, key: Hashable) -> ElementShape | None:
+        """Return the shape of a signature; None if its elements go alone."""
+        signature = kind, markup, key
+        if signature in self._elements:
+            return self._elements[signature]
+        if not self._budget.pay():
+            return None
+        if len(self._elements) > _MAX_SHAPES:
+            self._elements.clear()
+        element = self._elements[signature] = self._learn(kind, markup, key)
+        return element
+
+    def _learn(self, kind: str, markup: str, key: Hashable) -> ElementShape | None:
+        frame = _FRAMES[kind]
+        are_cdata: tuple[bool, ...] = (False,) * (kind == RECORD_WITH_CONTENT)
+        values = key if isinstance(key, tuple) else (key,)
+        if kind == CLOSED_RECORD:
+            markup = f"{markup[:-2]}>"
+        elif kind in (PERMIT, CONTENT):
+            text, *flags = values
+            markup = ">" if kind == PERMIT else ""
+            pieces = str(text).split('"')
+            markup, values = '"'.join(pieces[::2]) + markup, tuple(pieces[1::2])
+            are_cdata = tuple(map(bool, flags))
+        template = ElementTemplate(f"{frame.before}<{markup}{frame.after}")
+        constants = (*frame.constants_before, *map(str, values), *frame.constants_after)
+        is_usual = template.is_known and not template.has_encoded_values
+        if not is_usual or len(template.constant) != len(constants):
+            return None
+        shape = self._new_shape(template, ShapeKey(are_cdata, constants))
+        if not (shape.is_readable and shape.has_model):
+            return None
+        columns = len(shape.kinds) - len(_PLACE_KINDS) - frame.columns - frame.columns_after
+        code = _code(kind, shape.model)
+        return ElementShape(shape, code, frame.columns, columns) if code else None
+
+    def markup(self, markup: str) -> "_Markup":
+        values = self._markups.get(markup)
+        if values is None:
+            if len(self._markups) > _MAX_SHAPES:
+                self._markups.clear()
+            values = self._markups[markup] = _Markup.of(markup)
+        return values
+
+
+class _Elements:
+    """The elements of one run: their codes, and groups of those with values."""
+
+    def __init__(self, known: FeedBlocks, pieces: Sequence[str], max_content_bytes: int) -> None:
+        self._known, self._pieces, self._max_bytes = known, pieces, max_content_bytes
+        self.codes: list[str] = []
+        self.groups: list[ElementGroup] = []
+
+    def add_all(self, contents: Sequence[CutContent]) -> None:
+        pieces = self._pieces
+        self.codes = [*map(_TAG_CODES.get, pieces, repeat(ALONE))]
+        places: defaultdict[str, list[int]] = defaultdict(list)
+        for place, code in enumerate(self.codes):
+            if code is ALONE:
+                places[pieces[place][:4]].append(place)
+        of_contents = [at for at in places.pop("cont", ()) if pieces[at][:7] == "content"]
+        for name, of_name in places.items():
+            if name == "prin":
+                self._add_principals(of_name)
+            elif name == "meta":
+                self._add_elements(META, of_name)
+            elif name in ("acl ", "acl>"):
+                self._add_elements(ACL, of_name)
+            elif name == "reco":
+                self._add_records(of_name, of_contents)
+        if of_contents:
+            pairs = [*zip(of_contents, contents, strict=False)]  # some are in no whole record
+            keys = [(pieces[at], content.is_cdata) for at, content in pairs]
+            data = [content.data for _, content in pairs]
+            for key, _, [of_key, values] in grouped(keys, [of_contents, data]):
+                group = ElementGroup({}, [key] * len(of_key), [values], of_key)
+                self._add(CONTENT, "", [], group)
+
+    def _add_records(self, places: Sequence[int], contents: Sequence[int]) -> None:
+        pieces = self._pieces
+        closed = {place for place in places if pieces[place].endswith("/>")}
+        if not (closed or contents):
+            self._add_elements(RECORD, places)
+            return
+        with_content = {places[bisect_right(places, at) - 1] for at in contents if at > places[0]}
+        for kind, of_kind in (
+            (RECORD_WITH_CONTENT, with_content - closed),
+            (CLOSED_RECORD, closed),
+            (RECORD, {*places} - with_content - closed),
+        ):
+            self._add_elements(kind, sorted(of_kind))
+        for place in closed:
+            if self.codes[place] == ALONE:
+                self.codes[place] = CLOSED_ALONE
+
+    def _add_elements(self, kind: str, places: Sequence[int]) -> None:
+        """Add elements with values in attributes, by their markup."""
+        if not places:
+            return
+        pieces = [self._pieces[place] for place in places]
+        width, count = pieces[0].count('"'), len(pieces)
+        cells = "<".join(pieces).split('"')
+        begin, end = cells[0], cells[-1]
+        if (
+            width
+            and not width % 2
+            and len(cells) == width * count + 1
+            and cells[width:-1:width].count(f"{end}<{begin}") == count - 1
+            and all(cells[at::width].count(cells[at]) == count for at in range(2, width, 2))
+        ):
+            markup = '"'.join([begin, *cells[2:width:2], end])
+            self._add_markup(kind, markup, [cells[at::width] for at in range(1, width, 2)], places)
+            return
+        rows: defaultdict[str, list[tuple[int, list[str]]]] = defaultdict(list)
+        for place, piece in zip(places, pieces, strict=True):
+            cells = piece.split('"')
+            if len(cells) % 2:
+                rows['"'.join(cells[::2])].append((place, cells[1::2]))
+        for markup, of_markup in rows.items():
+            columns = [*zip(*(values for _, values in of_markup), strict=True)]
+            self._add_markup(kind, markup, columns, [place for place, _ in of_markup])
+
+    def _add_markup(
+        self, kind: str, markup: str, columns: Sequence[Column], places: Sequence[int]
+    ) -> None:
+        values = self._known.markup(markup)
+        if values.values != len(columns):
+            return
+        constants = [columns[at] for at in values.constant]
+        keys: Sequence[Hashable] = (
+            constants[0]
+            if len(constants) == 1
+            else [*zip(*constants, strict=True)]
+            if constants
+            else [()] * len(places)
+        )
+        free = [columns[at] for at in values.free]
+        self._add(kind, markup, values.kinds, ElementGroup({}, keys, free, places))
+
+    def _add_principals(self, places: Sequence[int]) -> None:
+        parts = [self._pieces[place].rpartition(">") for place in places]
+        heads, _, names = zip(*parts, strict=True)
+        group = ElementGroup({}, heads, [names], places)
+        if '"' in "".join(names):  # no value of a column has one
+            group = group.rows([row for row, name in enumerate(names) if '"' not in name])
+        self._add(PERMIT, "", [ColumnKind.NAME], group)
+
+    def _add(
+        self, kind: str, markup: str, kinds: Sequence[ColumnKind], group: ElementGroup
+    ) -> None:
+        """Add elements with one markup whose signatures are known, and whose values are neutral."""
+        keys = {*group.keys}
+        elements = {
+            key: element
+            for key in keys
+            if (element := self._known.element(kind, markup, key)) is not None
+        }
+        group = group._replace(elements=elements)
+        if len(elements) < len(keys):
+            group = group.rows([row for row, key in enumerate(group.keys) if key in elements])
+        if not group.places:
+            return
+        if kind == CONTENT:
+            [element] = elements.values()
+            kinds = element.shape.kinds[element.first_column :][: element.columns]
+        rows = self._rows_alone(kinds, group.columns)
+        if rows:
+            group = group.rows([row for row in range(len(group.places)) if row not in rows])
+        codes, of_keys = self.codes, {key: element.code for key, element in elements.items()}
+        if len({*of_keys.values()}) == 1:
+            [code] = {*of_keys.values()}
+            for place in group.places:
+                codes[place] = code
+        else:
+            for place, key in zip(group.places, group.keys, strict=True):
+                codes[place] = of_keys[key]
+        if group.places:
+            self.groups.append(group)
+
+    def _rows_alone(self, kinds: Sequence[ColumnKind], columns: Sequence[Column]) -> Container[int]:
+        """Return the rows whose values are not neutral."""
+        if self._are_neutral(kinds, columns):
+            return ()
+        rows = find_not_neutral(kinds, columns, max_content_bytes=self._max_bytes)
+        if rows is None:  # there are many
+            cells = zip(*columns, strict=True)
+            lists = ([[cell] for cell in of_row] for of_row in cells)
+            rows = {
+                row
+                for row, row_lists in enumerate(lists)
+                if not self._are_neutral(kinds, row_lists)
+            }
+        return rows
+
+    def _are_neutral(self, kinds: Sequence[ColumnKind], columns: Sequence[Column]) -> bool:
+        pairs = zip(kinds, columns, strict=True)
+        texts = [text for kind, column in pairs if kind not in CONTENT_KINDS for text in column]
+        return (not texts or are_neutral(texts)) and has_neutral_columns(
+            kinds, columns, max_content_bytes=self._max_bytes
+        )
+
+
+def _ranges(run: bytes, end_codes: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the begins and the ends of records, by the codes of the elements that end them."""
+    ranges, end = [], 0
+    for code in end_codes:
+        begin = run.find(b"<", end)
+        if code == END_RECORD:
+            end = find(run, _END, begin) + len(_END)
+        else:  # it has no other tag, and another one follows it
+            end = begin + len(run[begin : run.find(b"<", begin + 1)].rstrip())
+        ranges.append((begin, end))
+    return ranges
+
+
+def _cut(run: bytes) -> tuple[bytes, Sequence[CutContent]]:
+    """Return records without their contents, and the contents."""
+    text, contents = run, list[CutContent]()
+    if find(run, _CONTENT) >= 0:
+        text, contents = cut_contents(run, _CONTENT_TAG, FEED_NAMES.end_begin)
+    end = rfind(text, _END)
+    return text[: end + len(_END)] if end >= 0 else b"", contents
+
+
+def _pieces(text: bytes) -> list[str] | None:
+    """Return what follows each `<`, without the blanks after it; None if there is text before."""
+    if find(text, _END_OF_LINE) >= 0:
+        text = text.replace(_END_OF_LINE, _END + b"<")
+    try:
+        begin, *pieces = text.decode().lstrip(BLANKS).split("<")
+    except UnicodeDecodeError:
+        return None
+    if begin or CONTENT_MARK.encode() in text:
+        return None
+    if any(find(text, blank) >= 0 for blank in _BLANKS_BEFORE_TAGS):
+        return [piece if piece[:4] == "prin" else piece.rstrip(BLANKS) for piece in pieces]
+    return pieces
+
+
+def _count_whole(
+    codes: list[str], pieces: Sequence[str], ends: Sequence[int], *, max_tags: int
+) -> int:
+    """Return how many records certainly end where they seem to; records with many tags go alone."""
+    text = "".join(codes)
+    if len(text) <= max_tags and _WHOLE.fullmatch(text):
+        return len(ends)
+    begin = 0
+    for number, end in enumerate(ends):
+        is_known = _WHOLE.fullmatch(text, begin, end + 1)
+        if not is_known and not _is_whole(pieces[begin : end + 1]):
+            return number
+        if end - begin > max_tags:
+            codes[begin] = ALONE
+        begin = end + 1
+    return len(ends)
+
+
+def _is_whole(pieces: Sequence[str]) -> bool:
+    """Whether a record with elements that are not known ends at its end tag."""
+    tag, mark, text = pieces[0].partition(">")
+    if not tag.startswith("record ") or not mark or "'" in tag or tag.count('"') & 1:
+        return False
+    if len(pieces) == 1:
+        return tag.endswith("/") and not text
+    is_ended = not tag.endswith("/") and pieces[-1] == "/record>"
+    return is_ended and not any(map(_FRAME.match, pieces[1:-1]))
+
+
+def _before(group: ElementGroup, end: int) -> ElementGroup:
+    """Return the elements of a group before a place."""
+    count = bisect_left(group.places, end)
+    return group if count == len(group.places) else group.rows(range(count))
+
+
+def _code(kind: str, model: Record) -> str | None:
+    """Return the code of an element by the model of a record around it; None for rare elements."""
+    acl, code = model.acl, kind
+    if kind == ACL and acl is not None and acl.inherit_from is not None:
+        code = PARENTED_ACL
+    elif kind == PERMIT and acl is not None and acl.principals[0].access is Access.DENY:
+        code = DENY
+    elif kind == RECORD and model.action is Action.DELETE:
+        code = DELETION
+    is_rare = (
+        model.extras
+        or model.crawl is not None
+        or (acl is not None) is not (kind in (ACL, PERMIT))
+        or (kind == META and len(model.metadata) != 1)
+        or (kind == RECORD_WITH_CONTENT and model.action is Action.DELETE)
+    )
+    return None if is_rare else code

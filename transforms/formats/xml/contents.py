@@ -1,0 +1,44 @@
+"""Cut the contents out of elements: they may be large, and are copied as they are."""
+
+import re
+from typing import NamedTuple
+
+from transforms.formats.byte_scans import find
+from transforms.formats.element_names import CDATA
+
+
+class CutContent(NamedTuple):
+    """The text of an element, or of its one CDATA section, and how many bytes were cut out."""
+
+    data: bytes
+    is_cdata: bool
+    length: int
+
+
+def cut_contents(
+    run: bytes, opened: re.Pattern[bytes], end_begin: bytes
+) -> tuple[bytes, list[CutContent]]:
+    """Return a run without contents, up to one whose end is not certain, and the contents.
+
+    `opened` finds their tags, and has the name in a group; `end_begin` is the begin of the end tag
+    of a record: a section that holds it may run into another record.
+    """
+    heads, contents, at = list[bytes](), list[CutContent](), 0
+    while match := opened.search(run, at):
+        first = run.find(b">", match.end()) + 1
+        is_cdata = run.startswith(CDATA.opener, first)
+        begin = first + len(CDATA.opener) * is_cdata
+        close = find(run, CDATA.closer if is_cdata else b"<", begin)
+        after = close + len(CDATA.closer) * is_cdata
+        is_certain = (
+            first > 0 <= close
+            and run.find(b"<", match.end(), first) < 0
+            and run.startswith(b"</" + match[1], after)
+            and not (is_cdata and find(run, end_begin, begin, close) >= 0)
+        )
+        if not is_certain:
+            return b"".join((*heads, run[at : match.start()])), contents
+        heads.append(run[at:first])
+        contents.append(CutContent(run[begin:close], is_cdata, after - first))
+        at = after
+    return b"".join((*heads, run[at:])), contents
