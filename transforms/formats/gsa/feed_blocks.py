@@ -79,7 +79,7 @@ _ENDS = re.compile(f"[{END_RECORD}{CLOSED_RECORD}{CLOSED_ALONE}]")
 _FRAME = re.compile(r"/?(?:record|group|header|gsafeed)(?![^\s/>])|[?]|!(?!--[^-]*-->)")
 """Markup in a record that may end it; a comment without tags does not."""
 
-_ALONE = (ALONE, CLOSED_ALONE)
+_ALONE = re.compile(f"[{ALONE}{CLOSED_ALONE}]")
 _END_OF_LINE = _END + b"\n<"
 _BLANKS_BEFORE_TAGS = (b" <", b"\n<", b"\t<", b"\r<")
 _PLACE_KINDS = (ColumnKind.NUMBER, ColumnKind.NUMBER)
@@ -186,7 +186,7 @@ class FeedBlocks:
         offset, line, context = place
         positions = RunPositions(run, offset, line, lambda: [begin for begin, _ in ranges])
         groups = [before for group in groups if (before := _before(group, end)).places]
-        alone = {bisect_left(ends, at) for at, code in enumerate(codes[:end]) if code in _ALONE}
+        alone = {bisect_left(ends, at.start()) for at in _ALONE.finditer("".join(codes[:end]))}
         if _MOST_ALONE * count < len(alone):
             return None
         self._budget.add(count - len(alone))
@@ -430,10 +430,11 @@ def _cut(run: bytes) -> tuple[bytes, Sequence[CutContent]]:
 
 def _pieces(text: bytes) -> list[str] | None:
     """Return what follows each `<`, without the blanks after it; None if there is text before."""
+    text = text.lstrip(BLANKS.encode())
     if find(text, _END_OF_LINE) >= 0:
         text = text.replace(_END_OF_LINE, _END + b"<")
     try:
-        begin, *pieces = text.decode().lstrip(BLANKS).split("<")
+        begin, *pieces = text.decode().split("<")
     except UnicodeDecodeError:
         return None
     if begin or CONTENT_MARK.encode() in text:

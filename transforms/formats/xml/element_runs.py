@@ -393,4 +393,5 @@ class RunPositions:
             closed = re.compile(_CLOSED_TAG % name.encode()).match(self._run, begin)
             end = closed.end() if closed else find(self._run, end_tag, begin) + len(end_tag)
         text = self._run[begin:end]
-        return RawElement(name, text, self._offset + begin, self._lines[place], context)
+        line = self._line + count_lines(self._run, 0, begin)
+        return RawElement(name, text, self._offset + begin, line, context)

@@ -69,6 +69,24 @@ def test_text_between_records_that_are_alike_is_rejected(root: str, text: str, s
     assert {result.code for result in results[1::2]} == {"stray"}
 
 
+@pytest.mark.parametrize(
+    "inside", ["<header/>", "<group></group>", "<gsafeed/>", '"', 'a="b"', '"">']
+)
+@pytest.mark.parametrize("size", SIZES)
+def test_markup_that_ends_a_record_and_quotes_in_its_text_are_rejected(
+    inside: str, size: int
+) -> None:
+    odd = [
+        record.replace("></record>", f">{inside}</record>") if number % 4 else record
+        for number, record in enumerate(plain_records())
+    ]
+    data = feed_of(ROOT, "\n".join(odd))
+    with by_parser():
+        singles = read(data, batch_records=0)
+    assert read(data, batch_records=size) == singles
+    assert sum(isinstance(single, Reject) for single in singles) >= 15
+
+
 @pytest.mark.parametrize("mark", ["~hole-0001~", "http://hole-0000.example.com/~"])
 @pytest.mark.parametrize("number", range(4))
 def test_a_constant_that_equals_a_hole_keeps_its_value(mark: str, number: int) -> None:
