@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Container, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from itertools import repeat
 from typing import ClassVar, NamedTuple
 
@@ -383,7 +383,9 @@ class _Elements:
         if group.places:
             self.groups.append(group)
 
-    def _rows_alone(self, kinds: Sequence[ColumnKind], columns: Sequence[Column]) -> Container[int]:
+    def _rows_alone(
+        self, kinds: Sequence[ColumnKind], columns: Sequence[Column]
+    ) -> Collection[int]:
         """Return the rows whose values are not neutral."""
         if self._are_neutral(kinds, columns):
             return ()
