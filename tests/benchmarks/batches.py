@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import cycle
 from pathlib import Path
+from random import Random
 from statistics import median
 from typing import NamedTuple
 
@@ -120,6 +121,40 @@ def _feed(count: int, metas: tuple[int, ...], size: int) -> Iterator[str]:
     yield "</group>\n</gsafeed>\n"
 
 
+def _varied(path: Path, *, count: int, size: int) -> int:
+    """Write records with folders, principals and metadata of their own, and a content."""
+    random = Random(11)
+    feedtype = "incremental" if size else "metadata-and-url"
+    with path.open("w", encoding="utf-8") as stream:
+        stream.write(
+            f"<gsafeed>\n<header><datasource>d</datasource><feedtype>{feedtype}</feedtype></header>\n"
+            "<group>\n"
+        )
+        for number in range(count):
+            stream.write(_varied_record(random, number, size))
+        stream.write("</group>\n</gsafeed>\n")
+    return count
+
+
+def _varied_record(random: Random, number: int, size: int) -> str:
+    principals = "".join(
+        f'<principal scope="{random.choice(("user", "group"))}" access="permit"'
+        f' namespace="Default">name{random.randrange(5000)}</principal>\n'
+        for _ in range(random.randrange(1, 7))
+    )
+    metas = "".join(
+        f'<meta name="field{at}" content="value {random.randrange(9999)}"/>\n'
+        for at in random.sample(range(40), random.randrange(1, 9))
+    )
+    folder = f"http://www.example.com/folders/{random.randrange(1500)}/"
+    content = f"<content>{_TEXT * (size // len(_TEXT))}</content>\n" if size else ""
+    return (
+        f'<record url="http://www.example.com/docs/{number}" mimetype="text/html">\n'
+        f'<acl inheritance-type="child-overrides" inherit-from="{folder}">\n{principals}</acl>\n'
+        f"<metadata>\n{metas}</metadata>\n{content}</record>\n"
+    )
+
+
 def _items(path: Path, *, count: int) -> int:
     """Write Thunderstone data with the metadata of small records."""
     with path.open("w", encoding="utf-8") as stream:
@@ -153,6 +188,8 @@ def _documents_as_items(path: Path, *, size_bytes: int) -> int:
 
 
 _INPUTS = {
+    "varied records": _Input(partial(_varied, count=40_000, size=0)),
+    "varied, text of 3 kB": _Input(partial(_varied, count=10_000, size=3_000)),
     "small records": _Input(partial(_FEEDS_OF_SCENARIOS["small"], records=150_000)),
     "five shapes in turn": _Input(partial(_records, count=60_000, metas=(3, 4, 5, 6, 7), size=0)),
     "text of 300 bytes": _Input(partial(_records, count=40_000, metas=(1,), size=300)),
