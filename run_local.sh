@@ -120,12 +120,12 @@ run_sample() {
   local run documents code=0
   cd -- "$HERE"
   run=runs/sample-$(date -u +%Y%m%dT%H%M%SZ)
-  start_appliance "$run/appliance"
+  start_appliance "$run-appliance"
   say "── the bundled sample, to a rehearsal appliance at $URL"
   "$VENV/bin/feedferry" convert pipelines/sample -o "$run" "${SAMPLE_FLAGS[@]}" \
     --push-to "$URL/texis/dowalk/recvdata.xml" || code=$?
   documents=$("$VENV/bin/python" -P -c "$COUNT_DOCUMENTS" "$URL/documents")
-  printf 'appliance %s documents; ./run_local.sh serve --spool %s shows them\n' "$documents" "$run/appliance"
+  printf 'appliance %s documents; ./run_local.sh serve --spool %s shows them\n' "$documents" "$run-appliance"
   printf 'next      %s\n' \
     "open $run/report.html in a browser" \
     "export PATH=\"$VENV/bin:\$PATH\"   # then: feedferry --help" \

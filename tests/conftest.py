@@ -24,7 +24,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a script may have it
 SERVERS = {"postgresql_server", "mariadb_server"}
 """Fixtures that start a database server: tests that use them are slow."""
 
-MAX_WORKER_BYTES = 600_000_000
+MAX_WORKER_BYTES = 700_000_000
 WORKER_BYTES = pytest.StashKey[list[int]]()
 _M_MMAP_THRESHOLD = -3  # of malloc.h
 _MAPPED_BYTES = 128 << 10
@@ -106,4 +106,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     sizes: list[int] = terminalreporter.config.stash.get(WORKER_BYTES, [])
     if any(sizes):
         used = ", ".join(str(size // 1_000_000) for size in sizes)
-        terminalreporter.write_line(f"memory of workers: {used} MB; at most 600 are expected")
+        most = MAX_WORKER_BYTES // 1_000_000
+        terminalreporter.write_line(f"memory of workers: {used} MB; at most {most} are expected")
