@@ -81,12 +81,16 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
         return message_of(self.source, self.line, self.offset, self.key, self.reason)
 
 
-class Filtered(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that the target does not need; `code` names the rule."""
+class Filtered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A record that the target does not need; `code` names the rule.
+
+    It may represent several unchanged records, which have no URL.
+    """
 
     code: str
     url: str
     action: str
+    count: int = 1
 
 
 _Outcome = TypeVar("_Outcome", Reject, Filtered)

@@ -18,6 +18,7 @@ class SentDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """A document as it was sent last.
 
     `key` is unique in the source: the path below the root of a tree, or the key of a row as JSON.
+    `size` is that of a file; of a row, it is the signature of its values, or 0.
     `modified_ns` is in nanoseconds since 1970: of a local file, the later of mtime and ctime.
     `fingerprint` combines the other inputs of the record, such as sidecars, permissions or the
     timestamp of a row. `digest` is the SHA-256 of the contents in hexadecimal, or a constant of

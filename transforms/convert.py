@@ -566,7 +566,8 @@ class SpanConversion:
             self._take_header(result)
             return
         action = result.action.value if isinstance(result, Membership) else result.action
-        self._counts["read"][action or UNREADABLE_ACTION] += 1
+        count = result.count if isinstance(result, Filtered) else 1
+        self._counts["read"][action or UNREADABLE_ACTION] += count
         if isinstance(result, Reject):
             self._reject_version(result, None)
             self._reject(result)
@@ -615,8 +616,8 @@ class SpanConversion:
 
     def _filter(self, outcome: Filtered) -> None:
         filtered = storable(outcome)
-        self._counts["filtered"][filtered.action] += 1
-        self._counts["filter_codes"][filtered.code] += 1
+        self._counts["filtered"][filtered.action] += filtered.count
+        self._counts["filter_codes"][filtered.code] += filtered.count
         if (detail := LEFT_OUT.get(filtered.code)) is not None:
             notice = Notice(code=filtered.code, detail=detail, source=self._span.source)
             add_notice(self._account.notices, notice)

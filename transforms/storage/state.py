@@ -8,7 +8,7 @@ an ACL is sent, ends in `/`; the key of the root is empty.
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import groupby
 from operator import attrgetter
@@ -40,6 +40,12 @@ _SCHEMA = (
 _COUNT = "SELECT count(*) FROM known WHERE url <> '' AND key <> '' AND substr(key, -1) <> '/'"
 _SHARED = "SELECT EXISTS (SELECT 1 FROM known WHERE url <> '' GROUP BY url HAVING count(*) > 1)"
 _SAME_URL = "SELECT EXISTS (SELECT 1 FROM known WHERE url = ? AND key {} ?)"
+
+_SIGNED = (
+    "SELECT key, size FROM known WHERE key IN ({}) AND size <> 0 AND url <> '' AND digest <> ''"
+)
+_MAX_KEYS = 1000
+"""The most keys in a statement; SQLite allows 32,766 values."""
 
 
 class StateHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,9 +82,36 @@ class SourceState:
         """Yield all documents but the members of archives, in the same order."""
         return self._select("WHERE parent IS NULL")
 
+    def with_digest(self, digest: str) -> Iterator[SentDocument]:
+        """Yield the documents with a digest, in the same order."""
+        return self._select("WHERE digest = ?", digest)
+
+    def since(self, key: str, *, before: str) -> Iterator[SentDocument]:
+        """Yield the documents whose keys are in a range, in the same order."""
+        return self._select("WHERE key >= ? AND key < ?", key, before)
+
     def find(self, key: str) -> SentDocument | None:
         """Return a document, None if the state does not have it."""
         return next(self._select("WHERE key = ?", key), None)
+
+    def find_all(self, keys: Sequence[str]) -> dict[str, SentDocument]:
+        """Return the documents that the state has of some keys, by their keys."""
+        found = {}
+        for part in _parts(keys):
+            for document in self._select(f"WHERE key IN ({_places(part)})", *part):
+                found[document.key] = document
+        return found
+
+    def with_signatures(self, keys: Sequence[str]) -> set[tuple[str, int]]:
+        """Return those of some keys that have a URL and a digest, each with its size.
+
+        The size of a row is a signature of its values.
+        """
+        found = set[tuple[str, int]]()
+        with _explained(self._path):
+            for part in _parts(keys):
+                found.update(self._connection.execute(_SIGNED.format(_places(part)), part))
+        return found
 
     def members_of(self, key: str) -> tuple[SentDocument, ...]:
         """Return the members of an archive, in the order of their keys."""
@@ -227,6 +260,14 @@ def write_state(path: Path, head: StateHead, documents: Iterable[SentDocument]) 
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (keys[begin : begin + _MAX_KEYS] for begin in range(0, len(keys), _MAX_KEYS))
+
+
+def _places(keys: Sequence[str]) -> str:
+    return ", ".join("?" * len(keys))
 
 
 @contextmanager

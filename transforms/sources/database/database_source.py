@@ -93,7 +93,7 @@ class DatabaseSource(Source[RowMapping]):
                 mapping=request.config,
                 options=request.options,
                 see=request.see,
-                find_sent=None if state is None else state.find,
+                state=state,
             )
 
     def remember(self, run: SourceRun[RowMapping], account: Account, *, generation: int) -> None:

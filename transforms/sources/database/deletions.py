@@ -19,7 +19,9 @@ rows without a timestamp, and the rejected rows: rows below the watermark and it
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from heapq import merge
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -153,7 +155,7 @@ class DeletionLister:
         gone = 0
         for deleted in self._keys.deleted():
             yield self._line(deleted)
-        for entry in self._state.documents():
+        for entry in self._state.documents() if self._compares_keys else self._no_rows():
             if not self._keys.is_deleted(entry.key) and self._is_gone(entry):
                 is_former_url = entry.key.startswith(_URL_PREFIX)
                 url = msgspec.json.decode(entry.key, type=str) if is_former_url else entry.url
@@ -163,6 +165,12 @@ class DeletionLister:
         if self._compares_keys:
             listed = self._keys.count_existing()
             check_safety(listed, gone, known=self._state.head.documents, options=options)
+
+    def _no_rows(self) -> Iterator[SentDocument]:
+        """Return the entries that are no rows, in the order of keys."""
+        former_urls = self._state.since(_URL_PREFIX, before=chr(ord(_URL_PREFIX) + 1))
+        deletions = self._state.with_digest(DELETION_SENT)
+        return merge(former_urls, deletions, key=attrgetter("key"))
 
     def _is_gone(self, entry: SentDocument) -> bool:
         """Return whether a key that the query does not return is to be deleted or forgotten."""

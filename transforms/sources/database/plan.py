@@ -250,9 +250,8 @@ def _changed_rows(state: SourceState, floor: Watermark, timestamp: str) -> Itera
 
 def _rejected_keys(state: SourceState, floor: Watermark) -> Iterator[str]:
     """Yield the keys of rejected rows that are not above the floor."""
-    for entry in state.documents():
-        is_rejected = entry.digest == NO_DIGEST and is_row(entry)
-        if is_rejected and not is_above_floor(entry.fingerprint, floor):
+    for entry in state.with_digest(NO_DIGEST):
+        if is_row(entry) and not is_above_floor(entry.fingerprint, floor):
             yield entry.key
 
 

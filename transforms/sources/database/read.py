@@ -12,38 +12,35 @@ wide rows, that bounds memory. Within these bounds, a page is fetched at once: s
 take twice the time. The next page is fetched from a server while a page is converted.
 
 With a state, a document is filtered as unchanged if its record has the digest of the last run,
-wherever its parts come from: the row, lookup queries, a file, a template.
+wherever its parts come from: the row, lookup queries, a file, a template (`row_changes`).
 """
 
-import hashlib
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, groupby
+from itertools import groupby
 from typing import NamedTuple
 
 import sqlalchemy as sa
-from msgspec import structs
 
-from schemas import avro
 from schemas.errors import ConfigError, RecordError
-from schemas.record import Action, Provenance, Record
-from schemas.reject import Filtered, Reject
-from schemas.sent_document import NO_DIGEST, UNCHANGED, OnChange, SentDocument, StateChange
+from schemas.record import Record
+from schemas.reject import Reject
+from schemas.sent_document import OnChange
 from schemas.span import KeyRange, Span
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.formats.record_batch import RecordBatch
 from transforms.sources.database.columns import ColumnIndex, Key, Row
 from transforms.sources.database.connection import Session, UnreadableValueError
 from transforms.sources.database.dialects import INLINE_BYTES, Expression
-from transforms.sources.database.mapping import TIMESTAMP, RowMapping
+from transforms.sources.database.mapping import RowMapping
 from transforms.sources.database.records import RecordMaker
 from transforms.sources.database.row_batches import RowBatches
+from transforms.sources.database.row_changes import RowChanges
 from transforms.sources.database.table import (
     KeyOrder,
     Select,
@@ -53,7 +50,7 @@ from transforms.sources.database.table import (
     subquery,
     write_key,
 )
-from transforms.sources.database.watermark import timestamp_text
+from transforms.storage.state import SourceState
 
 PAGE_BYTES = 8 << 20
 """The approximate size of a page of wide rows."""
@@ -67,10 +64,6 @@ _SWITCH_SECONDS = 0.0002
 
 With Python's 5 milliseconds, a page was converted before the next part was asked for.
 """
-
-_NO_PROVENANCE = Provenance()
-FindSent = Callable[[str], SentDocument | None]
-"""Returns the entry of a key in the state."""
 
 
 class IncompleteRow(NamedTuple):
@@ -103,13 +96,13 @@ def read_rows(
     mapping: RowMapping,
     options: ReadOptions = ReadOptions(),
     see: OnChange | None = None,
-    find_sent: FindSent | None = None,
+    state: SourceState | None = None,
 ) -> Generator[ReadResult, None, None]:
     """Yield the outcomes of the rows in the key range of a span.
 
-    `see` is called for each row before its outcome is yielded: a deletion is gone, a rejected row
-    has no digest. Rows that `find_sent` finds with the same digest are filtered, except in a
-    refresh. Raise SourceError if the database is lost.
+    `see` is called for each row that is not as in the state, before its outcome is yielded: a
+    deletion is gone, a rejected row has no digest. Rows with the digest that the state has are
+    filtered, except in a refresh. Raise SourceError if the database is lost.
     """
     key_range = range_of(span)
     table = _open(mapping, os.getpid()).filtered(key_range.filter)
@@ -119,29 +112,18 @@ def read_rows(
             yield from _reject_null_keys(table, span)
             return
         records = _RowRecords(table, span, options)
-        if see is None and find_sent is None:
-            yield from records.in_batches()
+        if see is None and state is None:
+            yield from records.outcomes()
             return
-        find = None if key_range.is_refresh else find_sent
-        name = mapping.timestamp
-        at = None if name is None else table.index.at(TIMESTAMP, name)
-        for row, outcome in records.by_row():
-            timestamp = "" if at is None else timestamp_text(_row_of(row)[at])
-            change = _state_change(write_key(records.pages.key_of(row)), outcome, timestamp)
-            if see is not None:
-                see(change)
-            before = None if find is None else find(change.document.key)
-            if isinstance(outcome, Record) and _is_unchanged(before, change.document):
-                yield Filtered(code=UNCHANGED, url=outcome.url, action=outcome.action.value)
-            else:
-                yield outcome
+        sent = None if key_range.is_refresh else state
+        yield from records.outcomes(RowChanges(table.index, mapping, options, see=see, state=sent))
 
 
 class _RowRecords:
-    """The outcomes of the rows of a span: in batches, or with their rows."""
+    """The outcomes of the rows of a span, in batches where rows are alike."""
 
     def __init__(self, table: TableQuery, span: Span, options: ReadOptions) -> None:
-        self.pages = PageReader(table, range_of(span))
+        self._pages = PageReader(table, range_of(span))
         self._session = table.session
         self._span = span
         self._max_bytes = options.max_content_bytes
@@ -156,46 +138,51 @@ class _RowRecords:
         max_records = options.batch_records if is_bounded else 0
         self._batches = RowBatches(self._maker, max_records=max_records)
 
-    def in_batches(self) -> Iterator[RecordBatch | Record | Reject]:
+    def outcomes(self, changes: RowChanges | None = None) -> Iterator[ReadResult]:
+        """Yield all outcomes; with `changes`, those that it leaves."""
         with closing(self._loaded_pages()) as pages:
             for page in pages:
-                if IncompleteRow not in {*map(type, page)}:
-                    yield from self._batches.outcomes(page)
-                    continue
-                for kind, rows in groupby(page, type):
-                    if kind is not IncompleteRow:
-                        yield from self._batches.outcomes([*map(_row_of, rows)])
+                for type_, items in groupby(page, key=type):
+                    if type_ is IncompleteRow:
+                        for row, outcome in self._of(items):
+                            if changes is None:
+                                yield outcome
+                            else:
+                                yield from changes.of_outcome(row, outcome)
+                        continue
+                    rows = [*map(_row_of, items)]
+                    if changes is None:
+                        yield from self._batches.outcomes(rows)
                     else:
-                        yield from (outcome for _, outcome in self._of(rows))
-
-    def by_row(self) -> Iterator[tuple[PageRow, Record | Reject]]:
-        with closing(self._loaded_pages()) as pages:
-            yield from self._of(chain.from_iterable(pages))
+                        yield from changes.of_rows(rows, self._batches.outcomes)
 
     def _loaded_pages(self) -> Generator[list[PageRow], None, None]:
-        pages = iter(self.pages)
+        pages = iter(self._pages)
         if self._session.dialect.is_remote:
             pages = _fetched_ahead(pages, self._session)
         with closing(pages):
             for page in pages:
-                self._lookups.load_page(self.pages.key_of(page[0]), self.pages.key_of(page[-1]))
+                self._lookups.load_page(self._pages.key_of(page[0]), self._pages.key_of(page[-1]))
                 yield page
 
-    def _of(self, rows: Iterable[PageRow]) -> Iterator[tuple[PageRow, Record | Reject]]:
+    def _of(self, items: Iterable[PageRow]) -> Iterator[tuple[Row, Record | Reject]]:
+        """Yield the outcomes of incomplete rows, each with the values that were read first."""
         make = self._maker.make
-        for item in rows:
+        for item in items:
             row: PageRow | None = item
-            if type(row) is IncompleteRow and row.column:
-                row = self.pages.read_alone(row, max_bytes=self._max_bytes)
-            if type(row) is tuple:
+            if isinstance(row, IncompleteRow) and row.column:
+                row = self._pages.read_alone(row, max_bytes=self._max_bytes)
+            if row is None:  # deleted meanwhile
+                continue
+            if not isinstance(row, IncompleteRow):
                 yield row, make(row)
-            elif isinstance(row, IncompleteRow) and row.column:
-                yield row, make(row.row, too_large=row.column)
-            elif isinstance(row, IncompleteRow):
+            elif row.column:
+                yield row.row, make(row.row, too_large=row.column)
+            else:
                 reason = f"{row.unreadable}; expected values that can be read"
                 error = RecordError("unreadable", reason)
-                key = self.pages.key_of(row)
-                yield row, self._key_index.reject(key, error, span=self._span)
+                key = self._pages.key_of(row)
+                yield row.row, self._key_index.reject(key, error, span=self._span)
 
 
 def _fetched_ahead(
@@ -389,26 +376,3 @@ class LookupQueries:
         selected = sa.select(*table.key_columns, *values).select_from(joined)
         order = KeyOrder(key, table.session.dialect)
         return selected.order_by(*table.key_columns, *values), order
-
-
-def _state_change(key: str, outcome: Record | Reject, timestamp: str) -> StateChange:
-    digest = _digest(outcome) if isinstance(outcome, Record) else NO_DIGEST
-    is_deleted = isinstance(outcome, Record) and outcome.action is Action.DELETE
-    document = SentDocument(key=key, url=outcome.url or "", fingerprint=timestamp, digest=digest)
-    return StateChange(document=document, is_deleted=is_deleted)
-
-
-def _digest(record: Record) -> str:
-    """Return the SHA-256 of a record without its provenance; empty if no format can hold it."""
-    try:
-        datum = avro.encode(structs.replace(record, provenance=_NO_PROVENANCE))
-    except (RecordError, UnicodeEncodeError):  # the writer rejects it
-        return NO_DIGEST
-    return hashlib.sha256(datum).hexdigest()
-
-
-def _is_unchanged(before: SentDocument | None, document: SentDocument) -> bool:
-    """Return whether a row is as in the state, where a deletion has no URL."""
-    if before is None or document.digest == NO_DIGEST or before.digest != document.digest:
-        return False
-    return before.url in ("", document.url)

@@ -2,6 +2,7 @@
 
 import sqlite3
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -9,6 +10,7 @@ from dataclasses import replace as with_fields
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -44,6 +46,7 @@ from transforms.sources.database.read import (
     read_rows,
 )
 from transforms.sources.database.table import TableQuery, open_table, write_key
+from transforms.storage.state import StateHead, open_state, write_state
 
 PAGED = RowMapping(
     connection="",
@@ -731,25 +734,34 @@ def test_a_row_is_seen_before_its_outcome(sqlite_server: Sqlite) -> None:
         assert [change.document.key for change in changes] == ["[1]"]
 
 
-def read_again(mapping: RowMapping, key_range: KeyRange = ALL, **changes: str) -> list[ReadResult]:
+def read_again(mapping: RowMapping, key_range: KeyRange = ALL, **changes: Any) -> list[ReadResult]:
     """The outcomes of a second run; `changes` replace fields of the state's entries."""
     entries: list[SentDocument] = [
         replace(change.document, **changes) for change in changes_of(mapping)
     ]
-    by_key = {entry.key: entry for entry in entries}
-    return list(read_rows(span(key_range), mapping=mapping, find_sent=by_key.get))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "state")
+        documents = sum(bool(entry.url) for entry in entries)
+        write_state(path, StateHead(generation=1, documents=documents), entries)
+        with open_state(path) as state:
+            return list(read_rows(span(key_range), mapping=mapping, state=state))
 
 
 def test_an_unchanged_row_is_filtered(server: AnyServer) -> None:
     first, second, third = read_again(new_mapping(server, MAPPING, *DOCS))
-    assert first == Filtered(code="unchanged", url="https://docs.example.com/1", action="ADD")
+    assert first == Filtered(code="unchanged", url="", action="ADD", count=1)
     assert second == Filtered(code="unchanged", url="https://docs.example.com/2", action="DELETE")
     assert isinstance(third, Reject)
 
 
+def test_a_row_without_a_signature_is_compared_by_its_digest(server: AnyServer) -> None:
+    first, *_ = read_again(new_mapping(server, MAPPING, *DOCS), size=0)
+    assert first == Filtered(code="unchanged", url="https://docs.example.com/1", action="ADD")
+
+
 def test_a_row_is_sent_if_its_digest_differs_and_in_a_refresh(sqlite_server: Sqlite) -> None:
     mapping = new_mapping(sqlite_server, MAPPING, *DOCS)
-    assert read_again(mapping, digest="0" * 64)[:2] == [ONE, TWO]
+    assert read_again(mapping, digest="0" * 64, size=0)[:2] == [ONE, TWO]
     assert read_again(mapping, KeyRange(is_refresh=True))[:2] == [ONE, TWO]
 
 

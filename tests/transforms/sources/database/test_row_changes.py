@@ -1,0 +1,343 @@
+"""Rows with a state: batches and signatures change neither what is sent nor the state."""
+
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from schemas.reject import Filtered
+from schemas.sent_document import StateChange
+from schemas.span import Span
+from support.batches import SIZES, Conversion, span_conversion
+from support.database_runs import USUAL
+from transforms.formats.base import ReadOptions
+from transforms.formats.record_batch import RecordBatch
+from transforms.rules.adapt import Target
+from transforms.sources.base import SourceRun
+from transforms.sources.database.columns import ColumnReference, Page
+from transforms.sources.database.deletions import advance_state
+from transforms.sources.database.dialects import INLINE_BYTES
+from transforms.sources.database.mapping import (
+    DATABASE,
+    AclSource,
+    ActionColumn,
+    ContentSource,
+    IncrementalReading,
+    MetadataColumn,
+    RowMapping,
+)
+from transforms.sources.database.plan import RowPlan, plan_rows
+from transforms.sources.database.read import read_rows
+from transforms.sources.database.row_changes import RowSignatures
+from transforms.sources.database.table import open_table
+from transforms.sources.database.watermark import encode_mark
+from transforms.storage.state import StateHead, open_state, update_state
+
+VALUES: dict[str, tuple[object, ...]] = {
+    "link": (
+        *(f"http://www.example.com/{name}" for name in "abcdefgh"),
+        *("http://intranet/a", "no url", None, "http://www.example.com/\u00fc a"),
+    ),
+    "title": (
+        "a",
+        "b & c",
+        "\u6771\u4eac",
+        "a\x07b",
+        None,
+        3,
+        3.0,
+        "3",
+        b"3",
+        "\udcff".encode("utf-8", "surrogatepass"),
+        "]]>",
+    ),
+    "body": ("text", "<p>a & b</p>", "x" * 700, "", None, b"\xff\x00", "x" * (INLINE_BYTES + 1)),
+    "users": ("anna, ben", "anna", None, '"x", y'),
+    "at": ("2026-01-31 08:30:00", "2026-01-31T08:30:00Z", "yesterday", None),
+    "op": ("I", "U", "D", None),
+}
+KEYS = (*range(1, 14), 'a"b', "Z\u00fcrich", "1", None)
+MAPPINGS: dict[str, dict[str, Any]] = {
+    "compared": {"incremental": IncrementalReading(deletes="compare")},
+    "dated": {
+        "incremental": IncrementalReading(timestamp="stamp", lag_seconds=0, deletes="compare"),
+        "modified": "at",
+    },
+    "since": {
+        "incremental": IncrementalReading(timestamp="stamp", lag_seconds=0),
+        "action": ActionColumn(column="op", delete=("D",)),
+    },
+}
+TARGETS = {"gsa-feed": "d", "jsonl": None}
+Row = dict[str, object]
+
+
+class Night(NamedTuple):
+    """The rows that change, are new or have new values, and the keys that are deleted."""
+
+    changed: dict[object, Row]
+    deleted: set[object]
+    is_refresh: bool
+
+
+@st.composite
+def nights(draw: st.DrawFn) -> list[Night]:
+    """Nights of a table with few kinds of rows, of which most stay as they are."""
+    usual = {name: draw(st.sampled_from(values)) for name, values in VALUES.items()}
+    keys = draw(st.sets(st.sampled_from(KEYS), min_size=1))
+
+    def row(key: object) -> Row:
+        values = usual | {"link": f"http://www.example.com/{key}"}
+        for name, choices in VALUES.items():
+            if not draw(st.integers(0, 5)):
+                values[name] = draw(st.sampled_from(choices))
+        return values
+
+    first = Night({key: row(key) for key in sorted(keys, key=str)}, set(), False)
+    later = [
+        Night(
+            {
+                key: row(key)
+                for key in sorted(draw(st.sets(st.sampled_from(KEYS), max_size=4)), key=str)
+            },
+            draw(st.sets(st.sampled_from(KEYS), max_size=2)),
+            not draw(st.integers(0, 7)),
+        )
+        for _ in range(draw(st.integers(1, 3)))
+    ]
+    return [first, *later]
+
+
+class History:
+    """Successive runs of one size of batches, with their state."""
+
+    def __init__(self, folder: Path, name: str, mapping: RowMapping) -> None:
+        self.folder = folder / name
+        self.folder.mkdir()
+        self.state = self.folder / "state"
+        self.mapping = mapping
+        self.runs = 0
+
+    def run(
+        self, target: Target, *, batch_records: int, is_refresh: bool = False, chunk: int = 1 << 22
+    ) -> list[Conversion]:
+        """Convert what has changed, and update the state."""
+        self.runs += 1
+        work = self.folder / f"run{self.runs}"
+        work.mkdir()
+        run = SourceRun(
+            span=Span(source="f", path="f", format=DATABASE),
+            config=self.mapping,
+            work=work,
+            reading=ReadOptions(),
+            options=replace(USUAL, span_bytes=3000, refresh=is_refresh),
+        )
+        with open_state(self.state) as state:
+            plan = plan_rows(open_table(self.mapping), state, run)
+        conversions = [
+            span_conversion(
+                span,
+                target,
+                batch_records=batch_records,
+                sources={"f": self.mapping},
+                state=str(self.state),
+                max_chunk_bytes=chunk,
+            )
+            for span in plan.spans
+        ]
+        with open_state(self.state) as state:
+            changes = advance_state(
+                [change for result in conversions for change in _changes_of(result)],
+                state=state,
+                incremental=self.mapping.reading,
+                mark=plan.mark,
+                path=work / "changes",
+            )
+            before = state.head.generation
+        update_state(self.state, changes, before=before, stamp=_stamp(plan))
+        return conversions
+
+    def entries(self) -> list[Any]:
+        with closing(sqlite3.connect(self.state)) as connection:
+            return connection.execute("SELECT * FROM known ORDER BY key").fetchall()
+
+    def forget_signatures(self) -> None:
+        with closing(sqlite3.connect(self.state)) as connection, connection:
+            connection.execute("UPDATE known SET size = 0")
+
+
+def _stamp(plan: RowPlan) -> StateHead:
+    return StateHead(rules=plan.rules, mark=encode_mark(plan.mark))
+
+
+def _changes_of(conversion: Conversion) -> Iterator[StateChange]:
+    for name, data in conversion.files.items():
+        if name.endswith(".seen.jsonl"):
+            for line in data.splitlines():
+                yield msgspec.json.decode(line, type=StateChange)
+
+
+def _without_changes(conversion: Conversion) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """What a run sends and counts, without its file of changes."""
+    account = msgspec.json.decode(conversion.account)
+    account.pop("files", None)
+    files = {name: data for name, data in conversion.files.items() if "seen" not in name}
+    return account, files
+
+
+def new_table(folder: Path, name: str, **keys: Any) -> RowMapping:
+    with closing(sqlite3.connect(folder / "rows.db")) as connection, connection:
+        connection.execute(f"CREATE TABLE t (k, stamp INTEGER, {', '.join(VALUES)})")
+    usual: dict[str, Any] = {
+        "table": "t",
+        "key": ("k",),
+        "url": ColumnReference(column="link"),
+        "title": "title",
+        "metadata": (MetadataColumn(column="title"), MetadataColumn(column="users")),
+        "acl": AclSource(users="users"),
+        "content": ContentSource(column="body"),
+        "mimetype": "text/plain",
+    }
+    return RowMapping(
+        connection=f"sqlite:///{folder}/rows.db", **{**usual, **MAPPINGS[name], **keys}
+    )
+
+
+def change_rows(folder: Path, night: Night, stamp: int) -> None:
+    with closing(sqlite3.connect(folder / "rows.db")) as connection, connection:
+        for key in [*night.changed, *night.deleted]:
+            connection.execute("DELETE FROM t WHERE k IS ?", (key,))
+        for key, row in night.changed.items():
+            values = (key, stamp, *row.values())
+            connection.execute(f"INSERT INTO t VALUES (?{', ?' * len(VALUES)}, ?)", values)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MAPPINGS)
+@settings(max_examples=25)
+@given(
+    history=nights(),
+    to=st.sampled_from(sorted(TARGETS)),
+    page_rows=st.sampled_from((1, 5, 1000)),
+    size=st.sampled_from(SIZES),
+    chunk=st.sampled_from((2500, 1 << 22)),
+)
+def test_nights_with_batches_and_signatures_are_nights_with_single_rows(  # noqa: PLR0913, PLR0917 - of a property
+    name: str, history: list[Night], to: str, page_rows: int, size: int, chunk: int
+) -> None:
+    target = Target(format=to, datasource=TARGETS[to])
+    with tempfile.TemporaryDirectory() as folder:
+        mapping = new_table(Path(folder), name, page_rows=page_rows)
+        single, batched, unsigned = (
+            History(Path(folder), each, mapping) for each in ("single", "batched", "unsigned")
+        )
+        for number, night in enumerate(history, start=1):
+            change_rows(Path(folder), night, number * 1000)
+            options: dict[str, Any] = {"is_refresh": night.is_refresh, "chunk": chunk}
+            of_single = single.run(target, batch_records=0, **options)
+            assert batched.run(target, batch_records=size, **options) == of_single
+            assert batched.entries() == single.entries()
+            of_unsigned = unsigned.run(target, batch_records=size, **options)
+            assert [*map(_without_changes, of_unsigned)] == [*map(_without_changes, of_single)]
+            unsigned.forget_signatures()
+            assert unsigned.entries() == [(*e[:2], 0, *e[3:]) for e in single.entries()]
+
+
+ALIKE: Row = {
+    "title": "a",
+    "body": "text",
+    "users": "anna",
+    "at": "2026-01-31 08:30:00",
+    "op": None,
+}
+
+
+def alike(number: int, **changed: object) -> Row:
+    return {"link": f"http://www.example.com/{number}", **ALIKE, **changed}
+
+
+def read_night(history: History) -> list[Any]:
+    options = ReadOptions(batch_records=100)
+    with open_state(history.state) as state:
+        whole = Span(source="f")
+        return [*read_rows(whole, mapping=history.mapping, options=options, state=state)]
+
+
+def test_a_later_night_counts_unchanged_rows_and_has_a_batch_of_the_changed_ones(
+    tmp_path: Path,
+) -> None:
+    history = History(tmp_path, "run", new_table(tmp_path, "compared"))
+    change_rows(tmp_path, Night({number: alike(number) for number in range(40)}, set(), False), 1)
+    history.run(Target(format="jsonl"), batch_records=100)
+    changed = {number: alike(number, title="b") for number in range(0, 40, 4)}
+    change_rows(tmp_path, Night(changed, set(), False), 1)
+    unchanged, first, batch = read_night(history)
+    assert unchanged == Filtered(code="unchanged", url="", action="ADD", count=30)
+    assert [first.url, *(record.url for record in batch)] == [
+        row["link"] for row in changed.values()
+    ]
+    history.forget_signatures()
+    first, of_digests, batch = read_night(history)
+    assert of_digests == Filtered(code="unchanged", url="", action="ADD", count=30)
+    assert isinstance(batch, RecordBatch)
+
+
+def test_rows_whose_entries_stay_are_not_written_to_the_state_again(tmp_path: Path) -> None:
+    history = History(tmp_path, "run", new_table(tmp_path, "compared"))
+    change_rows(tmp_path, Night({number: alike(number) for number in range(9)}, set(), False), 1)
+    history.run(Target(format="jsonl"), batch_records=7)
+    entries = history.entries()
+    conversions = history.run(Target(format="jsonl"), batch_records=7)
+    assert [change for result in conversions for change in _changes_of(result)] == []
+    assert history.entries() == entries
+
+
+MOMENT = datetime(2026, 1, 31, 8, 30)
+EARLIER = timezone(timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (1, 1.0, "1", b"1", True, None, 2, -1),
+        (0.0, -0.0, 0, False, "", b""),
+        (MOMENT, MOMENT.replace(tzinfo=UTC), "2026-01-31T08:30:00", MOMENT.replace(second=1)),
+        (MOMENT.replace(tzinfo=UTC), MOMENT.replace(hour=9, tzinfo=EARLIER)),
+        (Decimal("1.50"), Decimal("1.5"), "1.50", 1.5),
+        (date(2026, 1, 31), "2026-01-31", datetime(2026, 1, 31)),
+        (UUID(int=1), str(UUID(int=1)), UUID(int=1).bytes),
+    ],
+)
+def test_different_values_have_different_signatures(values: tuple[object, ...]) -> None:
+    signatures = RowSignatures("rules")
+    numbers = [number for value in values for number in signatures.of_page(Page([(7, value)]))]
+    assert len({*numbers}) == len(values)
+    assert min(numbers) > 0
+
+
+def test_signatures_depend_on_the_rules() -> None:
+    page = Page([(1, "a"), (2, None)])
+    assert RowSignatures("a").of_page(page) == RowSignatures("a").of_page(page)
+    assert {*RowSignatures("a").of_page(page)}.isdisjoint(RowSignatures("b").of_page(page))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [(MOMENT, "2026-01-31T08:30:00"), (Decimal(1), MOMENT), ([1], [2]), (1 << 64, 1), ("\udcff",)],
+)
+def test_rows_with_values_that_could_be_mistaken_have_no_signatures(
+    values: tuple[object, ...],
+) -> None:
+    page = Page([(value,) for value in values])
+    assert RowSignatures("rules").of_page(page) == [0] * len(values)

@@ -1,0 +1,329 @@
+"""Compare the rows of a page with the state: what has not changed is counted, and not sent.
+
+A row is compared in two steps. Its *signature* is a number for its values, the rules, the options
+and the release, all that its record is made of. A row with the signature in the state is unchanged,
+and its record is not made. Of the other rows, the records are made, in batches where they are
+alike, and their *digests* decide: a row whose record is as it was is unchanged, too.
+
+Rows have no signature if their records depend on more than their values, such as files, documents
+that are fetched, or lookup queries. Deletions and rejected rows have none either.
+
+An entry of the state that stays as it is is not written again.
+"""
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from uuid import UUID
+
+import msgspec
+from msgspec.structs import replace
+
+from schemas import avro
+from schemas.errors import RecordError
+from schemas.record import Action, Provenance, Record
+from schemas.reject import Filtered, Reject
+from schemas.sent_document import NO_DIGEST, UNCHANGED, OnChange, SentDocument, StateChange
+from transforms.formats.base import ReadOptions
+from transforms.formats.batch_plan import BatchPlan, learn
+from transforms.formats.canonical.avro import AvroEncoder
+from transforms.formats.record_batch import Columns, RecordBatch, plain
+from transforms.sources.database.columns import ColumnIndex, Page, Row
+from transforms.sources.database.mapping import TIMESTAMP, RowMapping
+from transforms.sources.database.plan import rules_of
+from transforms.sources.database.table import write_key
+from transforms.sources.database.watermark import timestamp_text
+from transforms.storage.state import SourceState
+
+NO_SIGNATURE = 0
+"""In place of the signature of a row that has none."""
+
+_SIGNATURE_BYTES = 8
+_PLAIN_TYPES = frozenset({str, int, float, bool, bytes, type(None)})
+"""Types whose values differ in MessagePack, even in one column."""
+
+_ONLY_TYPES = frozenset({datetime, date, Decimal, UUID})
+"""Types whose values differ in MessagePack if the column has no other values but NULL."""
+
+_DIGEST = "digest"
+_NO_PROVENANCE = Provenance()
+_ADDED = Action.ADD.value
+
+
+class RowChanges:
+    """The outcomes of rows that are new, changed or rejected, and the number of the others.
+
+    `see` is called for each row whose entry in the state changes, before its outcome is yielded.
+    Without a state, and for a refresh, all rows are sent.
+    """
+
+    def __init__(
+        self,
+        index: ColumnIndex,
+        mapping: RowMapping,
+        options: ReadOptions,
+        *,
+        see: OnChange | None,
+        state: SourceState | None,
+    ) -> None:
+        self._see = see
+        self._state = state
+        self._key_of = index.key_getter()
+        self._key_places = [index.at("key", name) for name in index.key]
+        timestamp = mapping.timestamp
+        self._timestamp_at = None if timestamp is None else index.at(TIMESTAMP, timestamp)
+        self._signatures_of = _signatures_of(mapping, options)
+
+    def of_rows(
+        self,
+        rows: Sequence[Row],
+        outcomes_of: Callable[[Sequence[Row]], Iterator[Record | Reject | RecordBatch]],
+    ) -> Iterator[Record | Reject | RecordBatch | Filtered]:
+        """Yield the outcomes of rows of a page, of which `outcomes_of` makes the records."""
+        page = Page(rows)
+        keys, signatures = self._keys(page), self._signatures_of(page)
+        if self._state is not None:
+            known = self._state.with_signatures(keys) if any(signatures) else ()
+            pairs = enumerate(zip(keys, signatures, strict=True))
+            places = [place for place, pair in pairs if pair not in known]
+            if count := len(rows) - len(places):
+                yield Filtered(code=UNCHANGED, url="", action=_ADDED, count=count)
+                if not places:
+                    return
+                rows, keys, signatures = (
+                    [values[place] for place in places] for values in (rows, keys, signatures)
+                )
+        before = {} if self._state is None else self._state.find_all(keys)
+        begin = 0
+        for outcome in outcomes_of(rows):
+            end = begin + (len(outcome.order) if isinstance(outcome, RecordBatch) else 1)
+            documents = [
+                SentDocument(key=key, url="", size=signature, fingerprint=self._timestamp(row))
+                for row, key, signature in zip(
+                    rows[begin:end], keys[begin:end], signatures[begin:end], strict=True
+                )
+            ]
+            if isinstance(outcome, RecordBatch):
+                yield from self._of_batch(outcome, documents, before)
+            else:
+                yield from self._of_outcome(outcome, documents[0], before.get(keys[begin]))
+            begin = end
+
+    def of_outcome(
+        self, row: Row, outcome: Record | Reject
+    ) -> Iterator[Record | Reject | Filtered]:
+        """Yield the outcome of a row that was read alone, which has no signature."""
+        key = write_key(self._key_of(row))
+        before = {} if self._state is None else self._state.find_all([key])
+        document = SentDocument(key=key, url="", fingerprint=self._timestamp(row))
+        return self._of_outcome(outcome, document, before.get(key))
+
+    def _of_outcome(
+        self, outcome: Record | Reject, stated: SentDocument, before: SentDocument | None
+    ) -> Iterator[Record | Reject | Filtered]:
+        digest, is_deleted = NO_DIGEST, False
+        if isinstance(outcome, Record):
+            digest, is_deleted = digest_of(outcome), outcome.action is Action.DELETE
+        if is_deleted:
+            stated = replace(stated, size=NO_SIGNATURE)
+        document = _completed(stated, outcome.url or "", digest)
+        self._see_change(document, before, is_deleted=is_deleted)
+        if isinstance(outcome, Record) and _is_unchanged(before, document):
+            yield Filtered(code=UNCHANGED, url=outcome.url, action=outcome.action.value)
+        else:
+            yield outcome
+
+    def _of_batch(
+        self, batch: RecordBatch, stated: Sequence[SentDocument], before: dict[str, SentDocument]
+    ) -> Iterator[Record | RecordBatch | Filtered]:
+        """Yield the records of a batch that are to be sent.
+
+        What is rejected later is found by its URL. So records that share a URL go one by one.
+        """
+        pairs = _urls_and_digests(batch)
+        documents = [
+            _completed(document, url, digest)
+            for document, (url, digest) in zip(stated, pairs, strict=True)
+        ]
+        sent = [
+            place
+            for place, document in enumerate(documents)
+            if not _is_unchanged(before.get(document.key), document)
+        ]
+        if len({document.url for document in documents}) < len(documents):
+            for record, document in zip(batch, stated, strict=True):
+                yield from self._of_outcome(record, document, before.get(document.key))
+            return
+        for document in documents:
+            self._see_change(document, before.get(document.key), is_deleted=False)
+        if len(sent) == len(documents):
+            yield batch
+            return
+        count = len(documents) - len(sent)
+        yield Filtered(code=UNCHANGED, url="", action=_ADDED, count=count)
+        if sent:
+            yield _selected(batch, sent)
+
+    def _see_change(
+        self, document: SentDocument, before: SentDocument | None, *, is_deleted: bool
+    ) -> None:
+        if self._see is not None and (is_deleted or document != before):
+            self._see(StateChange(document=document, is_deleted=is_deleted))
+
+    def _keys(self, page: Page) -> list[str]:
+        if len(self._key_places) == 1:
+            values = page.columns[self._key_places[0]]
+            if {*map(type, values)} == {int}:
+                return [*map("[%d]".__mod__, values)]
+        return [write_key(self._key_of(row)) for row in page.rows]
+
+    def _timestamp(self, row: Row) -> str:
+        return "" if self._timestamp_at is None else timestamp_text(row[self._timestamp_at])
+
+
+def _completed(document: SentDocument, url: str, digest: str) -> SentDocument:
+    """Return a document with its URL and digest; without a digest, it has no signature."""
+    signature = document.size if digest != NO_DIGEST else NO_SIGNATURE
+    return SentDocument(
+        key=document.key,
+        url=url,
+        size=signature,
+        fingerprint=document.fingerprint,
+        digest=digest,
+    )
+
+
+def _is_unchanged(before: SentDocument | None, document: SentDocument) -> bool:
+    """Return whether a row is as in the state, where a deletion has no URL."""
+    if before is None or document.digest == NO_DIGEST or before.digest != document.digest:
+        return False
+    return before.url in ("", document.url)
+
+
+def _signatures_of(mapping: RowMapping, options: ReadOptions) -> Callable[[Page], Sequence[int]]:
+    content, acl = mapping.content, mapping.acl
+    depends_on_more = (
+        (content.path, content.fetch, content.template) != (None, None, None)
+        or (acl is not None and acl.query is not None)
+        or any(entry.query is not None for entry in mapping.metadata_columns)
+    )
+    if depends_on_more or not (release := _release()):
+        return lambda page: [NO_SIGNATURE] * len(page.rows)
+    return RowSignatures(release, rules_of(mapping), replace(options, batch_records=0)).of_page
+
+
+@cache
+def _release() -> str:
+    try:
+        return version("feedferry")
+    except PackageNotFoundError:
+        return ""
+
+
+class RowSignatures:
+    """Makes the signatures of rows, from their values and `rules`, which JSON can hold.
+
+    They are numbers of 63 bits, of a SHA-256, so that SQLite can store them.
+    """
+
+    def __init__(self, *rules: object) -> None:
+        self._rules = msgspec.json.encode(rules, order="sorted", enc_hook=repr)
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    def of_page(self, page: Page) -> Sequence[int]:
+        """Return the signatures of all rows, of none if a value has another type than usual.
+
+        MessagePack has no zones and one form for several types. These are the same in a column.
+        """
+        forms = [_form_of(column) for column in page.columns]
+        if None in forms:
+            return [NO_SIGNATURE] * len(page.rows)
+        prefix = hashlib.sha256(msgspec.json.encode(forms) + self._rules).digest()
+        sha256, encode = hashlib.sha256, self._encode
+        try:
+            digests = [
+                sha256(prefix + encode(row)).digest()[:_SIGNATURE_BYTES] for row in page.rows
+            ]
+        except (OverflowError, UnicodeEncodeError):  # of more than 64 bits; lone surrogates
+            return [NO_SIGNATURE] * len(page.rows)
+        numbers = struct.unpack(f">{len(digests)}Q", b"".join(digests))
+        return [number >> 1 for number in numbers]
+
+
+def _form_of(column: Sequence[object]) -> str | None:
+    """Return what the values of a column have in common, None if they could be mistaken."""
+    types = {*map(type, column)}
+    if types <= _PLAIN_TYPES:
+        return ""
+    types.discard(type(None))
+    [type_] = types if len(types) == 1 else (None,)
+    if type_ not in _ONLY_TYPES:
+        return None
+    if type_ is not datetime:
+        return type_.__name__
+    zones = {value.tzinfo for value in column if isinstance(value, datetime)}
+    return f"datetime {zones.pop()}" if len(zones) == 1 else None
+
+
+def digest_of(record: Record) -> str:
+    """Return the SHA-256 of a record without its provenance; empty if no format can hold it."""
+    try:
+        datum = avro.encode(replace(record, provenance=_NO_PROVENANCE))
+    except (RecordError, UnicodeEncodeError):  # the writer rejects it
+        return NO_DIGEST
+    return hashlib.sha256(datum).hexdigest()
+
+
+_encoder = AvroEncoder()
+
+
+def _without_provenance(record: Record) -> tuple[Record, tuple[()]]:
+    return replace(record, provenance=_NO_PROVENANCE), ()
+
+
+def _digests_of(columns: Columns) -> list[str]:
+    """Return the digests of records of one shape, by a plan if the shape has one."""
+    plans = columns.shape.plans
+    key = (_DIGEST,)
+    if key not in plans:
+        plans[key] = learn(columns.shape, _without_provenance, _encoder)
+    plan = plans[key]
+    if isinstance(plan, BatchPlan):
+        digests = [hashlib.sha256(datum).hexdigest() for datum in plan.encode_each(columns)]
+        if not plan.is_due(columns.count) or digests[0] == digest_of(next(iter(columns.first()))):
+            return digests
+        plans[key] = None
+    return [*map(digest_of, columns)]
+
+
+def _urls_and_digests(batch: RecordBatch) -> list[tuple[str, str]]:
+    groups = []
+    for group in batch.groups:
+        url_at = group.shape.url_at
+        urls = plain(group.shape.kinds[url_at], group.column(url_at))
+        groups.append(zip(urls, _digests_of(group), strict=True))
+    return [next(groups[number]) for number in batch.order]
+
+
+def _selected(batch: RecordBatch, places: Sequence[int]) -> RecordBatch:
+    """Return the records at some places of a batch, at least one."""
+    counts = [0] * len(batch.groups)
+    at_places = []  # of each record, its place in its group
+    for number in batch.order:
+        at_places.append(counts[number])
+        counts[number] += 1
+    groups = []
+    for number, group in enumerate(batch.groups):
+        chosen = [place for place in places if batch.order[place] == number]
+        if chosen:
+            rows = [at_places[place] for place in chosen]
+            columns = [
+                [group.column(at)[row] for row in rows] for at in range(len(group.shape.kinds))
+            ]
+            new_places = [at for at, place in enumerate(places) if batch.order[place] == number]
+            groups.append((Columns(group.shape, columns, len(rows)), new_places))
+    return RecordBatch.of(groups)
