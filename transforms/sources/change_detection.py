@@ -76,6 +76,21 @@ def check_changes(
     check_safety(listed, gone, known=known, options=options)
 
 
+def count_unchanged(lines: Iterable[ListingEntry]) -> Iterator[ListingEntry]:
+    """Yield lines, with one for unchanged documents that follow one another: the first of them."""
+    first, count = None, 0
+    for line in lines:
+        if line.code == UNCHANGED:
+            first, count = first or line, count + 1
+            continue
+        if first is not None:
+            yield msgspec.structs.replace(first, count=count)
+            first, count = None, 0
+        yield line
+    if first is not None:
+        yield msgspec.structs.replace(first, count=count)
+
+
 def check_safety(listed: int, gone: int, *, known: int, options: SourceOptions) -> None:
     """Raise StoppedError if too many of the documents in the state are missing in the source."""
     if known and listed < options.min_records:

@@ -48,6 +48,7 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     `changed_ns` is the change time (ctime) of a local file. `fingerprint` is one text of the other
     inputs of the record, `sidecars` the paths of files that describe it. `sent_document` is the
     entry in the state; its name in files is that of earlier releases.
+    `count` is the number of FILTERED entries that the entry represents.
     `members` are the documents that were sent of it, each at a URL of its own: the members of an
     archive, or the documents of a row.
     """
@@ -62,6 +63,7 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     fingerprint: str = ""
     sidecars: tuple[str, ...] = ()
     code: str = ""
+    count: int = 1
     reason: str = ""
     sent_document: SentDocument | None = msgspec.field(default=None, name="known")
     members: tuple[SentDocument, ...] = ()
@@ -100,6 +102,7 @@ def is_folder(key: str) -> bool:
 
 class _EntrySize(msgspec.Struct, frozen=True):
     size: int = 0
+    count: int = 1
 
 
 _entries = msgspec.json.Decoder(ListingEntry)
@@ -134,8 +137,9 @@ def size_listing(stream: IO[bytes]) -> tuple[int, int]:
     """Return the bytes of all entries, and their number."""
     size = number = 0
     for line in stream:
-        size += _sizes.decode(line).size
-        number += 1
+        entry = _sizes.decode(line)
+        size += entry.size
+        number += entry.count
     return size, number
 
 

@@ -20,6 +20,7 @@ from transforms.sources.change_detection import (
     check_changes,
     check_safety,
     compare,
+    count_unchanged,
 )
 from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.storage.state import StateHead, open_state, update_state
@@ -616,3 +617,18 @@ def test_documents_whose_urls_become_one_are_sent_after_what_became_of_the_other
             [*listed, file("b")], opened, rules="r1", is_refresh=False, rewrite=str.lower
         )
         assert sorted(lines, key=lambda line: line.key == "b") == [*expected, unchanged("b")]
+
+
+def left(key: str, *, count: int = 1, code: str = "unchanged") -> ListingEntry:
+    return ListingEntry(key=key, kind=EntryKind.FILTERED, url=url_of(key), code=code, count=count)
+
+
+def test_unchanged_documents_that_follow_one_another_are_one_line() -> None:
+    lines = [left("a"), left("b"), file("c"), left("d"), left("e", code="hidden"), left("f")]
+    assert [*count_unchanged(lines)] == [
+        left("a", count=2),
+        file("c"),
+        left("d"),
+        left("e", code="hidden"),
+        left("f"),
+    ]

@@ -59,7 +59,7 @@ class FileRun:
             or file_type.named is not None
             or listed.fingerprint
             or listed.sidecars
-            or listed.members
+            or any(member.key != listed.key for member in listed.members)
             or listed.sent_document
         ):
             return False

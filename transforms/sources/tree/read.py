@@ -182,6 +182,7 @@ class _TreeReader:
         if is_archive_type(file_type.mimetype):
             return self._archive(listed, file_type.mimetype, content)
         if self._run.add(listed, content, file_type, self._records.offset):
+            self._records.remember_content(listed, content)
             return ()
         results = self._records.of_content(listed, content, file_type)
         return self._instead_of_members(listed, results)

@@ -53,11 +53,11 @@ class TreeRecords:
         self._posix_acls = PosixAcls(tree, rules)
         # The members of an archive come one after the other, and have the same sidecars.
         self._read_sidecars = lru_cache(maxsize=1)(partial(read_sidecars, open_file=open_file))
-        self.are_plain = not (see or tree.acl or tree.display_url or tree.path_metadata)
+        self.are_plain = not (tree.acl or tree.display_url or tree.path_metadata)
         self.offset = 0
 
     def filtered(self, listed: ListingEntry, code: str) -> Filtered:
-        return Filtered(code=code, url=listed.url or listed.key, action=_ADDED)
+        return Filtered(code=code, url=listed.url or listed.key, action=_ADDED, count=listed.count)
 
     def rejected(self, listed: ListingEntry, exc: RecordError) -> Reject:
         place, url = Place(self.offset, 0), listed.url or None
@@ -92,9 +92,7 @@ class TreeRecords:
         self, listed: ListingEntry, content: bytes, file_type: FileType, parent: str | None = None
     ) -> list[ReadResult]:
         """Return the results of a file that was read; `parent` is the key of its archive."""
-        document, before = _document(listed, parent), listed.sent_document
-        if self._see or before:
-            document = replace(document, digest=hashlib.sha256(content).hexdigest())
+        document, before = self._content_document(listed, content, parent), listed.sent_document
         inputs = document.digest, document.url, document.fingerprint  # all but its time
         if before and inputs == (before.digest, before.url, before.fingerprint):
             self.remember(document)
@@ -108,6 +106,18 @@ class TreeRecords:
             detail += " which its content shows"
             results.insert(0, self.notice("mimetype-differs", listed, detail))
         return results
+
+    def remember_content(self, listed: ListingEntry, content: bytes) -> None:
+        """Pass a file that was read to the state."""
+        self.remember(self._content_document(listed, content, None))
+
+    def _content_document(
+        self, listed: ListingEntry, content: bytes, parent: str | None
+    ) -> SentDocument:
+        document = _document(listed, parent)
+        if self._see or listed.sent_document:
+            return replace(document, digest=hashlib.sha256(content).hexdigest())
+        return document
 
     def plain(  # the values that differ between plain files
         self,

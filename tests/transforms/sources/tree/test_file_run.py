@@ -3,24 +3,29 @@
 import io
 import os
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.record import Record
+from schemas.sent_document import StateChange
 from schemas.span import Span
 from support.batches import SIZES, Conversion, span_conversion
 from transforms.formats import ContentOptions, ReadOptions
 from transforms.formats.gsa.gsa_formats import FeedOptions
 from transforms.rules.adapt import Target
+from transforms.sources.change_detection import compare, count_unchanged
 from transforms.sources.listing import LISTING, write_listing
 from transforms.sources.tree.read import read_tree
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.walk import list_tree
+from transforms.storage.state import StateHead, open_state, update_state
 
 BASE = "https://docs.example.com/"
 SECOND = 1_000_000_000
@@ -140,6 +145,88 @@ def test_batches_of_any_size_give_the_result_of_single_files(
         tree = Tree(root=str(root), **rules)
         single, batched = (converted(root, tree, target, count, **stated) for count in (0, size))
     assert batched == single
+
+
+class TreeHistory:
+    """Successive runs of one size of batches, with their state."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._listing = folder / f"{name}.listing"
+        self._state = folder / f"{name}.state"
+
+    def run(
+        self, tree: Tree, target: Target, size: int, *, is_refresh: bool, is_counted: bool = True
+    ) -> Conversion:
+        """Convert what has changed, and update the state; times later than all files are sure."""
+        with open_state(self._state) as state:
+            lines = compare(list_tree(tree), state, rules="r", is_refresh=is_refresh)
+            write_listing(count_unchanged(lines) if is_counted else lines, self._listing)
+            before = state.head.generation
+        span = Span(source="docs", path=str(self._listing), format=LISTING)
+        stated = {"sources": {"docs": tree}, "state": str(self._state)}
+        result = span_conversion(span, target, batch_records=size, **stated)
+        seen = next((data for name, data in result.files.items() if "seen" in name), b"")
+        changes = [msgspec.json.decode(line, type=StateChange) for line in seen.splitlines()]
+        stamp = StateHead(rules="r", listed_at_ns=1 << 62)
+        update_state(self._state, changes, before=before, stamp=stamp)
+        return result
+
+    def entries(self) -> list[Any]:
+        with open_state(self._state) as state:
+            return [*state.documents()]
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(
+    nights=st.lists(st.tuples(trees(), st.sampled_from((False,) * 5 + (True,))), min_size=2),
+    archives=st.lists(st.sampled_from((b"", b"a", b"b", b"\x07")), min_size=3),
+    rules=st.sampled_from(TREES[:2] * 5 + TREES),
+    size=st.sampled_from(SIZES),
+    name=st.sampled_from(sorted(TARGETS)),
+)
+def test_nights_with_batches_are_nights_with_single_files(
+    nights: list[tuple[dict[str, tuple[bytes, int, int]], bool]],
+    archives: list[bytes],
+    rules: dict[str, Any],
+    size: int,
+    name: str,
+) -> None:
+    target = Target(
+        format=name.partition(",")[0],
+        **{"datasource": "docs", "feedtype": "incremental", **TARGETS[name]},
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "root")
+        root.mkdir()
+        tree = Tree(root=str(root), **rules)
+        single, batched, uncounted = (
+            TreeHistory(Path(folder), each) for each in ("single", "batched", "uncounted")
+        )
+        for number, (files, is_refresh) in enumerate(nights[:4]):
+            for path in [path for path in root.rglob("*") if path.is_file()][number % 2 :: 3]:
+                path.unlink()
+            write(root, files)
+            _write_archive(root / "x.zip", archives[: number + 2])
+            options = {"is_refresh": is_refresh}
+            result = single.run(tree, target, 0, **options)
+            assert batched.run(tree, target, size, **options) == result
+            assert batched.entries() == single.entries()
+            each = uncounted.run(tree, target, size, is_counted=False, **options)
+            assert _counts_of(each) == _counts_of(result)
+            assert uncounted.entries() == single.entries()
+
+
+def _write_archive(path: Path, contents: list[bytes]) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, content in enumerate(contents):
+            archive.writestr(f"member {number}.txt", content)
+
+
+def _counts_of(conversion: Conversion) -> dict[str, Any]:
+    account = msgspec.json.decode(conversion.account)
+    names = ("read", "written", "rejected", "filtered", "filter_codes", "reject_codes", "losses")
+    return {name: account.get(name) for name in names}
 
 
 def results(folder: Path, size: int, **rules: Any) -> Iterator[Any]:
