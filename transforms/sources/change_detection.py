@@ -34,6 +34,7 @@ from transforms.storage.scratch import scratch_database
 from transforms.storage.state import SourceState
 
 VANISHED = "vanished"
+_FILE = EntryKind.FILE
 _SENT = (EntryKind.FILE, EntryKind.FOLDER)
 _SCHEMA = "CREATE TABLE claimed (url TEXT PRIMARY KEY) WITHOUT ROWID"
 _YOUNG_NS = 2_000_000_000  # the ticks of FAT, the coarsest of all
@@ -130,12 +131,28 @@ class _Comparison:
                 else:
                     yield from self._gone(pair)
             else:
-                yield from self._members_until(pair[0].key)
-                yield from self._listed(*pair)
+                line, known = pair
+                if self._members:
+                    yield from self._members_until(line.key)
+                if known is not None and self._is_plainly_unchanged(line, known):
+                    yield _unchanged(line)
+                else:
+                    yield from self._listed(line, known)
         while self._members:
             yield self._deletion(heappop(self._members)[1])
         for line in self._sharing:
             yield line if self._has_changed else _unchanged(line)
+
+    def _is_plainly_unchanged(self, line: ListingEntry, known: SentDocument) -> bool:
+        """Whether a file needs nothing but to be counted: no other document shares its URL."""
+        return (
+            line.kind is _FILE
+            and line.url == known.url
+            and not (self._sends_all or self._claims.shares_urls)
+            and self._is_alike(line, known)
+            and self._has_same_time(line, known)
+            and line.key not in self._shared
+        )
 
     def _listed(self, line: ListingEntry, known: SentDocument | None) -> Iterator[ListingEntry]:
         if line.kind is EntryKind.REJECTED or line.code == VANISHED:
@@ -165,11 +182,7 @@ class _Comparison:
         has_moved = known.url not in ("", line.url)
         if not has_moved:
             self._claims.hold(known)
-        is_alike = (  # all inputs of the record but its time and content
-            not (self._sends_all or has_moved)
-            and (line.kind is EntryKind.FOLDER or line.size == known.size)
-            and line.fingerprint == known.fingerprint
-        )
+        is_alike = not (self._sends_all or has_moved) and self._is_alike(line, known)
         is_unchanged, is_shared = (
             is_alike and self._has_same_time(line, known),
             line.key in self._shared,
@@ -189,6 +202,11 @@ class _Comparison:
             self._has_changed = self._has_changed or not is_unchanged
         else:
             yield sent
+
+    def _is_alike(self, line: ListingEntry, known: SentDocument) -> bool:
+        """Whether all inputs of the record but its time and content are the same."""
+        is_of_size = line.size == known.size or line.kind is EntryKind.FOLDER
+        return is_of_size and line.fingerprint == known.fingerprint
 
     def _before(self, known: SentDocument) -> tuple[SentDocument, ...]:
         """Return the sent documents of a file: itself, or the members of an archive."""
@@ -234,7 +252,7 @@ class _Claims:
 
     def __init__(self, state: SourceState) -> None:
         self._state = state
-        self._shares_urls = state.shares_urls()
+        self.shares_urls = state.shares_urls()
         self._database = scratch_database(_SCHEMA)
 
     def claim(self, url: str, *, key: str) -> None:
@@ -244,7 +262,7 @@ class _Claims:
 
     def hold(self, known: SentDocument) -> None:
         """Claim the URL of a document that stays, or those of the members of an archive."""
-        if self._shares_urls:
+        if self.shares_urls:
             for document in (known,) if known.url else self._state.members_of(known.key):
                 self.claim(document.url, key=document.key)
 
@@ -253,7 +271,7 @@ class _Claims:
         query = "SELECT 1 FROM claimed WHERE url = ?"
         if self._database.execute(query, (known.url,)).fetchone() is not None:
             return True
-        return self._shares_urls and self._state.has_later(known.url, key=known.key)
+        return self.shares_urls and self._state.has_later(known.url, key=known.key)
 
     def close(self) -> None:
         self._database.close()

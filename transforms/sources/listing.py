@@ -71,7 +71,9 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     @property
     def latest_ns(self) -> int | None:
         """The later of its times: a write changes the ctime, if it does not change the mtime."""
-        return max(filter(None, (self.modified_ns, self.changed_ns)), default=self.modified_ns)
+        if self.modified_ns and self.changed_ns:
+            return max(self.modified_ns, self.changed_ns)
+        return self.modified_ns or self.changed_ns or self.modified_ns
 
 
 def file_entry(

@@ -154,10 +154,11 @@ class LocalFolders:
             for name in self._named_files():
                 yield self._entry(name, os.path.join(path, name), access)
             return
+        charset = self._tree.name_charset
         with os.scandir(path) as entries:
             for entry in entries:
-                name = folder.key + decode_name(entry.name, self._tree.name_charset)
-                yield self._entry(name, os.path.join(path, entry.name), access)
+                name = entry.name if charset is None else decode_name(entry.name, charset)
+                yield self._entry(folder.key + name, entry.path, access)
 
     def _named_files(self) -> Iterator[str]:
         """Yield the names of the files to read and of their sidecars, each once."""
@@ -175,19 +176,29 @@ class LocalFolders:
             )
             reason = f"{shown}: a name that is not UTF-8; {expected}"
             return rejected(shown, "", "file-name", reason)
-        stored = path if is_unicode(path) else "\0" + os.fsencode(path).hex()
+        is_stored = path.isascii() or is_unicode(path)
+        stored = path if is_stored else "\0" + os.fsencode(path).hex()
         try:
             status = os.stat(path, follow_symlinks=self._tree.follow_links)
         except OSError as exc:
             return replace(_without_status(key, path, exc), path=stored)
-        mark = self._mark(path, status, path_access) if stat.S_ISREG(status.st_mode) else ""
-        signature = FileSignature(size=status.st_size, modified_ns=status.st_mtime_ns, version=mark)
+        if status.st_size and stat.S_ISREG(status.st_mode):
+            return ListingEntry(
+                key=key,
+                path=stored,
+                size=status.st_size,
+                modified_ns=status.st_mtime_ns,
+                changed_ns=status.st_ctime_ns,
+                fingerprint=self._mark(path, status, path_access),
+            )
+        signature = FileSignature(size=status.st_size, modified_ns=status.st_mtime_ns)
         entry = _entry(key, stored, status.st_mode, signature)
         return replace(entry, changed_ns=status.st_ctime_ns)
 
     def _mark(self, path: str, status: os.stat_result, path_access: str) -> str:
         """Return the fingerprint of a file; any change of a POSIX ACL changes the ctime."""
-        path_access = f"{path_access} {self._link_access(path)}".strip()
+        if self._tree.follow_links:
+            path_access = f"{path_access} {self._link_access(path)}".strip()
         if self._has_posix_acls:
             owners = f"{status.st_mode:o}:{status.st_uid}:{status.st_gid}:{status.st_ctime_ns}"
             return f"{owners} {path_access}".rstrip()

@@ -54,7 +54,7 @@ def judge(tree: Tree) -> Judge:
             return "temporary"
         if not tree.hidden and (key.startswith(".") or "/." in key):
             return "hidden"
-        if is_in_excluded_folder(key):
+        if below and is_in_excluded_folder(key):
             return "excluded"
         if key.endswith("/"):
             return None
@@ -62,7 +62,7 @@ def judge(tree: Tree) -> Judge:
             name = key.rpartition("/")[2]
             if not (tree.open_archives and is_archive_type(type_of_name(name))):
                 return "excluded"  # of an opened archive, the members are judged
-        return "excluded" if is_excluded(key) else None
+        return "excluded" if tree.exclude and is_excluded(key) else None
 
     return code_of
 
