@@ -156,7 +156,7 @@ class DeletionLister:
         for deleted in self._keys.deleted():
             yield self._line(deleted)
         for entry in self._state.documents() if self._compares_keys else self._no_rows():
-            if not self._keys.is_deleted(entry.key) and self._is_gone(entry):
+            if self._is_gone(entry) and not self._keys.is_deleted(entry.key):
                 is_former_url = entry.key.startswith(_URL_PREFIX)
                 url = msgspec.json.decode(entry.key, type=str) if is_former_url else entry.url
                 line = self._deletion(entry.key, url)

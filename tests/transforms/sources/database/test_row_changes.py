@@ -280,7 +280,7 @@ def test_a_later_night_counts_unchanged_rows_and_has_a_batch_of_the_changed_ones
     history = History(tmp_path, "run", new_table(tmp_path, "compared"))
     change_rows(tmp_path, Night({number: alike(number) for number in range(40)}, set(), False), 1)
     history.run(Target(format="jsonl"), batch_records=100)
-    changed = {number: alike(number, title="b") for number in range(0, 40, 4)}
+    changed: dict[object, Row] = {number: alike(number, title="b") for number in range(0, 40, 4)}
     change_rows(tmp_path, Night(changed, set(), False), 1)
     unchanged, first, batch = read_night(history)
     assert unchanged == Filtered(code="unchanged", url="", action="ADD", count=30)

@@ -163,7 +163,7 @@ class TreeHistory:
             write_listing(count_unchanged(lines) if is_counted else lines, self._listing)
             before = state.head.generation
         span = Span(source="docs", path=str(self._listing), format=LISTING)
-        stated = {"sources": {"docs": tree}, "state": str(self._state)}
+        stated: dict[str, Any] = {"sources": {"docs": tree}, "state": str(self._state)}
         result = span_conversion(span, target, batch_records=size, **stated)
         seen = next((data for name, data in result.files.items() if "seen" in name), b"")
         changes = [msgspec.json.decode(line, type=StateChange) for line in seen.splitlines()]
