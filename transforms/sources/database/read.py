@@ -142,19 +142,23 @@ class _RowRecords:
         """Yield all outcomes; with `changes`, those that it leaves."""
         with closing(self._loaded_pages()) as pages:
             for page in pages:
-                for type_, items in groupby(page, key=type):
-                    if type_ is IncompleteRow:
-                        for row, outcome in self._of(items):
-                            if changes is None:
-                                yield outcome
-                            else:
-                                yield from changes.of_outcome(row, outcome)
+                if IncompleteRow not in {*map(type, page)}:
+                    yield from self._of_rows(page, changes)
+                    continue
+                for type_, items in groupby(page, type):
+                    if type_ is not IncompleteRow:
+                        yield from self._of_rows([*map(_row_of, items)], changes)
                         continue
-                    rows = [*map(_row_of, items)]
-                    if changes is None:
-                        yield from self._batches.outcomes(rows)
-                    else:
-                        yield from changes.of_rows(rows, self._batches.outcomes)
+                    for row, outcome in self._of(items):
+                        if changes is None:
+                            yield outcome
+                        else:
+                            yield from changes.of_outcome(row, outcome)
+
+    def _of_rows(self, rows: Sequence[Row], changes: RowChanges | None) -> Iterator[ReadResult]:
+        if changes is None:
+            return self._batches.outcomes(rows)
+        return changes.of_rows(rows, self._batches.outcomes)
 
     def _loaded_pages(self) -> Generator[list[PageRow], None, None]:
         pages = iter(self._pages)

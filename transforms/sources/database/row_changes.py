@@ -73,6 +73,7 @@ class RowChanges:
         self._see = see
         self._state = state
         self._key_of = index.key_getter()
+        self._key_places = [index.at("key", name) for name in index.key]
         timestamp = mapping.timestamp
         self._timestamp_at = None if timestamp is None else index.at(TIMESTAMP, timestamp)
         self._signatures_of = _signatures_of(mapping, options)
@@ -84,8 +85,7 @@ class RowChanges:
     ) -> Iterator[Record | Reject | RecordBatch | Filtered]:
         """Yield the outcomes of rows of a page, of which `outcomes_of` makes the records."""
         page = Page(rows)
-        keys = [*map(write_key, map(self._key_of, rows))]
-        signatures = self._signatures_of(page)
+        keys, signatures = self._keys(page), self._signatures_of(page)
         if self._state is not None:
             known = self._state.with_signatures(keys) if any(signatures) else ()
             pairs = enumerate(zip(keys, signatures, strict=True))
@@ -173,6 +173,10 @@ class RowChanges:
     ) -> None:
         if self._see is not None and (is_deleted or document != before):
             self._see(StateChange(document=document, is_deleted=is_deleted))
+
+    def _keys(self, page: Page) -> list[str]:
+        key = [page.columns[place] for place in self._key_places]
+        return [*map(write_key, zip(*key, strict=True))]
 
     def _timestamp(self, row: Row) -> str:
         return "" if self._timestamp_at is None else timestamp_text(row[self._timestamp_at])
