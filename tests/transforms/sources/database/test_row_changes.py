@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from schemas.reject import Filtered
-from schemas.sent_document import StateChange
+from schemas.sent_document import SentDocument, StateChange
 from schemas.span import Span
 from support.batches import SIZES, Conversion, span_conversion
 from support.database_runs import USUAL
@@ -45,29 +45,22 @@ from transforms.sources.database.watermark import encode_mark
 from transforms.storage.state import StateHead, open_state, update_state
 
 VALUES: dict[str, tuple[object, ...]] = {
-    "link": (
-        *(f"http://www.example.com/{name}" for name in "abcdefgh"),
-        *("http://intranet/a", "no url", None, "http://www.example.com/\u00fc a"),
-    ),
-    "title": (
-        "a",
-        "b & c",
-        "\u6771\u4eac",
-        "a\x07b",
-        None,
-        3,
-        3.0,
-        "3",
-        b"3",
-        "\udcff".encode("utf-8", "surrogatepass"),
-        "]]>",
-    ),
-    "body": ("text", "<p>a & b</p>", "x" * 700, "", None, b"\xff\x00", "x" * (INLINE_BYTES + 1)),
-    "users": ("anna, ben", "anna", None, '"x", y'),
-    "at": ("2026-01-31 08:30:00", "2026-01-31T08:30:00Z", "yesterday", None),
-    "op": ("I", "U", "D", None),
+    "link": tuple(f"http://www.example.com/{name}" for name in "abc"),
+    "title": ("a", "b & c", "\u6771\u4eac", None),
+    "body": ("text", "<p>a & b</p>", "x" * 700, None),
+    "users": ("anna, ben", "anna", None),
+    "at": ("2026-01-31 08:30:00", "2026-01-31T08:30:00Z", None),
+    "op": ("I", "U", None),
 }
-KEYS = (*range(1, 14), 'a"b', "Z\u00fcrich", "1", None)
+HOSTILE: dict[str, tuple[object, ...]] = {
+    "link": ("http://intranet/a", "no url", None, "http://www.example.com/\u00fc a"),
+    "title": ("a\x07b", 3, 3.0, "3", b"3", b"\xff", "]]>", ""),
+    "body": ("", b"\xff\x00", "x" * (INLINE_BYTES + 1)),
+    "users": ('"x", y', ""),
+    "at": ("yesterday",),
+    "op": ("D",),
+}
+KEYS = (*range(1, 30), 'a"b', "Z\u00fcrich", "1", None)
 MAPPINGS: dict[str, dict[str, Any]] = {
     "compared": {"incremental": IncrementalReading(deletes="compare")},
     "dated": {
@@ -79,7 +72,7 @@ MAPPINGS: dict[str, dict[str, Any]] = {
         "action": ActionColumn(column="op", delete=("D",)),
     },
 }
-TARGETS = {"gsa-feed": "d", "jsonl": None}
+TARGETS = {"gsa-feed": "d", "jsonl": None, "thunderstone": None}
 Row = dict[str, object]
 
 
@@ -96,12 +89,14 @@ def nights(draw: st.DrawFn) -> list[Night]:
     """Nights of a table with few kinds of rows, of which most stay as they are."""
     usual = {name: draw(st.sampled_from(values)) for name, values in VALUES.items()}
     keys = draw(st.sets(st.sampled_from(KEYS), min_size=1))
+    rarely = draw(st.sampled_from((5, 20, 100)))
 
     def row(key: object) -> Row:
         values = usual | {"link": f"http://www.example.com/{key}"}
         for name, choices in VALUES.items():
-            if not draw(st.integers(0, 5)):
-                values[name] = draw(st.sampled_from(choices))
+            luck = draw(st.integers(0, rarely))
+            if luck < 2:
+                values[name] = draw(st.sampled_from(choices if luck else HOSTILE[name]))
         return values
 
     first = Night({key: row(key) for key in sorted(keys, key=str)}, set(), False)
@@ -109,7 +104,7 @@ def nights(draw: st.DrawFn) -> list[Night]:
         Night(
             {
                 key: row(key)
-                for key in sorted(draw(st.sets(st.sampled_from(KEYS), max_size=4)), key=str)
+                for key in sorted(draw(st.sets(st.sampled_from(KEYS), max_size=12)), key=str)
             },
             draw(st.sets(st.sampled_from(KEYS), max_size=2)),
             not draw(st.integers(0, 7)),
@@ -130,7 +125,13 @@ class History:
         self.runs = 0
 
     def run(
-        self, target: Target, *, batch_records: int, is_refresh: bool = False, chunk: int = 1 << 22
+        self,
+        target: Target,
+        *,
+        batch_records: int,
+        is_refresh: bool = False,
+        chunk: int = 1 << 22,
+        span_bytes: int = 1 << 22,
     ) -> list[Conversion]:
         """Convert what has changed, and update the state."""
         self.runs += 1
@@ -141,7 +142,7 @@ class History:
             config=self.mapping,
             work=work,
             reading=ReadOptions(),
-            options=replace(USUAL, span_bytes=3000, refresh=is_refresh),
+            options=replace(USUAL, span_bytes=span_bytes, refresh=is_refresh),
         )
         with open_state(self.state) as state:
             plan = plan_rows(open_table(self.mapping), state, run)
@@ -229,12 +230,12 @@ def change_rows(folder: Path, night: Night, stamp: int) -> None:
 @given(
     history=nights(),
     to=st.sampled_from(sorted(TARGETS)),
-    page_rows=st.sampled_from((1, 5, 1000)),
-    size=st.sampled_from(SIZES),
-    chunk=st.sampled_from((2500, 1 << 22)),
+    page_rows=st.sampled_from((3, 1000, 1000)),
+    size=st.sampled_from((*SIZES, 1024)),
+    limits=st.sampled_from(((2500, 3000), (1 << 22, 1 << 22))),
 )
 def test_nights_with_batches_and_signatures_are_nights_with_single_rows(  # noqa: PLR0913, PLR0917 - of a property
-    name: str, history: list[Night], to: str, page_rows: int, size: int, chunk: int
+    name: str, history: list[Night], to: str, page_rows: int, size: int, limits: tuple[int, int]
 ) -> None:
     target = Target(format=to, datasource=TARGETS[to])
     with tempfile.TemporaryDirectory() as folder:
@@ -244,7 +245,12 @@ def test_nights_with_batches_and_signatures_are_nights_with_single_rows(  # noqa
         )
         for number, night in enumerate(history, start=1):
             change_rows(Path(folder), night, number * 1000)
-            options: dict[str, Any] = {"is_refresh": night.is_refresh, "chunk": chunk}
+            chunk, span_bytes = limits
+            options: dict[str, Any] = {
+                "is_refresh": night.is_refresh,
+                "chunk": chunk,
+                "span_bytes": span_bytes,
+            }
             of_single = single.run(target, batch_records=0, **options)
             assert batched.run(target, batch_records=size, **options) == of_single
             assert batched.entries() == single.entries()
@@ -341,3 +347,43 @@ def test_rows_with_values_that_could_be_mistaken_have_no_signatures(
 ) -> None:
     page = Page([(value,) for value in values])
     assert RowSignatures("rules").of_page(page) == [0] * len(values)
+
+
+def test_only_rows_with_a_url_and_a_digest_are_known_by_their_signatures(tmp_path: Path) -> None:
+    sent = SentDocument(key="[1]", url="http://www.example.com/1", size=7, digest="d")
+    rejected = replace(sent, key="[2]", digest="")
+    deleted = replace(sent, key="[3]", url="")
+    unsigned = replace(sent, key="[4]", size=0)
+    path = tmp_path / "state"
+    changes = [StateChange(document=each) for each in (sent, rejected, deleted, unsigned)]
+    update_state(path, changes, before=0, stamp=StateHead())
+    keys = ["[1]", "[2]", "[3]", "[4]", "[5]"]
+    with open_state(path) as state:
+        assert state.with_signatures(keys) == {("[1]", 7)}
+        assert state.find_all(keys) == {
+            "[1]": sent,
+            "[2]": rejected,
+            "[3]": deleted,
+            "[4]": unsigned,
+        }
+
+
+def test_a_row_that_is_rejected_late_is_read_again(tmp_path: Path) -> None:
+    history = History(
+        tmp_path, "run", new_table(tmp_path, "compared", content=ContentSource(is_none=True))
+    )
+    change_rows(tmp_path, Night({number: alike(number) for number in range(9)}, set(), False), 1)
+    target = Target(format="thunderstone")  # it takes no URLs to be crawled
+    first, second = (history.run(target, batch_records=7)[-1] for _ in range(2))
+    assert msgspec.json.decode(first.account)["rejected"] == {"ADD": 9}
+    assert msgspec.json.decode(second.account)["rejected"] == {"ADD": 9}
+
+
+def test_of_rows_that_share_a_url_in_a_batch_the_rejected_one_has_no_digest(tmp_path: Path) -> None:
+    history = History(
+        tmp_path, "run", new_table(tmp_path, "compared", content=ContentSource(is_none=True))
+    )
+    rows: dict[object, Row] = {number: alike(number % 4) for number in range(9)}
+    change_rows(tmp_path, Night(rows, set(), False), 1)
+    history.run(Target(format="thunderstone"), batch_records=100)
+    assert {entry[5] for entry in history.entries()} == {""}
