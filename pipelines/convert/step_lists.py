@@ -15,6 +15,7 @@ from schemas.account import Account, NoticeCount, SpanFile, add_reject_sample
 from schemas.feed import FULL
 from schemas.notice import Notice
 from schemas.sent_document import UNCHANGED
+from schemas.units import counted
 from transforms.conversion_settings import Settings
 from transforms.convert import UNREADABLE_ACTION
 from transforms.rules.known_rejects import entry_of, load_known_rejects
@@ -106,7 +107,8 @@ def _list_urls(
 
     _write(path, ("url", "origin"), rows())
     if urls:
-        detail = f"{documents:,} documents {verb} {urls:,} URLs; the last of each is left: "
+        shared = counted(urls, "URL")
+        detail = f"{documents:,} documents {verb} {shared}; the last of each is left: "
         notice = Notice(code=code, detail=detail + "; ".join(samples))
         account.notices[code] = NoticeCount(urls, notice)
 

@@ -104,7 +104,7 @@ def test_a_run_reports_shared_urls_and_a_step_refuses_them(
     Path("steps.yaml").write_text("transform: [{urls: {merged: refuse}}]\n")
     words = ["--from", "database", "--mapping", "people.yaml", "--to", "jsonl"]
     detail = (
-        "2 documents share 1 URLs; the last of each is left: '[1]' and '[2]' share"
+        "2 documents share 1 URL; the last of each is left: '[1]' and '[2]' share"
         " 'http://db.acme.com/x'"
     )
     assert main(["plan", *words]) == 0
