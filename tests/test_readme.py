@@ -78,7 +78,7 @@ def test_a_new_user_can_follow_the_readme_in_a_clean_clone(tmp_path: Path) -> No
         )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    accepted = re.findall(r"^accepted +\d+ +(\d+)$", done.stdout, re.MULTILINE)
+    accepted = re.findall(r"^pushed +(\d+) accepted,", done.stdout, re.MULTILINE)
     assert accepted == ["54", "54"]  # by the sample, and by the job
     assert f'\nnext      export PATH="{clone}/.venv/bin:$PATH" ' in done.stdout
     assert git(clone, "status", "--short") == "?? intranet.yaml\n"
