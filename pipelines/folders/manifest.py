@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.folders.locks import PUSHES, WORK
+from pipelines.folders.locks import LOCK, PUSHES, WORK
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FatalError
 from schemas.lazy_sequence import LazySequence
@@ -18,6 +18,7 @@ from transforms.storage.storage import PARTIAL
 
 MANIFEST = "manifest.jsonl"
 REPORT = "report.json"
+RUN_LOG = "run.log"
 
 EXPECTED_INPUT = (
     "expected the folder of a finished run (the -o of convert), or feed files with ⟦output DIR⟧"
@@ -54,6 +55,7 @@ class Manifest(LazySequence[Chunk]):
 def check_own_folder(output: Path) -> None:
     """Raise ConfigError for an output folder with files, hidden ones apart, that has no run."""
     names = {path.name for path in output.glob("[!.]*") if path.suffix != PARTIAL}
+    names -= {LOCK, RUN_LOG}  # a run that ends at once leaves these
     if names and not (output / WORK).exists() and not names & {"chunks", REPORT, RUN_RECORD}:
         raise ConfigError(
             f"⟦output⟧ {output}: holds {min(names)}, and no run; expected a new or empty folder"

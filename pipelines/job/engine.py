@@ -31,7 +31,7 @@ from pipelines.convert.state_update import mark_unsure, remember
 from pipelines.convert.work_folder import check_output, check_unused, close_work_folder, find_work
 from pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
 from pipelines.folders.locks import PUSHES, WORK, locked_job, locked_output, locked_state
-from pipelines.folders.manifest import read_manifest, receipts_folder
+from pipelines.folders.manifest import RUN_LOG, read_manifest, receipts_folder
 from pipelines.folders.remote_folder import RemoteFolder, opened_remote
 from pipelines.job.job import Job
 from pipelines.job.job_text import render
@@ -59,7 +59,6 @@ from transforms.storage.mirrors import shown
 from transforms.storage.run_record import read_run, write_run
 from transforms.storage.storage import is_object
 
-RUN_LOG = "run.log"
 _log = logging.getLogger(__name__)
 
 

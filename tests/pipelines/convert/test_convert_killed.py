@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pipelines.job.engine import RUN_LOG
+from pipelines.folders.manifest import RUN_LOG
 from pipelines.report.run_report import CONFIG, REPORT_PAGE
 from schemas.run_record import RUN_RECORD
 from schemas.timeline import TIMELINE

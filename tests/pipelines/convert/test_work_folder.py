@@ -79,6 +79,13 @@ def test_a_folder_with_hidden_files_or_an_earlier_run_is_used() -> None:
     assert Path("out/notes.txt").read_bytes() == b"text"
 
 
+@pytest.mark.parametrize("name", ["run.log", "lock"])
+def test_a_folder_of_a_run_that_ended_at_once_is_used(name: str) -> None:
+    put(Path("docs/a.xml"), gsa_feed(document(1)))
+    put(Path("out") / name, b"")
+    assert main(["convert", "docs/a.xml", "-o", "out", "--to", "jsonl", "-q"]) == 0
+
+
 @pytest.mark.usefixtures("stopped")
 def test_a_resumed_run_keeps_its_listing() -> None:
     modified_ns = the("*.listing").stat().st_mtime_ns
