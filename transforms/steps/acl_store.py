@@ -13,6 +13,7 @@ A run stops where an ACL inherits from a doubtful one, or where groups are doubt
 
 import sqlite3
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -91,12 +92,14 @@ def count_parents(path: Path) -> tuple[int, str]:
 
     Documents of earlier runs may be below them. The first URL is an example.
     """
-    with read_scratch(path) as stored:
-        rows = stored.execute("SELECT url, acl FROM acls WHERE is_incremental AND acl NOT NULL")
-        decode = msgspec.msgpack.Decoder(Acl).decode
-        urls = [url for url, acl in rows if decode(acl).inheritance in _INHERITED]
-    stored.close()
-    return len(urls), urls[0] if urls else ""
+    query = "SELECT url, acl FROM acls WHERE is_incremental AND acl NOT NULL"
+    decode = msgspec.msgpack.Decoder(Acl).decode
+    count, first = 0, ""
+    with closing(read_scratch(path)) as stored:
+        for url, acl in stored.execute(query):
+            if decode(acl).inheritance in _INHERITED:
+                count, first = count + 1, first or url
+    return count, first
 
 
 _INHERITED = set(Inheritance) - {Inheritance.LEAF_NODE}
