@@ -74,7 +74,13 @@ from transforms.formats import (
 )
 from transforms.formats.adapt_rules import rejected
 from transforms.formats.base import Outcome
-from transforms.formats.batch_plan import BatchPlan, EncodedBatch, encode_batch, learn
+from transforms.formats.batch_plan import (
+    COMPARED_RECORDS,
+    BatchPlan,
+    EncodedBatch,
+    encode_batch,
+    learn,
+)
 from transforms.formats.element_block import (
     DENY,
     PERMIT,
@@ -126,9 +132,6 @@ _COLLECTED_OBJECTS = 20_000
 _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
 _OTHER_BYTES = "bytes that differ from their plan, a defect of feedferry"
-_COMPARED_RECORDS = 256
-"""A record of a block is compared with its plan once for this number of records."""
-
 _REPEATED = re.compile(r"(.{1,2}?)\1+")
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
 _log = logging.getLogger(__name__)
@@ -377,7 +380,7 @@ class SpanConversion:
         if self._chunks.encoder(self._current_feed) is not encoder:
             return False
         self._not_compared += last - first
-        if self._not_compared >= _COMPARED_RECORDS:
+        if self._not_compared >= COMPARED_RECORDS:
             self._not_compared = 0
             if not self._is_as_planned(block, encoded, first, encoder):
                 return False

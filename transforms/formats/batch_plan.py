@@ -43,7 +43,7 @@ class ColumnEncoder(Protocol):
         ...
 
 
-_COMPARED_RECORDS = 256
+COMPARED_RECORDS = 256
 """A plan is compared with a record that is converted singly once for this number of records."""
 
 
@@ -79,14 +79,14 @@ class BatchPlan:
         self._has_texts_only = not any(cell.is_binary for cell in cells)
         self.action = adapted.action._value_
         self.losses = losses
-        self._not_compared = _COMPARED_RECORDS
+        self._not_compared = COMPARED_RECORDS
 
     def is_due(self, count: int) -> bool:
         """Whether the first of the next `count` records is to be compared with the plan.
 
         That is so for the first records of all, and then once for a large number of them.
         """
-        is_due = self._not_compared >= _COMPARED_RECORDS
+        is_due = self._not_compared >= COMPARED_RECORDS
         self._not_compared = count if is_due else self._not_compared + count
         return is_due
 
