@@ -22,7 +22,7 @@ from schemas.errors import ConfigError, FatalError
 from schemas.timeline import TIMELINE
 from transforms.storage.atomic import read_undamaged, write_whole
 from transforms.storage.attempts import digest_of, is_untouched
-from transforms.storage.storage import LocalStorage
+from transforms.storage.storage import PARTIAL, LocalStorage
 
 _FINISHED = (*PUBLISHED, REPORT, PUSHES)
 """The files of a finished run in its output folder."""
@@ -49,6 +49,9 @@ def open_work_folder(output: Path, fingerprint: str, options: ConvertOptions) ->
     """Return the folder of a run, new or to be resumed, after removing what must not be resumed."""
     for path in (output / WORK).glob(f"*{_REMOVED}"):
         _remove(path)
+    for path in output.glob(f"*{PARTIAL}"):  # of a run that was killed while it wrote its page
+        if path.is_file():
+            path.unlink(missing_ok=True)
     if options.fresh:
         _remove_earlier_runs(output)
     work = output / WORK / fingerprint

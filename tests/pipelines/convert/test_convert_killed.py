@@ -19,6 +19,7 @@ from schemas.run_record import RUN_RECORD
 from schemas.timeline import TIMELINE
 from support.archives import BROKEN, DELETED, HOST, document, gsa_feed, put
 from support.runs import ROOT, chosen, report
+from transforms.storage.storage import PARTIAL
 
 pytestmark = pytest.mark.slow
 
@@ -77,11 +78,17 @@ def start(folder: Path) -> "subprocess.Popen[bytes]":
 def published(folder: Path) -> dict[str, bytes]:
     """All that a run has published, by path; and `.work`, if something of it is left.
 
-    Its timeline, page, record, log and settings are left out: they have times or paths.
+    Its timeline, page, record, log and settings are left out: they have times or paths. So is a
+    page that a run was writing when it was killed, after it had published all.
     """
     out = folder / "out"
     names = (TIMELINE, REPORT_PAGE, RUN_RECORD, RUN_LOG, CONFIG)
-    files = (path for path in out.rglob("*") if path.is_file() and path.name not in names)
+    pages = set(out.glob(f"{REPORT_PAGE}.*{PARTIAL}"))
+    files = (
+        path
+        for path in out.rglob("*")
+        if path.is_file() and path.name not in names and path not in pages
+    )
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
 
 

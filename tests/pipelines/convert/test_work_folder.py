@@ -95,6 +95,12 @@ def test_a_resumed_run_keeps_its_listing() -> None:
     assert the("*.listing").stat().st_mtime_ns == modified_ns
 
 
+@pytest.mark.usefixtures("stopped")
+def test_the_page_that_a_killed_run_was_writing_is_removed() -> None:
+    page = Path(put(Path("out/report.html.1a2b.partial"), b"<html>"))
+    assert (convert(*REFUSING), page.exists()) == (0, False)
+
+
 @DAMAGES
 @pytest.mark.parametrize("name", ["*.listing", "seal.json"])
 @pytest.mark.usefixtures("stopped")
