@@ -13,7 +13,7 @@ from schemas.feed import Feed, TargetFeed
 from schemas.membership import Membership, RecordOrMembership
 from schemas.span import Span
 from transforms.formats.base import Encoder
-from transforms.formats.batch_plan import EncodedBatch
+from transforms.formats.columns.batch_plan import EncodedBatch
 from transforms.storage.atomic import AtomicFile
 from transforms.storage.storage import Storage
 

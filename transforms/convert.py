@@ -74,14 +74,14 @@ from transforms.formats import (
 )
 from transforms.formats.adapt_rules import rejected
 from transforms.formats.base import Outcome
-from transforms.formats.batch_plan import (
+from transforms.formats.columns.batch_plan import (
     COMPARED_RECORDS,
     BatchPlan,
     EncodedBatch,
     encode_batch,
     learn,
 )
-from transforms.formats.element_block import (
+from transforms.formats.columns.element_block import (
     DENY,
     PERMIT,
     ElementBlock,
@@ -90,9 +90,9 @@ from transforms.formats.element_block import (
     EncodedBlock,
     Part,
 )
-from transforms.formats.element_plan import ElementEncoder, learn_element
-from transforms.formats.holes import InspectedError
-from transforms.formats.record_batch import Columns, RecordBatch
+from transforms.formats.columns.element_plan import ElementEncoder, learn_element
+from transforms.formats.columns.holes import InspectedError
+from transforms.formats.columns.record_batch import Columns, RecordBatch
 from transforms.formats.values import doubtful_url, is_unserved
 from transforms.formats.values import notices as value_notices
 from transforms.rules.adapt import (

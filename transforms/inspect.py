@@ -19,7 +19,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject, defect_type
 from transforms.formats import ReadResult
-from transforms.formats.record_batch import RecordBatch
+from transforms.formats.columns.record_batch import RecordBatch
 from transforms.formats.values import notices as value_notices
 from transforms.rules.group_references import GroupReferences, Groups
 from transforms.rules.normalize import normalize

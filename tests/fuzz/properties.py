@@ -25,8 +25,8 @@ from schemas.span import ContainerHeader, Span, SpanEnd
 from support.batches import SIZES, by_parser, conversion
 from transforms.formats import FORMATS, ReadOptions, ReadResult, StreamOptions, WriteOptions
 from transforms.formats.base import Encoder
-from transforms.formats.element_block import ElementBlock
-from transforms.formats.record_batch import RecordBatch
+from transforms.formats.columns.element_block import ElementBlock
+from transforms.formats.columns.record_batch import RecordBatch
 from transforms.rules.adapt import Target, adapter
 from transforms.rules.normalize import normalize
 from transforms.sources.files import ByteRangeStream, SpanStream

@@ -23,23 +23,16 @@ from support.batches import SIZES, Conversion, by_parser, conversion
 from support.dataload_items import dataloads, document
 from transforms.compare.events import encoded_batch
 from transforms.compare.history import FeedHistory
-from transforms.formats import ContentOptions, ReadOptions, WriteOptions, batch_plan, by_name
-from transforms.formats.batch_plan import BatchPlan
+from transforms.formats import ContentOptions, ReadOptions, WriteOptions, by_name
 from transforms.formats.canonical.avro import AvroEncoder
+from transforms.formats.columns import batch_plan
+from transforms.formats.columns.batch_plan import BatchPlan
+from transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind
+from transforms.formats.columns.holes import InspectedError, TextHole, UrlHole
+from transforms.formats.columns.marks import hole
+from transforms.formats.columns.neutrality import are_dates, are_neutral, are_urls, find_not_neutral
+from transforms.formats.columns.record_batch import Columns, RecordBatch
 from transforms.formats.gsa.gsa_formats import FeedOptions
-from transforms.formats.holes import InspectedError, TextHole, UrlHole
-from transforms.formats.record_batch import (
-    CONTENT_KINDS,
-    Column,
-    ColumnKind,
-    Columns,
-    RecordBatch,
-    are_dates,
-    are_neutral,
-    are_urls,
-    find_not_neutral,
-    hole,
-)
 from transforms.formats.xml import element_runs
 from transforms.rules.adapt import Target
 

@@ -14,10 +14,10 @@ from schemas.record import Action, Meta, Provenance, Record
 from support.batches import SIZES, conversion
 from support.strategies import moments, provenances, records
 from transforms.formats import Docids, Encoder, ReadOptions, StreamOptions, by_name
-from transforms.formats.batch_plan import BatchPlan
 from transforms.formats.canonical.avro import AvroEncoder
 from transforms.formats.canonical.jsonl import JsonlEncoder
-from transforms.formats.record_batch import Columns, RecordBatch
+from transforms.formats.columns.batch_plan import BatchPlan
+from transforms.formats.columns.record_batch import Columns, RecordBatch
 from transforms.rules.adapt import Target
 
 _IDS = ("a", "docs/b c.pdf", "/docs/Z\u00fcrich", "\u6771\u4eac", "x?a=1&b=2", "it's", "%20")

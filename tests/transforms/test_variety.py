@@ -18,7 +18,7 @@ from support.batches import SIZES, by_parser, conversion, span_conversion
 from support.varied_feeds import feed, varied_feed
 from transforms.file_spans import cut
 from transforms.formats import FeedOptions, ReadOptions, by_name
-from transforms.formats.element_block import ElementShape
+from transforms.formats.columns.element_block import ElementShape
 from transforms.formats.gsa import feed_blocks
 from transforms.formats.gsa.fast_reader import RecordTemplate
 from transforms.formats.gsa.feed_blocks import FeedBlocks

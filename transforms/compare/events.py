@@ -22,23 +22,19 @@ from schemas.feed import FULL, is_web
 from schemas.membership import Membership, RecordOrMembership
 from schemas.notice import Loss
 from schemas.record import Action, Content, Encoding, Provenance, Record
-from transforms.formats.batch_plan import BatchPlan, encode_rows, learn
-from transforms.formats.dates import parse_date
-from transforms.formats.holes import InspectedError
-from transforms.formats.record_batch import (
+from transforms.formats.columns.batch_plan import BatchPlan, encode_rows, learn
+from transforms.formats.columns.cells import Cells, plain, unescaped, unescaped_utf8
+from transforms.formats.columns.column_kinds import (
     CONTENT_KINDS,
     ENCODINGS,
     TEXT_KINDS,
-    Cells,
     Column,
     ColumnKind,
-    RecordBatch,
-    Shape,
-    plain,
-    stated,
-    unescaped,
-    unescaped_utf8,
 )
+from transforms.formats.columns.holes import InspectedError
+from transforms.formats.columns.marks import stated
+from transforms.formats.columns.record_batch import RecordBatch, Shape
+from transforms.formats.dates import parse_date
 from transforms.rules.normalize import normalize
 
 _OF_ONE_URL = (Action.ADD, Action.UPDATE, Action.DELETE)

@@ -39,7 +39,7 @@ from transforms.compare.events import (
     number_of,
 )
 from transforms.formats.base import ReadResult
-from transforms.formats.record_batch import RecordBatch, singly
+from transforms.formats.columns.record_batch import RecordBatch, singly
 
 MAX_PATTERNS = 1_000
 """The most deletions by pattern of a history: each is compared with every URL."""

@@ -19,9 +19,9 @@ from schemas.notice import Loss, Notice
 from schemas.record import Action, Crawl, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span, SpanEnd
-from transforms.formats.element_block import ElementBlock
+from transforms.formats.columns.element_block import ElementBlock
+from transforms.formats.columns.record_batch import RecordBatch
 from transforms.formats.element_names import ElementNames
-from transforms.formats.record_batch import RecordBatch
 
 MORE_BYTES = 4 << 20
 """The most bytes of a record besides its content."""

@@ -15,7 +15,7 @@ from schemas.record import Record
 from schemas.source_options import SourceOptions
 from schemas.span import Span
 from transforms.formats import ReadResult, find_format
-from transforms.formats.record_batch import RecordBatch
+from transforms.formats.columns.record_batch import RecordBatch
 from transforms.registry import Registry
 from transforms.sources.base import (
     ByteCount,

@@ -15,8 +15,8 @@ from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject, record_error, reject_record
 from transforms.formats.acl_metadata import acl_of
 from transforms.formats.base import ReadResult
-from transforms.formats.holes import InspectedError
-from transforms.formats.record_batch import singly
+from transforms.formats.columns.holes import InspectedError
+from transforms.formats.columns.record_batch import singly
 
 STAGE = "transform"
 """The stage of rejects that a step makes."""

@@ -18,7 +18,7 @@ from schemas.span import Span
 from support.feed_histories import PostedFeed, feeds, results
 from transforms.compare.comparison import Change, Comparer, Difference
 from transforms.formats import AVRO, ReadOptions, ReadResult
-from transforms.formats.record_batch import RecordBatch
+from transforms.formats.columns.record_batch import RecordBatch
 
 
 @contextmanager

@@ -38,17 +38,9 @@ from transforms.formats.canonical import admit
 from transforms.formats.canonical.canonical_formats import AVRO_MAGIC
 from transforms.formats.canonical.datum_runs import DatumRuns
 from transforms.formats.canonical.lookahead import LookaheadReader
-from transforms.formats.record_batch import (
-    CONTENT_KINDS,
-    Cells,
-    Column,
-    ColumnKind,
-    EncodeColumn,
-    RecordBatch,
-    of_dates,
-    plain,
-    unescaped_utf8,
-)
+from transforms.formats.columns.cells import Cells, EncodeColumn, of_dates, plain, unescaped_utf8
+from transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind
+from transforms.formats.columns.record_batch import RecordBatch
 
 RECORD = "record"
 MEMBERSHIP = "membership"

@@ -12,18 +12,10 @@ from typing import Any, NamedTuple
 from schemas.avro import read_long
 from schemas.record import Record
 from transforms.formats.base import Encoder, ReadOptions
-from transforms.formats.batch_plan import learn
 from transforms.formats.canonical.record_runs import MAX_MISSES, neutral_columns, shape_of
-from transforms.formats.record_batch import (
-    TEXT_KINDS,
-    Column,
-    ColumnKind,
-    Columns,
-    RecordBatch,
-    Shape,
-    Values,
-    grouped,
-)
+from transforms.formats.columns.batch_plan import learn
+from transforms.formats.columns.column_kinds import TEXT_KINDS, Column, ColumnKind, Values
+from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
 
 _MAX_TEMPLATES = 16
 _MAX_BYTES = 1 << 20

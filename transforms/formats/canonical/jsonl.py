@@ -28,22 +28,19 @@ from schemas.span import Span, SpanEnd
 from transforms.formats.base import MORE_BYTES, Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.canonical import admit
 from transforms.formats.canonical.record_runs import RecordRuns
-from transforms.formats.dates import parse_date
-from transforms.formats.holes import InspectedError
-from transforms.formats.record_batch import (
-    CONTENT_KINDS,
-    TEXT_KINDS,
+from transforms.formats.columns.cells import (
     Cells,
-    Column,
-    ColumnKind,
     EncodeColumn,
-    RecordBatch,
     as_stated,
     of_dates,
     plain,
-    stated,
     unescaped,
 )
+from transforms.formats.columns.column_kinds import CONTENT_KINDS, TEXT_KINDS, Column, ColumnKind
+from transforms.formats.columns.holes import InspectedError
+from transforms.formats.columns.marks import stated
+from transforms.formats.columns.record_batch import RecordBatch
+from transforms.formats.dates import parse_date
 from transforms.formats.streams import PIECE_BYTES, Line, read_lines, skip_line
 
 _TIMES = ("modified", "visited", "next_check")

@@ -8,19 +8,10 @@ from msgspec.structs import replace
 from schemas.record import Encoding, Meta, Record
 from schemas.reject import record_error
 from transforms.formats.base import ReadOptions
-from transforms.formats.record_batch import (
-    TEXT_KINDS,
-    Column,
-    ColumnKind,
-    Columns,
-    RecordBatch,
-    Shape,
-    Values,
-    are_neutral,
-    escaped,
-    grouped,
-    has_neutral_columns,
-)
+from transforms.formats.columns.cells import escaped
+from transforms.formats.columns.column_kinds import TEXT_KINDS, Column, ColumnKind, Values
+from transforms.formats.columns.neutrality import are_neutral, has_neutral_columns
+from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
 
 MAX_MISSES = 8
 """After this number of blocks in a row that are no batches, none is tried any more."""

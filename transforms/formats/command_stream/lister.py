@@ -27,21 +27,12 @@ from schemas.reject import record_error
 from schemas.span import Span, TokenState
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.byte_scans import find_all
+from transforms.formats.columns.cells import escaped
+from transforms.formats.columns.column_kinds import Column, ColumnKind, Values
+from transforms.formats.columns.neutrality import are_docids, are_neutral, are_urls
+from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
 from transforms.formats.command_stream.stream_documents import DocumentReader
 from transforms.formats.command_stream.syntax import LISTED_FLAGS, CommandReader, read_header
-from transforms.formats.record_batch import (
-    Column,
-    ColumnKind,
-    Columns,
-    RecordBatch,
-    Shape,
-    Values,
-    are_docids,
-    are_neutral,
-    are_urls,
-    escaped,
-    grouped,
-)
 
 _FLAGS = (*LISTED_FLAGS, "delete")
 _MODIFIED = "last-modified="

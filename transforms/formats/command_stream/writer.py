@@ -23,6 +23,8 @@ from schemas.content import decode
 from schemas.errors import RecordError
 from schemas.record import Action, Crawl, Extra, Record
 from transforms.formats.base import Encoder, WriteOptions
+from transforms.formats.columns.cells import Cells, of_dates, unescaped_utf8
+from transforms.formats.columns.column_kinds import TEXT_KINDS, ColumnKind
 from transforms.formats.command_stream.doc_ids import id_maker
 from transforms.formats.command_stream.stream_formats import Docids, StreamOptions
 from transforms.formats.command_stream.syntax import (
@@ -45,13 +47,6 @@ from transforms.formats.command_stream.syntax import (
     encode,
     integer,
     moment_of,
-)
-from transforms.formats.record_batch import (
-    TEXT_KINDS,
-    Cells,
-    ColumnKind,
-    of_dates,
-    unescaped_utf8,
 )
 
 _NO_HINTS = Crawl()

@@ -18,8 +18,9 @@ from schemas.content import clean_base64
 from schemas.errors import RecordError
 from schemas.record import Encoding
 from transforms.formats.acl_metadata import BLANKS
+from transforms.formats.columns.cells import escaped
+from transforms.formats.columns.column_kinds import ColumnKind
 from transforms.formats.gsa.rows import ENCODING
-from transforms.formats.record_batch import ColumnKind, escaped
 from transforms.formats.xml.run_shapes import MarkupTemplate, ShapeKey
 
 END = "</record>"

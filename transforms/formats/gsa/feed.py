@@ -34,19 +34,14 @@ from schemas.record import Action, Content, Encoding, Meta, Record
 from schemas.span import Span
 from transforms.formats.acl_metadata import join_parent, metadata_of
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
+from transforms.formats.columns.cells import CONTENT_CELLS, Cells, as_stated, escaped
+from transforms.formats.columns.column_kinds import ColumnKind
+from transforms.formats.columns.element_block import ElementJoints
 from transforms.formats.dates import rfc1123
-from transforms.formats.element_block import ElementJoints
 from transforms.formats.gsa.acl import write_principal
 from transforms.formats.gsa.gsa_formats import FEED_NAMES, FeedOptions
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.gsa.rows import ACL, ENCODING, METADATA, PRINCIPAL, RECORD
-from transforms.formats.record_batch import (
-    CONTENT_CELLS,
-    Cells,
-    ColumnKind,
-    as_stated,
-    escaped,
-)
 from transforms.formats.xml.elements import ElementReader, Grammar
 from transforms.formats.xml.serializer import (
     NO_EXTRAS,

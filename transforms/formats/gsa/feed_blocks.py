@@ -13,7 +13,8 @@ from schemas.span import ElementContext
 from transforms.formats.acl_metadata import BLANKS
 from transforms.formats.base import ReadOptions
 from transforms.formats.byte_scans import find, rfind
-from transforms.formats.element_block import (
+from transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind
+from transforms.formats.columns.element_block import (
     ACL,
     ALONE,
     CLOSED_ALONE,
@@ -38,17 +39,10 @@ from transforms.formats.element_block import (
     ElementGroup,
     ElementShape,
 )
+from transforms.formats.columns.neutrality import are_neutral, find_not_neutral, has_neutral_columns
+from transforms.formats.columns.record_batch import grouped
 from transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, names_of_values
 from transforms.formats.gsa.gsa_formats import FEED_NAMES
-from transforms.formats.record_batch import (
-    CONTENT_KINDS,
-    Column,
-    ColumnKind,
-    are_neutral,
-    find_not_neutral,
-    grouped,
-    has_neutral_columns,
-)
 from transforms.formats.xml.contents import CutContent, cut_contents
 from transforms.formats.xml.element_runs import RunPositions
 from transforms.formats.xml.run_shapes import LearningBudget, RunShape, ShapeKey

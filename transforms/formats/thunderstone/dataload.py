@@ -37,15 +37,9 @@ from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Extra, Field, Provenance, Record
 from schemas.span import Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
+from transforms.formats.columns.cells import CONTENT_CELLS, Cells, as_stated, of_dates
+from transforms.formats.columns.column_kinds import Column, ColumnKind
 from transforms.formats.dates import local_date
-from transforms.formats.record_batch import (
-    CONTENT_CELLS,
-    Cells,
-    Column,
-    ColumnKind,
-    as_stated,
-    of_dates,
-)
 from transforms.formats.thunderstone.dataload_format import DATATYPES, ELEMENT_NAMES, PARAMETRIC
 from transforms.formats.thunderstone.item_reader import (
     ATTRIBUTE_PLACE,

@@ -6,8 +6,8 @@ from functools import cached_property, lru_cache
 
 from schemas.record import Record
 from transforms.formats.base import ReadOptions
+from transforms.formats.columns.column_kinds import ColumnKind
 from transforms.formats.dates import rfc1123
-from transforms.formats.record_batch import ColumnKind
 from transforms.formats.thunderstone.dataload_format import ELEMENT_NAMES
 from transforms.formats.thunderstone.rows import item_rows
 from transforms.formats.xml.element_runs import ElementRuns

@@ -17,16 +17,10 @@ from schemas.reject import record_error
 from schemas.span import ElementContext
 from transforms.formats.base import ReadOptions
 from transforms.formats.byte_scans import count_lines, find, rfind
+from transforms.formats.columns.column_kinds import Column
+from transforms.formats.columns.neutrality import are_neutral, find_not_neutral, has_neutral_columns
+from transforms.formats.columns.record_batch import Columns, RecordBatch, grouped
 from transforms.formats.element_names import ElementNames
-from transforms.formats.record_batch import (
-    Column,
-    Columns,
-    RecordBatch,
-    are_neutral,
-    find_not_neutral,
-    grouped,
-    has_neutral_columns,
-)
 from transforms.formats.xml.contents import CutContent, cut_contents
 from transforms.formats.xml.elements import ParsedElement, parse_element
 from transforms.formats.xml.run_shapes import (

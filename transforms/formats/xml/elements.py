@@ -20,9 +20,9 @@ from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import ElementContext, Span, SpanEnd
 from transforms.formats.base import ReadOptions
 from transforms.formats.byte_scans import find, rfind
-from transforms.formats.element_block import ElementBlock
+from transforms.formats.columns.element_block import ElementBlock
+from transforms.formats.columns.record_batch import RecordBatch
 from transforms.formats.element_names import CDATA, ElementNames
-from transforms.formats.record_batch import RecordBatch
 from transforms.formats.xml.scanner import (
     HEADER_DAMAGED,
     Bulk,

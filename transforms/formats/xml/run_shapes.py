@@ -25,19 +25,17 @@ from msgspec.structs import astuple, replace
 from schemas.content import clean_base64
 from schemas.errors import RecordError
 from schemas.record import Meta, Record
-from transforms.formats.dates import parse_date
-from transforms.formats.record_batch import (
+from transforms.formats.columns.column_kinds import (
     CONTENT_KINDS,
     ENCODINGS,
     Column,
     ColumnKind,
-    Shape,
     Values,
-    are_read,
-    hole,
-    stated,
-    variants,
 )
+from transforms.formats.columns.marks import hole, stated, variants
+from transforms.formats.columns.neutrality import are_read
+from transforms.formats.columns.record_batch import Shape
+from transforms.formats.dates import parse_date
 from transforms.formats.xml_text import may_be_attribute
 
 FREQUENT = 8

@@ -47,7 +47,8 @@ from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import ElementContext, Span, SpanEnd
 from transforms.formats.byte_scans import count_lines, find
-from transforms.formats.element_block import ElementBlock
+from transforms.formats.columns.element_block import ElementBlock
+from transforms.formats.columns.record_batch import RecordBatch
 from transforms.formats.element_names import (
     CDATA,
     COMMENT,
@@ -57,7 +58,6 @@ from transforms.formats.element_names import (
     TAG,
     ElementNames,
 )
-from transforms.formats.record_batch import RecordBatch
 from transforms.formats.streams import read_block
 from transforms.formats.xml.ambiguous_sections import CROSSES, AmbiguityRule
 from transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect

@@ -18,20 +18,10 @@ from msgspec.structs import replace
 from schemas.acl import Acl
 from schemas.record import Content, Crawl, Meta, Record
 from schemas.reject import Reject
-from transforms.formats.record_batch import (
-    CONTENT_KINDS,
-    Column,
-    ColumnKind,
-    Columns,
-    RecordBatch,
-    Shape,
-    Values,
-    are_neutral,
-    escaped,
-    grouped,
-    has_neutral_columns,
-    is_document_text,
-)
+from transforms.formats.columns.cells import escaped
+from transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind, Values
+from transforms.formats.columns.neutrality import are_neutral, has_neutral_columns, is_document_text
+from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
 from transforms.sources.database.columns import Page, Row, column_of
 from transforms.sources.database.content import TypedContent, TypedContents
 from transforms.sources.database.records import TEXT_FIELDS, RecordMaker

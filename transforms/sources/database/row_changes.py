@@ -29,9 +29,10 @@ from schemas.record import Action, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.sent_document import NO_DIGEST, UNCHANGED, OnChange, SentDocument, StateChange
 from transforms.formats.base import ReadOptions
-from transforms.formats.batch_plan import BatchPlan, learn
 from transforms.formats.canonical.avro import AvroEncoder
-from transforms.formats.record_batch import Columns, RecordBatch, plain
+from transforms.formats.columns.batch_plan import BatchPlan, learn
+from transforms.formats.columns.cells import plain
+from transforms.formats.columns.record_batch import Columns, RecordBatch
 from transforms.sources.database.columns import ColumnIndex, Page, Row
 from transforms.sources.database.mapping import TIMESTAMP, RowMapping
 from transforms.sources.database.plan import rules_of

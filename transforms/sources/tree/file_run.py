@@ -6,17 +6,10 @@ from datetime import datetime
 from schemas.record import Record
 from transforms.content_types.charset import UTF_8
 from transforms.content_types.detection import FileType
-from transforms.formats.record_batch import (
-    ColumnKind,
-    Columns,
-    RecordBatch,
-    Shape,
-    are_neutral,
-    are_urls,
-    escaped,
-    grouped,
-    is_document_text,
-)
+from transforms.formats.columns.cells import escaped
+from transforms.formats.columns.column_kinds import ColumnKind
+from transforms.formats.columns.neutrality import are_neutral, are_urls, is_document_text
+from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
 from transforms.sources.listing import ListingEntry
 from transforms.sources.tree.records import time_of
 

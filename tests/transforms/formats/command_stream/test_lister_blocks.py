@@ -20,11 +20,11 @@ from support.stream_strategies import listings
 from support.streams import slow
 from transforms.formats import Docids, StreamOptions
 from transforms.formats.base import ReadOptions, WriteOptions
+from transforms.formats.columns.record_batch import RecordBatch
 from transforms.formats.command_stream import lister
 from transforms.formats.command_stream.stream_documents import DocumentReader
 from transforms.formats.command_stream.syntax import BLOCK_BYTES
 from transforms.formats.command_stream.writer import ListerEncoder
-from transforms.formats.record_batch import RecordBatch
 
 USUAL = (
     *("id=a", "id=b", "id=c=d", "id=", "id=\u00e9", "id=id=x", "id-list", "", "", "x", "lock"),

@@ -9,7 +9,7 @@ from schemas.record import Record
 from support.batches import by_parser
 from support.dataload_items import HOSTILE, NEUTRAL, dataloads, document
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.formats.record_batch import RecordBatch
+from transforms.formats.columns.record_batch import RecordBatch
 from transforms.formats.thunderstone import dataload
 
 COUNT = 12

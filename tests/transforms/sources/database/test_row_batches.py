@@ -16,7 +16,8 @@ from schemas.span import Span
 from support.batches import SIZES, conversion
 from support.database_runs import AnyServer, new_mapping
 from transforms.formats import ContentOptions, ReadOptions
-from transforms.formats.record_batch import ColumnKind, RecordBatch
+from transforms.formats.columns.column_kinds import ColumnKind
+from transforms.formats.columns.record_batch import RecordBatch
 from transforms.rules.adapt import Target
 from transforms.sources.database.columns import ColumnReference
 from transforms.sources.database.mapping import (

@@ -22,7 +22,7 @@ from schemas.span import Span
 from support.batches import SIZES, Conversion, span_conversion
 from support.database_runs import USUAL
 from transforms.formats.base import ReadOptions
-from transforms.formats.record_batch import RecordBatch
+from transforms.formats.columns.record_batch import RecordBatch
 from transforms.rules.adapt import Target
 from transforms.sources.base import SourceRun
 from transforms.sources.database.columns import ColumnReference, Page

@@ -1,18 +1,11 @@
-"""Columns of texts, escaped together."""
+"""Columns whose values are checked together are neutral if each value is."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.formats.record_batch import are_neutral, are_urls, escaped, unescaped
-from transforms.formats.xml_text import IN_TEXT, escape_attribute, escape_text, holds, holds_bytes
-
-
-@given(st.lists(st.text(alphabet="ab'é;#&<>\"\t\n\r\0")))
-def test_a_column_is_escaped_as_its_texts_and_reads_back(texts: list[str]) -> None:
-    column = escaped(texts)
-    assert [*column] == [*map(escape_attribute, texts)]
-    assert [*unescaped(column)] == texts
-    assert [*escaped(texts, IN_TEXT)] == [*map(escape_text, texts)]
+from transforms.formats.columns.cells import escaped
+from transforms.formats.columns.neutrality import are_neutral, are_urls
+from transforms.formats.xml_text import holds, holds_bytes
 
 
 @given(st.integers(0, 0x20), st.integers(0, 1), st.sampled_from(["\r\n", "", "\ufffe"]))

@@ -2,8 +2,8 @@
 
 from typing import Protocol, runtime_checkable
 
-from transforms.formats.batch_plan import Convert, learn
-from transforms.formats.element_block import ElementJoints, ElementPlan, ElementShape
+from transforms.formats.columns.batch_plan import Convert, learn
+from transforms.formats.columns.element_block import ElementJoints, ElementPlan, ElementShape
 
 
 @runtime_checkable

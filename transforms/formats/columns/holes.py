@@ -3,7 +3,7 @@
 A model record has a hole in place of each value that differs between the records of a batch. It
 passes the rules and the writer that every record passes. A rule whose result depends on the value
 of a hole raises `InspectedError`; the records then pass one by one. A hole answers what is true of
-all *neutral* values, and nothing else; `record_batch` checks that a column has no others.
+all *neutral* values, and nothing else; `neutrality` checks that a column has no others.
 
 Functions in C read a hole without asking it. A plan must therefore predict records with real
 values, too; see `batch_plan`.

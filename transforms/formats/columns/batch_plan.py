@@ -13,19 +13,11 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from schemas.notice import Loss
 from schemas.record import Record
 from schemas.reject import record_error
-from transforms.formats.holes import InspectedError
-from transforms.formats.record_batch import (
-    Cells,
-    Column,
-    Columns,
-    EncodeColumn,
-    RecordBatch,
-    Shape,
-    Values,
-    mark,
-    unescaped,
-    variants,
-)
+from transforms.formats.columns.cells import Cells, EncodeColumn, unescaped
+from transforms.formats.columns.column_kinds import Column, Values
+from transforms.formats.columns.holes import InspectedError
+from transforms.formats.columns.marks import mark, variants
+from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape
 
 ConvertedRecord = tuple[Record, tuple[Loss, ...]]
 Convert = Callable[[Record], ConvertedRecord | None]

@@ -15,7 +15,9 @@ from itertools import chain, pairwise
 from typing import Any, NamedTuple, NoReturn
 
 from schemas.record import Provenance
-from transforms.formats.record_batch import Column, ColumnKind, Shape, unescaped
+from transforms.formats.columns.cells import unescaped
+from transforms.formats.columns.column_kinds import Column, ColumnKind
+from transforms.formats.columns.record_batch import Shape
 
 RECORD, RECORD_WITH_CONTENT, DELETION, CLOSED_RECORD = "R", "S", "Q", "E"
 PARENTED_ACL, ACL, END_ACL = "A", "B", "a"
