@@ -30,7 +30,7 @@ from transforms.formats.columns.batch_plan import BatchPlan
 from transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind
 from transforms.formats.columns.holes import InspectedError, TextHole, UrlHole
 from transforms.formats.columns.marks import hole
-from transforms.formats.columns.neutrality import are_dates, are_neutral, are_urls, find_not_neutral
+from transforms.formats.columns.neutrality import are_neutral, find_not_neutral
 from transforms.formats.columns.record_batch import Columns, RecordBatch
 from transforms.formats.gsa.gsa_formats import FeedOptions
 from transforms.formats.xml import element_runs
@@ -438,9 +438,9 @@ def test_a_hostile_value_costs_no_plan_but_that_of_its_item(
 @given(st.lists(texts(_NEUTRAL, _HOSTILE), min_size=1, max_size=100))
 def test_the_values_of_a_column_that_are_not_neutral_are_found(values: list[str]) -> None:
     escaped = [value.replace('"', "") for value in values]
-    rows = find_not_neutral([ColumnKind.TEXT], [escaped], max_content_bytes=1)
-    others = {row for row, value in enumerate(escaped) if not are_neutral([value])}
-    assert rows == others or (rows is None and len(others) > 5)
+    kinds = [ColumnKind.TEXT]
+    others = {row for row, value in enumerate(escaped) if not are_neutral(kinds, [[value]])}
+    assert find_not_neutral(kinds, [escaped], most=len(escaped)) == others
 
 
 ITEMS = "\n".join(
@@ -639,7 +639,7 @@ def test_a_hole_in_a_content_comes_out_once(kind: ColumnKind) -> None:
 
 @pytest.mark.parametrize("values", [["a"], ["a b", "\u00fc"], ["a &amp; b", "&lt;&gt;&quot;"]])
 def test_texts_that_every_writer_copies_are_neutral(values: list[str]) -> None:
-    assert are_neutral(values)
+    assert are_neutral([ColumnKind.TEXT], [values])
 
 
 @pytest.mark.parametrize("value", [value for value in _HOSTILE if value not in _COPIED])
@@ -647,15 +647,15 @@ def test_texts_that_every_writer_copies_are_neutral(values: list[str]) -> None:
 def test_other_texts_are_not_neutral_wherever_they_are(value: str, place: int) -> None:
     values = ["a", "b"]
     values.insert(place, value)
-    assert not are_neutral(values)
+    assert not are_neutral([ColumnKind.TEXT], [values])
 
 
 def test_no_column_of_urls_or_dates_has_another_form() -> None:
-    assert are_urls([unescape(url) for url in _NEUTRAL_URLS])
-    assert are_dates(_NEUTRAL_DATES)
+    kinds = [ColumnKind.URL, ColumnKind.DATE]
+    assert are_neutral(kinds, [_NEUTRAL_URLS, _NEUTRAL_DATES])
     others = [url for url in _HOSTILE_URLS if url and "hole" not in url and url != "file:///etc"]
-    assert [url for url in others if are_neutral([url]) and are_urls([url])] == []
-    assert [date for date in _HOSTILE_DATES if are_dates([date])] == []
+    assert [url for url in others if are_neutral(kinds[:1], [[url]])] == []
+    assert [date for date in _HOSTILE_DATES if are_neutral(kinds[1:], [[date]])] == []
 
 
 def test_a_batch_is_its_records_in_the_order_of_the_source() -> None:

@@ -10,7 +10,7 @@ from schemas.reject import record_error
 from transforms.formats.base import ReadOptions
 from transforms.formats.columns.cells import escaped
 from transforms.formats.columns.column_kinds import TEXT_KINDS, Column, ColumnKind, Values
-from transforms.formats.columns.neutrality import are_neutral, has_neutral_columns
+from transforms.formats.columns.neutrality import are_neutral
 from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
 
 MAX_MISSES = 8
@@ -26,7 +26,7 @@ _FREE = {
 """The fields that differ from record to record, besides URL, metadata, content and place."""
 
 _CONTENTS = {
-    Encoding.NONE: ColumnKind.CDATA,
+    Encoding.NONE: ColumnKind.FILE,
     Encoding.BASE64: ColumnKind.BASE64,
     Encoding.ZLIB_BASE64: ColumnKind.ZLIB,
 }
@@ -145,9 +145,5 @@ def neutral_columns(
         escaped(column) if kind in TEXT_KINDS else column
         for kind, column in zip(kinds, columns, strict=True)
     ]
-    pairs = zip(kinds, columns, strict=True)
-    texts = [text for kind, column in pairs if kind in TEXT_KINDS for text in column]
-    is_neutral = are_neutral(texts) and has_neutral_columns(
-        kinds, columns, max_content_bytes=max_content_bytes
-    )
+    is_neutral = are_neutral(kinds, columns, max_content_bytes=max_content_bytes)
     return Columns(shape, columns, len(columns[0])) if is_neutral and shape.has_model else None

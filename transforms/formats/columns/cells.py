@@ -19,7 +19,10 @@ _REFERENCE_TO_QUOTES = re.compile(rb"&(?:quot|apos);")
 _BYTES_A_REFERENCE = 150
 """A text with fewer references for its size is searched once; in others, each kind is replaced."""
 
-_PLAIN_KINDS = {ColumnKind.NUMBER, ColumnKind.TIME, ColumnKind.CDATA, *ENCODINGS}
+_PLAIN_KINDS = {
+    *(ColumnKind.NUMBER, ColumnKind.TIME, ColumnKind.CDATA, ColumnKind.FILE),
+    *ENCODINGS,
+}
 
 EncodeColumn = Callable[[Column], Column]
 """Returns a column as it is written: as text, or as bytes for a binary format."""
@@ -74,6 +77,7 @@ def _in_base64(kind: ColumnKind) -> EncodeColumn:
 CONTENT_CELLS: Cells = {
     ColumnKind.CONTENT: (_escaped_again, _in_base64(ColumnKind.CONTENT)),
     ColumnKind.CDATA: (_escaped, _in_base64(ColumnKind.CDATA)),
+    ColumnKind.FILE: (_escaped, _in_base64(ColumnKind.FILE)),
     ColumnKind.DOCUMENT: (_escaped_documents, _in_base64(ColumnKind.DOCUMENT)),
     ColumnKind.BASE64: (as_stated,),
     ColumnKind.ZLIB: (as_stated, _in_base64(ColumnKind.ZLIB)),

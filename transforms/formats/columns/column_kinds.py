@@ -13,8 +13,9 @@ class ColumnKind(enum.Enum):
     Texts, URLs and dates are escaped as in an attribute of XML; names have no quotes. Document ids
     are texts that are no URLs, and parents are URLs without a query and a fragment. Dates are in
     the form of RFC 1123, times are aware moments, and integers are in decimal digits. Contents are
-    bytes as they came: text that is escaped as in an element, text of a CDATA section or a file,
-    and base64 of a document or of its zlib stream. Documents are texts of a database, not escaped.
+    bytes as they came: text that is escaped as in an element, text of a CDATA section, text of a
+    file with any line ends, and base64 of a document or of its zlib stream. Documents are texts of
+    a database, not escaped.
     """
 
     TEXT = "text"
@@ -25,6 +26,7 @@ class ColumnKind(enum.Enum):
     DATE = "date"
     CONTENT = "content"
     CDATA = "cdata"
+    FILE = "file"
     DOCUMENT = "document"
     BASE64 = "base64"
     ZLIB = "zlib"
@@ -42,7 +44,12 @@ Values = Sequence[Any]
 """A value of each column, without references."""
 
 TEXT_KINDS = (ColumnKind.TEXT, ColumnKind.NAME, ColumnKind.URL, ColumnKind.DOCID)
-TEXT_CONTENT_KINDS = (ColumnKind.CONTENT, ColumnKind.CDATA, ColumnKind.DOCUMENT)
+TEXT_CONTENT_KINDS = (
+    ColumnKind.CONTENT,
+    ColumnKind.CDATA,
+    ColumnKind.FILE,
+    ColumnKind.DOCUMENT,
+)
 CONTENT_KINDS = (*TEXT_CONTENT_KINDS, ColumnKind.BASE64, ColumnKind.ZLIB)
 ENCODINGS = {ColumnKind.BASE64: Encoding.BASE64, ColumnKind.ZLIB: Encoding.ZLIB_BASE64}
 """The encodings of the kinds of contents that are encoded."""

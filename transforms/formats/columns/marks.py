@@ -77,6 +77,7 @@ _ENCODE: dict[ColumnKind, Callable[[bytes], bytes]] = {
     ColumnKind.ZLIB: lambda data: pybase64.b64encode(isal_zlib.compress(data)),
 }
 _BINARY = bytes(range(256)) * 4
+_DOCUMENT = "<p>Z\u00fcrich &amp; \u6771\u4eac & \"'\r\n\t</p>" * 9
 _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
     {
         ColumnKind.TEXT: "v",
@@ -102,7 +103,8 @@ _VARIANTS: tuple[dict[ColumnKind, object], ...] = (
             "&lt;p>Z\u00fcrich &amp;amp; \u6771\u4eac &gt; \"' &quot;\n\t&lt;/p>" * 9
         ).encode(),
         ColumnKind.CDATA: ("<p>Z\u00fcrich &amp; \u6771\u4eac & \"'\n\t</p>" * 9).encode(),
-        ColumnKind.DOCUMENT: "<p>Z\u00fcrich &amp; \u6771\u4eac & \"'\r\n\t</p>" * 9,
+        ColumnKind.FILE: _DOCUMENT.encode(),
+        ColumnKind.DOCUMENT: _DOCUMENT,
         **{kind: _ENCODE[kind](_BINARY) for kind in ENCODINGS},
         ColumnKind.TIME: datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=UTC),
         ColumnKind.INTEGER: str(1 << 40),

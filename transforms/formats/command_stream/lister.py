@@ -29,7 +29,7 @@ from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.byte_scans import find_all
 from transforms.formats.columns.cells import escaped
 from transforms.formats.columns.column_kinds import Column, ColumnKind, Values
-from transforms.formats.columns.neutrality import are_docids, are_neutral, are_urls
+from transforms.formats.columns.neutrality import are_neutral
 from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
 from transforms.formats.command_stream.stream_documents import DocumentReader
 from transforms.formats.command_stream.syntax import LISTED_FLAGS, CommandReader, read_header
@@ -125,7 +125,7 @@ class BlockReader:
         """Return records in batches, or one by one if their ids are not neutral."""
         size = self._options.batch_records
         urls = escaped(self._reader.urls_of(docids))
-        kind = ColumnKind.URL if are_urls(urls) else ColumnKind.DOCID
+        kind = ColumnKind.URL if "://" in urls[0] else ColumnKind.DOCID
         dated = f"{_MODIFIED}0{self._separator}"
         if flags.count(flags[0]) == len(flags) and all(dates):
             keys = [dated + flags[0]] * len(flags)
@@ -138,8 +138,8 @@ class BlockReader:
             shape = self._shape(commands, kind)
             groups.append((Columns(shape, (ids, *times, offsets_of), len(places)), places))
         batch = RecordBatch.of(groups)
-        is_neutral = size and are_neutral(urls) and (kind is ColumnKind.URL or are_docids(urls))
-        return [*batch.parts(size)] if is_neutral else [*batch]
+        is_batch = size and are_neutral((kind,), (urls,))
+        return [*batch.parts(size)] if is_batch else [*batch]
 
     def _block(self) -> bytes:
         """Return the records in memory, except the last one, which more commands may follow."""

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import repeat
 from typing import ClassVar, NamedTuple
 
@@ -13,7 +13,7 @@ from schemas.span import ElementContext
 from transforms.formats.acl_metadata import BLANKS
 from transforms.formats.base import ReadOptions
 from transforms.formats.byte_scans import find, rfind
-from transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind
+from transforms.formats.columns.column_kinds import Column, ColumnKind
 from transforms.formats.columns.element_block import (
     ACL,
     ALONE,
@@ -39,7 +39,7 @@ from transforms.formats.columns.element_block import (
     ElementGroup,
     ElementShape,
 )
-from transforms.formats.columns.neutrality import are_neutral, find_not_neutral, has_neutral_columns
+from transforms.formats.columns.neutrality import are_neutral, find_not_neutral
 from transforms.formats.columns.record_batch import grouped
 from transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, names_of_values
 from transforms.formats.gsa.gsa_formats import FEED_NAMES
@@ -363,9 +363,10 @@ class _Elements:
         if kind == CONTENT:
             [element] = elements.values()
             kinds = element.shape.kinds[element.first_column :][: element.columns]
-        rows = self._rows_alone(kinds, group.columns)
-        if rows:
-            group = group.rows([row for row in range(len(group.places)) if row not in rows])
+        columns, most, max_bytes = group.columns, len(group.places), self._max_bytes
+        if not are_neutral(kinds, columns, max_content_bytes=max_bytes):
+            alone = find_not_neutral(kinds, columns, most=most, max_content_bytes=max_bytes)
+            group = group.rows([row for row in range(most) if row not in alone])
         codes, of_keys = self.codes, {key: element.code for key, element in elements.items()}
         if len({*of_keys.values()}) == 1:
             [code] = {*of_keys.values()}
@@ -376,30 +377,6 @@ class _Elements:
                 codes[place] = of_keys[key]
         if group.places:
             self.groups.append(group)
-
-    def _rows_alone(
-        self, kinds: Sequence[ColumnKind], columns: Sequence[Column]
-    ) -> Collection[int]:
-        """Return the rows whose values are not neutral."""
-        if self._are_neutral(kinds, columns):
-            return ()
-        rows = find_not_neutral(kinds, columns, max_content_bytes=self._max_bytes)
-        if rows is None:  # there are many
-            cells = zip(*columns, strict=True)
-            lists = ([[cell] for cell in of_row] for of_row in cells)
-            rows = {
-                row
-                for row, row_lists in enumerate(lists)
-                if not self._are_neutral(kinds, row_lists)
-            }
-        return rows
-
-    def _are_neutral(self, kinds: Sequence[ColumnKind], columns: Sequence[Column]) -> bool:
-        pairs = zip(kinds, columns, strict=True)
-        texts = [text for kind, column in pairs if kind not in CONTENT_KINDS for text in column]
-        return (not texts or are_neutral(texts)) and has_neutral_columns(
-            kinds, columns, max_content_bytes=self._max_bytes
-        )
 
 
 def _ranges(run: bytes, end_codes: Sequence[str]) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ from schemas.span import ElementContext
 from transforms.formats.base import ReadOptions
 from transforms.formats.byte_scans import count_lines, find, rfind
 from transforms.formats.columns.column_kinds import Column
-from transforms.formats.columns.neutrality import are_neutral, find_not_neutral, has_neutral_columns
+from transforms.formats.columns.neutrality import are_neutral, find_not_neutral
 from transforms.formats.columns.record_batch import Columns, RecordBatch, grouped
 from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.contents import CutContent, cut_contents
@@ -312,16 +312,16 @@ class ElementRuns(ABC, Generic[TemplateT]):
     ) -> tuple[Collection[int], Collection[int]]:
         """Return the rows that can be in no batch, and those of them that need the parser."""
         columns = [*texts, *contents]
-        values = [*chain.from_iterable(texts)]
         kinds, most = shape.kinds, self._options.max_content_bytes
+        rows: Collection[int] = range(len(columns[0]))
         is_batch = shape.is_frequent and shape.has_model
-        if are_neutral(values) and has_neutral_columns(kinds, columns, max_content_bytes=most):
-            return range(0 if is_batch else len(columns[0])), ()
-        is_searched = is_batch and limit
-        rows = find_not_neutral(kinds, columns, max_content_bytes=most) if is_searched else None
-        if shape.reads(values, columns):
-            return range(len(columns[0])) if rows is None else rows, ()
-        if rows is None or len(rows) > limit:
+        if are_neutral(kinds, columns, max_content_bytes=most):
+            return () if is_batch else rows, ()
+        if is_batch and limit:
+            rows = find_not_neutral(kinds, columns, most=limit, max_content_bytes=most)
+        if shape.reads([*chain.from_iterable(texts)], columns):
+            return rows, ()
+        if len(rows) > limit:
             raise _NeedsParserError
         unread = []
         for row in rows:

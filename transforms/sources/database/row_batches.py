@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain, compress, repeat
+from itertools import chain, repeat
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -19,8 +19,8 @@ from schemas.acl import Acl
 from schemas.record import Content, Crawl, Meta, Record
 from schemas.reject import Reject
 from transforms.formats.columns.cells import escaped
-from transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind, Values
-from transforms.formats.columns.neutrality import are_neutral, has_neutral_columns, is_document_text
+from transforms.formats.columns.column_kinds import TEXT_KINDS, Column, ColumnKind, Values
+from transforms.formats.columns.neutrality import are_neutral
 from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
 from transforms.sources.database.columns import Page, Row, column_of
 from transforms.sources.database.content import TypedContent, TypedContents
@@ -31,7 +31,6 @@ _PARTS = 8
 
 _MAX_SHAPES = 256
 _MAX_PAUSE = 64
-_ESCAPED_KINDS = (ColumnKind.TEXT, ColumnKind.NAME, ColumnKind.URL)
 
 Constant = Any
 """What of a value is the same in all records of a shape; each part has its own type."""
@@ -102,7 +101,7 @@ class _Crawl(_Scalar):
 class _Content(_ValuePart):
     """A document with its mimetype and its charset; the constant has its type in its place."""
 
-    _KINDS: ClassVar = {str: (ColumnKind.DOCUMENT,), Content: (ColumnKind.CDATA,)}
+    _KINDS: ClassVar = {str: (ColumnKind.DOCUMENT,), Content: (ColumnKind.FILE,)}
 
     def values(self, page: Page) -> TypedContents:
         columns: Callable[[Page], TypedContents] | None = getattr(self._get, "columns", None)
@@ -279,10 +278,10 @@ class RowBatches:
         parts = zip(self._parts, key, values, strict=True)
         stated = chain.from_iterable(part.columns(*of_part) for part, *of_part in parts)
         columns = [
-            escaped(column) if kind in _ESCAPED_KINDS else column
+            escaped(column) if kind in TEXT_KINDS else column
             for kind, column in zip(shape.kinds, stated, strict=True)
         ]
-        if not shape.has_model or not _are_neutral(shape.kinds, columns):
+        if not shape.has_model or not are_neutral(shape.kinds, columns):
             raise NotAlikeError
         return Columns(shape, columns, len(values[0]))  # of URLs
 
@@ -304,25 +303,3 @@ class RowBatches:
         ]
         metas = tuple(chain.from_iterable(others[len(fields) :]))
         return self._maker.record(url, content, metas, dict(zip(fields, others, strict=False)))
-
-
-def _joined(kind: ColumnKind, contents: Column) -> bytes:
-    return " ".join(contents).encode() if kind is ColumnKind.DOCUMENT else b" ".join(contents)
-
-
-def _are_neutral(kinds: Sequence[ColumnKind], columns: Sequence[Column]) -> bool:
-    pairs = [*zip(kinds, columns, strict=True)]
-    is_text = [kind in _ESCAPED_KINDS for kind in kinds]
-    texts = [*compress(columns, is_text)]
-    try:
-        return (
-            are_neutral([*chain.from_iterable(texts)])
-            and has_neutral_columns([*compress(kinds, is_text)], texts, max_content_bytes=0)
-            and all(
-                all(contents) and is_document_text(_joined(kind, contents))
-                for kind, contents in pairs
-                if kind in CONTENT_KINDS
-            )
-        )
-    except UnicodeEncodeError:  # lone surrogates
-        return False

@@ -7,13 +7,13 @@ from schemas.record import Record
 from transforms.content_types.charset import UTF_8
 from transforms.content_types.detection import FileType
 from transforms.formats.columns.cells import escaped
-from transforms.formats.columns.column_kinds import ColumnKind
-from transforms.formats.columns.neutrality import are_neutral, are_urls, is_document_text
+from transforms.formats.columns.column_kinds import Column, ColumnKind
+from transforms.formats.columns.neutrality import find_not_neutral
 from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
 from transforms.sources.listing import ListingEntry
 from transforms.sources.tree.records import time_of
 
-_KINDS = (ColumnKind.URL, ColumnKind.CDATA, ColumnKind.TIME, ColumnKind.NUMBER)
+_KINDS = (ColumnKind.URL, ColumnKind.FILE, ColumnKind.TIME, ColumnKind.NUMBER)
 _MAX_FILE_BYTES = 8 << 10
 _MAX_BYTES = 256 << 10
 _MIN_RECORDS = 2
@@ -65,15 +65,15 @@ class FileRun:
         if not self._rows:
             return ()
         types, texts, *others = zip(*self._rows, strict=True)
-        urls = escaped(texts)
+        columns = (escaped(texts), *others)
         groups = [
-            (Columns(self._shape(file_type), columns, len(places)), places)
-            for file_type, places, columns in grouped(types, (urls, *others))
+            (Columns(self._shape(file_type), of_type, len(places)), places)
+            for file_type, places, of_type in grouped(types, columns)
         ]
         batch = RecordBatch.of(groups)
-        is_batch = len(urls) >= _MIN_RECORDS * len(groups) and are_neutral(urls) and are_urls(urls)
         self._rows, self._bytes = [], 0
-        return _texts_in_batches(batch, others[0]) if is_batch else batch
+        is_batch = len(texts) >= _MIN_RECORDS * len(groups)
+        return _neutral_in_batches(batch, columns) if is_batch else batch
 
     def _shape(self, file_type: FileType) -> Shape:
         if file_type not in self._shapes:
@@ -82,15 +82,13 @@ class FileRun:
         return self._shapes[file_type]
 
 
-def _texts_in_batches(
-    batch: RecordBatch, contents: Sequence[bytes]
+def _neutral_in_batches(
+    batch: RecordBatch, columns: Sequence[Column]
 ) -> Iterable[Record | RecordBatch]:
-    """Yield a batch without the records that XML cannot hold, which come one by one."""
-    if is_document_text(b"\n".join(contents)):
-        yield batch
-        return
-    alone = {place for place, text in enumerate(contents) if not is_document_text(text)}
+    """Yield a batch without the records that are not neutral, which come one by one."""
+    count = len(batch.order)
+    alone = find_not_neutral(_KINDS, columns, most=count)
     place = 0
-    for part in batch.parts(len(contents), alone):
+    for part in batch.parts(count, alone):
         yield from part if place in alone else (part,)
         place += len(part.order)
