@@ -396,7 +396,7 @@ def _cut(run: bytes) -> tuple[bytes, Sequence[CutContent]]:
     """Return records without their contents, and the contents."""
     text, contents = run, list[CutContent]()
     if find(run, _CONTENT) >= 0:
-        text, contents = cut_contents(run, _CONTENT_TAG, FEED_NAMES.end_begin)
+        text, contents = cut_contents(run, _CONTENT_TAG, FEED_NAMES)
     end = rfind(text, _END)
     return text[: end + len(_END)] if end >= 0 else b"", contents
 

@@ -17,9 +17,11 @@ docs/decisions/ambiguous-sections.md has the reasons and the cost.
 
 import re
 
+from transforms.formats.byte_scans import find
 from transforms.formats.element_names import (
     AFTER_NAME,
     BLANKS,
+    CDATA,
     INSTRUCTION,
     SECTIONS,
     TAG,
@@ -40,6 +42,17 @@ _OPENERS = re.compile(
         for section in SECTIONS.values()
     ).encode()
 )
+
+
+def find_certain_end(data: bytes, begin: int, names: ElementNames, *, searched: int = 0) -> int:
+    """Return where the text of a CDATA section certainly ends, which begins at `begin`, or -1.
+
+    A section in the main element that holds an end tag of it may run into another record. There is
+    no end mark before `searched`.
+    """
+    close = find(data, CDATA.closer, max(begin, searched))
+    is_certain = close >= 0 and find(data, names.end_begin, begin, close) < 0
+    return close if is_certain else -1
 
 
 class AmbiguityRule:

@@ -4,7 +4,8 @@ import re
 from typing import NamedTuple
 
 from transforms.formats.byte_scans import find
-from transforms.formats.element_names import CDATA
+from transforms.formats.element_names import CDATA, ElementNames
+from transforms.formats.xml.ambiguous_sections import find_certain_end
 
 
 class CutContent(NamedTuple):
@@ -16,25 +17,23 @@ class CutContent(NamedTuple):
 
 
 def cut_contents(
-    run: bytes, opened: re.Pattern[bytes], end_begin: bytes
+    run: bytes, opened: re.Pattern[bytes], names: ElementNames
 ) -> tuple[bytes, list[CutContent]]:
     """Return a run without contents, up to one whose end is not certain, and the contents.
 
-    `opened` finds their tags, and has the name in a group; `end_begin` is the begin of the end tag
-    of a record: a section that holds it may run into another record.
+    `opened` finds their tags, and has the name in a group.
     """
     heads, contents, at = list[bytes](), list[CutContent](), 0
     while match := opened.search(run, at):
         first = run.find(b">", match.end()) + 1
         is_cdata = run.startswith(CDATA.opener, first)
         begin = first + len(CDATA.opener) * is_cdata
-        close = find(run, CDATA.closer if is_cdata else b"<", begin)
+        close = find_certain_end(run, begin, names) if is_cdata else find(run, b"<", begin)
         after = close + len(CDATA.closer) * is_cdata
         is_certain = (
             first > 0 <= close
             and run.find(b"<", match.end(), first) < 0
             and run.startswith(b"</" + match[1], after)
-            and not (is_cdata and find(run, end_begin, begin, close) >= 0)
         )
         if not is_certain:
             return b"".join((*heads, run[at : match.start()])), contents

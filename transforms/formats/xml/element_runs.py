@@ -175,7 +175,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
         try:
             text, contents = run, list[CutContent]()
             if any(find(run, tag) >= 0 for tag in self._content_tags):
-                text, contents = cut_contents(run, self._content, self.names.end_begin)
+                text, contents = cut_contents(run, self._content, self.names)
             end = rfind(run, self._end_tag) + len(self._end_tag) if first_end >= 0 else 0
             uniform = self._uniform(run[:end].decode()) if end and not contents else None
             if uniform:

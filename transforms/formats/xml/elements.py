@@ -19,10 +19,11 @@ from schemas.record import Record
 from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import ElementContext, Span, SpanEnd
 from transforms.formats.base import ReadOptions
-from transforms.formats.byte_scans import find, rfind
+from transforms.formats.byte_scans import rfind
 from transforms.formats.columns.element_block import ElementBlock
 from transforms.formats.columns.record_batch import RecordBatch
 from transforms.formats.element_names import CDATA, ElementNames
+from transforms.formats.xml.ambiguous_sections import find_certain_end
 from transforms.formats.xml.scanner import (
     HEADER_DAMAGED,
     Bulk,
@@ -122,8 +123,8 @@ def _pass_run(
         end = last if last >= 0 else end
         if not barrier or not run.startswith(CDATA.opener, barrier.start()):
             break
-        close = find(run, CDATA.closer, barrier.end())
-        if close < 0 or find(run, names.end_begin, barrier.end(), close) >= 0:
+        close = find_certain_end(run, barrier.end(), names)
+        if close < 0:
             break
         at = close + len(CDATA.closer)
     passed = rfind(run, names.end_tag, 0, end)

@@ -59,7 +59,7 @@ from transforms.formats.element_names import (
     ElementNames,
 )
 from transforms.formats.streams import read_block
-from transforms.formats.xml.ambiguous_sections import CROSSES, AmbiguityRule
+from transforms.formats.xml.ambiguous_sections import CROSSES, AmbiguityRule, find_certain_end
 from transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect
 
 HEADER_DAMAGED = "header-damaged"
@@ -458,13 +458,13 @@ class RecordScanner:
         self._consumed += pos - first
 
     def _after_simple_cdata(self, name: str, token: re.Match[bytes]) -> re.Match[bytes] | None:
-        """Return the token after a CDATA section that ends in the buffer, and holds no end tag."""
+        """Return the token after a CDATA section that certainly ends in the buffer."""
         if name != self._names.records[0]:
             return None  # it may run from one standalone element into another
-        no_closer_before = self._pos + self._no_closer_before["cdata"] - self._consumed
-        close = find(self._data, CDATA.closer, max(token.end(), no_closer_before))
-        if close < 0 or find(self._data, self._names.end_begin, token.end(), close) >= 0:
-            return None  # the section may run into another record
+        searched = self._pos + self._no_closer_before["cdata"] - self._consumed
+        close = find_certain_end(self._data, token.end(), self._names, searched=searched)
+        if close < 0:
+            return None
         return self._names.in_record[name].search(self._data, close + _CDATA_END_BYTES)
 
     # One piece of markup at a time

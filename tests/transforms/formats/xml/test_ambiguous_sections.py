@@ -3,7 +3,12 @@
 import pytest
 
 from transforms.formats.element_names import ElementNames
-from transforms.formats.xml.ambiguous_sections import CROSSES, ENDED, AmbiguityRule
+from transforms.formats.xml.ambiguous_sections import (
+    CROSSES,
+    ENDED,
+    AmbiguityRule,
+    find_certain_end,
+)
 
 FEED = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")
 RULE = AmbiguityRule(FEED)
@@ -34,6 +39,23 @@ def test_a_section_that_holds_an_end_and_then_a_start_crosses_records(
     text: bytes, depth: int
 ) -> None:
     assert RULE.depth_after("record", text, 0, len(text)) == depth
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        (b"a]]></record>", 1),
+        (b"<record></acl>]]>", 14),
+        (b"a</record>]]>", -1),
+        (b"a</record >]]>", -1),
+        (b"a</records]]>", -1),  # it costs time, and no record
+        (b"a", -1),
+    ],
+)
+def test_a_section_with_an_end_tag_of_a_record_has_no_certain_end(text: bytes, end: int) -> None:
+    assert find_certain_end(text, 0, FEED) == end
+    assert find_certain_end(b"]]>" + text, 3, FEED) == (end if end < 0 else end + 3)
+    assert find_certain_end(text, 0, FEED, searched=len(text)) == -1
 
 
 def test_a_start_without_an_attribute_for_its_url_is_a_start() -> None:
