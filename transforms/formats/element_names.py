@@ -91,6 +91,7 @@ class ElementNames:
         """The markup that is expected between records."""
 
         self.next_record = re.compile(rf"[ \t\r\n]*<(?P<record>{any_record}){AFTER_NAME}".encode())
+        self.main_record = re.compile(f"<{main}{AFTER_NAME}".encode())
         self.end_tag = f"</{main}>".encode()
         self.end_begin = f"</{main}".encode()
         begin = "|".join((group, header, *records))

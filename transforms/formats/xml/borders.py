@@ -1,4 +1,8 @@
-"""Guess where the spans of a large XML file begin, from a survey of each part of the file.
+"""The borders of XML: where the spans of a large file begin.
+
+A border is the begin of a main record after a line of the grid, which does not directly follow a
+fault. The scanner finds the one that ends a span, and `cut` lets it find all. `ElementBorders`
+guesses them from a survey of each part of a file, in a tenth of the time.
 
 A survey counts line ends, and looks for the first record and for the last end tags of the root and
 of a group. It does not know comments and CDATA sections, nor damage. So a guess may be wrong, and
@@ -6,17 +10,20 @@ costs time then: `transforms.convert.convert_on` has the rule.
 """
 
 import io
-import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import IO
 
+import msgspec
+
 from schemas.errors import FormatError
 from schemas.span import ElementContext, Span, SpanEnd
-from transforms.formats.base import OpenAt, Survey
+from transforms.formats.base import OpenAt, ReadOptions, Survey
 from transforms.formats.byte_scans import count_lines, rfind
-from transforms.formats.element_names import ElementNames
-from transforms.formats.xml.scanner import RawElement, RecordScanner
+from transforms.formats.element_names import CDATA, ElementNames
+from transforms.formats.xml.ambiguous_sections import find_certain_end
+from transforms.formats.xml.scanner import RawElement, RecordScanner, Run
 
 _BLOCK_BYTES = 256 << 10
 _FRAME_BYTES = 64 << 10
@@ -26,13 +33,67 @@ _TAG_BYTES = 64
 """The overlap of blocks: more bytes than the begin of a tag."""
 
 
+def cut(
+    names: ElementNames,
+    stream: IO[bytes],
+    *,
+    source: str,
+    span_bytes: int,
+    options: ReadOptions = ReadOptions(),
+) -> Iterator[Span]:
+    """Yield the spans of a grid, each but the last with its length.
+
+    A stream that is not UTF-8 is one span: its offsets cannot be sought.
+    """
+    span = Span(source=source, grid=span_bytes)
+    scanner = RecordScanner(
+        stream,
+        names,
+        span,
+        max_unit_bytes=options.max_unit_bytes,
+        bulk=partial(_pass_run, names),
+        run_bytes=span_bytes,
+    )
+    while True:
+        for _ in scanner:
+            pass
+        end = scanner.border
+        length = None if end is None else end.offset - span.offset
+        yield msgspec.structs.replace(span, length=length, grid=0)
+        if end is None:
+            return
+        span = span.next(end)
+        scanner.pass_border()
+
+
+def _pass_run(
+    names: ElementNames, run: bytes, _offset: int, _line: int, _context: ElementContext
+) -> Run | None:
+    """Pass elements without reading them; None if the last end tag is part of a bad range.
+
+    Without sections other than CDATA, groups and roots in between, each end tag of a record
+    certainly ends one. The last is not passed: a border depends on whether it ends a bad range.
+    """
+    at = end = 0
+    while True:
+        barrier = names.ends_certainty.search(run, at)
+        last = rfind(run, names.end_tag, at, barrier.start() if barrier else len(run))
+        end = last if last >= 0 else end
+        if not barrier or not run.startswith(CDATA.opener, barrier.start()):
+            break
+        close = find_certain_end(run, barrier.end(), names)
+        if close < 0:
+            break
+        at = close + len(CDATA.closer)
+    passed = rfind(run, names.end_tag, 0, end)
+    return Run([], 0, passed + len(names.end_tag)) if passed >= 0 else None
+
+
 class ElementBorders:
     """The borders of a format with these elements."""
 
     def __init__(self, names: ElementNames) -> None:
         self._names = names
-        self._begin = b"<%b" % names.records[0].encode()
-        self._record = re.compile(rb"%b(?=[\s/>])" % self._begin)
         nested = (names.root, names.group) if names.has_groups else (names.root,)
         self.closers = [b"</%b" % name.encode() for name in nested]
 
@@ -57,13 +118,13 @@ class ElementBorders:
 
     def find_record(self, data: bytes, begin: int) -> int:
         """Return where the first record begins, -1 without one."""
-        record = self._record.search(data, begin)
+        record = self._names.main_record.search(data, begin)
         return record.start() if record else -1
 
     def _context_after(self, frame: bytes, context: ElementContext | None) -> ElementContext | None:
         """Return the context of a record after a frame, None if there can be none."""
         span = Span(offset=0 if context is None else 1, position=context)
-        stream = io.BytesIO(frame + self._begin + b"/>")
+        stream = io.BytesIO(frame + b"<%b/>" % self._names.records[0].encode())
         scanner = RecordScanner(stream, self._names, span, max_unit_bytes=_FRAME_BYTES)
         try:
             contexts = [item.context for item in scanner if isinstance(item, RawElement)]

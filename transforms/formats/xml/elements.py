@@ -5,10 +5,9 @@ The parser never sees a DOCTYPE, so there are no entities to expand, and it has 
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from typing import IO, Generic, NamedTuple, TypeVar
 
-import msgspec
 from lxml import etree
 
 from schemas.errors import RecordError
@@ -19,17 +18,14 @@ from schemas.record import Record
 from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import ElementContext, Span, SpanEnd
 from transforms.formats.base import ReadOptions
-from transforms.formats.byte_scans import rfind
 from transforms.formats.columns.element_block import ElementBlock
 from transforms.formats.columns.record_batch import RecordBatch
-from transforms.formats.element_names import CDATA, ElementNames
-from transforms.formats.xml.ambiguous_sections import find_certain_end
+from transforms.formats.element_names import ElementNames
 from transforms.formats.xml.scanner import (
     HEADER_DAMAGED,
     Bulk,
     RawElement,
     RecordScanner,
-    Run,
     find_url,
 )
 from transforms.formats.xml.serializer import shut_parser
@@ -73,62 +69,6 @@ class Grammar(NamedTuple, Generic[Built]):
     build: Build[Built]
     bulk: Bulk | None = None
     header: Callable[[ElementContext], FeedHeader] | None = None
-
-
-def cut_spans(
-    names: ElementNames,
-    stream: IO[bytes],
-    *,
-    source: str,
-    span_bytes: int,
-    options: ReadOptions = ReadOptions(),
-) -> Iterator[Span]:
-    """Yield the spans of a grid, each but the last with its length.
-
-    A stream that is not UTF-8 is one span: its offsets cannot be sought.
-    """
-    span = Span(source=source, grid=span_bytes)
-    scanner = RecordScanner(
-        stream,
-        names,
-        span,
-        max_unit_bytes=options.max_unit_bytes,
-        bulk=partial(_pass_run, names),
-        run_bytes=span_bytes,
-    )
-    while True:
-        for _ in scanner:
-            pass
-        end = scanner.border
-        length = None if end is None else end.offset - span.offset
-        yield msgspec.structs.replace(span, length=length, grid=0)
-        if end is None:
-            return
-        span = span.next(end)
-        scanner.pass_border()
-
-
-def _pass_run(
-    names: ElementNames, run: bytes, _offset: int, _line: int, _context: ElementContext
-) -> Run | None:
-    """Pass elements without reading them; None if the last end tag is part of a bad range.
-
-    Without sections other than CDATA, groups and roots in between, each end tag of a record
-    certainly ends one. The last is not passed: a border depends on whether it ends a bad range.
-    """
-    at = end = 0
-    while True:
-        barrier = names.ends_certainty.search(run, at)
-        last = rfind(run, names.end_tag, at, barrier.start() if barrier else len(run))
-        end = last if last >= 0 else end
-        if not barrier or not run.startswith(CDATA.opener, barrier.start()):
-            break
-        close = find_certain_end(run, barrier.end(), names)
-        if close < 0:
-            break
-        at = close + len(CDATA.closer)
-    passed = rfind(run, names.end_tag, 0, end)
-    return Run([], 0, passed + len(names.end_tag)) if passed >= 0 else None
 
 
 def parse_markup(markup: bytes) -> etree._Element:

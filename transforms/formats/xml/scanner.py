@@ -301,8 +301,7 @@ class RecordScanner:
         """Whether the next span begins with the record at the present position, if there is one."""
         if self._offset < self._stop or self._is_after_fault or not self._has_root:
             return False
-        record = self._names.next_record.match(self._data, self._pos)
-        return record is not None and record["record"].decode() == self._main
+        return self._names.main_record.match(self._data, self._pos) is not None
 
     # The buffer
 
