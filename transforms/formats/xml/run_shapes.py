@@ -4,10 +4,10 @@ The parser reads one element of each shape, with marks in place of the values th
 element to element. Where the marks come out in what it returns, the other elements of the shape
 have values of their own. So no rule of the parser's way is written again.
 
-No constant of the shape is taken for a mark. If the parser copies values, each mark begins with a
-digest of the constants, and no text contains its own digest. If the parser applies rules, a mark
-needs the form of its column, and a constant may equal it. Elements with real values then show the
-difference, and the parser reads all elements of the shape.
+No constant of the shape is taken for a mark. If the parser copies values, marks begin with a
+noncharacter, which XML allows and no text needs. If the parser applies rules, a mark needs the form
+of its column. A constant that equals a mark all the same shows in an element with real values, and
+the parser reads all elements of the shape.
 """
 
 import re
@@ -15,7 +15,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
-from hashlib import blake2b
 from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,6 +27,7 @@ from schemas.record import Meta, Record
 from transforms.formats.columns.column_kinds import (
     CONTENT_KINDS,
     ENCODINGS,
+    TEXT_CONTENT_KINDS,
     Column,
     ColumnKind,
     Values,
@@ -49,6 +49,7 @@ _FREE_SHAPES = 16
 
 _OTHER_REFERENCE = re.compile("&(?!(?:lt|gt|quot|apos|amp);)")
 
+_NONCHARACTER = "\ufdd0"
 _VALUE_TYPES = (str, bytes, int, datetime)
 _NO_MARK: tuple[int, None] = (-1, None)
 
@@ -182,22 +183,17 @@ class RunShape(Shape):
     @cached_property
     def _fill(self) -> Fill | None:
         """Return the function that fills in values; None if the parser is needed."""
-        marks = _Marks(self.kinds, "" if self._template.has_rules else self._digest)
+        has_rules, rows = self._template.has_rules, variants(self.kinds)
+        marks = _Marks(self.kinds, "" if has_rules else _NONCHARACTER)
         try:
             fill = marks.filler(self._sample(marks.row))
             if fill is None or not marks.found.issuperset(range(len(marks.row))):
                 return None
-            rows = variants(self.kinds) if self._template.has_rules else ()
-            is_proven = all(fill(plain) == self._sample(row) for row, plain in rows)
+            proof = rows if has_rules else rows[:1]
+            is_proven = all(fill(plain) == self._sample(row) for row, plain in proof)
         except RecordError:
             return None
         return fill if is_proven else None
-
-    @property
-    def _digest(self) -> str:
-        """A digest of all that is constant, in letters that base64 has, too."""
-        constants = "\0".join((self._template.markup, *self._key.constants))
-        return blake2b(constants.encode(), digest_size=16).hexdigest()
 
     def _sample(self, row: Values) -> object:
         """Return what the parser makes of an element with a row of escaped values."""
@@ -214,12 +210,12 @@ class RunShape(Shape):
 class _Marks:
     """A row of values in place of the columns of a shape; `found` are those that came out.
 
-    Texts and contents begin with `begin`. With it, no text is a date or a URL.
+    Texts begin with `begin`. With it, no text is a date or a URL.
     """
 
     def __init__(self, kinds: Sequence[ColumnKind], begin: str) -> None:
-        marks = [stated(hole(kind, number)) for number, kind in enumerate(kinds)]
-        self.row = [_with_begin(mark, begin) for mark in marks]
+        marks = [(kind, stated(hole(kind, number))) for number, kind in enumerate(kinds)]
+        self.row = [_with_begin(*mark, begin) for mark in marks]
         self.found: set[int] = set()
         self._fills = {
             form: (number, fill)
@@ -260,10 +256,10 @@ class _Marks:
         return lambda values: tuple([fill(values) if fill else part for fill, part in pairs])
 
 
-def _with_begin(mark: Any, begin: str) -> Any:  # of any column
+def _with_begin(kind: ColumnKind, mark: Any, begin: str) -> Any:  # of any column
     if isinstance(mark, str):
         return begin + mark
-    return begin.encode() + mark if isinstance(mark, bytes) else mark
+    return begin.encode() + mark if kind in TEXT_CONTENT_KINDS else mark
 
 
 def _forms(kind: ColumnKind, number: int, mark: Any) -> dict[object, Fill]:  # of any column

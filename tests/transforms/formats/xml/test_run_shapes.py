@@ -35,7 +35,13 @@ _BETWEEN = (
     ),
 )
 _KINDS = (ColumnKind.TEXT, ColumnKind.URL, ColumnKind.DATE, ColumnKind.INTEGER)
-_MARKS = [str(stated(hole(kind, number))) for kind in _KINDS for number in range(6)]
+_NONCHARACTER = "\ufdd0"
+_MARKS = [
+    f"{begin}{stated(hole(kind, number))}"
+    for begin in ("", _NONCHARACTER)
+    for kind in _KINDS
+    for number in range(6)
+]
 
 TARGETS = (
     Target(format="gsa-feed", datasource="d", feedtype="incremental"),
@@ -89,9 +95,11 @@ def test_markup_that_ends_a_record_and_quotes_in_its_text_are_rejected(
     assert sum(isinstance(single, Reject) for single in singles) >= 15
 
 
-@pytest.mark.parametrize("mark", ["~hole-0001~", "http://hole-0000.example.com/~"])
+@pytest.mark.parametrize("begin", ["", _NONCHARACTER, "&#xFDD0;", "&#64976;"])
+@pytest.mark.parametrize("text", ["~hole-0001~", "~hole-0002~", "http://hole-0000.example.com/~"])
 @pytest.mark.parametrize("number", range(4))
-def test_a_constant_that_equals_a_hole_keeps_its_value(mark: str, number: int) -> None:
+def test_a_constant_that_equals_a_mark_keeps_its_value(begin: str, text: str, number: int) -> None:
+    mark, constant = begin + text, f"{_NONCHARACTER if begin else ''}{text}"
     constants = ["a", "b", "http://e.com/", "c"]
     constants[number] = mark
     name, namespace, parent, mimetype = constants
@@ -104,7 +112,8 @@ def test_a_constant_that_equals_a_hole_keeps_its_value(mark: str, number: int) -
     for n, record in enumerate(read(feed_of(ROOT, "".join(records)))):
         [meta], [principal] = record.metadata, record.acl.principals
         stated_constants = (meta.name, principal.namespace, record.acl.inherit_from)
-        assert (*stated_constants, record.mimetype) == (name, namespace, parent, mimetype)
+        expected = [constant if text == mark else text for text in constants]
+        assert [*stated_constants, record.mimetype] == expected
         assert (record.url, meta.value, principal.name) == (f"http://e.com/{n}", f"v{n}", f"n{n}")
 
 
