@@ -428,7 +428,8 @@ class SpanConversion:
             items = self._steps.apply(result)
             if self._lists is not None:
                 self._lists.add(result, items)
-            self._counts["expanded"][action] += len(items) - 1
+            if len(items) > 1:
+                self._counts["expanded"][action] += len(items) - 1
             for item in items:
                 if isinstance(item, Record):
                     yield from self._adapt_one(item, result)

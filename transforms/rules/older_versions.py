@@ -98,7 +98,8 @@ class VersionLog:
     def add(self, record: Record, number: int) -> None:
         """Add a record that was read; deletions are not versions."""
         if self._hashes is not None and record.action not in DELETIONS:
-            self._hashes.extend([0] * (number - 1 - len(self._hashes)))
+            if (others := number - 1 - len(self._hashes)) > 0:
+                self._hashes.extend([0] * others)
             self._hashes.append(_hash(record.url.strip()))
 
     def reject(self, reject: Reject, origin: Record | None, number: int) -> None:

@@ -4,7 +4,6 @@ Two documents that become one URL may be in different spans, so that no worker k
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -20,7 +19,8 @@ MAX_NAMES = 10_000
 
 _ORIGINS, _UNMAPPED, _USED = ".origins.jsonl", ".unmapped.jsonl", ".patterns.jsonl"
 _WITHOUT_DOCUMENT = (Action.DELETE_PATTERN, Action.UPDATE_INDEX)
-_encode = msgspec.json.Encoder().encode
+_WRITTEN_PAIRS = 256
+_encode, _encode_lines = msgspec.json.Encoder().encode, msgspec.json.Encoder().encode_lines
 
 
 class UrlOrigin(msgspec.Struct, frozen=True, array_like=True):
@@ -51,6 +51,7 @@ class RunLists:
         self._files = (self._origins, self._unmapped, self._used)
         self._steps = steps
         self._has_origins = has_origins
+        self._pairs: list[UrlOrigin] = []
 
     @property
     def written(self) -> list[SpanFile]:
@@ -61,27 +62,45 @@ class RunLists:
         """Add the results of a record; a URL that is no Unicode text is left out."""
         if self._steps.unmapped_names > MAX_NAMES:
             self._write_names()
-        if not self._has_origins or before.action in _WITHOUT_DOCUMENT:
-            return
-        for item in items:
-            if isinstance(item, Record):
-                pair = UrlOrigin(item.url.strip(), before.url.strip())
-                with suppress(UnicodeEncodeError):  # the writer rejects it
-                    self._origins.write(_encode(pair) + b"\n")
+        if self._has_origins and before.action not in _WITHOUT_DOCUMENT:
+            origin = before.url.strip()
+            self._pairs += [
+                UrlOrigin(item.url.strip(), origin) for item in items if isinstance(item, Record)
+            ]
+            if len(self._pairs) >= _WRITTEN_PAIRS:
+                self._write_origins()
 
     def close(self, *, whole: bool) -> None:
         if whole:
+            self._write_origins()
             self._write_names()
             for used in self._steps.used_patterns:
                 self._used.write(_encode(used) + b"\n")
         for file in self._files:
             file.close(whole=whole)
 
+    def _write_origins(self) -> None:
+        """Write the URLs that were added; the writer rejects a record whose URL has no bytes."""
+        try:
+            lines = _encode_lines(self._pairs)
+        except UnicodeEncodeError:
+            lines = b"".join(map(_line, self._pairs))
+        if lines:
+            self._origins.write(lines)
+        self._pairs.clear()
+
     def _write_names(self) -> None:
         for step, scope, name, count in self._steps.take_unmapped():
-            with suppress(UnicodeEncodeError):
-                line = _encode(UnmappedName(step, scope.value, name, count))
-                self._unmapped.write(line + b"\n")
+            if line := _line(UnmappedName(step, scope.value, name, count)):
+                self._unmapped.write(line)
+
+
+def _line(entry: UrlOrigin | UnmappedName) -> bytes:
+    """Return an entry as a line; nothing for one that is no Unicode text."""
+    try:
+        return _encode(entry) + b"\n"
+    except UnicodeEncodeError:
+        return b""
 
 
 def read_origins(folder: Path, files: Iterable[SpanFile]) -> Iterator[UrlOrigin]:

@@ -31,6 +31,8 @@ Unmapped = Counter[tuple[Scope, str]]
 """The places of principals that a step does not map, by scope and name."""
 
 _Result = TypeVar("_Result")
+_ITEMS = (Record, Membership)
+_SET_ASIDE = (Filtered, Reject)
 
 
 class TransformStep(ABC):
@@ -73,13 +75,17 @@ class TransformStep(ABC):
         """Give up the records that were begun and not applied."""
 
 
+NamedStep = tuple[str, TransformStep]
+"""A step with its name in reports."""
+
+
 class AppliedSteps:
     """Steps with their names, in order; `changed` counts the records that each has changed.
 
     The first step that waits for servers begins with records before they are applied.
     """
 
-    def __init__(self, steps: Sequence[tuple[str, TransformStep]]) -> None:
+    def __init__(self, steps: Sequence[NamedStep]) -> None:
         self._steps = steps
         waiting = [at for at, (_, step) in enumerate(steps) if step.is_waiting]
         self._waiting_at = waiting[0] if waiting else 0
@@ -91,10 +97,11 @@ class AppliedSteps:
 
     def apply(self, item: Record | Membership) -> list[StepResult]:
         """Return the results of a record or membership after all steps; count them."""
-        begun = self._begun.pop(id(item), None)
+        begun = self._begun.pop(id(item), None) if self._begun else None
         if begun is None:
-            return self._apply(self._steps, [_with_acl(item)])
-        return self._apply(self._steps[self._waiting_at :], begun)
+            return self._apply(self._steps, _with_acl(item))
+        later = self._steps[self._waiting_at :]
+        return [made for result in begun for made in self._apply(later, result)]
 
     def results(self, results: Iterable[ReadResult]) -> Iterator[ReadResult]:
         """Yield the results of records and memberships after all steps, and others as they are."""
@@ -148,24 +155,34 @@ class AppliedSteps:
     def _begin(self, record: Record, waiting: TransformStep) -> bool:
         """Apply the steps before the one that waits, and let that begin; return whether it does."""
         self._begun[id(record)] = results = self._apply(
-            self._steps[: self._waiting_at], [_with_acl(record)]
+            self._steps[: self._waiting_at], _with_acl(record)
         )
         begun = [waiting.begin(result) for result in results if isinstance(result, Record)]
         return any(begun)
 
-    def _apply(
-        self, steps: Sequence[tuple[str, TransformStep]], results: list[StepResult]
-    ) -> list[StepResult]:
-        for name, step in steps:
-            results = [made for result in results for made in self._taken(name, step, result)]
-        return results
+    def _apply(self, steps: Sequence[NamedStep], item: StepResult) -> list[StepResult]:
+        """Return the results of an item after steps; one that is set aside stays as it is."""
+        if isinstance(item, _SET_ASIDE):
+            return [item]
+        for number, (name, step) in enumerate(steps, start=1):
+            made = self._result(name, step, item)
+            if made is item:
+                continue
+            if isinstance(made, _SET_ASIDE):
+                return [made]
+            self.changed[name] += 1
+            if not isinstance(made, _ITEMS):
+                later = steps[number:]
+                return [result for each in made for result in self._apply(later, each)]
+            item = made
+        return [item]
 
     def explain(self, item: Record | Membership) -> Iterator[tuple[str, list[StepResult]]]:
         """Yield the name of each step with the results after it; count nothing."""
         results: list[StepResult] = [_with_acl(item)]
         with self._counted_apart():
             for step in self._steps:
-                results = self._apply([step], results)
+                results = [made for result in results for made in self._apply([step], result)]
                 yield step[0], results
 
     def apply_to_model(self, record: Record) -> tuple[Record, Counter[str]] | None:
@@ -188,7 +205,7 @@ class AppliedSteps:
                     else Record(url=known, action=Action.ADD)
                     for known in names
                 ]
-                results = [made for stub in stubs for made in self._taken(label, step, stub)]
+                results = [made for stub in stubs for made in self._apply([(label, step)], stub)]
                 names.update(made.url for made in results if isinstance(made, Record | Membership))
         return names
 
@@ -201,22 +218,20 @@ class AppliedSteps:
         finally:
             self.changed = counted
 
-    def _taken(self, name: str, step: TransformStep, item: StepResult) -> Sequence[StepResult]:
-        """Return the results of a step for an item."""
-        if isinstance(item, Filtered | Reject):
-            return (item,)
+    def _result(
+        self, name: str, step: TransformStep, item: Record | Membership
+    ) -> StepResult | Sequence[Record]:
+        """Return what a step makes of an item."""
+        made: StepResult | Sequence[Record] | None
         try:
-            made = step.apply_to_group(item) if isinstance(item, Membership) else step.apply(item)
+            made = step.apply(item) if isinstance(item, Record) else step.apply_to_group(item)
         except InspectedError:  # of a model of many records, which then go one by one
             raise
         except Exception as exc:
-            return (reject_record(item, record_error(exc), stage=STAGE),)
+            return reject_record(item, record_error(exc), stage=STAGE)
         if made is None:
-            return (Filtered(code=name, url=item.url, action=item.action.value),)
-        if isinstance(made, Filtered):
-            return (made,)
-        self.changed[name] += made is not item
-        return made if isinstance(made, Sequence) else (made,)
+            return Filtered(code=name, url=item.url, action=item.action.value)
+        return made
 
 
 def changed_group(
