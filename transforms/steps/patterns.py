@@ -7,11 +7,13 @@ glob, and `\1` by the first group of the expression.
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Annotated
 
 from transforms.config.yaml_structs import Value, mapping_of, parse_text, several, text_where
 from transforms.formats.columns.holes import inspected
 
+_CACHED = 8192
 _EXPRESSION = "re:"
 _WILDCARD = re.compile(r"[*?]")
 
@@ -37,7 +39,8 @@ _GLOB = {"*": "(.*)", "?": "(.)"}
 def any_pattern(texts: Sequence[str], used: set[str] | None = None) -> Callable[[str], bool]:
     """Return a function that says whether a text matches one of several patterns.
 
-    The first pattern that matches is added to `used`.
+    The first pattern that matches is added to `used`. For texts that many records have in common,
+    use `any_name`.
     """
     patterns = [(text, compile_pattern(text)) for text in texts]
     matched: set[str] = set() if used is None else used
@@ -50,6 +53,11 @@ def any_pattern(texts: Sequence[str], used: set[str] | None = None) -> Callable[
         return False
 
     return matches
+
+
+def any_name(texts: Sequence[str], used: set[str]) -> Callable[[str], bool]:
+    """Return `any_pattern` that looks at each distinct text once."""
+    return lru_cache(maxsize=_CACHED)(any_pattern(texts, used))
 
 
 class Rewriter:
@@ -80,19 +88,36 @@ class Rewriter:
 
 def _rule(old: str, new: str, *, is_prefix: bool) -> Callable[[str], str | None]:
     if is_prefix and not old.startswith(_EXPRESSION):
-        return lambda text: new + text[len(old) :] if text.startswith(old) else None
+        size = len(old)
+        return lambda text: new + text[size:] if text.startswith(old) else None
     pattern = compile_pattern(old)
+    fullmatch, fill = pattern.fullmatch, _form(old, pattern, new).format
 
     def rewrite(text: str) -> str | None:
-        match = pattern.fullmatch(text)
-        if match is None:
-            return None
-        if old.startswith(_EXPRESSION):
-            return match.expand(new)
-        groups = iter(match.groups())
-        return _WILDCARD.sub(lambda _: next(groups, ""), new)
+        match = fullmatch(text)
+        return None if match is None else fill(text, *match.groups(""))
 
     return rewrite
+
+
+def _form(old: str, pattern: re.Pattern[str], new: str) -> str:
+    r"""Return a new text with fields for the groups of its pattern, `{0}` for the whole text.
+
+    `Match.expand` would parse the text for each match.
+
+    >>> _form(r"re:(a)(?P<b>b)", re.compile(r"(a)(?P<b>b)"), r"\g<b>-{\1}")
+    '{2}-{{{1}}}'
+    """
+    escaped = new.replace("{", "{{").replace("}", "}}")
+    whole, *fields = (f"{{{number}}}" for number in range(pattern.groups + 1))
+    if not old.startswith(_EXPRESSION):
+        following = iter(fields)
+        return _WILDCARD.sub(lambda _: next(following, ""), escaped)
+    names = {number: f"?P<{name}>" for name, number in pattern.groupindex.items()}
+    groups = [f"({names.get(at, '')}{re.escape(each)})" for at, each in enumerate(fields, 1)]
+    stub = f"{re.escape(whole)}(?={''.join(groups)})"
+    [match] = re.finditer(stub, "".join([whole, *fields]))
+    return match.expand(escaped)
 
 
 _parse_pattern = text_where(compile_pattern)
@@ -107,6 +132,11 @@ def _parse_rules(value: object) -> tuple[tuple[str, str], ...]:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], str):
             raise ValueError
         rules.append((_parse_pattern(pair[0]), pair[1]))
+        try:
+            _rule(*rules[-1], is_prefix=False)
+        except (re.error, IndexError) as exc:
+            found = f"{pair[1]!r}: {exc}"
+            raise ValueError(f"{found}; expected references to groups of {pair[0]!r}") from exc
     if len({old for old, _ in rules}) < len(rules):
         raise ValueError("a pattern twice; expected each once")
     return tuple(rules)

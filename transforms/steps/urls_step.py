@@ -1,5 +1,6 @@
 """`urls`: rewrite URLs, in every field that has one."""
 
+from functools import lru_cache
 from typing import Literal, TypeVar
 
 import msgspec
@@ -11,6 +12,7 @@ from schemas.record import Anchor, Crawl, Record
 from transforms.steps.patterns import Rewriter, Rules
 from transforms.steps.step import TransformStep, changed_group
 
+_CACHED = 8192
 _Named = TypeVar("_Named", Principal, Member)
 
 
@@ -42,6 +44,7 @@ class UrlsStep(TransformStep):
     def __init__(self, rules: UrlRules) -> None:
         self._rewriter = Rewriter(rules.rewrite, is_prefix=True)
         self.used = self._rewriter.used
+        self._parent = lru_cache(maxsize=_CACHED)(self.rewritten)
 
     def apply(self, record: Record) -> Record:
         url = self.rewritten(record.url)
@@ -60,9 +63,11 @@ class UrlsStep(TransformStep):
         return url if rewritten is None else rewritten
 
     def _acl(self, acl: Acl) -> Acl:
-        parent = acl.inherit_from and self.rewritten(acl.inherit_from)
-        principals = tuple(map(self._named, acl.principals))
-        if (parent, principals) == (acl.inherit_from, acl.principals):
+        parent = acl.inherit_from and self._parent(acl.inherit_from)
+        principals = acl.principals
+        if "://" in "\n".join([principal.name for principal in principals]):
+            principals = tuple(map(self._named, principals))
+        if parent == acl.inherit_from and principals == acl.principals:
             return acl
         return replace(acl, inherit_from=parent, principals=principals)
 

@@ -138,6 +138,35 @@ def test_a_url_is_rewritten_by_an_expression(tmp_path: Path) -> None:
     assert one(applied, page("a?b")).url == "https://old.b.com/a?b"
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (r"re:http://(?P<host>\w+)(\..*)?/(.*)", r"{\g<host>}%\3", "{old}%a"),
+        (r"re:.*/(b)?(.*)", r"\1\\\2\101", "\\aA"),
+        ("re:.*", r"\g<0>?\g<0>", f"{OLD}a?{OLD}a"),
+    ],
+)
+def test_the_new_text_of_an_expression_is_a_template_of_its_groups(
+    old: str, new: str, expected: str, tmp_path: Path
+) -> None:
+    applied = steps(tmp_path, f"urls: {{rewrite: [['{old}', '{new}']]}}")
+    assert one(applied, page("a")).url == expected
+
+
+def test_each_wildcard_of_a_new_name_has_the_text_of_the_old_one(tmp_path: Path) -> None:
+    applied = steps(tmp_path, "principals: {rewrite: [['A?*', '{*}-*-*']]}")
+    record = one(applied, page(acl=Acl(principals=permit("Abob{0}"))))
+    assert record.acl == Acl(principals=permit("{b}-ob{0}-"))
+
+
+@pytest.mark.parametrize(("new", "found"), [(r"\2", "group reference 2"), (r"\g<x>", "group name")])
+def test_a_new_text_without_its_group_is_refused(new: str, found: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        steps(tmp_path, f"urls: {{rewrite: [['re:(.*)', '{new}']]}}")
+    assert found in str(caught.value)
+    assert "expected references to groups of 're:(.*)'" in str(caught.value)
+
+
 def test_metadata_are_changed_and_moved(tmp_path: Path) -> None:
     (tmp_path / "kinds.csv").write_text("n,news\nb,blog\n")
     applied = steps(
