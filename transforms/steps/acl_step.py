@@ -4,25 +4,29 @@ The ACLs of all inputs are stored in an SQLite file before records are converted
 parents up there, so that memory does not depend on their number.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec.structs import asdict, replace
 
-from schemas.acl import Access, Acl, Inheritance, Scope
+from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from schemas.membership import Member
 from schemas.record import DELETIONS, Record
 from transforms.config.yaml_structs import Text
 from transforms.steps.acl_store import AclStore, parent_url
-from transforms.steps.effective_acl import ChainDecision, decide, flatten, inherit
+from transforms.steps.effective_acl import ChainDecision, Entries, decide, flatten, inherit
 from transforms.steps.step import TransformStep
 
 MAX_CHAIN = 100
 MAX_PRINCIPALS = 100_000
 _CACHED = 4096
+_KEPT_PRINCIPALS = 100_000
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 class AclRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,10 +46,25 @@ class AclRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return cls()
 
 
+class _Decided(dict[_Key, _Value]):
+    """What was decided before; it begins again when it has too many principals."""
+
+    _principals = 0
+
+    def keep(self, key: _Key, value: _Value, principals: int) -> _Value:
+        self._principals += principals + 1
+        if self._principals > _KEPT_PRINCIPALS:
+            self.clear()
+            self._principals = principals + 1
+        self[key] = value
+        return value
+
+
 class AclStep(TransformStep):
     """Gives each record the ACL that its chain comes to, without a parent.
 
-    `stored` is the file with the ACLs of the run; without it, the step cannot be applied.
+    `stored` is the file with the ACLs of the run; without it, the step cannot be applied. The file
+    is complete and never changes, so that each ACL, chain and group is resolved once.
     """
 
     def __init__(self, rules: AclRules, *, stored: Path | None) -> None:
@@ -53,22 +72,26 @@ class AclStep(TransformStep):
         if stored is not None:
             self._stored = AclStore(stored)
             self._acl = lru_cache(maxsize=_CACHED)(self._stored.acl)
-        self._users = lru_cache(maxsize=_CACHED)(self._find_users)
-        self._inherited = lru_cache(maxsize=_CACHED)(self._resolve_chain)
+        self._effective = _Decided[Acl, Acl]()
+        self._inherited = _Decided[str, tuple[ChainDecision, Inheritance]]()
+        self._entries = _Decided[Principal, Entries]()
 
     def apply(self, record: Record) -> Record:
         if record.acl is None or record.action in DELETIONS:
             return record
-        acl = self._effective(record.acl)
+        acl = self._effective.get(record.acl) or self._resolve(record.acl)
         return record if acl == record.acl else replace(record, acl=acl)
 
-    def _effective(self, acl: Acl) -> Acl:
+    def _resolve(self, acl: Acl) -> Acl:
+        """Return the ACL that an ACL and its chain come to."""
         parent = _parent_of(acl)
         if parent is None and self._rules.groups is None:
             return replace(acl, inheritance=None)
         decision = self._decide(acl)
         if parent is not None:
-            decision = inherit(decision, *self._inherited(parent))
+            decision = inherit(
+                decision, *self._inherited.get(parent) or self._resolve_chain(parent)
+            )
         lists = flatten(decision)
         if not lists.is_exact and self._rules.inexact == "reject":
             raise RecordError(
@@ -76,7 +99,9 @@ class AclStep(TransformStep):
                 f"the chain of {parent!r} permits users that one ACL without a parent would deny;"
                 " expected groups to expand, or inexact: deny",
             )
-        return Acl(principals=lists.principals(), alone=acl.alone)
+        principals = lists.principals()
+        effective = Acl(principals=principals, alone=acl.alone)
+        return self._effective.keep(acl, effective, len(acl.principals) + len(principals))
 
     def _resolve_chain(self, url: str) -> tuple[ChainDecision, Inheritance]:
         """Return the decision of an ACL and its chain, and how its children inherit it."""
@@ -98,22 +123,31 @@ class AclStep(TransformStep):
         decision = self._decide(top)
         for acl, next_rule in others:
             decision, rule = inherit(self._decide(acl), decision, rule), next_rule
-        return decision, rule
+        principals = sum(len(entries) for _, entries in decision.layers)
+        return self._inherited.keep(url, (decision, rule), principals)
 
     def _decide(self, acl: Acl) -> ChainDecision:
         """Return the decision of an ACL without its parents."""
-        members: dict[Access, dict[Member, None]] = {Access.DENY: {}, Access.PERMIT: {}}
+        denies: Entries = {}
+        permits: Entries = {}
         for principal in acl.principals:
-            named = members[principal.access]
-            fields = asdict(principal)
-            del fields["access"]
-            named.update(dict.fromkeys(self._users(Member(**fields))))
-            if len(named) > MAX_PRINCIPALS:
+            entries = denies if principal.access is Access.DENY else permits
+            known = self._entries.get(principal)
+            entries.update(self._find_entries(principal) if known is None else known)
+            if len(entries) > MAX_PRINCIPALS:
                 found = f"more than {MAX_PRINCIPALS:,} users of the groups of an ACL"
                 raise RecordError("acl-too-large", f"{found}; expected smaller groups")
-        return decide(members[Access.DENY], members[Access.PERMIT])
+        return decide(denies, permits)
 
-    def _find_users(self, member: Member) -> tuple[Member, ...]:
+    def _find_entries(self, principal: Principal) -> Entries:
+        """Return the users of a principal, each as a principal with the same access."""
+        fields = asdict(principal)
+        access = fields.pop("access")
+        users = self._users(Member(**fields))
+        entries = {user: Principal(access=access, **asdict(user)) for user in users}
+        return self._entries.keep(principal, entries, len(entries))
+
+    def _users(self, member: Member) -> Iterable[Member]:
         """Return the users of a group and of its groups; a group that is not known, as it is."""
         if member.scope is Scope.USER or self._rules.groups is None:
             return (member,)
@@ -130,7 +164,7 @@ class AclStep(TransformStep):
                     waiting.append(item)
             if len(users) > MAX_PRINCIPALS:
                 break  # the caller rejects the record
-        return tuple(users)
+        return users
 
 
 def _parent_of(acl: Acl) -> str | None:

@@ -7,12 +7,18 @@ every chain can be written like that, as the members of groups are not known. Th
 more than the chain, and never permits more.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from functools import lru_cache
 
 import msgspec
 
 from schemas.acl import DEFAULT_NAMESPACE, Access, Inheritance, Principal, Scope
 from schemas.membership import Member
+
+_CACHED = 32_768
+
+Entries = dict[Member, Principal]
+"""Members in order, each with the principal that one ACL names it by. They are not changed."""
 
 
 class ChainDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +28,7 @@ class ChainDecision(msgspec.Struct, frozen=True, kw_only=True):
     is not `is_exact`, it denies users whom the chain permits.
     """
 
-    layers: tuple[tuple[Access, tuple[Member, ...]], ...] = ()
+    layers: tuple[tuple[Access, Entries], ...] = ()
     is_closed: bool = False
     is_exact: bool = True
 
@@ -30,22 +36,17 @@ class ChainDecision(msgspec.Struct, frozen=True, kw_only=True):
 class Lists(msgspec.Struct, frozen=True, kw_only=True):
     """The denies and permits of one ACL, in the order of the chain; denies come first."""
 
-    denies: tuple[Member, ...]
-    permits: tuple[Member, ...]
+    denies: Entries
+    permits: Entries
     is_exact: bool
 
     def principals(self) -> tuple[Principal, ...]:
-        both = ((Access.DENY, self.denies), (Access.PERMIT, self.permits))
-        return tuple(
-            Principal(access=access, **msgspec.structs.asdict(member))
-            for access, members in both
-            for member in members
-        )
+        return *self.denies.values(), *self.permits.values()
 
 
-def decide(denies: Iterable[Member], permits: Iterable[Member]) -> ChainDecision:
+def decide(denies: Entries, permits: Entries) -> ChainDecision:
     """Return what one ACL decides alone: a denial counts before a permit."""
-    return ChainDecision(layers=((Access.DENY, tuple(denies)), (Access.PERMIT, tuple(permits))))
+    return ChainDecision(layers=((Access.DENY, denies), (Access.PERMIT, permits)))
 
 
 def inherit(child: ChainDecision, parent: ChainDecision, rule: Inheritance) -> ChainDecision:
@@ -68,33 +69,37 @@ def flatten(decision: ChainDecision) -> Lists:
     A denial in a layer after a permit is moved before it. That denies users of both, unless the
     two are the same.
     """
-    denies: dict[Member, None] = {}
-    permits: dict[Member, None] = {}
+    denies: Entries = {}
+    permits: Entries = {}
     is_exact = decision.is_exact
-    for access, members in decision.layers:
+    for access, entries in decision.layers:
         if access is Access.PERMIT:
-            permits.update(dict.fromkeys(item for item in members if item not in denies))
-        else:
-            later = [item for item in members if item not in permits and item not in denies]
+            permits.update(_without(entries, denies))
+        elif entries:
+            later = _without(_without(entries, permits), denies)
             is_exact = is_exact and not _may_share_users(permits, later)
-            denies.update(dict.fromkeys(later))
-    return Lists(denies=tuple(denies), permits=tuple(permits), is_exact=is_exact)
+            denies.update(later)
+    return Lists(denies=denies, permits=permits, is_exact=is_exact)
 
 
 def _both_permit(child: Lists, parent: Lists) -> ChainDecision:
     """Permit the members that both permit; users of two different ones are denied."""
-    denies = dict.fromkeys(child.denies + parent.denies)
-    of_child, of_parent = (
-        dict.fromkeys(item for item in lists.permits if item not in denies)
-        for lists in (child, parent)
+    denies = child.denies | parent.denies
+    of_child, of_parent = (_without(lists.permits, denies) for lists in (child, parent))
+    only_child, only_parent = _without(of_child, of_parent), _without(of_parent, of_child)
+    is_shared = _may_share_users(only_child, only_parent)
+    return msgspec.structs.replace(
+        decide(denies, _without(of_child, only_child)),
+        is_closed=True,
+        is_exact=child.is_exact and parent.is_exact and not is_shared,
     )
-    permits = [item for item in of_child if item in of_parent]
-    others = [
-        [item for item in own if item not in other]
-        for own, other in ((of_child, of_parent), (of_parent, of_child))
-    ]
-    is_exact = child.is_exact and parent.is_exact and not _may_share_users(*others)
-    return msgspec.structs.replace(decide(denies, permits), is_closed=True, is_exact=is_exact)
+
+
+def _without(entries: Entries, others: Entries) -> Entries:
+    """Return the entries whose members have none in others."""
+    if not entries or not others or others.keys().isdisjoint(entries):
+        return entries
+    return {member: entry for member, entry in entries.items() if member not in others}
 
 
 def _may_share_users(first: Collection[Member], second: Collection[Member]) -> bool:
@@ -103,9 +108,9 @@ def _may_share_users(first: Collection[Member], second: Collection[Member]) -> b
     A group may have any user. A user may have other names in other namespaces, and may be written
     with a domain or in another case.
     """
-    both = (*first, *second)
     if not first or not second:
         return False
+    both = (*first, *second)
     if any(member.scope is Scope.GROUP for member in both):
         return True
     if len({member.namespace or DEFAULT_NAMESPACE for member in both}) > 1:
@@ -113,6 +118,7 @@ def _may_share_users(first: Collection[Member], second: Collection[Member]) -> b
     return not {*map(_short_name, first)}.isdisjoint(map(_short_name, second))
 
 
+@lru_cache(maxsize=_CACHED)
 def _short_name(user: Member) -> str:
     r"""Return the name without its domain, for comparison.
 

@@ -5,6 +5,7 @@ nobody. It shares no code with the program.
 """
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -28,7 +29,7 @@ from transforms.formats.columns.record_batch import singly
 from transforms.rules.adapt import Target
 from transforms.rules.older_versions import find_older_versions, store_older_versions
 from transforms.sources import SpanRequest, read_span
-from transforms.steps import read_steps
+from transforms.steps import StepResult, Steps, read_steps
 
 USERS, GROUPS = ("ann", "bob", "cid", "dan"), ("staff", "board", "externals")
 FOLDERS, PAGES = ("d0/", "d1/"), ("p0", "p1", "p2?a=1&b=2")
@@ -269,10 +270,10 @@ def version_of(record: Record) -> Version:
     return Version(url, stated, is_alone=acl.alone)
 
 
-def converted(
+def prepared(
     folder: Path, feeds: Sequence[Sequence[Version]], groups: Sequence[Group], steps_: Sequence[str]
-) -> tuple[Account, list[Version]]:
-    """Convert feeds to an archive as a run does; return its account and its records, in order."""
+) -> tuple[list[Span], Steps, Path]:
+    """Write feeds, groups and steps; return the spans, and the steps with their folder."""
     (folder / "steps.yaml").write_text("transform:\n" + "".join(f"- {step}\n" for step in steps_))
     (folder / "groups.xml").write_text(groups_text(groups))
     spans = []
@@ -286,6 +287,14 @@ def converted(
     work.mkdir()
     steps = read_steps(folder / "steps.yaml")
     steps.prepare(SpanInputs(spans, ReadOptions()), work)
+    return spans, steps, work
+
+
+def converted(
+    folder: Path, feeds: Sequence[Sequence[Version]], groups: Sequence[Group], steps_: Sequence[str]
+) -> tuple[Account, list[Version]]:
+    """Convert feeds to an archive as a run does; return its account and its records, in order."""
+    spans, steps, work = prepared(folder, feeds, groups, steps_)
     settings = Settings(
         folder=str(work),
         target=Target(format="avro"),
@@ -340,3 +349,34 @@ def test_no_history_makes_a_document_wider_than_its_source() -> None:
     seen = [check_history(seed) for seed in range(300)]
     assert sum(count > 0 for count in seen) > 100
     assert seen.count(-1) < 30
+
+
+def check_decisions(seed: int) -> Counter[str]:
+    """Compare steps that know what they decided with new ones for each record; count results."""
+    chance = random.Random(seed)
+    feeds, groups, steps_ = random_history(chance), random_groups(chance), random_steps(chance)
+    kinds = Counter[str]()
+    with TemporaryDirectory(prefix="feedferry-histories-") as name:
+        try:
+            spans, steps, work = prepared(Path(name), feeds, groups, steps_)
+        except StoppedError:
+            return kinds
+        read = SpanInputs(spans, ReadOptions()).records
+        records = [item for item in singly(read()) if isinstance(item, Record)]
+        applied = steps.make(work)
+        for record in chance.sample(records * 3, len(records) * 3):
+            results: list[StepResult] = applied.apply(record)
+            assert results == steps.make(work).apply(record), (seed, record, steps_)
+            kinds.update(getattr(item, "code", "record") for item in results)
+    return kinds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", [7, 100_000])
+def test_what_a_step_has_decided_is_what_it_would_decide_again(
+    kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transforms.steps.acl_step._KEPT_PRINCIPALS", kept)
+    kinds = sum((check_decisions(seed) for seed in range(100)), Counter[str]())
+    assert kinds["record"] > 800
+    assert min(kinds["acl-chain-broken"], kinds["acl-inexact"], kinds["acl-group-unknown"]) > 20

@@ -15,6 +15,7 @@ from schemas.errors import ConfigError, StoppedError
 from schemas.membership import Member, Membership
 from schemas.record import Action, Meta, Provenance, Record
 from schemas.reject import Reject
+from support.stated_inputs import StatedInputs
 from transforms.formats import ReadResult
 from transforms.steps import AppliedSteps, StepResult, read_steps
 
@@ -23,27 +24,6 @@ URLS = [f"http://www.example.com/{number}" for number in range(4)]
 EFFECTIVE, LENIENT = "acl: effective", "acl: {inexact: deny}"
 TYPES = [Inheritance.PARENT_OVERRIDES, Inheritance.CHILD_OVERRIDES, Inheritance.AND_BOTH_PERMIT]
 PERMIT, DENY = Access.PERMIT, Access.DENY
-
-
-class StatedInputs:
-    """Records in memory, and a file of groups that is not read."""
-
-    def __init__(
-        self, records: Iterable[ReadResult], groups: Iterable[ReadResult] = (), accepted: str = ""
-    ) -> None:
-        self._records, self._groups, self._accepted = [*records], [*groups], accepted
-
-    def records(self) -> Iterable[ReadResult]:
-        return self._records
-
-    def file(self, path: Path) -> Iterable[ReadResult]:
-        return self._groups
-
-    def is_accepted(self, reject: Reject) -> bool:
-        return reject.code == self._accepted
-
-    def updated(self, base: Path, steps: AppliedSteps, folder: Path) -> Iterable[Record]:
-        raise NotImplementedError
 
 
 def results(

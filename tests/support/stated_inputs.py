@@ -1,0 +1,30 @@
+"""Inputs of steps that are records in memory."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from schemas.record import Record
+from schemas.reject import Reject
+from transforms.formats import ReadResult
+from transforms.steps import AppliedSteps
+
+
+class StatedInputs:
+    """Records in memory, and a file of groups that is not read."""
+
+    def __init__(
+        self, records: Iterable[ReadResult], groups: Iterable[ReadResult] = (), accepted: str = ""
+    ) -> None:
+        self._records, self._groups, self._accepted = [*records], [*groups], accepted
+
+    def records(self) -> Iterable[ReadResult]:
+        return self._records
+
+    def file(self, path: Path) -> Iterable[ReadResult]:
+        return self._groups
+
+    def is_accepted(self, reject: Reject) -> bool:
+        return reject.code == self._accepted
+
+    def updated(self, base: Path, steps: AppliedSteps, folder: Path) -> Iterable[Record]:
+        raise NotImplementedError
