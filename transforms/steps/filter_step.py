@@ -11,7 +11,7 @@ from schemas.content import CHECKED, decode
 from schemas.record import DELETIONS, Action, Content, Encoding, Record
 from transforms.config.yaml_structs import Size, Value, several, text_where
 from transforms.formats.dates import parse_date
-from transforms.steps.patterns import NamedPatterns, Patterns, any_pattern
+from transforms.steps.patterns import NamedPatterns, Patterns, any_name, any_pattern
 from transforms.steps.step import TransformStep
 
 _ACTIONS = {action.value.lower().replace("_", "-"): action for action in Action}
@@ -83,8 +83,10 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def compile(self, used: set[str]) -> Condition:
         """Return whether a record meets all conditions; patterns that match are added to `used`."""
-        conditions = [*self._conditions(used)]
-        return lambda record: all(condition(record) for condition in conditions)
+        first, *others = self._conditions(used)
+        if not others:
+            return first
+        return lambda record: first(record) and all(meets(record) for meets in others)
 
     def _conditions(self, used: set[str]) -> Iterator[Condition]:
         """Yield the conditions, those first that need the least of a record."""
@@ -92,19 +94,21 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             actions = {_ACTIONS[name] for name in self.action}
             yield lambda record: record.action in actions
         if self.datasource is not None:
-            in_datasource = any_pattern(self.datasource, used)
+            in_datasource = any_name(self.datasource, used)
             yield lambda record: in_datasource(record.provenance.datasource or "")
         if self.mimetype is not None:
-            is_type = any_pattern(self.mimetype, used)
+            is_type = any_name(self.mimetype, used)
             yield lambda record: is_type(record.mimetype or "")
         if self.acl is not None:
             is_expected = self.acl
             yield lambda record: (record.acl is not None) is is_expected
         if self.principal is not None:
-            is_named = any_pattern(self.principal, used)
-            yield lambda record: any(
-                is_named(principal.name)
-                for principal in (record.acl.principals if record.acl else ())
+            is_named = any_name(self.principal, used)
+            yield (
+                lambda record: (
+                    record.acl is not None
+                    and any(map(is_named, [principal.name for principal in record.acl.principals]))
+                )
             )
         for name, patterns in self.metadata.items():
             yield _has_metadata(name, any_pattern(patterns, used))

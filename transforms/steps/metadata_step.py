@@ -1,8 +1,9 @@
 """`metadata`: rename, drop, set, split, map and move metadata."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from transforms.steps.step import TransformStep
 from transforms.steps.tables import Table
 
 _TEXTS = ("title", "description", "keywords")
+_CACHED = 4096
 _FIELD = "field:"
 _METADATA = "metadata:"
 
@@ -60,6 +62,17 @@ class MetadataRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
             raise ValueError("no rule; expected one, such as rename")
 
 
+class _Change(NamedTuple):
+    """What happens to metadata of one name: the new name, the separator and table of values."""
+
+    name: str
+    separator: str | None
+    table: Table | None
+
+
+_DROPPED = _Change("", None, None)
+
+
 class MetadataStep(TransformStep):
     """Changes metadata, and moves them between metadata, texts and named fields."""
 
@@ -69,34 +82,43 @@ class MetadataStep(TransformStep):
         self._is_dropped = any_pattern(rules.drop or (), self.used)
         self.is_of_model = not (rules.split or rules.values or rules.move)
         self._tables = {name: Table(base / path) for name, path in rules.values.items()}
+        self._set = [Meta(name, text) for name, texts in rules.set.items() for text in texts]
+        self._change = lru_cache(maxsize=_CACHED)(self._change_of)
 
     def apply(self, record: Record) -> Record:
-        metadata = tuple(self._metadata(record))
-        if metadata != record.metadata:
-            record = replace(record, metadata=metadata)
+        changes = [*map(self._change, [meta.name for meta in record.metadata])]
+        if self._set or any(changes):
+            metadata = (*self._changed(record.metadata, changes), *self._set)
+            if metadata != record.metadata:
+                record = replace(record, metadata=metadata)
         for old, new in self._rules.move.items():
             values, record = _take(record, old)
             if values:
                 record = _put(record, new, values)
         return record
 
-    def _metadata(self, record: Record) -> Iterator[Meta]:
-        rules = self._rules
-        for meta in record.metadata:
-            name = rules.rename.get(meta.name, meta.name)
-            if name in rules.set or (rules.drop and self._is_dropped(name)):
-                continue
-            if meta.data is not None:
-                yield meta if name == meta.name else replace(meta, name=name)
-                continue
-            separator, table = rules.split.get(name), self._tables.get(name)
-            values = meta.value.split(separator) if separator else [meta.value]
-            for value in (part.strip() for part in values) if separator else values:
-                if value or not separator:
-                    yield Meta(name, (table and table.find(value)) or value)
-        for name, texts in rules.set.items():
-            for text in texts:
-                yield Meta(name, text)
+    def _change_of(self, name: str) -> _Change | None:
+        """Return the change of metadata of a name, None if they stay as they are."""
+        rules, new = self._rules, self._rules.rename.get(name, name)
+        if new in rules.set or (rules.drop and self._is_dropped(new)):
+            return _DROPPED
+        change = _Change(new, rules.split.get(new), self._tables.get(new))
+        return None if change == (name, None, None) else change
+
+    def _changed(
+        self, metadata: Iterable[Meta], changes: Iterable[_Change | None]
+    ) -> Iterator[Meta]:
+        for meta, change in zip(metadata, changes, strict=True):
+            if change is None:
+                yield meta
+            elif change is not _DROPPED and meta.data is not None:
+                yield replace(meta, name=change.name)
+            elif change is not _DROPPED:
+                name, separator, table = change
+                values = meta.value.split(separator) if separator else [meta.value]
+                for value in (part.strip() for part in values) if separator else values:
+                    if value or not separator:
+                        yield Meta(name, (table and table.find(value)) or value)
 
 
 def _take(record: Record, place: str) -> tuple[tuple[str, ...], Record]:
@@ -111,9 +133,10 @@ def _take(record: Record, place: str) -> tuple[tuple[str, ...], Record]:
         values = tuple(value for field in taken for value in field.values)
         return values, replace(record, fields=left) if taken else record
     metas = [meta for meta in record.metadata if meta.name == name and meta.data is None]
-    kept = tuple(meta for meta in record.metadata if meta not in metas)
-    values = tuple(meta.value for meta in metas)
-    return values, replace(record, metadata=kept) if metas else record
+    if not metas:
+        return (), record
+    kept = tuple(meta for meta in record.metadata if meta.name != name or meta.data is not None)
+    return tuple(meta.value for meta in metas), replace(record, metadata=kept)
 
 
 def _put(record: Record, place: str, values: tuple[str, ...]) -> Record:
