@@ -423,10 +423,9 @@ class SpanConversion:
             if not self._has_steps:
                 yield from self._adapt_one(result, result)
                 continue
-            if self._has_versions:
-                self._versions.add(result, read.total())
+            self._versions.add(result)
             items = self._steps.apply(result)
-            if self._lists is not None:
+            if self._lists is not None and self._lists.has_entries:
                 self._lists.add(result, items)
             if len(items) > 1:
                 self._counts["expanded"][action] += len(items) - 1
@@ -572,6 +571,7 @@ class SpanConversion:
         action = result.action.value if isinstance(result, Membership) else result.action
         count = result.count if isinstance(result, Filtered) else 1
         self._counts["read"][action or UNREADABLE_ACTION] += count
+        self._versions.skip(count)
         if isinstance(result, Reject):
             self._reject_version(result, None)
             self._reject(result)

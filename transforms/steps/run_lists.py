@@ -40,7 +40,10 @@ class UnmappedName(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RunLists:
-    """Writes the lists of one span; files without a line are not made."""
+    """Writes the lists of one span; files without a line are not made.
+
+    Without `has_entries`, records add nothing to them.
+    """
 
     def __init__(
         self, storage: Storage, name: str, steps: AppliedSteps, *, has_origins: bool
@@ -51,6 +54,7 @@ class RunLists:
         self._files = (self._origins, self._unmapped, self._used)
         self._steps = steps
         self._has_origins = has_origins
+        self.has_entries = has_origins or steps.counts_unmapped
         self._pairs: list[UrlOrigin] = []
 
     @property

@@ -141,6 +141,11 @@ class AppliedSteps:
             yield from ((name, pattern) for pattern in sorted(step.used))
 
     @property
+    def counts_unmapped(self) -> bool:
+        """Whether a step counts principals that it does not map."""
+        return bool(self._unmapped)
+
+    @property
     def unmapped_names(self) -> int:
         """The number of unmapped principals that are counted."""
         return sum(map(len, self._unmapped.values()))
@@ -165,9 +170,17 @@ class AppliedSteps:
         if isinstance(item, _SET_ASIDE):
             return [item]
         for number, (name, step) in enumerate(steps, start=1):
-            made = self._result(name, step, item)
+            made: StepResult | Sequence[Record] | None
+            try:
+                made = step.apply(item) if isinstance(item, Record) else step.apply_to_group(item)
+            except InspectedError:  # of a model of many records, which then go one by one
+                raise
+            except Exception as exc:
+                return [reject_record(item, record_error(exc), stage=STAGE)]
             if made is item:
                 continue
+            if made is None:
+                return [Filtered(code=name, url=item.url, action=item.action.value)]
             if isinstance(made, _SET_ASIDE):
                 return [made]
             self.changed[name] += 1
@@ -217,21 +230,6 @@ class AppliedSteps:
             yield self.changed
         finally:
             self.changed = counted
-
-    def _result(
-        self, name: str, step: TransformStep, item: Record | Membership
-    ) -> StepResult | Sequence[Record]:
-        """Return what a step makes of an item."""
-        made: StepResult | Sequence[Record] | None
-        try:
-            made = step.apply(item) if isinstance(item, Record) else step.apply_to_group(item)
-        except InspectedError:  # of a model of many records, which then go one by one
-            raise
-        except Exception as exc:
-            return reject_record(item, record_error(exc), stage=STAGE)
-        if made is None:
-            return Filtered(code=name, url=item.url, action=item.action.value)
-        return made
 
 
 def changed_group(

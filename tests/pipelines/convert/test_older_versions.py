@@ -159,9 +159,10 @@ def test_a_newest_version_that_cannot_be_written_withholds_older_ones(
 def test_a_run_without_older_versions_converts_each_span_once(
     words: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    Path("1.xml").write_text(gsa_feed(page("z", "first", inner=acl("zed"))))
+    others = page("y", "unreadable", inner=UNREADABLE), gone("x")
+    Path("1.xml").write_text(gsa_feed(*others, page("z", "first", inner=acl("zed"))))
     Path("2.xml").write_text(gsa_feed(page("z", "second", inner=acl("ann"))))
     with caplog.at_level("INFO"):
         assert main(["convert", *words[:2], *words[3:], "-o", "out"]) == 1
-    assert written("out") == [("z", "ADD")]
+    assert written("out") == [("x", "DELETE"), ("z", "ADD")]
     assert caplog.text.count(": begun\n") == 2 + 1
