@@ -12,7 +12,7 @@ from schemas.record import Field, Meta, Record
 from transforms.config.yaml_structs import Value, mapping_of, parse_text, several, text_where
 from transforms.steps.patterns import Pairs, Patterns, any_pattern
 from transforms.steps.step import TransformStep
-from transforms.steps.tables import Table
+from transforms.steps.tables import Table, load_table
 
 _TEXTS = ("title", "description", "keywords")
 _CACHED = 4096
@@ -81,7 +81,7 @@ class MetadataStep(TransformStep):
         self.used: set[str] = set()
         self._is_dropped = any_pattern(rules.drop or (), self.used)
         self.is_of_model = not (rules.split or rules.values or rules.move)
-        self._tables = {name: Table(base / path) for name, path in rules.values.items()}
+        self._tables = {name: load_table(base / path) for name, path in rules.values.items()}
         self._set = [Meta(name, text) for name, texts in rules.set.items() for text in texts]
         self._change = lru_cache(maxsize=_CACHED)(self._change_of)
 

@@ -5,6 +5,8 @@ the folder of temporary files, and asks that.
 """
 
 import csv
+import os
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -13,9 +15,32 @@ from schemas.errors import ConfigError
 from transforms.storage.scratch import scratch_database
 
 _CACHED = 65_536
+_TABLES = 8
 _SCHEMA = """
 CREATE TABLE pairs (old TEXT PRIMARY KEY, new TEXT NOT NULL, line INTEGER NOT NULL) WITHOUT ROWID
 """
+
+
+def load_table(path: Path) -> "Table":
+    """Return the table of a file; a worker reads it again only after it has changed.
+
+    A table is of one thread, as its database. Raise ConfigError for a file that is no table.
+    """
+    try:
+        status = path.stat()
+    except OSError as exc:
+        raise _not_a_table(path, exc) from exc
+    signature = status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return _load(path, *signature, os.getpid(), threading.get_ident())
+
+
+@lru_cache(maxsize=_TABLES)
+def _load(path: Path, *_signature: int) -> "Table":
+    return Table(path)
+
+
+def _not_a_table(path: Path, found: Exception) -> ConfigError:
+    return ConfigError(f"{path}: {found}; expected a CSV file with two columns")
 
 
 class Table:
@@ -47,7 +72,7 @@ class Table:
                         )
                     yield reader.line_num, row[0], row[1]
         except (OSError, UnicodeDecodeError, csv.Error) as exc:
-            raise ConfigError(f"{self._path}: {exc}; expected a CSV file with two columns") from exc
+            raise _not_a_table(self._path, exc) from exc
 
     def _add(self, line: int, old: str, new: str) -> None:
         row = self._database.execute("SELECT new, line FROM pairs WHERE old = ?", (old,)).fetchone()

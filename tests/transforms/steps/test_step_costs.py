@@ -12,7 +12,7 @@ from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.record import Action, Content, Meta, Provenance, Record
 from schemas.reject import Reject
 from support.stated_inputs import StatedInputs
-from transforms.steps import AppliedSteps, read_steps
+from transforms.steps import AppliedSteps, StepResult, read_steps
 
 HOST = "http://docs.example.com/"
 FOLDERS, RECORDS = 7, 60
@@ -111,7 +111,7 @@ def test_what_was_looked_up_before_is_not_decided_again(
     first, later = ([*map(decode, stored)] for _ in range(2))
     expected = [applied.apply(record) for record in first]
     assert not any(isinstance(item, Reject) for items in expected for item in items)
-    results = []
+    results: list[list[StepResult]] = []
     calls = calls_of(lambda: results.extend(map(applied.apply, later)))
     assert results == expected
     assert calls / RECORDS <= most

@@ -1,6 +1,7 @@
 """Steps: what each does to a record, and what it refuses."""
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from schemas.membership import Member, Membership
 from schemas.record import Action, Anchor, Content, Crawl, Encoding, Field, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from transforms.steps import AppliedSteps, read_steps
+from transforms.steps.tables import load_table
 
 OLD, NEW = "http://old.example.com/", "https://new.example.com/"
 URLS = f"urls: {{rewrite: [['{OLD}', '{NEW}']]}}"
@@ -196,6 +198,28 @@ def test_principals_are_mapped_in_acls_and_groups(tmp_path: Path) -> None:
         "staff@acme.example.com",
         "new@acme.example.com",
     ]
+
+
+def test_a_worker_copies_a_table_once_until_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+
+    def names_of_runs() -> list[str]:
+        """Return the name that joe gets from the steps of each of two spans."""
+        record = page(acl=Acl(principals=permit("joe")))
+        applied = [steps(tmp_path, "principals: {table: people.csv}") for _ in range(2)]
+        acls = [one(each, record).acl for each in applied]
+        return [acl.principals[0].name for acl in acls if acl is not None]
+
+    path.write_text("joe,joseph\n")
+    assert names_of_runs() == ["joseph", "joseph"]
+    assert load_table(path) is load_table(path)
+    before = load_table(path)
+    path.write_text("joe,jojo\n")
+    assert names_of_runs() == ["jojo", "jojo"]
+    with ThreadPoolExecutor() as pool:
+        other = pool.submit(lambda: (load_table(path), load_table(path).find("joe"))).result()
+    assert other[1] == "jojo"
+    assert len({before, load_table(path), other[0]}) == 3
 
 
 @pytest.mark.parametrize("access", Access)
