@@ -148,12 +148,13 @@ def _make_plan(table: TableQuery, state: SourceState | None, run: SourceRun[RowM
     is_refresh = run.options.refresh or rules != state.head.rules
     before = None if is_refresh else decode_mark(state.head.mark)
     mark, floor = _find_watermark(table, before)
-    deletions = list(_deletion_spans(table, state, run, is_refresh=is_refresh))
+    shared = [*state.sharing(run.rewrite)]
+    deletions = list(_deletion_spans(table, state, run, shared, is_refresh=is_refresh))
     ranges = [KeyRange(is_refresh=is_refresh)]
     if floor is not None:
         changed = _changed_rows(state, floor, table.mapping.timestamp or "")
         ranges = [KeyRange(filter=rows) for rows in changed]
-    again = _changed_sharing(table, [*state.sharing(run.rewrite)])
+    again = _changed_sharing(table, shared)
     ranges += [KeyRange(filter=RowFilter(keys=keys), is_refresh=True) for keys in again]
     spans = _row_spans(table, ranges, run, first=len(deletions))
     return RowPlan(rules=rules, mark=mark, spans=(*deletions, *spans))
@@ -276,33 +277,44 @@ def _row_spans(
 
 
 def _deletion_spans(
-    table: TableQuery, state: SourceState, run: SourceRun[RowMapping], *, is_refresh: bool
+    table: TableQuery,
+    state: SourceState,
+    run: SourceRun[RowMapping],
+    shared: Iterable[SentDocument],
+    *,
+    is_refresh: bool,
 ) -> Iterator[Span]:
-    """Yield the spans of the listing of deletions, which is complete before the first."""
+    """Yield the spans of the listing of deletions, which is complete before the first.
+
+    `shared` are the entries of the state that share a URL.
+    """
     path = _gone(run)
     compares_keys = table.mapping.reading.compares_keys
     with closing(KeySets()) as keys:
         _collect_keys(table, keys)
         deletions = DeletionLister(state, keys, compares_keys=compares_keys, is_refresh=is_refresh)
-        forgotten = () if compares_keys else _forgotten_rows(table, state, keys, run.rewrite)
+        forgotten = () if compares_keys else _forgotten_rows(table, shared, keys, run.rewrite)
         write_listing(chain(deletions.lines(run.options), forgotten), path)
     whole = replace(run.span, path=str(path), position=None)
     yield from cut_listing(whole, span_bytes=run.options.span_bytes)
 
 
 def _forgotten_rows(
-    table: TableQuery, state: SourceState, keys: KeySets, rewrite: Callable[[str], str] | None
+    table: TableQuery,
+    shared: Iterable[SentDocument],
+    keys: KeySets,
+    rewrite: Callable[[str], str] | None,
 ) -> Iterator[ListingEntry]:
     """Yield rows that are gone, and share a URL with one that remains: the state forgets them."""
-    shared = [row for row in state.sharing(rewrite) if is_row(row) and not keys.is_deleted(row.key)]
+    rows = [row for row in shared if is_row(row) and not keys.is_deleted(row.key)]
     existing = {
         write_key(key)
-        for batch in _batches(row.key for row in shared)
+        for batch in _batches(row.key for row in rows)
         for key in table.filtered(RowFilter(keys=batch)).read_keys()
     }
     url_of = rewrite or str
-    remaining = {url_of(row.url) for row in shared if row.key in existing}
-    for row in shared:
+    remaining = {url_of(row.url) for row in rows if row.key in existing}
+    for row in rows:
         if row.key not in existing and url_of(row.url) in remaining:
             yield ListingEntry(key=row.key, kind=EntryKind.GONE)
 

@@ -7,9 +7,11 @@ all: key columns should not change. After a lost connection, a page is read agai
 
 A page with a value that cannot be read is read again from its first row, in pages of 1, 2, 4 rows
 and so on; only the rows with such values are lost. A row with a value of more than INLINE_BYTES is
-read again alone, without values above the size limit. Together with a page size that shrinks for
-wide rows, that bounds memory. Within these bounds, a page is fetched at once: server-side cursors
-take twice the time. The next page is fetched from a server while a page is converted.
+read again alone, without values above the size limit. SQLite itself refuses larger values, so the
+sizes of values are asked for only after the first page with one. Together with a page size that
+shrinks for wide rows, that bounds memory. Within these bounds, a page is fetched at once:
+server-side cursors take twice the time. The next page is fetched from a server while a page is
+converted.
 
 With a state, a document is filtered as unchanged if its record has the digest of the last run,
 wherever its parts come from: the row, lookup queries, a file, a template (`row_changes`).
@@ -23,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
-from itertools import groupby
+from itertools import chain, groupby
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -57,6 +59,7 @@ PAGE_BYTES = 8 << 20
 
 _LOOKUP = "feedferry_lookup"
 _SAMPLE_STEP = 16
+_SIZED = (str, bytes)
 _MAX_OPEN_MAPPINGS = 4
 _PAGE_THREAD = "next-page"
 _SWITCH_SECONDS = 0.0002
@@ -228,13 +231,17 @@ class PageReader:
         self._key_of = table.index.key_getter()
         self._has_large = any(column.is_large for column in table.columns)
         self._values = _values(table, max_bytes=INLINE_BYTES)
+        self._is_limited = self._has_large and table.session.dialect.limits_values
 
     def __iter__(self) -> Generator[list[PageRow], None, None]:
         limit = self._table.mapping.page_rows
         while True:
             try:
-                page = self._rows(self._select(self._values, limit), where=self._range)
+                page = self._page(limit)
             except UnreadableValueError as exc:
+                if self._is_limited:
+                    self._is_limited = False
+                    continue
                 if limit > 1:
                     limit = 1
                     continue
@@ -262,6 +269,18 @@ class PageReader:
         except UnreadableValueError as exc:
             return IncompleteRow(row.row, unreadable=exc.reason)
         return rows[0] if rows else None
+
+    def _page(self, limit: int) -> list[PageRow]:
+        if not self._is_limited:
+            return self._rows(self._select(self._values, limit), where=self._range)
+        columns = [self._table.column(column.name) for column in self._table.columns]
+        where = f"{self._table.mapping.rows_name}, {self._range}"
+        return self._table.run(
+            self._select(columns, limit),
+            where=where,
+            is_retried=True,
+            max_value_bytes=INLINE_BYTES,
+        )
 
     def _read_key_values(self) -> Row:
         """Return the first row with NULL in place of all values but the key."""
@@ -319,8 +338,8 @@ def _values(table: TableQuery, *, max_bytes: int) -> list[Expression]:
 def _fitting_rows(page: Sequence[PageRow]) -> int:
     """Return how many rows have about PAGE_BYTES, estimated from some rows of a page."""
     sample = page[::_SAMPLE_STEP]
-    values = (value for row in sample for value in _row_of(row))
-    row_bytes = sum(len(value) for value in values if isinstance(value, str | bytes)) // len(sample)
+    values = chain.from_iterable(map(_row_of, sample))
+    row_bytes = sum([len(value) for value in values if type(value) in _SIZED]) // len(sample)
     return max(1, PAGE_BYTES // (row_bytes + 1))
 
 

@@ -36,14 +36,14 @@ from transforms.formats.columns.record_batch import Columns, RecordBatch
 from transforms.sources.database.columns import ColumnIndex, Page, Row
 from transforms.sources.database.mapping import TIMESTAMP, RowMapping
 from transforms.sources.database.plan import rules_of
-from transforms.sources.database.table import write_key
+from transforms.sources.database.table import write_key, write_keys
 from transforms.sources.database.watermark import timestamp_text
 from transforms.storage.state import SourceState
 
 NO_SIGNATURE = 0
 """In place of the signature of a row that has none."""
 
-_SIGNATURE_BYTES = 8
+_SIGNATURE = "Q24x"  # the begin of a SHA-256
 _PLAIN_TYPES = frozenset({str, int, float, bool, bytes, type(None)})
 """Types whose values differ in MessagePack, even in one column."""
 
@@ -88,9 +88,9 @@ class RowChanges:
         page = Page(rows)
         keys, signatures = self._keys(page), self._signatures_of(page)
         if self._state is not None:
-            known = self._state.with_signatures(keys) if any(signatures) else ()
-            pairs = enumerate(zip(keys, signatures, strict=True))
-            places = [place for place, pair in pairs if pair not in known]
+            signed = dict(zip(keys, signatures, strict=True))
+            changed = self._state.changed(signed) if any(signatures) else {NO_SIGNATURE}
+            places = [place for place, each in enumerate(signatures) if each in changed]
             if count := len(rows) - len(places):
                 yield Filtered(code=UNCHANGED, url="", action=_ADDED, count=count)
                 if not places:
@@ -176,8 +176,7 @@ class RowChanges:
             self._see(StateChange(document=document, is_deleted=is_deleted))
 
     def _keys(self, page: Page) -> list[str]:
-        key = [page.columns[place] for place in self._key_places]
-        return [*map(write_key, zip(*key, strict=True))]
+        return write_keys([page.columns[place] for place in self._key_places])
 
     def _timestamp(self, row: Row) -> str:
         return "" if self._timestamp_at is None else timestamp_text(row[self._timestamp_at])
@@ -230,7 +229,7 @@ class RowSignatures:
 
     def __init__(self, *rules: object) -> None:
         self._rules = msgspec.json.encode(rules, order="sorted", enc_hook=repr)
-        self._encode = msgspec.msgpack.Encoder().encode
+        self._encode_into = msgspec.msgpack.Encoder().encode_into
 
     def of_page(self, page: Page) -> Sequence[int]:
         """Return the signatures of all rows, of none if a value has another type than usual.
@@ -241,14 +240,15 @@ class RowSignatures:
         if None in forms:
             return [NO_SIGNATURE] * len(page.rows)
         prefix = hashlib.sha256(msgspec.json.encode(forms) + self._rules).digest()
-        sha256, encode = hashlib.sha256, self._encode
+        sha256, encode_into, digests = hashlib.sha256, self._encode_into, []
+        buffer, offset = bytearray(prefix), len(prefix)
         try:
-            digests = [
-                sha256(prefix + encode(row)).digest()[:_SIGNATURE_BYTES] for row in page.rows
-            ]
+            for row in page.rows:
+                encode_into(row, buffer, offset)
+                digests.append(sha256(buffer).digest())
         except (OverflowError, UnicodeEncodeError):  # of more than 64 bits; lone surrogates
             return [NO_SIGNATURE] * len(page.rows)
-        numbers = struct.unpack(f">{len(digests)}Q", b"".join(digests))
+        numbers = struct.unpack(">" + _SIGNATURE * len(digests), b"".join(digests))
         return [number >> 1 for number in numbers]
 
 

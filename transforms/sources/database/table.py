@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.types import NullType
 
@@ -34,6 +35,7 @@ _Condition = sa.ColumnElement[bool]
 _Compare = Callable[[Any, Any], Any]  # Any: SQLAlchemy's operators on columns and tuples of them
 
 _ALIAS = "feedferry_rows"
+_encode = msgspec.json.Encoder().encode
 _KEY_TYPES: dict[str, tuple[type, Callable[[Any], object], Callable[[Any], object]]] = {
     "decimal": (Decimal, str, Decimal),
     "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
@@ -50,10 +52,15 @@ def write_key(key: Key) -> str:
     >>> write_key((7, "Anna", Decimal("1.50")))
     '[7,"Anna",{"decimal":"1.50"}]'
     """
-    if len(key) == 1 and type(key[0]) is int:  # most keys; the other way takes 15 times as long
-        return f"[{key[0]}]"
-    values = [_key_json(value) for value in key]
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    return _encode(tuple(map(_key_json, key))).decode()
+
+
+def write_keys(columns: Sequence[Sequence[object]]) -> list[str]:
+    """Return the keys of rows as `write_key` does, from the columns of the key."""
+    keys = zip(*columns, strict=True)
+    if all({*map(type, column)} <= {int, str} for column in columns):
+        return [_encode(key).decode() for key in keys]
+    return [*map(write_key, keys)]
 
 
 def read_key(text: str) -> Key:
@@ -212,13 +219,21 @@ class TableQuery:
             ) from None
 
     def run(
-        self, statement: sa.Executable, *, where: str = "", is_retried: bool = False
+        self,
+        statement: sa.Executable,
+        *,
+        where: str = "",
+        is_retried: bool = False,
+        max_value_bytes: int | None = None,
     ) -> list[Any]:
         """Return tuples of the driver's cursor: SQLAlchemy's rows take as long as all other work.
 
-        Raise the errors of `Session.run`.
+        Raise the errors of `Session.run`. A dialect that limits values raises UnreadableValueError
+        for values of more than `max_value_bytes`.
         """
         call = partial(_fetch_all, statement)
+        if max_value_bytes is not None:
+            call = partial(_fetch_limited, statement, self.session.dialect, max_value_bytes)
         return self.session.run(call, where=where or self.mapping.rows_name, is_retried=is_retried)
 
     def check_unique_key(self) -> None:
@@ -254,6 +269,13 @@ def _fetch_all(statement: sa.Executable, connection: sa.Connection) -> list[obje
     with closing(connection.execute(statement)) as result:
         cursor: Any = result.cursor
         return list(map(tuple, cursor.fetchall()))
+
+
+def _fetch_limited(
+    statement: sa.Executable, dialect: Dialect, max_bytes: int, connection: sa.Connection
+) -> list[object]:
+    with dialect.limited(connection.connection.driver_connection, max_bytes):
+        return _fetch_all(statement, connection)
 
 
 def open_table(mapping: RowMapping) -> TableQuery:

@@ -308,6 +308,28 @@ def test_a_large_value_is_left_out_of_a_page(server: AnyServer) -> None:
     assert list(pages(table)) == [[(0, None, "xxx"), IncompleteRow((1, None, None), "note")]]
 
 
+def test_sizes_are_asked_for_after_the_first_page_with_a_large_value(
+    sqlite_server: Sqlite,
+) -> None:
+    """Rows that are large together, and so refused with them, are read as they are."""
+    large, small = ("NULL", letters(sqlite_server, 65537)), ("x'00'", "'a'")
+    two = (letters(sqlite_server, 40_000), letters(sqlite_server, 40_000, "y"))
+    table = wide(sqlite_server, small, two, large, small, small, page_rows=2)
+    assert list(pages(table)) == [
+        [(0, b"\0", "a"), (1, "x" * 40_000, "y" * 40_000)],
+        [IncompleteRow((2, None, None), "note"), (3, b"\0", "a")],
+        [(4, b"\0", "a")],
+    ]
+
+
+def test_rows_that_are_large_where_they_are_sorted_are_read(sqlite_server: Sqlite) -> None:
+    query = "SELECT id + 0 AS id, body, note FROM docs"
+    two = (letters(sqlite_server, 40_000), letters(sqlite_server, 40_000, "y"))
+    stored = wide(sqlite_server, two, ("NULL", "'z'"))
+    table = open_table(replace(stored.mapping, table=None, query=query, key=("id",)))
+    assert list(pages(table)) == [[(0, "x" * 40_000, "y" * 40_000), (1, None, "z")]]
+
+
 @pytest.mark.parametrize(
     ("max_bytes", "body"), [(1 << 18, bytes(range(256)) * 1024), ((1 << 18) - 1, None)]
 )

@@ -359,7 +359,14 @@ def test_only_rows_with_a_url_and_a_digest_are_known_by_their_signatures(tmp_pat
     update_state(path, changes, before=0, stamp=StateHead())
     keys = ["[1]", "[2]", "[3]", "[4]", "[5]"]
     with open_state(path) as state:
-        assert state.with_signatures(keys) == {("[1]", 7)}
+        assert state.changed({"[1]": 7, "[2]": 17, "[3]": 27, "[4]": 0, "[5]": 37}) == {
+            17,
+            27,
+            0,
+            37,
+        }
+        assert state.changed({"[1]": 8}) == {8}
+        assert state.changed(dict.fromkeys(keys[1:], 7)) == {7}
         assert state.find_all(keys) == {
             "[1]": sent,
             "[2]": rejected,

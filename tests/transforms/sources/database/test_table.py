@@ -1,7 +1,7 @@
 """Tables and queries of a mapping: columns, keys, conditions, errors, and secrets in messages."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +21,13 @@ from support.served import wait_until
 from transforms.sources.database.columns import ColumnIndex, Key
 from transforms.sources.database.mapping import ContentSource, RowMapping
 from transforms.sources.database.plan import cut_rows
-from transforms.sources.database.table import TableQuery, open_table, read_key, write_key
+from transforms.sources.database.table import (
+    TableQuery,
+    open_table,
+    read_key,
+    write_key,
+    write_keys,
+)
 
 NO_KEY = (
     "whose values cannot be compared in the order of ORDER BY; expected another column, or a query"
@@ -316,6 +322,13 @@ VALUES = st.one_of(
 )
 def test_a_key_is_written_as_json(key: tuple[object, ...], text: str) -> None:
     assert write_key(key) == text
+
+
+@given(st.lists(st.tuples(VALUES, st.integers() | st.text()), max_size=3))
+def test_keys_of_columns_are_written_as_each_of_them(keys: list[tuple[object, object]]) -> None:
+    columns: Sequence[Sequence[object]] = [*zip(*keys, strict=True)] or [(), ()]
+    assert write_keys(columns) == [*map(write_key, keys)]
+    assert write_keys(columns[1:]) == [write_key(key[1:]) for key in keys]
 
 
 @given(st.lists(VALUES, min_size=1, max_size=3).map(tuple))
