@@ -20,7 +20,7 @@ rows without a timestamp, and the rejected rows: rows below the watermark and it
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from heapq import merge
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -46,6 +46,7 @@ from transforms.storage.state import SourceState
 NULL_KEY = "[null]"
 """Replaces keys with NULL, which no row can have."""
 
+_PART_ROWS = 1_000
 _ALIAS = "feedferry_deletes"
 _URL_PREFIX = '"'  # the key of a row is a JSON array
 _SCHEMA = """
@@ -213,8 +214,7 @@ def advance_state(
 ) -> Iterator[StateChange]:
     """Return the changes of the state, from the rows that a run has seen and its watermark."""
     changes = _StateChanges(state, incremental, mark)
-    of_rows = chain.from_iterable(map(changes.of, all_seen))
-    return store_changes(chain(changes.forgotten(), of_rows), path)
+    return store_changes(chain(changes.forgotten(), changes.of_rows(all_seen)), path)
 
 
 class _StateChanges:
@@ -234,10 +234,16 @@ class _StateChanges:
             if is_row(entry) and not (entry.digest != NO_DIGEST and self._is_needed(entry)):
                 yield StateChange(document=entry, is_deleted=True)
 
-    def of(self, seen: StateChange) -> Iterator[StateChange]:
-        """Yield the changes for a row that was seen."""
+    def of_rows(self, all_seen: Iterable[StateChange]) -> Iterator[StateChange]:
+        """Yield the changes for the rows that were seen."""
+        rows = iter(all_seen)
+        while part := [*islice(rows, _PART_ROWS)]:
+            before = self._state.find_all([seen.document.key for seen in part])
+            for seen in part:
+                yield from self._of_row(seen, before.get(seen.document.key))
+
+    def _of_row(self, seen: StateChange, before: SentDocument | None) -> Iterator[StateChange]:
         entry, has_digest = seen.document, seen.document.digest != NO_DIGEST
-        before = self._state.find(entry.key) if self._state.head.generation else None
         if before is not None and before.url and has_digest and entry.url != before.url:
             yield StateChange(document=former_url(before.url))
         if seen.is_deleted:
