@@ -20,6 +20,14 @@ from transforms.rules.adapt import Target
 SIZES = (1, 2, 7, 1024)
 """The sizes of batches whose results are compared with those of single records."""
 
+_MEMORY = Path("/dev/shm")
+
+
+def new_folder() -> tempfile.TemporaryDirectory[str]:
+    """Return a temporary folder, in memory if there is a file system for that."""
+    folder = _MEMORY if _MEMORY.is_dir() else None
+    return tempfile.TemporaryDirectory(prefix="feedferry-batches-", dir=folder)
+
 
 class Conversion(NamedTuple):
     """The account of a span, without the random names of its files, and their bytes."""
@@ -38,7 +46,7 @@ def conversion(
     **stated: Any,
 ) -> Conversion:
     """Convert a stream as one span; nothing but the size of batches may change the result."""
-    with tempfile.TemporaryDirectory(prefix="feedferry-batches-") as folder:
+    with new_folder() as folder:
         path = Path(folder, "source")
         path.write_bytes(data)
         span = Span(source="f", path=str(path), format=format_)
@@ -54,7 +62,7 @@ def span_conversion(
     **stated: Any,
 ) -> Conversion:
     """Convert a span."""
-    with tempfile.TemporaryDirectory(prefix="feedferry-batches-") as work:
+    with new_folder() as work:
         settings = Settings(
             folder=work,
             target=target,

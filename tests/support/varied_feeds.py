@@ -1,7 +1,9 @@
 """GSA feeds whose records differ in all that real feeds differ in, and damaged ones."""
 
 from base64 import b64encode
+from collections.abc import Mapping
 from random import Random
+from types import MappingProxyType
 from zlib import compress
 
 _WORDS = (
@@ -16,7 +18,10 @@ _WORDS = (
         "0",
     ),
     *("two words", "x" * 90, "D&#252;sseldorf", "~hole-0001~", "http://hole-0000.example.com/~"),
+    *("\ue000", "\ufdd0", "\U0010fffd", "{}", "{0}", "%s", "%(a)s", "$1", "\\1", "$$", "\\"),
 )
+"""Texts; the last of them look like the marks of a template."""
+
 _HOSTILE_TEXTS = (
     *("", " ", " a", "a ", "&apos;", "&#65;", "&foo;", "&", "\t", "a\nb", "\r", "\x02", "\x03"),
     *(
@@ -39,6 +44,10 @@ _HOSTILE_URLS = (
     *("http://e.example.com/?a", "http://e.example.com/a?b=1&amp;c=2", "http://e.example.com/#f"),
     *("HTTP://E.EXAMPLE.COM/", "http://e.example.com/&#9;", "?", "http://e.example.com/?a&amp;b"),
 )
+_URLS = (
+    *("http://w.example.com/{}",) * 12,
+    *("{}", "smb://w/{}", "googleconnector://c.localhost/doc?docid={}"),
+)
 _HOSTILE_DATES = ("Mon, 06 Nov 2007 12:45:26 GMT", "2007-11-06", "yesterday", "", "1194353126")
 _METADATA_NAMES = (
     *(f"name{number}" for number in range(12)),
@@ -60,7 +69,14 @@ _BETWEEN = (
     *("</group>\n<group>", '</group>\n<group action="delete">', "</group>\n<group pagerank='90'>"),
     '<acl url="http://e.example.com/x"><principal scope="user" access="deny">a</principal></acl>'
     '<acl url="http://e.example.com/alone" inherit-from="http://e.example.com/"/>',
-    *("<q:a/>", "</gsafeed>\n<gsafeed>", "<content>a</content>", "<metadata>", "</acl>"),
+    *(
+        "<q:a/>",
+        "<q:record url='http://e.example.com/q'/>",
+        "</gsafeed>\n<gsafeed>",
+        "<content>a</content>",
+        "<metadata>",
+        "</acl>",
+    ),
 )
 _DAMAGE = (
     *("<", ">", '"', "'", "&", "/", "\n", " ", "\x02", "\x03", "=", "</record>", "<record ", "/>"),
@@ -87,15 +103,26 @@ def feed(records: str, *, feedtype: str = "metadata-and-url", mark: str = "") ->
 
 
 def varied_feed(random: Random) -> bytes:
-    """Return a feed of up to 60 records, in one of three also damaged."""
-    feedtype = random.choice(("metadata-and-url", "incremental", "full", "web"))
-    writer = _RecordWriter(random, hostility=random.choice((0.0, 0.002, 0.02, 0.1)))
-    records = [writer.record(number) for number in range(random.randrange(2, 60))]
+    """Return a feed of up to 60 records, seldom 300; one of two is also damaged."""
+    usual = ("metadata-and-url", "incremental", "full") * 5
+    feedtype = random.choice((*usual, "web"))
+    writer = _RecordWriter(random, hostility=random.choice((0.0, 0.0, 0.001, 0.01, 0.05)))
+    if random.randrange(8):
+        writer.fit(feedtype)
+    most = random.choice((*(16,) * 8, *(60,) * 8, 200))
+    records = [writer.record(number) for number in range(random.randrange(2, most))]
     root = random.choice(_ROOTS)
     header = f"<header><datasource>d</datasource><feedtype>{feedtype}</feedtype></header>"
     head = f"{random.choice(_HEADS)}{root}\n{header}\n<group>\n"
     text = f"{head}{''.join(records)}</group>\n</gsafeed>\n"
+    if not random.randrange(40):
+        text = text.replace("<record", "<q:record").replace("</record", "</q:record")
     data = text.encode("utf-8", "surrogatepass")
+    if not random.randrange(30):
+        encoding = random.choice(("UTF-16", "ISO-8859-1", "windows-1252"))
+        head = f'<?xml version="1.0" encoding="{encoding}"?>'
+        text = head + text[text.index("<gsafeed") :]
+        data = text.encode(encoding, "xmlcharrefreplace")
     for _ in range(random.choice((0, 0, 1, 3))):
         data = _damaged(random, data)
     return data
@@ -123,14 +150,26 @@ class _RecordWriter:
         self._random, self._hostility = random, hostility
         self._gap = random.choice(("\n", "\n", "", " \n ", "\r\n", "\n\n"))
         self._inner = random.choice(("", "", "\n", " "))
+        self._quote = random.choice((*('"',) * 8, "'"))
+        self._equals = random.choice((*("=",) * 8, " = "))
+        self._permuted_share = random.choice((*(0.0,) * 6, 0.05, 1.0))
         self._order = random.choice(("acl metadata content", "metadata acl content", "content acl"))
-        names = _METADATA_NAMES if random.random() < 0.8 else _METADATA_NAMES[:5] + _ACL_NAMES
+        names = _METADATA_NAMES if random.random() < 0.9 else _METADATA_NAMES[:5] + _ACL_NAMES
         self._names = random.sample(names, random.randrange(1, 8))
-        self._forms = random.sample(("text", "cdata", "base64", "zlib"), random.randrange(1, 4))
+        self._forms = random.sample(("text", "cdata", "base64"), random.randrange(1, 4))
+        self._forms += ["zlib"] * (random.random() < 0.2)
         self._share = {
             part: random.choice((0.0, 0.3, 0.9, 1.0, 1.0))
             for part in ("acl", "metadata", "content", "date", "parent", "deletion", "one acl")
         }
+        self._share["acl record"] = random.choice((*(0.0,) * 6, 0.1, 0.5))
+        self._marks = random.choice((0.0, 0.01, 0.1))
+        self._urls = random.choice(_URLS)
+
+    def fit(self, feedtype: str) -> None:
+        """Write a content in all records of a full feed, and in none of a feed to be crawled."""
+        if feedtype != "incremental":
+            self._share["content"] = float(feedtype == "full")
 
     def _is(self, part: str) -> bool:
         return self._random.random() < self._share[part]
@@ -139,26 +178,26 @@ class _RecordWriter:
         return self._random.random() < self._hostility
 
     def _text(self) -> str:
-        texts = _HOSTILE_TEXTS if self._is_hostile() else _WORDS[:9]
-        return (
-            self._random.choice(texts)
-            if self._random.random() < 0.9
-            else self._random.choice(_WORDS)
-        )
+        if self._is_hostile():
+            return self._random.choice(_HOSTILE_TEXTS)
+        return self._random.choice(_WORDS if self._random.random() < self._marks else _WORDS[:9])
 
     def _url(self, path: str) -> str:
         if self._is_hostile():
             return self._random.choice(_HOSTILE_URLS)
-        return f"http://w.example.com/{path}"
+        return self._urls.format(path)
 
     def _attribute(self, name: str, value: str) -> str:
-        quote = "'" if self._is_hostile() and "'" not in value else '"'
-        equals = self._random.choice((" = ", "= ", "\n=")) if self._is_hostile() else "="
+        quotes = "\"'" if self._quote == '"' else "'\""
+        quote = quotes[self._is_hostile()]
+        if quote in value:
+            quote = "'" if quote == '"' else '"'
+        equals = self._random.choice((" = ", "= ", "\n=")) if self._is_hostile() else self._equals
         return f"{name}{equals}{quote}{value}{quote}"
 
     def _tag(self, name: str, values: dict[str, str], end: str = ">") -> str:
         pairs = [*values.items()]
-        if self._is_hostile():
+        if self._random.random() < self._permuted_share:
             self._random.shuffle(pairs)
         if self._is_hostile():
             pairs.append(
@@ -176,6 +215,8 @@ class _RecordWriter:
         if random.random() < self._share["deletion"] / 4:
             values |= {"action": "delete", "mimetype": "text/html"}
             return self._tag("record", values, "/>") + after
+        if self._is("acl record"):
+            return self._acl({"url": values["url"]}) + after
         if random.random() < 0.95:
             values["mimetype"] = (
                 random.choice(_TYPES) if self._is_hostile() else random.choice(_TYPES[:3])
@@ -194,9 +235,9 @@ class _RecordWriter:
         end = "</record >" if self._is_hostile() else "</record>"
         return f"{self._tag('record', values)}{inner}{end}{after}"
 
-    def _acl(self) -> str:
-        random, values = self._random, dict[str, str]()
-        if self._is("one acl") and self._share["one acl"] < 1:
+    def _acl(self, stated: Mapping[str, str] = MappingProxyType({})) -> str:
+        random, values = self._random, {**stated}
+        if not stated and self._is("one acl") and self._share["one acl"] < 1:
             return '<acl><principal scope="group" access="permit">staff</principal></acl>'
         if self._is("parent"):
             kinds = (
@@ -204,7 +245,8 @@ class _RecordWriter:
                 "parent-overrides",
                 "leaf-node" if self._is_hostile() else "and-both-permit",
             )
-            values = {"inheritance-type": random.choice(kinds)} if random.random() < 0.8 else {}
+            if random.random() < 0.8:
+                values["inheritance-type"] = random.choice(kinds)
             values["inherit-from"] = self._url(f"folder/{random.randrange(30)}/")
         count = random.choice((1, 2, 3, 0 if self._is_hostile() or values else 1))
         principals = [self._principal() for _ in range(count)]
@@ -250,6 +292,8 @@ class _RecordWriter:
                     "<content/>",
                     "<content>a<b/>c</content>",
                     "<content><![CDATA[a]]>b<![CDATA[c]]></content>",
+                    "<content><![CDATA[a]]]]><![CDATA[>b]]></content>",
+                    "<content> <![CDATA[a]]>\n</content>",
                     "<content><![CDATA[<record></record>]]></content>",
                     '<content encoding="base64binary">Q Q=\n=</content>',
                     '<content encoding="rot13">a</content>',

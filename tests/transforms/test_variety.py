@@ -4,20 +4,13 @@ import io
 import logging
 import re
 from collections.abc import Hashable, Sequence
-from contextlib import suppress
-from pathlib import Path
-from random import Random
-from typing import Any
 
 import pytest
 
-from schemas.errors import FeedferryError
 from schemas.record import Record
-from schemas.span import Span
-from support.batches import SIZES, by_parser, conversion, span_conversion
-from support.varied_feeds import feed, varied_feed
-from transforms.file_spans import cut
-from transforms.formats import FeedOptions, ReadOptions, by_name
+from support.batches import SIZES, by_parser, conversion
+from support.varied_feeds import feed
+from transforms.formats import by_name
 from transforms.formats.columns.element_block import ElementShape
 from transforms.formats.gsa import feed_blocks
 from transforms.formats.gsa.fast_reader import RecordTemplate
@@ -85,42 +78,6 @@ def test_an_acl_that_all_records_share_is_a_constant(
     )
     if size == 7 and name in ("staff", "a &amp; b"):
         assert ": 43 of 50 records by a plan, in 7 batches" in caplog.text
-
-
-TARGETS = (
-    *(GSA_FEED, GSA_FEED, Target(format="gsa-feed", datasource="d", feedtype="incremental")),
-    Target(format="gsa-feed", urls="strict"),
-    Target(format="gsa-feed", own=(FeedOptions(dialect="5.0"),)),
-    *(Target(format=name) for name in ("jsonl", "avro", "thunderstone")),
-)
-
-
-def outcome(span: Span, target: Target, **stated: Any) -> object:
-    """A conversion, or the error that ends it."""
-    try:
-        return span_conversion(span, target, **stated)
-    except FeedferryError as exc:
-        return exc.text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(300))
-def test_varied_feeds_are_converted_as_by_the_parser(seed: int, tmp_path: Path) -> None:
-    """In whole files and in spans, which several workers convert."""
-    random = Random(seed)
-    path = tmp_path / "source"
-    path.write_bytes(varied_feed(random))
-    target, size = random.choice(TARGETS), random.choice((*SIZES, 1024))
-    limit = random.choice((1 << 20, 3000))
-    whole = Span(source="f", path=str(path), format="gsa-feed")
-    spans = [whole]
-    with suppress(FeedferryError):
-        spans += cut(whole, span_bytes=random.choice((500, 4000)), options=ReadOptions())
-    for span in spans:
-        with by_parser():
-            single = outcome(span, target, batch_records=0, max_chunk_bytes=limit)
-        batched = outcome(span, target, batch_records=size, max_chunk_bytes=limit)
-        assert batched == single
 
 
 FOLDER = ' inheritance-type="child-overrides" inherit-from="http://www.example.com/{}/"'
