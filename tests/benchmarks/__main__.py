@@ -1,7 +1,8 @@
 """Compare feedferry with xmllint, lxml and other programs, on inputs that the command makes.
 
 In the folder `tests`: `python -m benchmarks`. It takes about half an hour and 9 GB of disk.
-`--quick` takes a few minutes; most of that is start-up. `python -m benchmarks growth` measures how
+`--quick` takes a few minutes; most of that is start-up. `python -m benchmarks varied` compares
+inputs that vary with uniform ones, in about 20 minutes. `python -m benchmarks growth` measures how
 time and memory grow with the input and the workers, and draws docs/images/growth.svg.
 """
 
@@ -26,6 +27,7 @@ from benchmarks.scenarios import (
     missing_tools,
     play,
 )
+from benchmarks.varied import VARIED, measure_varied
 
 _ROOT = Path(__file__).resolve().parents[2]
 _QUICK_SHARE = 10
@@ -70,7 +72,12 @@ def main(words: Sequence[str] | None = None) -> int:
             if options.what == "growth":
                 print("\n".join(growth.measure_growth(folder, options.sizes, options.to)))
                 return 0
-            for scenario in _chosen(options):
+            if options.what == "varied":
+                lines = measure_varied(folder, _chosen(options, VARIED), options.repeat)
+                for line in lines:
+                    print(line, flush=True)
+                return 0
+            for scenario in _chosen(options, SCENARIOS):
                 _check_space(scenario, folder)
                 outcome = play(scenario, folder, repeat=options.repeat)
                 print("\n".join(_table(outcome)), flush=True)
@@ -82,8 +89,10 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    names = [scenario.name for scenario in SCENARIOS]
-    parser.add_argument("what", nargs="?", choices=["scenarios", "growth"], default="scenarios")
+    names = [scenario.name for scenario in (*SCENARIOS, *VARIED)]
+    parser.add_argument(
+        "what", nargs="?", choices=["scenarios", "growth", "varied"], default="scenarios"
+    )
     parser.add_argument("--only", action="append", choices=names, help="may be repeated")
     parser.add_argument("--quick", action="store_true", help="a tenth of each feed, one run each")
     parser.add_argument("--size", type=int, help="MB of a feed, or records where those are counted")
@@ -97,9 +106,9 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _chosen(options: argparse.Namespace) -> Iterator[Scenario]:
+def _chosen(options: argparse.Namespace, scenarios: Sequence[Scenario]) -> Iterator[Scenario]:
     """Yield the scenarios in their sizes, without the commands that are not installed."""
-    for scenario in SCENARIOS:
+    for scenario in scenarios:
         if options.only and scenario.name not in options.only:
             continue
         size = scenario.size // (_QUICK_SHARE if options.quick else 1)

@@ -1,14 +1,14 @@
 """Compare records that are converted by columns with records that are converted one by one.
 
-In the root of the repository: `python tests/benchmarks/batches.py [WORD...]`. Each input whose name
-has one of the words is converted; all of them take about six minutes. The figures are processor
-time for each record, without start-up: of the cut and the conversion, in this process; of a loop
-in this process, with lxml or, for listings, one that splits lines; and, for documents, of `xmllint
---stream --noout`, to which the ratio then is. Runs of all take turns. The bytes are compared.
+In the root of the repository: `PYTHONPATH=.:tests python tests/benchmarks/batches.py [WORD...]`.
+Each input whose name has one of the words is converted; all take about ten minutes. The figures are
+processor time for each record, without start-up: of the cut and the conversion, in this process; of
+a loop in this process, with lxml or, for listings, one that splits lines; and, for documents, of
+`xmllint --stream --noout`, to which the ratio then is. Runs of all take turns. The bytes are
+compared.
 """
 
 import os
-import runpy
 import shutil
 import subprocess
 import sys
@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from random import Random
 from statistics import median
 from typing import NamedTuple
 
+from benchmarks import feeds, varied_inputs
+from benchmarks.loops import LOOPS
 from schemas.span import Span
 from transforms.conversion_settings import Settings
 from transforms.convert import convert
@@ -30,9 +31,6 @@ from transforms.formats import ReadOptions, WriteOptions
 from transforms.rules.adapt import Target
 
 _RUNS = 3
-_HERE = Path(__file__).parent
-_LOOPS = runpy.run_path(str(_HERE / "loops.py"))["LOOPS"]
-_FEEDS_OF_SCENARIOS = runpy.run_path(str(_HERE / "feeds.py"))
 _SPAN_BYTES = 32 << 20
 _TEXT = "The boat left Z\u00fcrich with the tide &amp; a &lt;b>crew&lt;/b>. "
 _ACL = '<acl>\n<principal scope="user" access="permit">user{}</principal>\n</acl>\n'
@@ -58,7 +56,7 @@ class _Times(NamedTuple):
 
 def main(words: list[str]) -> int:
     """Print a line for each input and target."""
-    print(f"{'records':24}{'target':14}" + "".join(f"{name:>12}" for name in _COLUMNS))
+    print(f"{'records':28}{'target':14}" + "".join(f"{name:>12}" for name in _COLUMNS))
     for name, given in _INPUTS.items():
         if words and not any(word in name for word in words):
             continue
@@ -66,7 +64,7 @@ def main(words: list[str]) -> int:
             path = Path(folder, "input")
             count = given.write(path)
             for to in given.targets:
-                print(f"{name:24}{to:14}{_compare(given, path, to, count=count)}", flush=True)
+                print(f"{name:28}{to:14}{_compare(given, path, to, count=count)}", flush=True)
     return 0
 
 
@@ -121,40 +119,6 @@ def _feed(count: int, metas: tuple[int, ...], size: int) -> Iterator[str]:
     yield "</group>\n</gsafeed>\n"
 
 
-def _varied(path: Path, *, count: int, size: int) -> int:
-    """Write records with folders, principals and metadata of their own, and a content."""
-    random = Random(11)
-    feedtype = "incremental" if size else "metadata-and-url"
-    with path.open("w", encoding="utf-8") as stream:
-        stream.write(
-            f"<gsafeed>\n<header><datasource>d</datasource><feedtype>{feedtype}</feedtype></header>\n"
-            "<group>\n"
-        )
-        for number in range(count):
-            stream.write(_varied_record(random, number, size))
-        stream.write("</group>\n</gsafeed>\n")
-    return count
-
-
-def _varied_record(random: Random, number: int, size: int) -> str:
-    principals = "".join(
-        f'<principal scope="{random.choice(("user", "group"))}" access="permit"'
-        f' namespace="Default">name{random.randrange(5000)}</principal>\n'
-        for _ in range(random.randrange(1, 7))
-    )
-    metas = "".join(
-        f'<meta name="field{at}" content="value {random.randrange(9999)}"/>\n'
-        for at in random.sample(range(40), random.randrange(1, 9))
-    )
-    folder = f"http://www.example.com/folders/{random.randrange(1500)}/"
-    content = f"<content>{_TEXT * (size // len(_TEXT))}</content>\n" if size else ""
-    return (
-        f'<record url="http://www.example.com/docs/{number}" mimetype="text/html">\n'
-        f'<acl inheritance-type="child-overrides" inherit-from="{folder}">\n{principals}</acl>\n'
-        f"<metadata>\n{metas}</metadata>\n{content}</record>\n"
-    )
-
-
 def _items(path: Path, *, count: int) -> int:
     """Write Thunderstone data with the metadata of small records."""
     with path.open("w", encoding="utf-8") as stream:
@@ -178,7 +142,7 @@ def _item(number: int) -> str:
 def _documents_as_items(path: Path, *, size_bytes: int) -> int:
     """Write a feed of documents as Thunderstone data: a quarter has a Body, the others RawData."""
     feed = path.with_name("documents.xml")
-    count: int = _FEEDS_OF_SCENARIOS["documents"](feed, size_bytes)
+    count = feeds.documents(feed, size_bytes)
     with tempfile.TemporaryDirectory(prefix="feedferry-benchmark-") as folder:
         settings = _settings(Path(folder), "thunderstone", 1024, is_feed=True)
         [chunk] = convert(Span(source=str(feed), format="gsa-feed"), settings).chunks
@@ -188,17 +152,22 @@ def _documents_as_items(path: Path, *, size_bytes: int) -> int:
 
 
 _INPUTS = {
-    "varied records": _Input(partial(_varied, count=40_000, size=0)),
-    "varied, text of 3 kB": _Input(partial(_varied, count=10_000, size=3_000)),
-    "small records": _Input(partial(_FEEDS_OF_SCENARIOS["small"], records=150_000)),
+    **{
+        f"varied: {name}": _Input(
+            partial(varied_inputs.feed, records=10_000 if name == "base64" else 40_000, name=name),
+            targets=("gsa-feed", "avro"),
+        )
+        for name in varied_inputs.FEEDS
+    },
+    "small records": _Input(partial(feeds.small, records=150_000)),
     "five shapes in turn": _Input(partial(_records, count=60_000, metas=(3, 4, 5, 6, 7), size=0)),
     "text of 300 bytes": _Input(partial(_records, count=40_000, metas=(1,), size=300)),
     "text of 3 kB, ACL": _Input(partial(_records, count=15_000, metas=(1,), size=3_000)),
     "documents of 30 kB": _Input(
-        partial(_FEEDS_OF_SCENARIOS["documents"], size_bytes=80_000_000), has_documents=True
+        partial(feeds.documents, size_bytes=80_000_000), has_documents=True
     ),
     "listing": _Input(
-        partial(_FEEDS_OF_SCENARIOS["listing"], records=500_000),
+        partial(feeds.listing, records=500_000),
         format="lister-stream",
         targets=("avro", "jsonl", "lister-stream"),
         loop="split loop",
@@ -217,7 +186,7 @@ def _loop(name: str, path: Path) -> float:
     stdout = sys.stdout
     try:
         with open(os.devnull, "w") as sys.stdout:
-            _LOOPS[name](str(path))
+            LOOPS[name](str(path))
     finally:
         sys.stdout = stdout
     return time.process_time() - begun

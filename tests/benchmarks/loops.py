@@ -35,7 +35,7 @@ _DATALOAD = (
 def parse_with_lxml(path: str) -> None:
     """Parse a feed or Items with lxml; print the numbers of records and of characters of texts."""
     records = characters = 0
-    for record in _elements(path, "record", "Item"):
+    for record in _elements(path, "record", "Item", "membership"):
         records += bool(record.get("url") or record.findtext("Url"))
         characters += sum(len(element.text or "") for element in record.iter(*_TEXTS))
     print(records, characters)
@@ -86,7 +86,7 @@ def read_feed(path: str, *, times: int = 1) -> None:
 def read_rows(path: str) -> None:
     """Read the table of a mapping file with the driver; print the number of its rows."""
     keys = dict(line.partition(": ")[::2] for line in Path(path).read_text("utf-8").splitlines())
-    statement = f"SELECT id, title, body, dept, updated_at FROM {keys['table']} ORDER BY id"
+    statement = f"SELECT * FROM {keys['table']} ORDER BY id"
     scheme, place = keys["connection"].split("://", 1)
     if scheme == "sqlite":
         with closing(sqlite3.connect(place.removeprefix("/"))) as connection:

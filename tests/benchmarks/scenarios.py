@@ -4,11 +4,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks import feeds, receiver, sources, verbs
+from benchmarks import feeds, receiver, sources, varied_inputs, verbs
 from benchmarks.loops import LOOPS, SCRIPTS
 from benchmarks.measure import Measured, RunError, measure
 
@@ -58,8 +59,8 @@ class Figures(NamedTuple):
     """Medians of one command, without its start-up but for `startup_cpu`.
 
     `ratio` is the median of those of each turn, `cpu_ratio` that of the medians. `spread` is the
-    range of the wall-clock times by their median. `calls` is the number of function calls for a
-    record, None where it is not known.
+    range of the wall-clock times by their median, `cpu_spread` that of processor times. `calls` is
+    the number of function calls for a record, None where it is not known.
     """
 
     command: str
@@ -67,6 +68,7 @@ class Figures(NamedTuple):
     ratio: float
     cpu_ratio: float
     spread: float
+    cpu_spread: float
     cpu: float
     cpu_micros: float
     calls: float | None
@@ -203,6 +205,18 @@ SCENARIOS = (
         (Aim("push", "ratio", 0.95), Aim("push", "max_mb", 100, is_most=True)),
     ),
     Scenario(
+        "varied-jobs",
+        partial(varied_inputs.feed, name="mixed"),
+        300_000,
+        ("gsa-feed --jobs 1", "gsa-feed --jobs 2"),
+        (
+            Aim("gsa-feed --jobs 2", "ratio", 1.7),
+            Aim("gsa-feed --jobs 1", "max_mb", 200, is_most=True),
+            Aim("gsa-feed --jobs 2", "max_mb", 200, is_most=True),
+        ),
+        record_bytes=1_700,
+    ),
+    Scenario(
         "jobs",
         feeds.documents,
         2_000 * MB,
@@ -232,12 +246,25 @@ def missing_tools(scenario: Scenario) -> dict[str, str]:
     }
 
 
-def play(scenario: Scenario, folder: Path, *, repeat: int) -> Outcome:
-    """Make the feed, run all commands `repeat` times in turn, and take the medians."""
-    feed, small_feed = folder / f"{scenario.name}.xml", folder / "one-record.xml"
+def play(
+    scenario: Scenario,
+    folder: Path,
+    *,
+    repeat: int,
+    startups: dict[str, list[Measured]] | None = None,
+) -> Outcome:
+    """Make the feed, run all commands `repeat` times in turn, and take the medians.
+
+    Function calls are counted, unless `startups` has runs of commands with one record, to which new
+    commands are added.
+    """
+    has_calls, startups = startups is None, {} if startups is None else startups
+    stem = "-".join(scenario.name.replace(",", "").split())
+    feed, small_feed = folder / f"{stem}.xml", folder / "one-record.xml"
     records = scenario.make(feed, scenario.size)
     scenario.make(small_feed, 1)
-    startups = _in_turn(scenario.commands, small_feed, repeat=max(repeat, 3))
+    new = [command for command in scenario.commands if command not in startups]
+    startups |= _in_turn(new, small_feed, repeat=max(repeat, 3))
     runs = _in_turn(scenario.commands, feed, repeat=repeat)
     first = scenario.commands[0]
     reference = _net_times(runs[first], startups[first])
@@ -248,7 +275,8 @@ def play(scenario: Scenario, folder: Path, *, repeat: int) -> Outcome:
     feed_bytes = _size(feed, records)
     _remove(feed)
     counted = [
-        each._replace(calls=count_calls(each.command, scenario, small_feed)) for each in figures
+        each._replace(calls=count_calls(each.command, scenario, small_feed)) if has_calls else each
+        for each in figures
     ]
     _remove(small_feed)
     return Outcome(scenario, feed_bytes, records, tuple(counted))
@@ -353,12 +381,14 @@ def _figures(
     records: int,
 ) -> Figures:
     seconds, cpu = _net_times(runs, startups)
+    cpus = [run.cpu_seconds for run in runs]
     return Figures(
         command=command,
         seconds=median(seconds),
         ratio=median(first / own for first, own in zip(reference.seconds, seconds, strict=True)),
         cpu_ratio=reference.cpu / cpu,
         spread=(max(seconds) - min(seconds)) / median(seconds),
+        cpu_spread=(max(cpus) - min(cpus)) / median(cpus),
         cpu=cpu,
         cpu_micros=cpu / records * 1e6,
         calls=None,

@@ -3,7 +3,7 @@
 import random
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,10 +20,9 @@ _FOLDERS = 20
 _FILES_OF_A_FOLDER = 1_000
 _FOLDERS_OF_A_FOLDER = 10
 _WORDS = ("rope", "sail", "keel", "plank", "mast", "hull", "anchor", "deck", "tiller", "bilge")
-_COPY = "COPY {} (id, title, body, dept, updated_at) FROM STDIN"
-_TABLE = (
-    "CREATE TABLE {} (id bigint PRIMARY KEY, title text NOT NULL, body text NOT NULL,"
-    " dept text, updated_at timestamptz NOT NULL)"
+_COLUMNS = (
+    "id bigint PRIMARY KEY, title text NOT NULL, body text NOT NULL, dept text,"
+    " updated_at {} NOT NULL"
 )
 
 
@@ -68,18 +67,25 @@ def table(path: Path, rows: int) -> int:
 
     The server of PostgreSQL runs until this process ends.
     """
-    name = path.stem.replace("-", "_")
+    name = path.stem.lower().replace("-", "_")
+    columns = _COLUMNS.format("timestamptz")
+    path.write_text(
+        _MAPPING.format(connection=postgresql(name, columns, _rows(rows)), table=name), "utf-8"
+    )
+    return rows
+
+
+def postgresql(name: str, columns: str, rows: Iterable[Sequence[object]]) -> str:
+    """Make a table in a server of PostgreSQL; return the URL of its database."""
     with psycopg.connect(_uri()) as connection, connection.cursor() as cursor:
         cursor.execute(f"DROP TABLE IF EXISTS {name}".encode())
-        cursor.execute(_TABLE.format(name).encode())
-        with cursor.copy(_COPY.format(name).encode()) as copy:
-            for row in _rows(rows):
+        cursor.execute(f"CREATE TABLE {name} ({columns})".encode())
+        with cursor.copy(f"COPY {name} FROM STDIN".encode()) as copy:
+            for row in rows:
                 copy.write_row(row)
     with psycopg.connect(_uri(), autocommit=True) as connection:
         connection.execute(f"VACUUM ANALYZE {name}".encode())
-    connection_url = _uri().replace("postgresql://", "postgresql+psycopg://")
-    path.write_text(_MAPPING.format(connection=connection_url, table=name), "utf-8")
-    return rows
+    return _uri().replace("postgresql://", "postgresql+psycopg://")
 
 
 def file_table(path: Path, rows: int) -> int:
@@ -87,7 +93,7 @@ def file_table(path: Path, rows: int) -> int:
     file = path.with_suffix(".db")
     file.unlink(missing_ok=True)
     with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute(_TABLE.format("rows").replace("timestamptz", "text"))
+        connection.execute(f"CREATE TABLE rows ({_COLUMNS.format('text')})")
         dated = ((*row, stamp.isoformat(" ", "seconds")) for *row, stamp in _rows(rows))
         connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?)", dated)
     path.write_text(_MAPPING.format(connection=f"sqlite:///{file}", table="rows"), "utf-8")

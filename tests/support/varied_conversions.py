@@ -1,7 +1,7 @@
 """Random conversions, by columns and one by one: nothing in their results may differ.
 
-`PYTHONPATH=tests python -m support.varied_conversions` converts 100,000 random feeds; with `--kind`,
-other sources. CONTRIBUTING.md has examples. A conversion is made of its kind and its seed.
+`PYTHONPATH=tests python -m support.varied_conversions` converts 100,000 random feeds. The flag
+`--kind` names another source. A conversion follows from its kind and its seed.
 """
 
 import argparse
