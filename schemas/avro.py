@@ -156,6 +156,16 @@ def encode(item: RecordOrMembership) -> bytes:
         raise RecordError("not-unicode", f"a lone surrogate {code}; expected Unicode text") from exc
 
 
+def fields_of(kind: type[RecordOrMembership]) -> list[str]:
+    """Return the names of the fields of a struct, in the order of the schema."""
+    return [field["name"] for field in schema_document(kind.__name__.lower())["fields"]]
+
+
+def encode_field(name: str, item: RecordOrMembership) -> bytes:
+    """Return the part of a datum that one field is."""
+    return b"".join(_parts_of(type(item), name)(item))
+
+
 def carried_bytes(record: RecordOrMembership) -> bytes:
     """Return the bytes of a record in its reject: a datum, or JSON if Avro cannot hold it.
 
@@ -225,13 +235,19 @@ def _clip(text: str) -> str:
 
 
 @cache
-def _parts_of(kind: type[RecordOrMembership]) -> Callable[[RecordOrMembership], list[bytes]]:
-    """Return the function that encodes a struct in parts; a large content is not copied.
+def _parts_of(
+    kind: type[RecordOrMembership], field: str | None = None
+) -> Callable[[RecordOrMembership], list[bytes]]:
+    """Return the function that encodes a struct, or one field, in parts; a content is not copied.
 
     It is generated from the schema: one expression for each field, without a loop over the fields.
     """
     generator = _EncoderGenerator()
-    name = generator.add_record(schema_document(kind.__name__.lower()), path="")
+    document = schema_document(kind.__name__.lower())
+    if field is not None:
+        fields = [stated for stated in document["fields"] if stated["name"] == field]
+        document = {**document, "fields": fields}
+    name = generator.add_record(document, path="")
     exec("\n".join(generator.functions), generator.names)
     function: Callable[[RecordOrMembership], list[bytes]] = generator.names[name]
     return function

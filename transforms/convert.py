@@ -6,7 +6,6 @@ so that one record is in memory at a time. The result is an account of a few hun
 
 import gc
 import logging
-import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -81,17 +80,17 @@ from transforms.formats.columns.batch_plan import (
     encode_batch,
     learn,
 )
-from transforms.formats.columns.element_block import (
-    DENY,
-    PERMIT,
-    ElementBlock,
+from transforms.formats.columns.element_block import REFUTED, ElementBlock, ElementShape
+from transforms.formats.columns.element_codes import ACL, DENY, PERMIT
+from transforms.formats.columns.element_plan import (
+    ElementEncoder,
     ElementPlan,
-    ElementShape,
-    EncodedBlock,
-    Part,
+    learn_element,
+    pieces_of,
 )
-from transforms.formats.columns.element_plan import ElementEncoder, learn_element
+from transforms.formats.columns.encoded_block import EncodedBlock, Layout, Part
 from transforms.formats.columns.holes import InspectedError
+from transforms.formats.columns.learning_budget import LearningBudget
 from transforms.formats.columns.record_batch import Columns, RecordBatch
 from transforms.formats.values import doubtful_url, is_unserved
 from transforms.formats.values import notices as value_notices
@@ -131,8 +130,9 @@ _NO_PROVENANCE = Provenance(source="\0none")  # no record has it
 _COLLECTED_OBJECTS = 20_000
 _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
+_MAX_LAYOUTS = 4096
+_FREE_LAYOUTS = 256
 _OTHER_BYTES = "bytes that differ from their plan, a defect of feedferry"
-_REPEATED = re.compile(r"(.{1,2}?)\1+")
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
 _log = logging.getLogger(__name__)
 _Item = TypeVar("_Item", Record, Membership)
@@ -240,7 +240,6 @@ class SpanConversion:
             options=replace(
                 settings.reading,
                 batch_records=0 if settings.older_versions else settings.batch_records,
-                has_blocks=not settings.steps.steps and self._format.has_blocks,
             ),
             see=None if settings.state is None else self._changes.add,
             state=settings.state,
@@ -255,7 +254,8 @@ class SpanConversion:
         self._target_feed, self._groups_feed = TargetFeed(), TargetFeed(memberships=True)
         self._origin: Record | None = None
         self._plans, self._batches, self._planned = 0, 0, 0
-        self._proven: dict[tuple[object, ...], bool] = {}
+        self._layouts: dict[tuple[object, ...], Layout | None] = {}
+        self._layout_budget = LearningBudget(_FREE_LAYOUTS)
         self._not_compared = 0
         self._steps = settings.steps.make(settings.local)
         self._has_steps = bool(settings.steps.steps)
@@ -315,17 +315,17 @@ class SpanConversion:
     def _write_block(self, block: ElementBlock) -> Iterator[SingleResult]:
         """Write the records of a block whose elements have plans; yield the others."""
         number, count = 0, len(block.ends)
-        if _feed_key(block.provenance) != _feed_key(self._provenance):
+        if _feed_key(block.source.provenance) != _feed_key(self._provenance):
             number = 1
             yield from block.records(0, number)  # it may begin a feed
-        if _feed_key(block.provenance) == _feed_key(self._provenance):
+        if _feed_key(block.source.provenance) == _feed_key(self._provenance):
             encoder = self._chunks.encoder(self._current_feed)
             encoded = self._encode_block(block, encoder)
             if encoded is None:
                 yield from block.records(number, count)
                 return
-            size, is_proven = self._settings.batch_records, partial(self._is_proven, block, encoded)
-            for part in encoded.parts(number, size, is_proven):
+            size, layout_of = self._settings.batch_records, partial(self._layout, block, encoded)
+            for part in encoded.parts(number, size, layout_of, self._is_sampled):
                 if part.is_alone or not self._write_part(block, encoded, part, encoder):
                     yield from block.records(part.first, part.last)
                 number = part.last
@@ -333,44 +333,67 @@ class SpanConversion:
 
     def _encode_block(self, block: ElementBlock, encoder: Encoder) -> EncodedBlock | None:
         """Return a block in the form of a chunk; None if its records go one by one."""
-        if not isinstance(encoder, ElementEncoder) or encoder.joints is None:
+        if self._has_steps or not isinstance(encoder, ElementEncoder):
             return None
         try:
-            plan_of = partial(self._element_plan, encoder=encoder)
-            return EncodedBlock(block, encoder.joints, plan_of)
+            return EncodedBlock(block, partial(self._element_plan, encoder=encoder))
         except InspectedError:
             return None
         except Exception as exc:
-            self._refute(block.provenance, record_error(exc).reason)
+            self._refute(block.source.provenance, record_error(exc).reason)
             return None
 
-    def _is_proven(
+    def _layout(
         self, block: ElementBlock, encoded: EncodedBlock, codes: str, number: int
-    ) -> bool:
-        """Whether records with such elements become what their plans predict: one is compared."""
+    ) -> Layout | None:
+        """Return the layout of records with some codes; None unless it predicts one of them."""
         encoder = self._chunks.encoder(self._current_feed)
-        elements = _REPEATED.sub(r"\1", codes.replace(DENY, PERMIT))
-        key = self._adapter, encoder, block.context, elements
-        if key not in self._proven:
-            self._proven[key] = self._is_as_planned(block, encoded, number, encoder)
-        return self._proven[key]
+        if PERMIT in codes or ACL not in codes:  # else, it permits nobody
+            codes = codes.replace(DENY, PERMIT)
+        key = self._adapter, encoder, block.source.context, codes
+        if key not in self._layouts:
+            if not self._layout_budget.pay():
+                return None
+            if len(self._layouts) >= _MAX_LAYOUTS:
+                self._layouts.clear()
+            self._layouts[key] = self._learn_layout(block, encoded, number, encoder)
+        return self._layouts[key]
+
+    def _learn_layout(
+        self, block: ElementBlock, encoded: EncodedBlock, number: int, encoder: Encoder
+    ) -> Layout | None:
+        converted = self._converted(block, number)
+        if converted is None or not isinstance(encoder, ElementEncoder):
+            return None
+        record, losses = converted
+        layout = encoded.learn_layout(number, pieces_of(record, encoder), losses)
+        if layout is None:
+            return None
+        is_equal = encoder.encode(record) == encoded.data_by(layout, number)
+        return layout if is_equal else None
+
+    def _converted(
+        self, block: ElementBlock, number: int
+    ) -> tuple[Record, tuple[Loss, ...]] | None:
+        """Return a record of a block that is parsed and converted singly, and its losses."""
+        try:
+            record = block.parsed(number)
+            return self._convert_singly(record) if isinstance(record, Record) else None
+        except Exception as exc:
+            record_error(exc)  # raises what concerns more than a record
+            return None
 
     def _is_as_planned(
         self, block: ElementBlock, encoded: EncodedBlock, number: int, encoder: Encoder
     ) -> bool:
-        """Whether a record that is converted singly has the bytes of its plans, and no losses."""
-        try:
-            record = block.read(block.element(number))
-            converted = self._convert_singly(record) if isinstance(record, Record) else None
-            if converted is None or converted[1]:
-                return False
-            is_equal = encoder.encode(converted[0]) == encoded.data(number, number + 1)
-        except Exception as exc:
-            record_error(exc)  # raises what concerns more than a record
+        """Whether a record that is converted singly has the bytes and losses of its plans."""
+        converted = self._converted(block, number)
+        if converted is None:
             return False
-        if not is_equal:
-            self._refute(block.provenance, _OTHER_BYTES)
-        return is_equal
+        record, losses = converted
+        planned = [loss.field for loss, _ in encoded.losses(number, number + 1).values()]
+        is_equal = [encoder.encode(record)] == encoded.data(number, number + 1)
+        return is_equal and sorted({loss.field for loss in losses}) == sorted(planned)
 
     def _write_part(
         self, block: ElementBlock, encoded: EncodedBlock, part: Part, encoder: Encoder
@@ -383,18 +406,23 @@ class SpanConversion:
         if self._not_compared >= COMPARED_RECORDS:
             self._not_compared = 0
             if not self._is_as_planned(block, encoded, first, encoder):
+                self._refute(block.source.provenance, _OTHER_BYTES)
                 return False
+        losses = encoded.losses(first, last)
         data, urls = encoded.data(first, last), (encoded.url(first), encoded.url(last - 1))
         actions = encoded.written_actions(first, last)
-        batch = EncodedBatch([data], len(data), actions, *urls)
+        batch = EncodedBatch(data, sum(map(len, data)), actions, *urls)
         if not self._chunks.write_batch(batch, self._current_feed):
             return False
         self._batches += 1
         self._planned += last - first
+        self._layout_budget.add(last - first)
+        for loss, count in losses.values():
+            add_loss(self._account.losses, loss, count=count)
         self._counts["read"].update(encoded.read_actions(first, last))
         return True
 
-    def _element_plan(self, element: ElementShape, encoder: Encoder) -> ElementPlan | None:
+    def _element_plan(self, element: ElementShape, encoder: ElementEncoder) -> ElementPlan | None:
         plans, key = element.shape.plans, (self._adapter, encoder)
         if key not in plans:
             plans[key] = learn_element(element, self._convert_singly, encoder)
@@ -481,7 +509,7 @@ class SpanConversion:
             known = [plan for plan in plans if plan is not None]
             losses = self._account.losses
             if len(known) < len(plans) or not all(
-                has_samples(losses, loss.field) for plan in known for loss in plan.losses
+                self._is_sampled(loss) for plan in known for loss in plan.losses
             ):
                 return False
             encoded = encode_batch(batch, known)
@@ -528,9 +556,13 @@ class SpanConversion:
         self._refute(group.shape.model.provenance, _OTHER_BYTES)
         return None
 
+    def _is_sampled(self, loss: Loss) -> bool:
+        """Whether a loss is only counted, as there are samples of its field."""
+        return has_samples(self._account.losses, loss.field)
+
     def _refute(self, at: Provenance, found: str) -> None:
         """Report that the records of a batch are converted one by one because of a defect."""
-        detail = f"records that are alike: {found}; converted one by one"
+        detail = f"{REFUTED}: {found}; converted one by one"
         add_notice(
             self._account.notices, Notice(code="plan-refuted", detail=detail, source=at.source)
         )

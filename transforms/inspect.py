@@ -19,6 +19,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject, defect_type
 from transforms.formats import ReadResult
+from transforms.formats.columns.element_block import ElementBlock
 from transforms.formats.columns.record_batch import RecordBatch
 from transforms.formats.values import notices as value_notices
 from transforms.rules.group_references import GroupReferences, Groups
@@ -156,7 +157,7 @@ class _InputCounter:
             self._add_record(result, record.acl)
             for notice in value_notices(record):
                 _add_code(self._notices, notice)
-        elif isinstance(result, RecordBatch):
+        elif isinstance(result, RecordBatch | ElementBlock):
             for record in result:
                 self.add(record)
         elif isinstance(result, Membership):

@@ -30,7 +30,7 @@ from schemas.span import Span
 from transforms.conversion_settings import BATCH_RECORDS, Settings
 from transforms.convert import convert
 from transforms.formats import ReadOptions, WriteOptions
-from transforms.formats.record_batch import singly
+from transforms.formats.columns.singly import singly
 from transforms.rules.adapt import Target
 from transforms.sources import SpanRequest, read_span
 from transforms.steps import Steps, read_steps

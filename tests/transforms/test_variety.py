@@ -1,22 +1,28 @@
 """Feeds whose records vary are converted without a loss of speed, and to the same bytes."""
 
 import io
+import itertools
 import logging
 import re
 from collections.abc import Hashable, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from schemas.record import Record
 from support.batches import SIZES, by_parser, conversion
 from support.varied_feeds import feed
-from transforms.formats import by_name
-from transforms.formats.columns.element_block import ElementShape
+from transforms.formats import FeedOptions, by_name
+from transforms.formats.columns import element_block
+from transforms.formats.columns.element_block import ElementBlock, ElementShape, Layout
+from transforms.formats.element_names import ElementNames
 from transforms.formats.gsa import feed_blocks
 from transforms.formats.gsa.fast_reader import RecordTemplate
 from transforms.formats.gsa.feed_blocks import FeedBlocks
-from transforms.formats.xml import run_shapes
+from transforms.formats.xml import element_runs, elements
+from transforms.formats.xml.elements import ParsedElement
 from transforms.formats.xml.run_shapes import ShapeKey
+from transforms.formats.xml.scanner import RawElement
 from transforms.rules.adapt import Target
 
 GSA_FEED = Target(format="gsa-feed")
@@ -41,7 +47,7 @@ def test_a_shape_that_is_met_once_is_learned_within_a_budget(
     monkeypatch.setattr(RecordTemplate, "sample", note)
     records = [record(n, METADATA.format(n).replace('"a"', f'"a{n}"')) for n in range(2000)]
     conversion(feed("".join(records)), Target(format="avro"), batch_records=1024)
-    assert 0 < len(learned) <= run_shapes._FREE_SHAPES
+    assert 0 < len(learned) <= element_runs._FREE_SHAPES + feed_blocks._FREE_SHAPES
 
 
 @pytest.mark.parametrize("size", [0, *SIZES])
@@ -94,13 +100,15 @@ def varied_record(number: int, *, inner: str = "") -> str:
     return record(number, f"{acl}<metadata>{metas}</metadata>{inner}")
 
 
-def planned(data: bytes, caplog: pytest.LogCaptureFixture, *, size: int = 1024) -> int:
+def planned(
+    data: bytes, caplog: pytest.LogCaptureFixture, *, size: int = 1024, target: Target = GSA_FEED
+) -> int:
     """How many records of a feed are written by plans; they are as by the parser."""
     with by_parser():
-        single = conversion(data, GSA_FEED, batch_records=0)
+        single = conversion(data, target, batch_records=0)
     caplog.clear()
     caplog.set_level(logging.DEBUG, "transforms.convert")
-    assert conversion(data, GSA_FEED, batch_records=size) == single
+    assert conversion(data, target, batch_records=size) == single
     [count] = [int(row[1]) for row in re.finditer(r": (\d+) of \d+ records by a plan", caplog.text)]
     return count
 
@@ -111,6 +119,63 @@ def test_records_that_vary_are_written_by_the_plans_of_their_elements(
 ) -> None:
     data = feed("".join(varied_record(n) for n in range(200)))
     assert planned(data, caplog, size=size) == 199  # the first one begins the feed
+
+
+def documents(count: int) -> bytes:
+    content = "<content>a &lt;b&gt; {}</content>"
+    records = [varied_record(n, inner=content.format(n)) for n in range(count)]
+    return feed("".join(records), feedtype="incremental")
+
+
+@pytest.mark.parametrize(
+    ("target", "count"),
+    [
+        *(("gsa-feed", 199), ("avro", 199), ("jsonl", 199)),
+        ("thunderstone", 195),  # the first losses of ACLs are samples
+    ],
+)
+def test_each_writer_joins_the_elements_of_records_that_vary(
+    target: str, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = planned(documents(200), caplog, size=7, target=Target(format=target))
+    assert found == count
+
+
+def test_records_of_blocks_that_no_writer_joins_are_built_without_the_parser(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = Target(format="gsa-feed", own=(FeedOptions(dialect="5.0"),))
+    with by_parser():
+        single = conversion(documents(200), target, batch_records=0)
+    parsed: list[RawElement] = []
+    parse = elements.parse_element
+
+    def note(raw: RawElement, names: ElementNames, *, max_tags: int) -> ParsedElement:
+        parsed.append(raw)
+        return parse(raw, names, max_tags=max_tags)
+
+    monkeypatch.setattr(elements, "parse_element", note)
+    assert conversion(documents(200), target, batch_records=1024) == single
+    assert 0 < len(parsed) < 20
+
+
+def test_records_that_are_built_otherwise_than_parsed_are_parsed_from_then_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(element_block, "COMPARED_RECORDS", 50)
+    build, built = ElementBlock._built, itertools.count()
+
+    def damage(block: ElementBlock, number: int, layout: Layout) -> Record:
+        found = build(block, number, layout)
+        return found if next(built) < 20 else replace(found, mimetype="text/plain")
+
+    monkeypatch.setattr(ElementBlock, "_built", damage)
+    records = [varied_record(n) for n in range(2000)]
+    target = Target(format="gsa-feed", own=(FeedOptions(dialect="5.0"),))
+    found = conversion(feed("".join(records)), target, batch_records=1024)
+    [chunk] = found.files.values()
+    assert b'"plan-refuted":{"count":1,' in found.account
+    assert 0 < chunk.count(b"text/plain") <= 50
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,9 @@ from transforms.compare.events import (
     number_of,
 )
 from transforms.formats.base import ReadResult
-from transforms.formats.columns.record_batch import RecordBatch, singly
+from transforms.formats.columns.element_block import ElementBlock
+from transforms.formats.columns.record_batch import RecordBatch
+from transforms.formats.columns.singly import singly
 
 MAX_PATTERNS = 1_000
 """The most deletions by pattern of a history: each is compared with every URL."""
@@ -131,7 +133,7 @@ class FeedHistory:
             rows = self._of_batch(item) if isinstance(item, RecordBatch) else None
             if rows is not None:
                 yield from rows
-            elif isinstance(item, RecordBatch):
+            elif isinstance(item, RecordBatch | ElementBlock):
                 yield from filter(None, map(self._of_item, item))
             elif (row := self._of_item(item)) is not None:
                 yield row

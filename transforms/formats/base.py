@@ -80,12 +80,10 @@ class ReadOptions(OwnOptions, frozen=True, kw_only=True):
     `max_content_bytes` is the limit of one decoded document. `zone` is the IANA time zone of dates
     without one. `used_header` are the values in the header of a feed that the run uses, and that
     must therefore be right. Records that are alike may come in batches of at most `batch_records`;
-    with 0, there are no batches. With `has_blocks`, records whose elements are alike may come in
-    blocks.
+    with 0, there are no batches.
     """
 
     batch_records: int = 0
-    has_blocks: bool = False
     max_content_bytes: int = MAX_CONTENT_BYTES
     used_header: frozenset[str] = frozenset()
     zone: str = "UTC"
@@ -376,9 +374,6 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
     is_common_text: bool = False
     """Whether documents that are no feeds often match: a folder of such files may be either."""
-
-    has_blocks: bool = False
-    """Whether the encoder joins elements to records, each by its own plan."""
 
     has_one_record: bool = False
     """Whether a file holds one record."""

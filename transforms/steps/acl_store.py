@@ -27,7 +27,7 @@ from schemas.reject import Filtered, Reject
 from schemas.url_pattern import sqlite_glob
 from transforms.formats.acl_metadata import join_parent
 from transforms.formats.base import ReadResult
-from transforms.formats.columns.record_batch import singly
+from transforms.formats.columns.singly import singly
 from transforms.steps.step import AppliedSteps
 from transforms.storage.atomic import RejectFile
 from transforms.storage.scratch import read_scratch, whole_scratch

@@ -16,7 +16,7 @@ from schemas.reject import Filtered, Reject, record_error, reject_record
 from transforms.formats.acl_metadata import acl_of
 from transforms.formats.base import ReadResult
 from transforms.formats.columns.holes import InspectedError
-from transforms.formats.columns.record_batch import singly
+from transforms.formats.columns.singly import singly
 
 STAGE = "transform"
 """The stage of rejects that a step makes."""

@@ -8,7 +8,7 @@ from schemas.notice import Notice
 from schemas.record import Record
 from schemas.reject import Reject
 from transforms.formats import ReadResult
-from transforms.formats.columns.record_batch import singly
+from transforms.formats.columns.singly import singly
 from transforms.formats.values import notices as value_notices
 from transforms.rules.normalize import normalize
 from transforms.validate.cross_checks import CrossChecks

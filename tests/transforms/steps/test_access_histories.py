@@ -25,7 +25,7 @@ from support.rehearsal import gsa_feed
 from transforms.conversion_settings import Settings
 from transforms.convert import convert
 from transforms.formats import ReadOptions, WriteOptions
-from transforms.formats.columns.record_batch import singly
+from transforms.formats.columns.singly import singly
 from transforms.rules.adapt import Target
 from transforms.rules.older_versions import find_older_versions, store_older_versions
 from transforms.sources import SpanRequest, read_span

@@ -22,7 +22,7 @@ from support.web_site import Answer, Request, WebSite, web_site
 from transforms.conversion_settings import Settings
 from transforms.convert import convert
 from transforms.formats import AVRO, ReadOptions, WriteOptions, write_all
-from transforms.formats.columns.record_batch import singly
+from transforms.formats.columns.singly import singly
 from transforms.rules.adapt import Target
 from transforms.rules.normalize import normalize
 from transforms.sources import SpanRequest, read_span

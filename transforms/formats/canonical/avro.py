@@ -18,14 +18,16 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import IO, Any, ClassVar, NamedTuple
 
 import fastavro
 import msgspec
 from fastavro.schema import SchemaParseException, UnknownType
 from fastavro.types import Schema
+from msgspec.structs import replace
 
 from schemas import avro
 from schemas.errors import FormatError, RecordError
@@ -38,8 +40,10 @@ from transforms.formats.canonical import admit
 from transforms.formats.canonical.canonical_formats import AVRO_MAGIC
 from transforms.formats.canonical.datum_runs import DatumRuns
 from transforms.formats.canonical.lookahead import LookaheadReader
+from transforms.formats.columns import element_codes
 from transforms.formats.columns.cells import Cells, EncodeColumn, of_dates, plain, unescaped_utf8
 from transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind
+from transforms.formats.columns.element_plan import Pieces
 from transforms.formats.columns.record_batch import RecordBatch
 
 RECORD = "record"
@@ -65,6 +69,7 @@ _HEADER = fastavro.parse_schema(
 _NEEDED_FIELDS = {RECORD: ("url", "action", "provenance"), MEMBERSHIP: ("group", "members")}
 _NO_SCHEMA = (SchemaParseException, UnknownType, AttributeError, *avro.UNREADABLE)
 _CODECS = ("deflate", "null")
+_NULL = b"\0"
 _DESCRIPTIONS = {MEMBERSHIP: "a group and its members", RECORD: "a record"}
 
 
@@ -111,6 +116,7 @@ class AvroEncoder(Encoder):
         ColumnKind.TEXT: (_texts,),
         ColumnKind.NAME: (_texts,),
         ColumnKind.URL: (_texts,),
+        ColumnKind.PARENT: (_texts,),
         ColumnKind.DOCID: (_texts,),
         ColumnKind.DATE: (of_dates(avro.timestamp),),
         **{kind: (_contents(kind),) for kind in CONTENT_KINDS},
@@ -135,12 +141,44 @@ class AvroEncoder(Encoder):
         expected = f"{_DESCRIPTIONS[self._kind]}, as all of a container"
         raise RecordError(f"not-a-{self._kind}", f"{found}; expected {expected}")
 
+    def elements(self, record: Record) -> Pieces:
+        """Return the fields of a record, and the items of its arrays."""
+        return [*chain.from_iterable(_pieces(name, record) for name in avro.fields_of(Record))]
+
     def frame(self, records: list[bytes]) -> bytes:
         """Return one block, or nothing for no records."""
         if not records:
             return b""
         size = sum(map(len, records))
         return b"".join((avro.long(len(records)), avro.long(size), *records, our_sync(self._kind)))
+
+
+def _pieces(name: str, record: Record) -> Iterator[tuple[str, bytes]]:
+    """Yield a field of a record in pieces: an array has its length before, and an end after it."""
+    data = avro.encode_field(name, record)
+    if name == "metadata":
+        metas = [replace(record, metadata=(meta,)) for meta in record.metadata]
+        items = [avro.encode_field(name, of_one)[1:-1] for of_one in metas]
+        yield from _array(element_codes.META, items)
+        yield "", data[-1:]
+    elif name == "acl" and record.acl is not None:
+        acls = [replace(record.acl, principals=of) for of in ((), *zip(record.acl.principals))]
+        none, *ones = [avro.encode_field(name, replace(record, acl=acl)) for acl in acls]
+        begin, end = none[:-2], none[-2:]  # that of the array, and a flag
+        yield element_codes.ACL, begin
+        yield from _array(element_codes.PERMIT, [one[len(begin) + 1 : -2] for one in ones])
+        yield "", end
+    elif name in ("content", "acl"):
+        yield "" if data == _NULL else element_codes.CONTENT, data
+    else:
+        yield element_codes.RECORD, data
+
+
+def _array(code: str, items: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
+    if items:
+        yield "", avro.long(len(items))
+    for item in items:
+        yield code, item
 
 
 def _open_blocks(stream: IO[bytes], span: Span, options: ReadOptions) -> "_BlockReader":

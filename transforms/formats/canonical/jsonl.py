@@ -13,10 +13,10 @@ write them.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import IO, ClassVar
+from typing import IO, Any, ClassVar
 
 import msgspec
 
@@ -37,12 +37,15 @@ from transforms.formats.columns.cells import (
     unescaped,
 )
 from transforms.formats.columns.column_kinds import CONTENT_KINDS, TEXT_KINDS, Column, ColumnKind
+from transforms.formats.columns.element_codes import ACL, CONTENT, META, PERMIT, RECORD
+from transforms.formats.columns.element_plan import Pieces
 from transforms.formats.columns.holes import InspectedError
 from transforms.formats.columns.marks import stated
 from transforms.formats.columns.record_batch import RecordBatch
 from transforms.formats.dates import parse_date
 from transforms.formats.streams import PIECE_BYTES, Line, read_lines, skip_line
 
+_SLOTS = ("acl", "content", "metadata")
 _TIMES = ("modified", "visited", "next_check")
 _RUN_BYTES = 256 << 10
 _NO_PROVENANCE = Provenance()
@@ -113,7 +116,7 @@ def line(result: ReadResult) -> bytes:
     """Return one line, with its end; raise RecordError for a value that JSON cannot hold."""
     try:
         fields = _without_defaults(result)
-        return msgspec.json.encode(fields, enc_hook=stated, order="sorted") + b"\n"
+        return _json(fields) + b"\n"
     except UnicodeEncodeError as exc:
         code = f"U+{ord(exc.object[exc.start]):04X}"
         raise RecordError("not-unicode", f"a lone surrogate {code}; expected Unicode text") from exc
@@ -151,7 +154,7 @@ class JsonlEncoder(Encoder):
 
     extension = "jsonl"
     cells: ClassVar[Cells] = {
-        **dict.fromkeys(TEXT_KINDS, (_texts,)),
+        **dict.fromkeys((*TEXT_KINDS, ColumnKind.PARENT), (_texts,)),
         **{kind: (_documents(kind), _bodies(kind)) for kind in CONTENT_KINDS},
         ColumnKind.DATE: (of_dates(_in_quotes),),
         ColumnKind.TIME: (lambda times: [*map(_in_quotes, times)],),
@@ -164,6 +167,40 @@ class JsonlEncoder(Encoder):
 
     def encode(self, record: RecordOrMembership) -> bytes:
         return line(record)
+
+    def elements(self, record: Record) -> Pieces:
+        """Return the fields of a record, and the items of its lists."""
+        fields = _without_defaults(record)
+        pieces: list[tuple[str, bytes]] = [("", b"{")]
+        for name in sorted({*fields, *_SLOTS}):
+            if name not in fields:
+                pieces.append(("", b""))
+                continue
+            value = fields[name]
+            comma = b"" if name in ("acl", "action") else b","  # these may be first
+            if name == "acl":
+                principals = value.pop("principals", ())
+                begin = _json({name: value})[1:-2] + b"," * bool(value)
+                pieces.append((ACL, begin + b'"principals":['))
+                pieces += [*_items(PERMIT, principals), ("", b"]},")]
+            elif name == "metadata":
+                pieces += [("", b',"metadata":['), *_items(META, value), ("", b"]")]
+            else:
+                code = CONTENT if name == "content" else RECORD
+                pieces.append((code, comma + _json({name: value})[1:-1]))
+        return [*pieces, ("", b"}\n")]
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.encode(value, enc_hook=stated, order="sorted")
+
+
+def _items(code: str, values: Sequence[object]) -> Iterator[tuple[str, bytes]]:
+    """Yield the items of a list, and the commas between them."""
+    for number, value in enumerate(values):
+        if number:
+            yield "", b","
+        yield code, _json(value)
 
 
 def _max_line_bytes(options: ReadOptions) -> int:
@@ -236,7 +273,7 @@ def _in_utc(record: Record, *, zone: str) -> Record:
     return msgspec.structs.replace(record, **changed) if changed else record
 
 
-def _without_defaults(value: object) -> object:
+def _without_defaults(value: object) -> Any:  # as JSON
     """Return a value for JSON, without the fields of structs that have their default."""
     if isinstance(value, msgspec.Struct):
         fields = ((name, getattr(value, name), default) for name, default in _defaults(type(value)))

@@ -14,7 +14,7 @@ from schemas.notice import Loss
 from schemas.record import Record
 from schemas.reject import record_error
 from transforms.formats.columns.cells import Cells, EncodeColumn, unescaped
-from transforms.formats.columns.column_kinds import Column, Values
+from transforms.formats.columns.column_kinds import Column, ColumnKind, Values
 from transforms.formats.columns.holes import InspectedError
 from transforms.formats.columns.marks import mark, variants
 from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape
@@ -64,11 +64,12 @@ class BatchPlan:
         self, constants: list[bytes], cells: list[Cell], adapted: Record, losses: tuple[Loss, ...]
     ) -> None:
         self.cells = cells
-        is_framed = all(cell.is_binary for cell in cells)
+        self.is_binary = all(cell.is_binary for cell in cells)
         self.constants: Column = (
-            constants if is_framed else [constant.decode() for constant in constants]
+            constants if self.is_binary else [constant.decode() for constant in constants]
         )
         self._has_texts_only = not any(cell.is_binary for cell in cells)
+        self.adapted = adapted
         self.action = adapted.action._value_
         self.losses = losses
         self._not_compared = COMPARED_RECORDS
@@ -108,18 +109,17 @@ class BatchPlan:
     def _each(self, columns: list[Column]) -> list[bytes]:
         """Join constants and columns for each record: texts between cells of bytes first."""
         count, constants = len(columns[0]), self.constants
-        is_framed = isinstance(constants[0], bytes)
         parts: list[Iterable[bytes]] = []
         pending: list[Column] = [[constants[0]] * count]
         for cell, column, constant in zip(self.cells, columns, constants[1:], strict=True):
-            if cell.is_binary and not is_framed:
+            if cell.is_binary and not self.is_binary:
                 parts += [_joined(pending), column]
                 pending = []
             else:
                 pending.append(column)
             if constant:
                 pending.append([constant] * count)
-        if is_framed:
+        if self.is_binary:
             return [*map(b"".join, zip(*pending, strict=True))]
         if not parts:
             return _joined(pending)
@@ -173,10 +173,21 @@ def learn(shape: Shape, convert: Convert, encoder: object) -> BatchPlan | None:
 def _plan(
     shape: Shape, adapted: Record, losses: tuple[Loss, ...], encoder: ColumnEncoder
 ) -> BatchPlan | None:
-    """Return the plan with the holes where they come out, None if one does more than once."""
-    data = encoder.encode(adapted)
+    found = find_cells(shape.kinds, encoder.encode(adapted), encoder)
+    if found is None or not found[1]:
+        return None
+    return BatchPlan(*found, adapted, losses)
+
+
+def find_cells(
+    kinds: Sequence[ColumnKind], data: bytes, encoder: ColumnEncoder
+) -> tuple[list[bytes], list[Cell]] | None:
+    """Return the cells of holes in the bytes of a model, and the bytes between these.
+
+    Return None if a hole comes out more than once.
+    """
     found: list[tuple[int, int, Cell]] = []
-    for number, kind in enumerate(shape.kinds):
+    for number, kind in enumerate(kinds):
         for encode in encoder.cells.get(kind, ()):
             [cell] = encode([mark(kind, number)])
             is_binary = isinstance(cell, bytes)
@@ -186,14 +197,12 @@ def _plan(
             if (begin := data.find(text)) >= 0:
                 found.append((begin, begin + len(text), Cell(number, encode, is_binary)))
     found.sort(key=lambda place: place[0])
-    if not found:
-        return None
     constants, end = [], 0
     for begin, after, _ in found:
         constants.append(data[end:begin])
         end = after
     constants.append(data[end:])
-    return BatchPlan(constants, [cell for *_, cell in found], adapted, losses)
+    return constants, [cell for *_, cell in found]
 
 
 def _predicts(

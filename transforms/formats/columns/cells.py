@@ -31,17 +31,25 @@ Cells = Mapping[ColumnKind, Sequence[EncodeColumn]]
 """The forms in which a writer writes columns, by their kind; other kinds are not written."""
 
 
-def of_dates(encode: Callable[[datetime], str | bytes]) -> EncodeColumn:
+def of_dates(encode: Callable[[datetime], str | bytes | datetime]) -> EncodeColumn:
     """Return the function that encodes dates; most are stated many times."""
 
     @lru_cache(maxsize=65_536)
-    def encode_date(text: str) -> str | bytes:
+    def encode_date(text: str) -> str | bytes | datetime:
         moment = parse_date(text)
         if moment is None:
             raise ValueError(f"{text!r}; expected a date that a reader has checked")
         return encode(moment)
 
     return lambda values: [*map(encode_date, values)]
+
+
+_moments = of_dates(lambda moment: moment)
+
+
+def values_of(kind: ColumnKind, values: Column) -> Column:
+    """Return a column as the values of the fields of records."""
+    return _moments(values) if kind is ColumnKind.DATE else plain(kind, values)
 
 
 def as_stated(values: Column) -> Column:

@@ -8,29 +8,38 @@ others go alone.
 """
 
 import re
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache, partial
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any, NamedTuple, Protocol
 
-from schemas.record import Provenance
-from transforms.formats.columns.cells import unescaped
-from transforms.formats.columns.column_kinds import Column, ColumnKind
+from schemas.notice import Notice
+from schemas.record import Provenance, Record
+from transforms.formats.columns.batch_plan import COMPARED_RECORDS
+from transforms.formats.columns.cells import values_of
+from transforms.formats.columns.column_kinds import Column
+from transforms.formats.columns.element_codes import (
+    ACL,
+    ALONE,
+    CLOSED_ALONE,
+    CONTENT,
+    DENY,
+    END_ACL,
+    END_CONTENT,
+    END_METADATA,
+    META,
+    METADATA,
+    PARENTED_ACL,
+    PERMIT,
+    RECORDS,
+)
+from transforms.formats.columns.element_part import MakePart, part_maker
 from transforms.formats.columns.record_batch import Shape
 
-RECORD, RECORD_WITH_CONTENT, DELETION, CLOSED_RECORD = "R", "S", "Q", "E"
-PARENTED_ACL, ACL, END_ACL = "A", "B", "a"
-PERMIT, DENY = "P", "D"
-METADATA, META, END_METADATA = "M", "m", "n"
-CONTENT, END_CONTENT = "C", "c"
-END_NAME, END_RECORD = "p", "r"
-ALONE, CLOSED_ALONE = "X", "Y"
-"""The codes of elements; those of an element that is not known, or whose values are not neutral."""
-
-RECORDS = (RECORD, RECORD_WITH_CONTENT, DELETION, CLOSED_RECORD)
-CONTENT_MARK = "\3"
-"""Is in place of a content in the text of a block; no text of XML has it."""
+_REPEATED = re.compile(r"(.{1,2}?)\1+")
+REFUTED = "records that are alike"
+"""Begins the notice of a defect, because of which records are converted one by one."""
 
 
 class ElementShape(NamedTuple):
@@ -40,6 +49,8 @@ class ElementShape(NamedTuple):
     code: str
     first_column: int
     columns: int
+    make_part: MakePart
+    """Makes what an element stands for in a record."""
 
 
 class ElementGroup(NamedTuple):
@@ -56,235 +67,205 @@ class ElementGroup(NamedTuple):
         columns = [[column[row] for row in rows] for column in self.columns]
         return ElementGroup(self.elements, keys, columns, places)
 
+    def parts(self) -> list[Any]:
+        """Return what the elements stand for in their records."""
+        makes = {key: element.make_part for key, element in self.elements.items()}
+        usual = next(iter(self.elements.values()))
+        kinds = usual.shape.kinds[usual.first_column :][: usual.columns]
+        columns = [
+            values_of(kind, column) for kind, column in zip(kinds, self.columns, strict=True)
+        ]
+        if not columns:
+            parts = {key: make() for key, make in makes.items()}
+            return [parts[key] for key in self.keys]
+        if len(makes) == 1:
+            [make] = makes.values()
+            return [*map(make, *columns)]
+        if len(columns) == 1:
+            return [makes[key](value) for key, value in zip(self.keys, *columns, strict=True)]
+        rows = zip(*columns, strict=True)
+        return [makes[key](*row) for key, row in zip(self.keys, rows, strict=True)]
+
     @property
     def is_of_records(self) -> bool:
         return next(iter(self.elements.values())).code in RECORDS
 
 
-class ElementJoints(NamedTuple):
-    """How a writer joins elements to records: their outputs follow one another.
+_PARTS: Mapping[str, tuple[Callable[[Any], Any], Collection[str]]] = {
+    **dict.fromkeys(RECORDS, (lambda record: record, ("acl", "content", "metadata", "provenance"))),
+    **dict.fromkeys((PARENTED_ACL, ACL), (attrgetter("acl"), ("principals",))),
+    **dict.fromkeys((PERMIT, DENY), (lambda record: record.acl.principals[0], ())),
+    META: (lambda record: record.metadata[0], ()),
+    CONTENT: (attrgetter("content"), ()),
+}
+"""By the code of an element, its part of a record, and the fields that other elements make."""
 
-    `order` matches the codes of a record as it is written. `parts` matches those of a record with
-    the same elements in another order; its groups are the parts, in the order of the output. `tags`
-    are the outputs of elements without values, by their codes. `frames` are the outputs before and
-    after an element of a code in a sample: those of the record around it.
+
+def element_shape(shape: Shape, code: str, own: range) -> ElementShape | None:
+    """Return what elements share; None if what they stand for is not certain."""
+    part, left_out = _PARTS[code]
+    make = part_maker(shape, own, part, left_out=left_out)
+    return None if make is None else ElementShape(shape, code, own.start, len(own), make)
+
+
+class Layout(NamedTuple):
+    """The places of the elements of a record, from its first one on; they end before `*_end`."""
+
+    order: str
+    """The codes of a record without repetitions, and with one code for all principals."""
+
+    acl: int
+    principals_end: int
+    metadata: int
+    metadata_end: int
+    content: int
+
+
+@lru_cache(maxsize=4096)
+def layout_of(codes: str) -> Layout | None:
+    """Return the places of elements; None if the record must be parsed.
+
+    That is so with an element that is not known, and with two of what a record has once.
+    """
+    ends = END_ACL, END_METADATA, END_CONTENT
+    if any(map(codes.count, (ALONE, CLOSED_ALONE))) or max(map(codes.count, ends)) > 1:
+        return None
+    acl = max(codes.find(ACL), codes.find(PARENTED_ACL))
+    places = map(codes.find, (END_ACL, METADATA, END_METADATA, CONTENT))
+    return Layout(_REPEATED.sub(r"\1", codes.replace(DENY, PERMIT)), acl, *places)
+
+
+class Comparisons:
+    """Which records of a block are also parsed, to be compared with what is built.
+
+    These are the first of each order of elements, and one of every few hundred.
     """
 
-    order: re.Pattern[str]
-    parts: re.Pattern[str]
-    tags: Mapping[str, str]
-    frames: Mapping[str, tuple[str, str]]
+    def __init__(self) -> None:
+        self._are_equal: dict[str, bool] = {}
+        self._not_compared = 0
 
-    def places(self, codes: str) -> list[int] | None:
-        """Return the places of the elements of a record in the order of the output."""
-        match = None if self.order.fullmatch(codes) else self.parts.fullmatch(codes)
-        if match is None:
-            return None
-        spans = [match.span(number) for number in range(1, self.parts.groups + 1)]
-        places = [0, *chain.from_iterable(range(*span) for span in spans), len(codes) - 1]
-        return places if len(places) == len(codes) else None
+    def is_due(self, order: str) -> bool:
+        self._not_compared += 1
+        return self._not_compared >= COMPARED_RECORDS or order not in self._are_equal
 
+    def add(self, order: str, *, is_equal: bool) -> bool:
+        """Note a comparison; return whether it refutes an earlier one."""
+        was_equal = self._are_equal.get(order)
+        self._not_compared = 0
+        self._are_equal[order] = is_equal and was_equal is not False
+        return was_equal is True and not is_equal
 
-class ElementPlan(NamedTuple):
-    """The texts of an element between its columns, in the form of one writer."""
-
-    texts: Sequence[str]
-    cells: Sequence[tuple[int, Callable[[Column], Column]]]
-    """For each column, in the order of the output, its number and its form."""
-
-    action: str
+    def are_equal(self, order: str) -> bool:
+        """Whether all records with an order of elements that were compared were equal."""
+        return self._are_equal[order]
 
 
-def _not_read(element: object) -> NoReturn:
-    raise AssertionError(f"{element!r} before its reader is known")
+class RecordSource(Protocol):
+    """Where the records of a block are found as they came; they are of one context and feed."""
+
+    @property
+    def context(self) -> Hashable: ...
+
+    @property
+    def provenance(self) -> Provenance: ...
+
+    @property
+    def comparisons(self) -> Comparisons: ...
+
+    def element(self, number: int) -> Any:
+        """Return a record for a reader to read it alone."""
+        ...
+
+    def places(self) -> Iterable[tuple[int, int]]:
+        """Return the line and the offset of each record."""
+        ...
 
 
-class ElementBlock(NamedTuple):
+class ElementBlock:
     """The elements of adjacent records; `ends` are the places of those that end a record.
 
-    Records of one `context` with the same codes are converted by the same rules.
-    `element` returns a record as it came, by its number, for a reader to `read` it alone.
+    Records of one context with the same codes are converted by the same rules. A reader sets
+    `read`, which parses a record as it came.
     """
 
-    codes: Sequence[str]
-    groups: Sequence[ElementGroup]
-    ends: Sequence[int]
-    provenance: Provenance
-    context: Hashable
-    element: Callable[[int], Any]
-    read: Callable[[Any], Any] = _not_read
+    read: Callable[[Any], Any]
+
+    def __init__(
+        self,
+        codes: Sequence[str],
+        groups: Sequence[ElementGroup],
+        ends: Sequence[int],
+        source: RecordSource,
+    ) -> None:
+        self.codes, self.groups, self.ends, self.source = codes, groups, ends, source
+        self.begins = [0, *[end + 1 for end in ends]]
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.records(0, len(self.ends))
+
+    @cached_property
+    def codes_of_records(self) -> list[str]:
+        codes = "".join(self.codes)
+        return [codes[begin:end] for begin, end in pairwise(self.begins)]
+
+    def parsed(self, number: int) -> Any:
+        """Return what the parser makes of a record."""
+        return self.read(self.source.element(number))
 
     def records(self, first: int, last: int) -> Iterator[Any]:
-        """Return what a reader makes of adjacent records, one by one."""
-        return (self.read(self.element(number)) for number in range(first, last))
-
-
-class Part(NamedTuple):
-    """Adjacent records of a block, by their numbers: those before `last`."""
-
-    first: int
-    last: int
-    is_alone: bool
-
-
-PlanOf = Callable[[ElementShape], ElementPlan | None]
-IsProven = Callable[[str, int], bool]
-"""Whether records with the codes of a record are what their plans predict, by its number."""
-
-
-class EncodedBlock:
-    """A block in the form of a writer; some records have no plan."""
-
-    def __init__(self, block: ElementBlock, joints: ElementJoints, plan_of: PlanOf) -> None:
-        self._order = joints.order
-        self._codes = [*block.codes]
-        self._texts = [*map(joints.tags.get, block.codes, [""] * len(block.codes))]
-        self._written: list[tuple[ElementGroup, Mapping[Hashable, str]]] = []
-        contents: dict[int, bytes] = {}
-        for group in block.groups:
-            plans = {key: plan_of(element) for key, element in group.elements.items()}
-            self._encode(group, {key: plan for key, plan in plans.items() if plan}, contents)
-        self._content_places = sorted(contents)
-        self._contents = [contents[place] for place in self._content_places]
-        codes = "".join(self._codes)
-        self._begins = [0, *[end + 1 for end in block.ends]]
-        self._codes_of_records = [codes[begin:end] for begin, end in pairwise(self._begins)]
-        self._sort(joints)
-
-    def _encode(
-        self,
-        group: ElementGroup,
-        plans: Mapping[Hashable, ElementPlan],
-        contents: dict[int, bytes],
-    ) -> None:
-        usual = next(iter(plans.values()), None)
-        plans = {key: plan for key, plan in plans.items() if usual and plan.cells == usual.cells}
-        if len(plans) < len(group.elements):
-            for place, key in zip(group.places, group.keys, strict=True):
-                if key not in plans:
-                    self._codes[place] = ALONE
-            group = group.rows([row for row, key in enumerate(group.keys) if key in plans])
-        if usual is None or not group.places:
-            return
-        keys, columns, places = group.keys, group.columns, group.places
-        cells = [encode(columns[at]) for at, encode in usual.cells]
-        texts = self._texts
-        if isinstance(cells[-1][0] if cells else "", bytes):
-            contents.update(zip(places, cells[-1], strict=True))
-            cells[-1] = [CONTENT_MARK] * len(places)
-        for place, text in zip(places, _joined(plans, keys, cells), strict=True):
-            texts[place] = text
-        if group.is_of_records:
-            self._written.append((group, {key: plan.action for key, plan in plans.items()}))
-
-    def _sort(self, joints: ElementJoints) -> None:
-        """Bring the elements of each record into the order of the output."""
-        orders = {codes: joints.places(codes) for codes in {*self._codes_of_records}}
-        if not any(orders.values()):
-            return
-        for number, codes in enumerate(self._codes_of_records):
-            places = orders[codes]
-            if places is not None:
-                begin, end = self._begins[number : number + 2]
-                texts = self._texts[begin:end]
-                self._texts[begin:end] = [texts[place] for place in places]
-                self._codes_of_records[number] = "".join([codes[place] for place in places])
-
-    def parts(self, first: int, size: int, is_proven: IsProven) -> Iterator[Part]:
-        """Yield the records from one on: those without a plan alone, others up to `size`."""
-        verdicts: dict[str, bool] = {}
-        for number, codes in enumerate(self._codes_of_records[first:], first):
-            is_planned = verdicts.get(codes)
-            if is_planned is None:
-                is_ordered = self._order.fullmatch(codes) is not None
-                is_planned = verdicts[codes] = is_ordered and is_proven(codes, number)
-            if number > first and (not is_planned or number - first == size):
-                yield Part(first, number, is_alone=False)
-                first = number
-            if not is_planned:
-                first = number + 1
-                yield Part(number, first, is_alone=True)
-        if first < len(self._codes_of_records):
-            yield Part(first, len(self._codes_of_records), is_alone=False)
-
-    def data(self, first: int, last: int) -> bytes:
-        """Return the bytes of adjacent records, which all have a plan."""
-        begin, end = self._begins[first], self._begins[last]
-        data = "".join(self._texts[begin:end]).encode()
-        low = bisect_left(self._content_places, begin)
-        high = bisect_left(self._content_places, end)
-        if low == high:
-            return data
-        texts = data.split(CONTENT_MARK.encode())
-        parts = [b""] * (2 * len(texts) - 1)
-        parts[::2], parts[1::2] = texts, self._contents[low:high]
-        return b"".join(parts)
-
-    def read_actions(self, first: int, last: int) -> Counter[str]:
-        """Count the actions of adjacent records as they were read."""
-        actions = [
-            (group, {key: of.shape.model.action._value_ for key, of in group.elements.items()})
-            for group, _ in self._written
-        ]
-        return self._count(actions, first, last)
-
-    def written_actions(self, first: int, last: int) -> Counter[str]:
-        """Count the actions of adjacent records as they are written."""
-        return self._count(self._written, first, last)
-
-    def _count(
-        self,
-        actions: Sequence[tuple[ElementGroup, Mapping[Hashable, str]]],
-        first: int,
-        last: int,
-    ) -> Counter[str]:
-        counts = Counter[str]()
-        for group, of_keys in actions:
-            low = bisect_left(group.places, self._begins[first])
-            high = bisect_left(group.places, self._begins[last])
-            if len(of_keys) == 1 and high > low:
-                counts[next(iter(of_keys.values()))] += high - low
+        """Yield adjacent records: built of their elements, or what the parser makes of them."""
+        comparisons = self.source.comparisons
+        for number in range(first, last):
+            codes = self.codes_of_records[number]
+            layout = layout_of(codes)
+            if layout is None:
+                yield self.parsed(number)
+            elif comparisons.is_due(order := layout.order):
+                parsed = self.parsed(number)
+                is_equal = self._built(number, layout) == parsed
+                if comparisons.add(order, is_equal=is_equal):
+                    yield self._refuted()
+                yield parsed
+            elif comparisons.are_equal(order):
+                yield self._built(number, layout)
             else:
-                counts.update(map(of_keys.__getitem__, group.keys[low:high]))
-        return counts
+                yield self.parsed(number)
 
-    def url(self, number: int) -> str:
-        """Return the URL of a record that has a plan."""
-        place = self._begins[number]
-        for group, _ in self._written:
-            row = bisect_left(group.places, place)
-            if group.places[row : row + 1] == [place]:
-                kinds = group.elements[group.keys[row]].shape.kinds
-                [url] = unescaped([group.columns[kinds.index(ColumnKind.URL)][row]])
-                return str(url)
-        raise AssertionError("a record without a plan")
+    @cached_property
+    def _parts(self) -> list[Any]:
+        parts: list[Any] = [None] * len(self.codes)
+        for group in self.groups:
+            for place, part in zip(group.places, group.parts(), strict=True):
+                parts[place] = part
+        return parts
 
+    def _refuted(self) -> Notice:
+        detail = f"{REFUTED}: built otherwise than parsed, a defect of feedferry; parsed one by one"
+        return Notice(code="plan-refuted", detail=detail, source=self.source.provenance.source)
 
-def _joined(
-    plans: Mapping[Hashable, ElementPlan], keys: Sequence[Hashable], cells: Sequence[Column]
-) -> list[str]:
-    """Return the texts of elements."""
-    if len(plans) == 1:
-        [plan] = plans.values()
-        begin, *others = plan.texts
-        if not cells:
-            return [begin] * len(keys)
-        if len(cells) == 1:
-            [end] = others
-            return [f"{begin}{value}{end}" for value in cells[0]]
-        parts: list[Column] = [[begin] * len(keys)]
-        for column, text in zip(cells, others, strict=True):
-            parts += [column, [text] * len(keys)]
-        return [*map("".join, zip(*parts, strict=True))]
-    if len(cells) == 1:
-        texts = {key: plan.texts for key, plan in plans.items()}
-        begins = {key: begin for key, (begin, _) in texts.items()}
-        ends = {end for _, end in texts.values()}
-        if len(ends) == 1:
-            [end] = ends
-            return [f"{begins[key]}{value}{end}" for key, value in zip(keys, cells[0], strict=True)]
-    columns = [[plans[key].texts[at] for key in keys] for at in range(len(cells) + 1)]
-    parts = [columns[0]]
-    for column, after in zip(cells, columns[1:], strict=True):
-        parts += [column, after]
-    return [*map("".join, zip(*parts, strict=True))]
+    @cached_property
+    def _provenances(self) -> list[Provenance]:
+        of = self.source.provenance
+        make = partial(
+            Provenance,
+            source=of.source,
+            span=of.span,
+            datasource=of.datasource,
+            feedtype=of.feedtype,
+        )
+        return [make(line=line, offset=offset) for line, offset in self.source.places()]
+
+    def _built(self, number: int, layout: Layout) -> Record:
+        parts, begin = self._parts, self.begins[number]
+        fields = {}
+        if layout.acl >= 0:
+            principals = parts[begin + layout.acl + 1 : begin + layout.principals_end : 2]
+            fields["acl"] = parts[begin + layout.acl](principals=tuple(principals))
+        if layout.metadata >= 0:
+            metadata = parts[begin + layout.metadata + 1 : begin + layout.metadata_end]
+            fields["metadata"] = tuple(metadata)
+        if layout.content >= 0:
+            fields["content"] = parts[begin + layout.content]
+        record: Record = parts[begin](provenance=self._provenances[number], **fields)
+        return record

@@ -1,40 +1,85 @@
 """The plan of an element: what a writer makes of it, cut out of the plan of a record around it."""
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from transforms.formats.columns.batch_plan import Convert, learn
-from transforms.formats.columns.element_block import ElementJoints, ElementPlan, ElementShape
+from schemas.record import Record
+from transforms.formats.columns.batch_plan import Cell, ColumnEncoder, Convert, find_cells, learn
+from transforms.formats.columns.column_kinds import Column, ColumnKind
+from transforms.formats.columns.element_block import ElementShape
+from transforms.formats.columns.element_codes import CONTENT, RECORD, WRITTEN_CODES
+
+Pieces = Sequence[tuple[str, bytes]]
+"""The bytes of a record in pieces, each with the code of the element that it is of, or with none.
+
+A record has several pieces of its own if others are between them; any other element has one. A
+piece without a code depends on nothing but the codes of the elements. There is one, maybe empty, in
+place of an element that the record does not have.
+"""
 
 
 @runtime_checkable
-class ElementEncoder(Protocol):
-    """An encoder that also writes the elements of records; without `joints`, it does not."""
+class ElementEncoder(ColumnEncoder, Protocol):
+    """An encoder that says how it joins elements to records."""
 
-    joints: ElementJoints | None
+    def elements(self, record: Record) -> Pieces | None:
+        """Return the bytes of a record in pieces; None if they are not made of its elements."""
+        ...
 
 
-def learn_element(element: ElementShape, convert: Convert, encoder: object) -> ElementPlan | None:
+class PiecePlan(NamedTuple):
+    """The texts of a piece between its columns, or bytes for a binary format."""
+
+    texts: Column
+    cells: Sequence[Cell]
+
+
+class ElementPlan(NamedTuple):
+    """The pieces of an element in the form of one writer; `action` is that of a record.
+
+    An element that a target cannot hold has none.
+    """
+
+    pieces: Sequence[PiecePlan]
+    action: str
+
+
+def pieces_of(record: Record, encoder: ElementEncoder) -> list[tuple[str, bytes]]:
+    """Return the bytes of a record in pieces, those of the record itself as few as possible."""
+    pieces: list[tuple[str, bytes]] = []
+    for code, data in encoder.elements(record) or ():
+        if code in (RECORD, CONTENT) and pieces and pieces[-1][0] == code:
+            pieces[-1] = code, pieces[-1][1] + data
+        else:
+            pieces.append((code, data))
+    return pieces
+
+
+def learn_element(
+    element: ElementShape, convert: Convert, encoder: ElementEncoder
+) -> ElementPlan | None:
     """Return the plan of an element; None if its records must be converted one by one."""
-    joints = encoder.joints if isinstance(encoder, ElementEncoder) else None
-    plan = learn(element.shape, convert, encoder) if joints else None
-    if joints is None or plan is None or plan.losses:
+    plan = learn(element.shape, convert, encoder)
+    if plan is None:
         return None
-    first, last = element.first_column, element.first_column + element.columns
-    numbers = [cell.column for cell in plan.cells]
-    own = numbers[first:last]
-    if sorted(own) != [*range(first, last)] or any(number >= first for number in numbers[:first]):
+    code, kinds = WRITTEN_CODES[element.code], element.shape.kinds
+    found = [
+        find_cells(kinds, data, encoder)
+        for of, data in pieces_of(plan.adapted, encoder)
+        if of == code
+    ]
+    if not found and plan.losses:
+        return ElementPlan((), plan.action)
+    own = [*range(element.first_column, element.first_column + element.columns)]
+    if code == RECORD:  # the last columns are the line and the offset
+        own += [number for number, kind in enumerate(kinds) if kind is ColumnKind.NUMBER]
+    columns = [cell.column for piece in found if piece for cell in piece[1]]
+    is_whole = len(columns) == len({*columns}) and {*own[: element.columns]} <= {*columns} <= {*own}
+    is_one = len(found) == 1 or (found and code == RECORD)
+    if None in found or plan.losses or not (is_whole and is_one):
         return None
-    constants = [text if isinstance(text, str) else text.decode() for text in plan.constants]
-    begin, *middle = constants[first : last + 1]
-    before, after = joints.frames[element.code]
-    if not begin.startswith(before):
-        return None
-    texts = [begin.removeprefix(before), *middle]
-    if not texts[-1].endswith(after):
-        return None
-    texts[-1] = texts[-1].removesuffix(after)
-    is_last = last == len(numbers)
-    if not is_last and len(numbers) > last + 1:
-        return None  # the frame has one column after an element, if any
-    cells = [(cell.column - first, cell.encode) for cell in plan.cells[first:last]]
-    return ElementPlan(texts, cells, plan.action)
+    pieces = []
+    for constants, cells in filter(None, found):
+        texts = constants if plan.is_binary else [*map(bytes.decode, constants)]
+        pieces.append(PiecePlan(texts, cells))
+    return ElementPlan(pieces, plan.action)

@@ -144,18 +144,6 @@ class RecordBatch:
             yield RecordBatch(groups, [*map(numbered.__getitem__, order)])
 
 
-Item = TypeVar("Item")
-
-
-def singly(results: Iterable[Item | RecordBatch]) -> Iterator[Item | Record]:
-    """Yield results in their order, the records of a batch in place of the batch."""
-    for result in results:
-        if isinstance(result, RecordBatch):
-            yield from result
-        else:
-            yield result
-
-
 Key = TypeVar("Key", bound=Hashable)
 
 

@@ -36,7 +36,7 @@ from transforms.formats.acl_metadata import join_parent, metadata_of
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.columns.cells import CONTENT_CELLS, Cells, as_stated, escaped
 from transforms.formats.columns.column_kinds import ColumnKind
-from transforms.formats.columns.element_block import ElementJoints
+from transforms.formats.columns.element_plan import Pieces
 from transforms.formats.dates import rfc1123
 from transforms.formats.gsa.acl import write_principal
 from transforms.formats.gsa.gsa_formats import FEED_NAMES, FeedOptions
@@ -59,30 +59,11 @@ _TYPED = '" mimetype="text/html">\n'
 _NO_ENCODING = Encoding.NONE  # a look-up in the enum costs ten times as much
 
 
-_ACL_OF_RECORD = "A(?:[PD]p)*a|B(?:Dp)*Pp(?:[PD]p)*a"
-"""An ACL without a parent permits somebody: others have notices."""
-
-_JOINTS = ElementJoints(
-    order=re.compile(f"[RQ](?:{_ACL_OF_RECORD})?(?:Mm+n)?r|S(?:{_ACL_OF_RECORD})?(?:Mm+n)?Ccr|E"),
-    parts=re.compile(f"[RQS](?:({_ACL_OF_RECORD})|(Mm+n)|(Cc))+r"),
-    tags={
-        "p": "</principal>\n",
-        "c": "</content>\n",
-        "a": "</acl>\n",
-        "M": "<metadata>\n",
-        "n": "</metadata>\n",
-        "r": "</record>\n",
-    },
-    frames={
-        **dict.fromkeys("RQ", ("", '<metadata>\n<meta name="name" content="')),
-        "S": ("", "<content>"),
-        "E": ("", ""),
-        **dict.fromkeys("AB", (_TYPED, '<principal scope="user" access="permit">')),
-        **dict.fromkeys("PD", ('">\n', "</principal>\n</acl>\n</record>\n")),
-        "m": (f"{_TYPED}<metadata>\n", "</metadata>\n</record>\n"),
-        "C": (_TYPED, "</content>\n</record>\n"),
-    },
+_PIECES = re.compile(
+    rb"(?P<R><record[ >].*\n)|(?P<B><acl[ >].*\n)|(?P<P><principal.*\n)|(?P<m><meta .*\n)"
+    rb"|(?P<C><content[^>]*>(?s:.*)(?=</content>\n))|.*\n"
 )
+"""The elements of a record, each in a line of its own, by their codes; a content may have lines."""
 
 
 def read(
@@ -119,7 +100,6 @@ class GsaFeedEncoder(Encoder):
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._options = options
         self._is_5_0 = options.of(FeedOptions).dialect == DIALECT_5_0
-        self.joints = None if self._is_5_0 else _JOINTS
         self._attributes = RECORD.of_5_0 if self._is_5_0 else RECORD
 
     def prolog(self) -> bytes:
@@ -136,6 +116,13 @@ class GsaFeedEncoder(Encoder):
             return self._element(record)
         except ValueError as exc:
             raise not_xml(exc) from exc
+
+    def elements(self, record: Record) -> Pieces | None:
+        """Return the elements of a record; None with an ACL in metadata, as in 5.0."""
+        if self._is_5_0:
+            return None
+        found = _PIECES.finditer(self.encode(record))
+        return [(piece.lastgroup or "", piece[0]) for piece in found]
 
     def epilog(self) -> bytes:
         return b"</group>\n</gsafeed>\n"

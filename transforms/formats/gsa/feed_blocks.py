@@ -3,18 +3,25 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import repeat
 from typing import ClassVar, NamedTuple
 
 from schemas.acl import Access
-from schemas.record import Action, Record
+from schemas.record import Action, Provenance, Record
 from schemas.span import ElementContext
 from transforms.formats.acl_metadata import BLANKS
 from transforms.formats.base import ReadOptions
 from transforms.formats.byte_scans import find, rfind
 from transforms.formats.columns.column_kinds import Column, ColumnKind
 from transforms.formats.columns.element_block import (
+    Comparisons,
+    ElementBlock,
+    ElementGroup,
+    ElementShape,
+    element_shape,
+)
+from transforms.formats.columns.element_codes import (
     ACL,
     ALONE,
     CLOSED_ALONE,
@@ -35,17 +42,16 @@ from transforms.formats.columns.element_block import (
     RECORD,
     RECORD_WITH_CONTENT,
     RECORDS,
-    ElementBlock,
-    ElementGroup,
-    ElementShape,
 )
+from transforms.formats.columns.learning_budget import LearningBudget
 from transforms.formats.columns.neutrality import are_neutral, find_not_neutral
 from transforms.formats.columns.record_batch import grouped
 from transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, names_of_values
 from transforms.formats.gsa.gsa_formats import FEED_NAMES
 from transforms.formats.xml.contents import CutContent, cut_contents
 from transforms.formats.xml.element_runs import RunPositions
-from transforms.formats.xml.run_shapes import LearningBudget, RunShape, ShapeKey
+from transforms.formats.xml.run_shapes import RunShape, ShapeKey
+from transforms.formats.xml.scanner import RawElement
 
 _END = b"</record>"
 _CONTENT = b"<content"
@@ -152,6 +158,25 @@ Place = tuple[int, int, ElementContext]
 """The offset, the line and the context of a run."""
 
 
+class _Run(NamedTuple):
+    """The records of a run as they came, by their begins and ends."""
+
+    positions: RunPositions
+    ranges: Sequence[tuple[int, int]]
+    context: ElementContext
+    provenance: Provenance
+    comparisons: Comparisons
+
+    def element(self, number: int) -> RawElement:
+        end = self.ranges[number][1]
+        return self.positions.element(number, FEED_NAMES.records[0], self.context, end=end)
+
+    def places(self) -> Iterable[tuple[int, int]]:
+        numbers = range(len(self.ranges))
+        of = self.positions
+        return zip(of.lines(numbers), of.offsets(numbers), strict=True)
+
+
 class FeedBlocks:
     """Makes blocks of the runs of one context; learns the signatures of elements."""
 
@@ -160,6 +185,7 @@ class FeedBlocks:
         self._budget = LearningBudget(_FREE_SHAPES)
         self._elements: dict[tuple[str, str, Hashable], ElementShape | None] = {}
         self._markups: dict[str, _Markup] = {}
+        self._comparisons = Comparisons()
 
     def block(self, run: bytes, place: Place) -> tuple[ElementBlock, int] | None:
         """Return the first records of a run, and their length; None if most of them go alone."""
@@ -186,17 +212,8 @@ class FeedBlocks:
         self._budget.add(count - len(alone))
         element = next(iter(records[0].elements.values()))
         provenance = element.shape.model.provenance
-        block = ElementBlock(
-            codes[:end],
-            groups,
-            ends,
-            provenance,
-            context,
-            lambda number: positions.element(
-                number, FEED_NAMES.records[0], context, end=ranges[number][1]
-            ),
-        )
-        return block, ranges[-1][1]
+        source = _Run(positions, ranges, context, provenance, self._comparisons)
+        return ElementBlock(codes[:end], groups, ends, source), ranges[-1][1]
 
     def element(self, kind: str, markup: str, key: Hashable) -> ElementShape | None:
         """Return the shape of a signature; None if its elements go alone."""
@@ -230,9 +247,9 @@ class FeedBlocks:
         shape = self._new_shape(template, ShapeKey(are_cdata, constants))
         if not (shape.is_readable and shape.has_model):
             return None
-        columns = len(shape.kinds) - len(_PLACE_KINDS) - frame.columns - frame.columns_after
+        end = len(shape.kinds) - len(_PLACE_KINDS) - frame.columns_after
         code = _code(kind, shape.model)
-        return ElementShape(shape, code, frame.columns, columns) if code else None
+        return element_shape(shape, code, range(frame.columns, end)) if code else None
 
     def markup(self, markup: str) -> "_Markup":
         values = self._markups.get(markup)

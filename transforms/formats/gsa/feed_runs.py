@@ -56,7 +56,7 @@ class FeedRuns(ElementRuns[RecordTemplate]):
         return template if template.is_known else None
 
     def block(self, run: bytes, offset: int, line: int, context: ElementContext) -> Run | None:
-        if not self._options.has_blocks or not self._options.batch_records:
+        if not self._options.batch_records:
             return None
         if context is not self._context_of_blocks:
             self._context_of_blocks = context

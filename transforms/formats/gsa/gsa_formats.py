@@ -161,7 +161,6 @@ GSA_FEED = Format(
     adapter=deferred("gsa.adapt_feed:adapter"),
     door=Door.FEED,
     options=(FeedOptions, ContentOptions),
-    has_blocks=True,
     has_record_ends=True,
 )
 

@@ -39,6 +39,8 @@ from schemas.span import Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.columns.cells import CONTENT_CELLS, Cells, as_stated, of_dates
 from transforms.formats.columns.column_kinds import Column, ColumnKind
+from transforms.formats.columns.element_codes import CONTENT, META, RECORD
+from transforms.formats.columns.element_plan import Pieces
 from transforms.formats.dates import local_date
 from transforms.formats.thunderstone.dataload_format import DATATYPES, ELEMENT_NAMES, PARAMETRIC
 from transforms.formats.thunderstone.item_reader import (
@@ -132,30 +134,60 @@ class ThunderstoneEncoder(Encoder):
         if record.action is not Action.UPDATE_INDEX:
             _check(record)
             charset = record.charset or CHARSET
-            markup += self._elements(record, charset)
+            markup += (markup for _, markup in self._elements(record, charset))
             markup += (_field(field, charset) for field in record.fields)
         return b"".join((*markup, extras, _END_ITEM))
 
-    def _elements(self, record: Record, charset: str) -> Iterator[bytes]:
+    def elements(self, record: Record) -> Pieces | None:
+        """Return the elements of an Item, and the lines of its metadata; None for a rare Item."""
+        if record.action is Action.UPDATE_INDEX or record.extras or record.fields:
+            return None
+        pieces = [(RECORD, tags("Item")[0] + _TYPES[record.action])]
+        for name, markup in self._elements(record, record.charset or CHARSET):
+            if name == "Meta":
+                pieces.extend(_metadata_pieces(markup))
+            else:
+                pieces.append((CONTENT if name in ("RawData", "Body") else RECORD, markup))
+        return [*pieces, ("", _END_ITEM)]
+
+    def _elements(self, record: Record, charset: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the elements with their names; contents have parts, and metadata may be empty."""
         for name, encode, value in self._rows.stated_by(record).columns(record):
             if value is None:
                 continue
             if name == "Url":
-                yield url_element(name, record.url, charset)
+                yield name, url_element(name, record.url, charset)
             elif isinstance(value, tuple):
                 texts = [encode(each) or "" for each in value]
                 separator = SEPARATORS[name] if texts else ""
                 for text in [separator.join(texts)] if separator else texts:
-                    yield text_element(name, text, charset)
+                    yield name, text_element(name, text, charset)
+                if not texts:
+                    yield name, b""
             else:
-                yield text_element(name, encode(value) or "", charset)
+                yield name, text_element(name, encode(value) or "", charset)
         for row in NESTED if record.history else ():
             nested = getattr(record.history, row.attribute)
             if nested is not None:
-                yield nested_element(row.name, nested, url=record.url)
+                yield row.name, nested_element(row.name, nested, url=record.url)
         if record.content is not None:
             start, end = tags("RawData", BASE64)
-            yield from (start, to_base64(record.content), end)
+            for part in (start, to_base64(record.content), end):
+                yield "RawData", part
+
+
+def _metadata_pieces(markup: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the lines of metadata, and what is around them."""
+    start, end = tags("Meta")
+    if not markup.startswith(start):  # in base64
+        yield "", markup
+        return
+    yield "", start
+    for number, text in enumerate(markup.removeprefix(start).removesuffix(end).split(b"\n")):
+        if number:
+            yield "", b"\n"
+        yield META, text
+    yield "", end
 
 
 def _texts(values: Column) -> Column:

@@ -18,6 +18,7 @@ from schemas.span import ElementContext
 from transforms.formats.base import ReadOptions
 from transforms.formats.byte_scans import count_lines, find, rfind
 from transforms.formats.columns.column_kinds import Column
+from transforms.formats.columns.learning_budget import LearningBudget
 from transforms.formats.columns.neutrality import are_neutral, find_not_neutral
 from transforms.formats.columns.record_batch import Columns, RecordBatch, grouped
 from transforms.formats.element_names import ElementNames
@@ -25,7 +26,6 @@ from transforms.formats.xml.contents import CutContent, cut_contents
 from transforms.formats.xml.elements import ParsedElement, parse_element
 from transforms.formats.xml.run_shapes import (
     BuildRecord,
-    LearningBudget,
     MarkupTemplate,
     RunShape,
     ShapeKey,
@@ -34,6 +34,9 @@ from transforms.formats.xml.scanner import RawElement, Records, Run
 
 _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
 _MAX_SHAPES = 256
+_FREE_SHAPES = 16
+"""How many shapes are learned before any has saved time."""
+
 _MIN_GROUPS, _RECORDS_A_GROUP = 4, 8
 """How many shapes a run may have."""
 
@@ -110,7 +113,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
         self._context: ElementContext | None = None
         self._shape: Callable[[TemplateT, ShapeKey], RunShape]
         self.new_shape: Callable[[MarkupTemplate, ShapeKey], RunShape]
-        self._budget = LearningBudget()
+        self._budget = LearningBudget(_FREE_SHAPES)
         self._blocks = 0
         self.template = lru_cache(maxsize=_MAX_TEMPLATES)(self._template)
         self.is_single = True
@@ -233,7 +236,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
                 constants = tuple(values[at] for at in template.constant)
                 shape = self._shape(template, ShapeKey(are_cdata, constants))
                 shape.seen += 1
-                if not (template.has_rules or self._budget.is_readable(shape)):
+                if not (template.has_rules or shape.is_readable_within(self._budget)):
                     break
                 alike = found[key] = _Found(template, [], [])
             length = end
@@ -279,7 +282,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
         batch = []
         for group in groups:
             group.shape.seen += count
-            if not self._budget.is_readable(group.shape):
+            if not group.shape.is_readable_within(self._budget):
                 raise _NeedsParserError
             places, texts = group.places, group.shape.escaped(group.columns)
             rows_alone, rows_unread = self._rows_alone(group.shape, texts, group.contents, limit)

@@ -132,9 +132,8 @@ class ElementReader(Generic[Built]):
                 self._note(self._scanner.context)
                 for of_run in item:
                     if isinstance(of_run, ElementBlock):
-                        yield of_run._replace(read=self._parse)
-                    else:
-                        yield self._parse(of_run) if isinstance(of_run, RawElement) else of_run
+                        of_run.read = self._parse
+                    yield self._parse(of_run) if isinstance(of_run, RawElement) else of_run
                 continue
             result = self._read_element(item) if isinstance(item, RawElement) else item
             del item  # a large element must not be held while its record is in use

@@ -32,6 +32,7 @@ from transforms.formats.columns.column_kinds import (
     ColumnKind,
     Values,
 )
+from transforms.formats.columns.learning_budget import RECORDS_A_PLAN, LearningBudget
 from transforms.formats.columns.marks import hole, stated, variants
 from transforms.formats.columns.neutrality import are_read
 from transforms.formats.columns.record_batch import Shape
@@ -40,12 +41,6 @@ from transforms.formats.xml_text import may_be_attribute
 
 FREQUENT = 8
 """How many records are read before a model is made: it costs as much as a few."""
-
-_RECORDS_A_SHAPE = 32
-"""How many records by columns save as much time as it takes to learn a shape."""
-
-_FREE_SHAPES = 16
-"""How many shapes are learned before any has saved time."""
 
 _OTHER_REFERENCE = re.compile("&(?!(?:lt|gt|quot|apos|amp);)")
 
@@ -68,28 +63,6 @@ class ShapeKey(NamedTuple):
 
     are_cdata: tuple[bool, ...]
     constants: tuple[str, ...]
-
-
-class LearningBudget:
-    """Limits how many shapes are learned: those with few records cost what the others save."""
-
-    def __init__(self, free_shapes: int = _FREE_SHAPES) -> None:
-        self._saved = free_shapes * _RECORDS_A_SHAPE
-
-    def add(self, records: int) -> None:
-        """Count records that were read by columns."""
-        self._saved += records
-
-    def pay(self) -> bool:
-        """Pay for a shape; return whether enough time was saved."""
-        is_paid = self._saved >= _RECORDS_A_SHAPE
-        self._saved -= is_paid * _RECORDS_A_SHAPE
-        return is_paid
-
-    def is_readable(self, shape: "RunShape") -> bool:
-        """Whether records are made of values; a shape is learned if it is frequent or paid for."""
-        is_known = shape.is_learned or self.pay() or shape.seen >= _RECORDS_A_SHAPE
-        return is_known and shape.is_readable
 
 
 class MarkupTemplate(ABC):
@@ -164,6 +137,10 @@ class RunShape(Shape):
         """Whether records are made of values; others need the parser."""
         is_worth_it = self.is_frequent or not self._template.has_rules
         return is_worth_it and self._fill is not None
+
+    def is_readable_within(self, budget: LearningBudget) -> bool:
+        """Whether records are made of values; a shape is learned if it is frequent or paid for."""
+        return (self.is_learned or budget.pay() or self.seen >= RECORDS_A_PLAN) and self.is_readable
 
     def reads(self, texts: Sequence[str], columns: Sequence[Column]) -> bool:
         """Whether a record is made of values that are not neutral, with references of XML only."""

@@ -25,7 +25,7 @@ from transforms.conversion_settings import Settings
 from transforms.convert import convert
 from transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.canonical import jsonl
-from transforms.formats.columns.record_batch import singly
+from transforms.formats.columns.singly import singly
 from transforms.rules.adapt import Target
 
 MEBIBYTE = 1 << 20

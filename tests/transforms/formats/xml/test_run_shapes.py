@@ -16,7 +16,8 @@ from support.batches import SIZES, by_parser, conversion
 from transforms.formats import ReadOptions, by_name
 from transforms.formats.columns.column_kinds import ColumnKind
 from transforms.formats.columns.marks import hole, stated
-from transforms.formats.columns.record_batch import RecordBatch, singly
+from transforms.formats.columns.record_batch import RecordBatch
+from transforms.formats.columns.singly import singly
 from transforms.formats.xml import run_shapes
 from transforms.rules.adapt import Target
 
