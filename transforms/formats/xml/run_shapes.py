@@ -221,16 +221,17 @@ class _Marks:
     def _fillers(self, parts: Iterable[tuple[str, object]]) -> list[tuple[str, Fill]]:
         return [(name, fill) for name, part in parts if part and (fill := self.filler(part))]
 
-    def _sequence_filler(self, parts: Sequence[Any]) -> Fill | None:
-        """Return the function that makes a tuple; metadata are made at once, in less time."""
+    def _sequence_filler(self, parts: list[Any] | tuple[Any, ...]) -> Fill | None:
+        """Return the function that makes a sequence; metadata are made at once, in less time."""
+        make = type(parts)
         if {Meta} == {type(part) for part in parts}:
             fill_fields = self._sequence_filler([*zip(*map(astuple, parts), strict=True)])
-            return fill_fields and (lambda values: tuple(map(Meta, *fill_fields(values))))
+            return fill_fields and (lambda values: make(map(Meta, *fill_fields(values))))
         fills = [self.filler(part) for part in parts]
         if not any(fills):
             return None
         pairs = [*zip(fills, parts, strict=True)]
-        return lambda values: tuple([fill(values) if fill else part for fill, part in pairs])
+        return lambda values: make([fill(values) if fill else part for fill, part in pairs])
 
 
 def _with_begin(kind: ColumnKind, mark: Any, begin: str) -> Any:  # of any column
