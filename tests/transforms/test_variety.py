@@ -14,7 +14,7 @@ from support.batches import SIZES, by_parser, conversion
 from support.varied_feeds import feed
 from transforms.formats import FeedOptions, by_name
 from transforms.formats.columns import element_block
-from transforms.formats.columns.element_block import ElementBlock, ElementShape, Layout
+from transforms.formats.columns.element_block import ElementBlock, ElementPlaces, ElementShape
 from transforms.formats.element_names import ElementNames
 from transforms.formats.gsa import feed_blocks
 from transforms.formats.gsa.fast_reader import RecordTemplate
@@ -165,8 +165,8 @@ def test_records_that_are_built_otherwise_than_parsed_are_parsed_from_then_on(
     monkeypatch.setattr(element_block, "COMPARED_RECORDS", 50)
     build, built = ElementBlock._built, itertools.count()
 
-    def damage(block: ElementBlock, number: int, layout: Layout) -> Record:
-        found = build(block, number, layout)
+    def damage(block: ElementBlock, number: int, places: ElementPlaces) -> Record:
+        found = build(block, number, places)
         return found if next(built) < 20 else replace(found, mimetype="text/plain")
 
     monkeypatch.setattr(ElementBlock, "_built", damage)

@@ -108,7 +108,7 @@ def element_shape(shape: Shape, code: str, own: range) -> ElementShape | None:
     return None if make is None else ElementShape(shape, code, own.start, len(own), make)
 
 
-class Layout(NamedTuple):
+class ElementPlaces(NamedTuple):
     """The places of the elements of a record, from its first one on; they end before `*_end`."""
 
     order: str
@@ -122,7 +122,7 @@ class Layout(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def layout_of(codes: str) -> Layout | None:
+def places_of(codes: str) -> ElementPlaces | None:
     """Return the places of elements; None if the record must be parsed.
 
     That is so with an element that is not known, and with two of what a record has once.
@@ -131,8 +131,8 @@ def layout_of(codes: str) -> Layout | None:
     if any(map(codes.count, (ALONE, CLOSED_ALONE))) or max(map(codes.count, ends)) > 1:
         return None
     acl = max(codes.find(ACL), codes.find(PARENTED_ACL))
-    places = map(codes.find, (END_ACL, METADATA, END_METADATA, CONTENT))
-    return Layout(_REPEATED.sub(r"\1", codes.replace(DENY, PERMIT)), acl, *places)
+    found = map(codes.find, (END_ACL, METADATA, END_METADATA, CONTENT))
+    return ElementPlaces(_REPEATED.sub(r"\1", codes.replace(DENY, PERMIT)), acl, *found)
 
 
 class Comparisons:
@@ -218,17 +218,17 @@ class ElementBlock:
         comparisons = self.source.comparisons
         for number in range(first, last):
             codes = self.codes_of_records[number]
-            layout = layout_of(codes)
-            if layout is None:
+            places = places_of(codes)
+            if places is None:
                 yield self.parsed(number)
-            elif comparisons.is_due(order := layout.order):
+            elif comparisons.is_due(order := places.order):
                 parsed = self.parsed(number)
-                is_equal = self._built(number, layout) == parsed
+                is_equal = self._built(number, places) == parsed
                 if comparisons.add(order, is_equal=is_equal):
                     yield self._refuted()
                 yield parsed
             elif comparisons.are_equal(order):
-                yield self._built(number, layout)
+                yield self._built(number, places)
             else:
                 yield self.parsed(number)
 
@@ -256,16 +256,16 @@ class ElementBlock:
         )
         return [make(line=line, offset=offset) for line, offset in self.source.places()]
 
-    def _built(self, number: int, layout: Layout) -> Record:
+    def _built(self, number: int, places: ElementPlaces) -> Record:
         parts, begin = self._parts, self.begins[number]
         fields = {}
-        if layout.acl >= 0:
-            principals = parts[begin + layout.acl + 1 : begin + layout.principals_end : 2]
-            fields["acl"] = parts[begin + layout.acl](principals=tuple(principals))
-        if layout.metadata >= 0:
-            metadata = parts[begin + layout.metadata + 1 : begin + layout.metadata_end]
+        if places.acl >= 0:
+            principals = parts[begin + places.acl + 1 : begin + places.principals_end : 2]
+            fields["acl"] = parts[begin + places.acl](principals=tuple(principals))
+        if places.metadata >= 0:
+            metadata = parts[begin + places.metadata + 1 : begin + places.metadata_end]
             fields["metadata"] = tuple(metadata)
-        if layout.content >= 0:
-            fields["content"] = parts[begin + layout.content]
+        if places.content >= 0:
+            fields["content"] = parts[begin + places.content]
         record: Record = parts[begin](provenance=self._provenances[number], **fields)
         return record
