@@ -451,9 +451,10 @@ class SpanConversion:
             if not self._has_steps:
                 yield from self._adapt_one(result, result)
                 continue
-            self._versions.add(result)
+            if self._has_versions:
+                self._versions.add(result, read.total())
             items = self._steps.apply(result)
-            if self._lists is not None and self._lists.has_entries:
+            if self._lists is not None:
                 self._lists.add(result, items)
             if len(items) > 1:
                 self._counts["expanded"][action] += len(items) - 1
@@ -603,7 +604,6 @@ class SpanConversion:
         action = result.action.value if isinstance(result, Membership) else result.action
         count = result.count if isinstance(result, Filtered) else 1
         self._counts["read"][action or UNREADABLE_ACTION] += count
-        self._versions.skip(count)
         if isinstance(result, Reject):
             self._reject_version(result, None)
             self._reject(result)

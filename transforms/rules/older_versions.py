@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
-from itertools import repeat
 from os.path import commonprefix
 from pathlib import Path
 from zlib import crc32
@@ -96,16 +95,12 @@ class VersionLog:
         """The complete files, after they were closed."""
         return [file.written for file in (self._refused, self._versions) if file.written]
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Record, number: int) -> None:
         """Add a record that was read; deletions are not versions."""
-        if self._hashes is not None:
-            is_version = record.action not in DELETIONS
-            self._hashes.append(_hash(record.url.strip()) if is_version else 0)
-
-    def skip(self, count: int) -> None:
-        """Count results that were read and are no records."""
-        if self._hashes is not None:
-            self._hashes.extend(repeat(0, count))
+        if self._hashes is not None and record.action not in DELETIONS:
+            if (others := number - 1 - len(self._hashes)) > 0:
+                self._hashes.extend([0] * others)
+            self._hashes.append(_hash(record.url.strip()))
 
     def reject(self, reject: Reject, origin: Record | None, number: int) -> None:
         """Add a reject unless the ACL is kept; `origin` is the record before all steps, if any."""

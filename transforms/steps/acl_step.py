@@ -4,7 +4,6 @@ The ACLs of all inputs are stored in an SQLite file before records are converted
 parents up there, so that memory does not depend on their number.
 """
 
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -92,14 +91,14 @@ class AclStep(TransformStep):
             decision = inherit(
                 decision, *self._inherited.get(parent) or self._resolve_chain(parent)
             )
-        lists = flatten(decision)
-        if not lists.is_exact and self._rules.inexact == "reject":
+        decision = flatten(decision)
+        if not decision.is_exact and self._rules.inexact == "reject":
             raise RecordError(
                 "acl-inexact",
                 f"the chain of {parent!r} permits users that one ACL without a parent would deny;"
                 " expected groups to expand, or inexact: deny",
             )
-        principals = lists.principals()
+        principals = tuple(entry for _, each in decision.layers for entry in each.values())
         effective = Acl(principals=principals, alone=acl.alone)
         return self._effective.keep(acl, effective, len(acl.principals) + len(principals))
 
@@ -140,31 +139,26 @@ class AclStep(TransformStep):
         return decide(denies, permits)
 
     def _find_entries(self, principal: Principal) -> Entries:
-        """Return the users of a principal, each as a principal with the same access."""
+        """Return the users of a group and of its groups; a group that is not known, as it is."""
         fields = asdict(principal)
         access = fields.pop("access")
-        users = self._users(Member(**fields))
-        entries = {user: Principal(access=access, **asdict(user)) for user in users}
-        return self._entries.keep(principal, entries, len(entries))
-
-    def _users(self, member: Member) -> Iterable[Member]:
-        """Return the users of a group and of its groups; a group that is not known, as it is."""
-        if member.scope is Scope.USER or self._rules.groups is None:
-            return (member,)
-        seen, waiting = {member}, [member]
-        users: dict[Member, None] = {}
+        stated = Member(**fields)
+        if stated.scope is Scope.USER or self._rules.groups is None:
+            return self._entries.keep(principal, {stated: principal}, 1)
+        seen, waiting = {stated}, [stated]
+        users: Entries = {}
         while waiting:
             group = waiting.pop()
             known = self._stored.members(group)
             for item in (group,) if known is None else known:
                 if item.scope is Scope.USER or item is group:
-                    users[item] = None
+                    users[item] = Principal(access=access, **asdict(item))
                 elif item not in seen:
                     seen.add(item)
                     waiting.append(item)
             if len(users) > MAX_PRINCIPALS:
                 break  # the caller rejects the record
-        return users
+        return self._entries.keep(principal, users, len(users))
 
 
 def _parent_of(acl: Acl) -> str | None:

@@ -33,20 +33,10 @@ class ChainDecision(msgspec.Struct, frozen=True, kw_only=True):
     is_exact: bool = True
 
 
-class Lists(msgspec.Struct, frozen=True, kw_only=True):
-    """The denies and permits of one ACL, in the order of the chain; denies come first."""
-
-    denies: Entries
-    permits: Entries
-    is_exact: bool
-
-    def principals(self) -> tuple[Principal, ...]:
-        return *self.denies.values(), *self.permits.values()
-
-
-def decide(denies: Entries, permits: Entries) -> ChainDecision:
+def decide(denies: Entries, permits: Entries, *, is_exact: bool = True) -> ChainDecision:
     """Return what one ACL decides alone: a denial counts before a permit."""
-    return ChainDecision(layers=((Access.DENY, denies), (Access.PERMIT, permits)))
+    layers = ((Access.DENY, denies), (Access.PERMIT, permits))
+    return ChainDecision(layers=layers, is_exact=is_exact)
 
 
 def inherit(child: ChainDecision, parent: ChainDecision, rule: Inheritance) -> ChainDecision:
@@ -63,8 +53,8 @@ def inherit(child: ChainDecision, parent: ChainDecision, rule: Inheritance) -> C
     )
 
 
-def flatten(decision: ChainDecision) -> Lists:
-    """Return a decision as the lists of one ACL, in which a denial always counts first.
+def flatten(decision: ChainDecision) -> ChainDecision:
+    """Return a decision in two layers, as one ACL has it: a denial always counts first.
 
     A denial in a layer after a permit is moved before it. That denies users of both, unless the
     two are the same.
@@ -79,20 +69,18 @@ def flatten(decision: ChainDecision) -> Lists:
             later = _without(_without(entries, permits), denies)
             is_exact = is_exact and not _may_share_users(permits, later)
             denies.update(later)
-    return Lists(denies=denies, permits=permits, is_exact=is_exact)
+    return decide(denies, permits, is_exact=is_exact)
 
 
-def _both_permit(child: Lists, parent: Lists) -> ChainDecision:
+def _both_permit(child: ChainDecision, parent: ChainDecision) -> ChainDecision:
     """Permit the members that both permit; users of two different ones are denied."""
-    denies = child.denies | parent.denies
-    of_child, of_parent = (_without(lists.permits, denies) for lists in (child, parent))
+    denies = child.layers[0][1] | parent.layers[0][1]
+    of_child, of_parent = (_without(each.layers[1][1], denies) for each in (child, parent))
     only_child, only_parent = _without(of_child, of_parent), _without(of_parent, of_child)
-    is_shared = _may_share_users(only_child, only_parent)
-    return msgspec.structs.replace(
-        decide(denies, _without(of_child, only_child)),
-        is_closed=True,
-        is_exact=child.is_exact and parent.is_exact and not is_shared,
-    )
+    is_exact = child.is_exact and parent.is_exact
+    is_exact = is_exact and not _may_share_users(only_child, only_parent)
+    both = decide(denies, _without(of_child, only_child), is_exact=is_exact)
+    return msgspec.structs.replace(both, is_closed=True)
 
 
 def _without(entries: Entries, others: Entries) -> Entries:

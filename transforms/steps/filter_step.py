@@ -2,18 +2,19 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated
 
 import msgspec
-import pybase64
 
 from schemas.content import CHECKED, decode
-from schemas.record import DELETIONS, Action, Content, Encoding, Record
+from schemas.record import DELETIONS, Action, Content, Record
 from transforms.config.yaml_structs import Size, Value, several, text_where
 from transforms.formats.dates import parse_date
-from transforms.steps.patterns import NamedPatterns, Patterns, any_name, any_pattern
+from transforms.steps.patterns import NamedPatterns, Patterns, any_pattern
 from transforms.steps.step import TransformStep
 
+_CACHED = 8192
 _ACTIONS = {action.value.lower().replace("_", "-"): action for action in Action}
 
 
@@ -94,16 +95,16 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             actions = {_ACTIONS[name] for name in self.action}
             yield lambda record: record.action in actions
         if self.datasource is not None:
-            in_datasource = any_name(self.datasource, used)
+            in_datasource = lru_cache(_CACHED)(any_pattern(self.datasource, used))
             yield lambda record: in_datasource(record.provenance.datasource or "")
         if self.mimetype is not None:
-            is_type = any_name(self.mimetype, used)
+            is_type = lru_cache(_CACHED)(any_pattern(self.mimetype, used))
             yield lambda record: is_type(record.mimetype or "")
         if self.acl is not None:
             is_expected = self.acl
             yield lambda record: (record.acl is not None) is is_expected
         if self.principal is not None:
-            is_named = any_name(self.principal, used)
+            is_named = lru_cache(_CACHED)(any_pattern(self.principal, used))
             yield (
                 lambda record: (
                     record.acl is not None
@@ -142,13 +143,7 @@ def _has_metadata(name: str, is_value: Callable[[str], bool]) -> Condition:
 
 def size_of(content: Content | None) -> int:
     """Return the size of a decoded content."""
-    if content is None:
-        return 0
-    if content.encoding is Encoding.ZLIB_BASE64:
-        return len(decode(content, max_bytes=CHECKED))
-    if content.encoding is Encoding.BASE64:
-        return len(pybase64.b64decode(content.data))
-    return len(content.data)
+    return 0 if content is None else len(decode(content, max_bytes=CHECKED))
 
 
 class FilterStep(TransformStep):

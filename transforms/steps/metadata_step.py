@@ -1,9 +1,9 @@
 """`metadata`: rename, drop, set, split, map and move metadata."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 from msgspec.structs import replace
@@ -62,17 +62,6 @@ class MetadataRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
             raise ValueError("no rule; expected one, such as rename")
 
 
-class _Change(NamedTuple):
-    """What happens to metadata of one name: the new name, the separator and table of values."""
-
-    name: str
-    separator: str | None
-    table: Table | None
-
-
-_DROPPED = _Change("", None, None)
-
-
 class MetadataStep(TransformStep):
     """Changes metadata, and moves them between metadata, texts and named fields."""
 
@@ -86,39 +75,33 @@ class MetadataStep(TransformStep):
         self._change = lru_cache(maxsize=_CACHED)(self._change_of)
 
     def apply(self, record: Record) -> Record:
-        changes = [*map(self._change, [meta.name for meta in record.metadata])]
-        if self._set or any(changes):
-            metadata = (*self._changed(record.metadata, changes), *self._set)
-            if metadata != record.metadata:
-                record = replace(record, metadata=metadata)
+        metadata = (*self._metadata(record), *self._set)
+        if metadata != record.metadata:
+            record = replace(record, metadata=metadata)
         for old, new in self._rules.move.items():
             values, record = _take(record, old)
             if values:
                 record = _put(record, new, values)
         return record
 
-    def _change_of(self, name: str) -> _Change | None:
-        """Return the change of metadata of a name, None if they stay as they are."""
+    def _change_of(self, name: str) -> tuple[str | None, str | None, Table | None]:
+        """Return the new name of metadata, None to drop them; the separator and table of values."""
         rules, new = self._rules, self._rules.rename.get(name, name)
-        if new in rules.set or (rules.drop and self._is_dropped(new)):
-            return _DROPPED
-        change = _Change(new, rules.split.get(new), self._tables.get(new))
-        return None if change == (name, None, None) else change
+        is_dropped = new in rules.set or (rules.drop and self._is_dropped(new))
+        return None if is_dropped else new, rules.split.get(new), self._tables.get(new)
 
-    def _changed(
-        self, metadata: Iterable[Meta], changes: Iterable[_Change | None]
-    ) -> Iterator[Meta]:
-        for meta, change in zip(metadata, changes, strict=True):
-            if change is None:
-                yield meta
-            elif change is not _DROPPED and meta.data is not None:
-                yield replace(meta, name=change.name)
-            elif change is not _DROPPED:
-                name, separator, table = change
-                values = meta.value.split(separator) if separator else [meta.value]
-                for value in (part.strip() for part in values) if separator else values:
-                    if value or not separator:
-                        yield Meta(name, (table and table.find(value)) or value)
+    def _metadata(self, record: Record) -> Iterator[Meta]:
+        for meta in record.metadata:
+            name, separator, table = self._change(meta.name)
+            if name is None:
+                continue
+            if meta.data is not None or not (separator or table):
+                yield meta if name == meta.name else replace(meta, name=name)
+                continue
+            values = meta.value.split(separator) if separator else [meta.value]
+            for value in (part.strip() for part in values) if separator else values:
+                if value or not separator:
+                    yield Meta(name, (table and table.find(value)) or value)
 
 
 def _take(record: Record, place: str) -> tuple[tuple[str, ...], Record]:

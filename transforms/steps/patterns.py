@@ -7,13 +7,11 @@ glob, and `\1` by the first group of the expression.
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Annotated
 
 from transforms.config.yaml_structs import Value, mapping_of, parse_text, several, text_where
 from transforms.formats.columns.holes import inspected
 
-_CACHED = 8192
 _EXPRESSION = "re:"
 _WILDCARD = re.compile(r"[*?]")
 
@@ -39,8 +37,7 @@ _GLOB = {"*": "(.*)", "?": "(.)"}
 def any_pattern(texts: Sequence[str], used: set[str] | None = None) -> Callable[[str], bool]:
     """Return a function that says whether a text matches one of several patterns.
 
-    The first pattern that matches is added to `used`. For texts that many records have in common,
-    use `any_name`.
+    The first pattern that matches is added to `used`.
     """
     patterns = [(text, compile_pattern(text)) for text in texts]
     matched: set[str] = set() if used is None else used
@@ -53,11 +50,6 @@ def any_pattern(texts: Sequence[str], used: set[str] | None = None) -> Callable[
         return False
 
     return matches
-
-
-def any_name(texts: Sequence[str], used: set[str]) -> Callable[[str], bool]:
-    """Return `any_pattern` that looks at each distinct text once."""
-    return lru_cache(maxsize=_CACHED)(any_pattern(texts, used))
 
 
 class Rewriter:
@@ -101,12 +93,9 @@ def _rule(old: str, new: str, *, is_prefix: bool) -> Callable[[str], str | None]
 
 
 def _form(old: str, pattern: re.Pattern[str], new: str) -> str:
-    r"""Return a new text with fields for the groups of its pattern, `{0}` for the whole text.
+    """Return a new text with fields for the groups of its pattern, `{0}` for the whole text.
 
     `Match.expand` would parse the text for each match.
-
-    >>> _form(r"re:(a)(?P<b>b)", re.compile(r"(a)(?P<b>b)"), r"\g<b>-{\1}")
-    '{2}-{{{1}}}'
     """
     escaped = new.replace("{", "{{").replace("}", "}}")
     whole, *fields = (f"{{{number}}}" for number in range(pattern.groups + 1))
@@ -117,7 +106,10 @@ def _form(old: str, pattern: re.Pattern[str], new: str) -> str:
     groups = [f"({names.get(at, '')}{re.escape(each)})" for at, each in enumerate(fields, 1)]
     stub = f"{re.escape(whole)}(?={''.join(groups)})"
     [match] = re.finditer(stub, "".join([whole, *fields]))
-    return match.expand(escaped)
+    try:
+        return match.expand(escaped)
+    except (re.error, IndexError) as exc:
+        raise ValueError(f"{new!r}: {exc}; expected references to groups of {old!r}") from exc
 
 
 _parse_pattern = text_where(compile_pattern)
@@ -132,11 +124,7 @@ def _parse_rules(value: object) -> tuple[tuple[str, str], ...]:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], str):
             raise ValueError
         rules.append((_parse_pattern(pair[0]), pair[1]))
-        try:
-            _rule(*rules[-1], is_prefix=False)
-        except (re.error, IndexError) as exc:
-            found = f"{pair[1]!r}: {exc}"
-            raise ValueError(f"{found}; expected references to groups of {pair[0]!r}") from exc
+        _rule(*rules[-1], is_prefix=False)
     if len({old for old, _ in rules}) < len(rules):
         raise ValueError("a pattern twice; expected each once")
     return tuple(rules)

@@ -62,7 +62,7 @@ class PrincipalsStep(TransformStep):
         self._table = None if rules.table is None else load_table(base / rules.table)
         self._has_names = rules.table is not None or bool(rules.rewrite)
         self.unmapped: Unmapped = Unmapped()
-        self._mapped = lru_cache(maxsize=_CACHED)(self._map)
+        self._new = lru_cache(maxsize=_CACHED)(self._look_up)
 
     def apply(self, record: Record) -> Record:
         if record.acl is None:
@@ -71,48 +71,50 @@ class PrincipalsStep(TransformStep):
         return record if acl == record.acl else replace(record, acl=acl)
 
     def apply_to_group(self, membership: Membership) -> Membership | None:
-        return changed_group(membership, lambda it: self._mapped(it) or self._take_unmapped(it))
+        return changed_group(membership, self._mapped)
 
     def _acl(self, acl: Acl) -> Acl:
         principals = []
         for principal in acl.principals:
-            mapped = self._mapped(principal) or self._take_unmapped(principal)
-            if mapped is not None:
-                principals.append(mapped)
-            elif principal.access is Access.DENY:
+            mapped = self._mapped(principal)
+            if mapped is None and principal.access is Access.DENY:
                 raise RecordError(
                     "principal-unmapped",
                     f"a denial of {principal.name!r}, which is not mapped; expected it in the"
                     " table: without it, the document would be open to that principal",
                 )
+            if mapped is not None:
+                principals.append(mapped)
         return replace(acl, principals=tuple(principals))
 
-    def _take_unmapped(self, principal: _Named) -> _Named | None:
-        """Count an unmapped principal; return it, None if it is to be left out."""
-        self.unmapped[principal.scope, principal.name] += 1
-        if self._rules.unmapped == "reject":
-            reason = f"principal {principal.name!r} is not mapped; expected it in the table"
-            raise RecordError("principal-unmapped", reason)
-        is_left_out = self._rules.unmapped == "deny"
-        return None if is_left_out else self._renamed(principal, principal.name)
+    def _mapped(self, principal: _Named) -> _Named | None:
+        """Return a principal with its new name, None if an unmapped one is to be left out."""
+        new: _Named
+        new, is_mapped = self._new(principal)
+        if not is_mapped:
+            self.unmapped[principal.scope, principal.name] += 1
+            if self._rules.unmapped == "reject":
+                reason = f"principal {principal.name!r} is not mapped; expected it in the table"
+                raise RecordError("principal-unmapped", reason)
+            if self._rules.unmapped == "deny":
+                return None
+        return new
 
-    def _map(self, principal: _Named) -> _Named | None:
-        """Return a principal with its new name, None for an unmapped one."""
+    def _look_up(self, principal: _Named) -> tuple[_Named, bool]:
+        """Return a principal with its new name, and whether it is mapped."""
         rules = self._rules
         is_mapped = rules.users if principal.scope is Scope.USER else rules.groups
         if not is_mapped or not principal.name.strip():  # an appliance skips one without a name
-            return principal
+            return principal, True
         name = self._name(principal.name) if self._has_names else principal.name
-        return None if name is None else self._renamed(principal, name)
-
-    def _renamed(self, principal: _Named, name: str) -> _Named:
-        """Return a principal with a name in the case of the rules, and with its new namespace."""
-        rules, stated = self._rules, principal.namespace
-        name = name.lower() if rules.case == "lower" else name
+        new = principal.name if name is None else name
+        if rules.case == "lower":
+            new = new.lower()
+        stated = principal.namespace
         namespace = rules.namespaces.get(stated or DEFAULT_NAMESPACE, stated)
-        if (name, namespace) == (principal.name, stated):
-            return principal
-        return replace(principal, name=name, namespace=namespace)
+        if (new, namespace) == (principal.name, stated):
+            return principal, name is not None
+        return replace(principal, name=new, namespace=namespace), name is not None
 
     def _name(self, name: str) -> str | None:
         stripped = name.strip()

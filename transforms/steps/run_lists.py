@@ -19,8 +19,7 @@ MAX_NAMES = 10_000
 
 _ORIGINS, _UNMAPPED, _USED = ".origins.jsonl", ".unmapped.jsonl", ".patterns.jsonl"
 _WITHOUT_DOCUMENT = (Action.DELETE_PATTERN, Action.UPDATE_INDEX)
-_WRITTEN_PAIRS = 256
-_encode, _encode_lines = msgspec.json.Encoder().encode, msgspec.json.Encoder().encode_lines
+_encode = msgspec.json.Encoder().encode
 
 
 class UrlOrigin(msgspec.Struct, frozen=True, array_like=True):
@@ -40,10 +39,7 @@ class UnmappedName(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RunLists:
-    """Writes the lists of one span; files without a line are not made.
-
-    Without `has_entries`, records add nothing to them.
-    """
+    """Writes the lists of one span; files without a line are not made."""
 
     def __init__(
         self, storage: Storage, name: str, steps: AppliedSteps, *, has_origins: bool
@@ -54,8 +50,6 @@ class RunLists:
         self._files = (self._origins, self._unmapped, self._used)
         self._steps = steps
         self._has_origins = has_origins
-        self.has_entries = has_origins or steps.counts_unmapped
-        self._pairs: list[UrlOrigin] = []
 
     @property
     def written(self) -> list[SpanFile]:
@@ -64,34 +58,23 @@ class RunLists:
 
     def add(self, before: Record, items: Iterable[StepResult]) -> None:
         """Add the results of a record; a URL that is no Unicode text is left out."""
-        if self._steps.unmapped_names > MAX_NAMES:
+        if self._steps.unmapped and self._steps.unmapped_names > MAX_NAMES:
             self._write_names()
-        if self._has_origins and before.action not in _WITHOUT_DOCUMENT:
-            origin = before.url.strip()
-            self._pairs += [
-                UrlOrigin(item.url.strip(), origin) for item in items if isinstance(item, Record)
-            ]
-            if len(self._pairs) >= _WRITTEN_PAIRS:
-                self._write_origins()
+        if not self._has_origins or before.action in _WITHOUT_DOCUMENT:
+            return
+        for item in items:
+            if isinstance(item, Record):
+                pair = UrlOrigin(item.url.strip(), before.url.strip())
+                if line := _line(pair):
+                    self._origins.write(line)
 
     def close(self, *, whole: bool) -> None:
         if whole:
-            self._write_origins()
             self._write_names()
             for used in self._steps.used_patterns:
                 self._used.write(_encode(used) + b"\n")
         for file in self._files:
             file.close(whole=whole)
-
-    def _write_origins(self) -> None:
-        """Write the URLs that were added; the writer rejects a record whose URL has no bytes."""
-        try:
-            lines = _encode_lines(self._pairs)
-        except UnicodeEncodeError:
-            lines = b"".join(map(_line, self._pairs))
-        if lines:
-            self._origins.write(lines)
-        self._pairs.clear()
 
     def _write_names(self) -> None:
         for step, scope, name, count in self._steps.take_unmapped():
@@ -103,7 +86,7 @@ def _line(entry: UrlOrigin | UnmappedName) -> bytes:
     """Return an entry as a line; nothing for one that is no Unicode text."""
     try:
         return _encode(entry) + b"\n"
-    except UnicodeEncodeError:
+    except UnicodeEncodeError:  # the writer rejects its record
         return b""
 
 

@@ -90,7 +90,7 @@ class AppliedSteps:
         waiting = [at for at, (_, step) in enumerate(steps) if step.is_waiting]
         self._waiting_at = waiting[0] if waiting else 0
         self._waiting = steps[waiting[0]][1] if waiting else None
-        self._unmapped = {name: step.unmapped for name, step in steps if step.unmapped is not None}
+        self.unmapped = {name: step.unmapped for name, step in steps if step.unmapped is not None}
         self._begun: dict[int, list[StepResult]] = {}
         self.changed = Counter[str]()
         self.is_of_model = all(step.is_of_model for _, step in steps)
@@ -141,18 +141,13 @@ class AppliedSteps:
             yield from ((name, pattern) for pattern in sorted(step.used))
 
     @property
-    def counts_unmapped(self) -> bool:
-        """Whether a step counts principals that it does not map."""
-        return bool(self._unmapped)
-
-    @property
     def unmapped_names(self) -> int:
         """The number of unmapped principals that are counted."""
-        return sum(map(len, self._unmapped.values()))
+        return sum(map(len, self.unmapped.values()))
 
     def take_unmapped(self) -> Iterator[tuple[str, Scope, str, int]]:
         """Yield the step, scope, name and count of unmapped principals; count from 0 again."""
-        for step, counts in self._unmapped.items():
+        for step, counts in self.unmapped.items():
             for (scope, name), count in counts.items():
                 yield step, scope, name, count
             counts.clear()
@@ -185,8 +180,7 @@ class AppliedSteps:
                 return [made]
             self.changed[name] += 1
             if not isinstance(made, _ITEMS):
-                later = steps[number:]
-                return [result for each in made for result in self._apply(later, each)]
+                return [more for each in made for more in self._apply(steps[number:], each)]
             item = made
         return [item]
 

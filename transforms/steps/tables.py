@@ -22,31 +22,16 @@ CREATE TABLE pairs (old TEXT PRIMARY KEY, new TEXT NOT NULL, line INTEGER NOT NU
 
 
 def load_table(path: Path) -> "Table":
-    """Return the table of a file; a worker reads it again only after it has changed.
-
-    A table is of one thread, as its database. Raise ConfigError for a file that is no table.
-    """
-    try:
-        status = path.stat()
-    except OSError as exc:
-        raise _not_a_table(path, exc) from exc
-    signature = status.st_size, status.st_mtime_ns, status.st_ctime_ns
-    return _load(path, *signature, os.getpid(), threading.get_ident())
-
-
-@lru_cache(maxsize=_TABLES)
-def _load(path: Path, *_signature: int) -> "Table":
-    return Table(path)
-
-
-def _not_a_table(path: Path, found: Exception) -> ConfigError:
-    return ConfigError(f"{path}: {found}; expected a CSV file with two columns")
+    """Return the table of a file, which is copied again after it has changed; see `Table`."""
+    status = path.stat() if path.is_file() else None
+    signature = status and (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return _load(path, signature, os.getpid(), threading.get_ident())
 
 
 class Table:
     """New values by old ones; raises ConfigError for a file that is no table of pairs."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *_signature: object) -> None:
         self._path = path
         self._database = scratch_database(_SCHEMA)
         for line, old, new in self._pairs():
@@ -72,7 +57,7 @@ class Table:
                         )
                     yield reader.line_num, row[0], row[1]
         except (OSError, UnicodeDecodeError, csv.Error) as exc:
-            raise _not_a_table(self._path, exc) from exc
+            raise ConfigError(f"{self._path}: {exc}; expected a CSV file with two columns") from exc
 
     def _add(self, line: int, old: str, new: str) -> None:
         row = self._database.execute("SELECT new, line FROM pairs WHERE old = ?", (old,)).fetchone()
@@ -82,3 +67,6 @@ class Table:
             raise ConfigError(
                 f"{self._path}:{line}: {old!r} has another value in line {row[1]}; expected one"
             )
+
+
+_load = lru_cache(maxsize=_TABLES)(Table)

@@ -92,12 +92,12 @@ FILTER = "drop: {mimetype: text/*, principal: 'ACME\\*', metadata: {name3: '*x*'
         ([URLS], 11),
         ([EXPRESSION], 11),
         (["metadata: {rename: {name1: title}, drop: 'name2*', set: {site: a}}"], 12),
-        (["metadata: {move: {'metadata:name7': title}}"], 10),
-        ([MAPPED], 7),
-        ([UNMAPPED], 14),
-        (["principals: {case: lower}"], 7),
+        (["metadata: {move: {'metadata:name7': title}}"], 12),
+        ([MAPPED], 11),
+        ([UNMAPPED], 18),
+        (["principals: {case: lower}"], 11),
         (["acl: effective"], 6),
-        ([URLS, MAPPED], 14),
+        ([URLS, MAPPED], 18),
     ],
 )
 def test_what_was_looked_up_before_is_not_decided_again(
