@@ -30,7 +30,7 @@ from support.batches import SIZES, Conversion, by_parser, new_folder, span_conve
 from support.runs import ROOT
 from support.varied_feeds import varied_feed
 from support.varied_sources import damaged, varied_items, varied_listing, varied_rows, varied_tree
-from transforms.file_spans import begin
+from transforms.file_spans import begin, cut
 from transforms.formats import (
     ContentOptions,
     Docids,
@@ -214,11 +214,11 @@ def _differences(case: Case, random: Random) -> Iterator[str]:
     """Yield how results with batches differ from those without, and parts from the whole."""
     whole = _Results(case, case.span)
     yield from whole.differences
-    span_bytes = random.choice(_SPAN_BYTES)
+    span_bytes, read_parts = random.choice(_SPAN_BYTES), random.choice((_parts, _parts, _cut_parts))
     if random.random() < 0.4 or not case.span.path or case.span.format == LISTING:
         return
     parts = []
-    for part in _parts(case._replace(sizes=(random.choice(case.sizes),)), span_bytes):
+    for part in read_parts(case._replace(sizes=(random.choice(case.sizes),)), span_bytes):
         yield from part.differences
         parts.append(part)
     if parts and whole.is_whole and all(part.is_whole for part in parts):
@@ -238,6 +238,12 @@ def _parts(case: Case, span_bytes: int) -> Iterator["_Results"]:
         results = _Results(case, following)
         yield results
         following = results.account.next
+
+
+def _cut_parts(case: Case, span_bytes: int) -> Iterator["_Results"]:
+    """Yield the results of the spans of a file that is cut before any of them is converted."""
+    spans = cut(case.span, span_bytes=span_bytes, options=case.stated["reading"])
+    return (_Results(case, span) for span in spans)
 
 
 class _Results:
