@@ -10,9 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import partial
 from types import MappingProxyType
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -26,7 +25,6 @@ from schemas.account import (
     add_loss,
     add_notice,
     add_reject_sample,
-    has_samples,
 )
 from schemas.avro import carried_bytes
 from schemas.choices import URL_CHECKS
@@ -62,6 +60,7 @@ from schemas.reject import (
 )
 from schemas.sent_document import UNCHANGED
 from schemas.span import Span, SpanEnd
+from transforms.batch import BatchWriter, CurrentFeed, SingleResult, feed_key
 from transforms.chunk import ChunkWriter
 from transforms.conversion_settings import UP_TO_DATE, Settings, make_encoder
 from transforms.formats import (
@@ -73,25 +72,8 @@ from transforms.formats import (
 )
 from transforms.formats.adapt_rules import rejected
 from transforms.formats.base import Outcome
-from transforms.formats.columns.batch_plan import (
-    COMPARED_RECORDS,
-    BatchPlan,
-    EncodedBatch,
-    encode_batch,
-    learn,
-)
-from transforms.formats.columns.element_block import REFUTED, ElementBlock, ElementShape
-from transforms.formats.columns.element_codes import ACL, DENY, PERMIT
-from transforms.formats.columns.element_plan import (
-    ElementEncoder,
-    ElementPlan,
-    learn_element,
-    pieces_of,
-)
-from transforms.formats.columns.encoded_block import EncodedBlock, Layout, Part
-from transforms.formats.columns.holes import InspectedError
-from transforms.formats.columns.learning_budget import LearningBudget
-from transforms.formats.columns.record_batch import Columns, RecordBatch
+from transforms.formats.columns.element_block import ElementBlock
+from transforms.formats.columns.record_batch import RecordBatch
 from transforms.formats.values import doubtful_url, is_unserved
 from transforms.formats.values import notices as value_notices
 from transforms.rules.adapt import (
@@ -130,14 +112,9 @@ _NO_PROVENANCE = Provenance(source="\0none")  # no record has it
 _COLLECTED_OBJECTS = 20_000
 _PROGRESS_SECONDS = 0.5
 _PROGRESS_RECORDS = 256
-_MAX_LAYOUTS = 4096
-_FREE_LAYOUTS = 256
-_OTHER_BYTES = "bytes that differ from their plan, a defect of feedferry"
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
 _log = logging.getLogger(__name__)
 _Item = TypeVar("_Item", Record, Membership)
-
-SingleResult = Membership | Record | Reject | Filtered | Notice | FeedHeader | SpanEnd
 
 
 def convert_on(
@@ -206,6 +183,10 @@ def _few_collections() -> Iterator[None]:
         gc.set_threshold(*thresholds)
 
 
+def _not_entered(_record: Record) -> NoReturn:
+    raise AssertionError("a record before its feed")
+
+
 class SpanConversion:
     """The conversion of one span: its counters, its files, and the feed of the current record."""
 
@@ -250,16 +231,19 @@ class SpanConversion:
         self._counts = {name: Counter[str]() for name in COUNTERS}
         self._full_feeds = FullFeedLog(span, settings.target)
         self._adapters: dict[tuple[str | None, ...], tuple[TargetFeed, Adapter]] = {}
-        self._provenance = self._groups_provenance = _NO_PROVENANCE
-        self._target_feed, self._groups_feed = TargetFeed(), TargetFeed(memberships=True)
+        self._current = CurrentFeed(_NO_PROVENANCE, None, _not_entered)
+        self._groups_provenance, self._groups_feed = _NO_PROVENANCE, TargetFeed(memberships=True)
         self._origin: Record | None = None
-        self._plans, self._batches, self._planned = 0, 0, 0
-        self._layouts: dict[tuple[object, ...], Layout | None] = {}
-        self._layout_budget = LearningBudget(_FREE_LAYOUTS)
-        self._not_compared = 0
         self._steps = settings.steps.make(settings.local)
-        self._has_steps = bool(settings.steps.steps)
-        self._lists = self._run_lists() if self._has_steps else None
+        self._batches = BatchWriter(
+            self._chunks,
+            self._account,
+            self._counts["read"],
+            self._steps,
+            size=settings.batch_records,
+            current=lambda: self._current,
+        )
+        self._lists = self._run_lists() if self._steps.has_any else None
         # Other sources have one version of each document.
         self._has_versions = find_format(span.format) is not None
         has_hashes = self._has_versions and not self._steps.is_of_model
@@ -281,11 +265,12 @@ class SpanConversion:
             if self._lists is not None:
                 self._lists.close(whole=whole)
         self._changes.write()
+        written = self._batches
         total = self._counts["read"].total()
         _log.debug(
             "span %s: %d of %d records by a plan, in %d batches, by %d plans; %d one by one",
-            *(self._span.name, self._planned, total),
-            *(self._batches, self._plans, total - self._planned),
+            *(self._span.name, written.planned, total),
+            *(written.batches, written.plans, total - written.planned),
         )
         return self._close()
 
@@ -305,130 +290,10 @@ class SpanConversion:
                 time.monotonic() >= self._progress_due_at
             ):
                 self._write_progress()
-            if isinstance(result, ElementBlock):
-                yield from self._write_block(result)
-            elif not isinstance(result, RecordBatch):
+            if isinstance(result, RecordBatch | ElementBlock):
+                yield from self._batches.write(result)
+            else:
                 yield result
-            elif not self._write_batch(result):
-                yield from result
-
-    def _write_block(self, block: ElementBlock) -> Iterator[SingleResult]:
-        """Write the records of a block whose elements have plans; yield the others."""
-        number, count = 0, len(block.ends)
-        if _feed_key(block.source.provenance) != _feed_key(self._provenance):
-            number = 1
-            yield from block.records(0, number)  # it may begin a feed
-        if _feed_key(block.source.provenance) == _feed_key(self._provenance):
-            encoder = self._chunks.encoder(self._current_feed)
-            encoded = self._encode_block(block, encoder)
-            if encoded is None:
-                yield from block.records(number, count)
-                return
-            size, layout_of = self._settings.batch_records, partial(self._layout, block, encoded)
-            for part in encoded.parts(number, size, layout_of, self._is_sampled):
-                if part.is_alone or not self._write_part(block, encoded, part, encoder):
-                    yield from block.records(part.first, part.last)
-                number = part.last
-        yield from block.records(number, count)
-
-    def _encode_block(self, block: ElementBlock, encoder: Encoder) -> EncodedBlock | None:
-        """Return a block in the form of a chunk; None if its records go one by one."""
-        if self._has_steps or not isinstance(encoder, ElementEncoder):
-            return None
-        try:
-            return EncodedBlock(block, partial(self._element_plan, encoder=encoder))
-        except InspectedError:
-            return None
-        except Exception as exc:
-            self._refute(block.source.provenance, record_error(exc).reason)
-            return None
-
-    def _layout(
-        self, block: ElementBlock, encoded: EncodedBlock, codes: str, number: int
-    ) -> Layout | None:
-        """Return the layout of records with some codes; None unless it predicts one of them."""
-        encoder = self._chunks.encoder(self._current_feed)
-        if PERMIT in codes or ACL not in codes:  # else, it permits nobody
-            codes = codes.replace(DENY, PERMIT)
-        key = self._adapter, encoder, block.source.context, codes
-        if key not in self._layouts:
-            if not self._layout_budget.pay():
-                return None
-            if len(self._layouts) >= _MAX_LAYOUTS:
-                self._layouts.clear()
-            self._layouts[key] = self._learn_layout(block, encoded, number, encoder)
-        return self._layouts[key]
-
-    def _learn_layout(
-        self, block: ElementBlock, encoded: EncodedBlock, number: int, encoder: Encoder
-    ) -> Layout | None:
-        converted = self._converted(block, number)
-        if converted is None or not isinstance(encoder, ElementEncoder):
-            return None
-        record, losses = converted
-        layout = encoded.learn_layout(number, pieces_of(record, encoder), losses)
-        if layout is None:
-            return None
-        is_equal = encoder.encode(record) == encoded.data_by(layout, number)
-        return layout if is_equal else None
-
-    def _converted(
-        self, block: ElementBlock, number: int
-    ) -> tuple[Record, tuple[Loss, ...]] | None:
-        """Return a record of a block that is parsed and converted singly, and its losses."""
-        try:
-            record = block.parsed(number)
-            return self._convert_singly(record) if isinstance(record, Record) else None
-        except Exception as exc:
-            record_error(exc)  # raises what concerns more than a record
-            return None
-
-    def _is_as_planned(
-        self, block: ElementBlock, encoded: EncodedBlock, number: int, encoder: Encoder
-    ) -> bool:
-        """Whether a record that is converted singly has the bytes and losses of its plans."""
-        converted = self._converted(block, number)
-        if converted is None:
-            return False
-        record, losses = converted
-        planned = [loss.field for loss, _ in encoded.losses(number, number + 1).values()]
-        is_equal = [encoder.encode(record)] == encoded.data(number, number + 1)
-        return is_equal and sorted({loss.field for loss in losses}) == sorted(planned)
-
-    def _write_part(
-        self, block: ElementBlock, encoded: EncodedBlock, part: Part, encoder: Encoder
-    ) -> bool:
-        """Write records of a block if they fit in the chunk that they were encoded for."""
-        first, last, _ = part
-        if self._chunks.encoder(self._current_feed) is not encoder:
-            return False
-        self._not_compared += last - first
-        if self._not_compared >= COMPARED_RECORDS:
-            self._not_compared = 0
-            if not self._is_as_planned(block, encoded, first, encoder):
-                self._refute(block.source.provenance, _OTHER_BYTES)
-                return False
-        losses = encoded.losses(first, last)
-        data, urls = encoded.data(first, last), (encoded.url(first), encoded.url(last - 1))
-        actions = encoded.written_actions(first, last)
-        batch = EncodedBatch(data, sum(map(len, data)), actions, *urls)
-        if not self._chunks.write_batch(batch, self._current_feed):
-            return False
-        self._batches += 1
-        self._planned += last - first
-        self._layout_budget.add(last - first)
-        for loss, count in losses.values():
-            add_loss(self._account.losses, loss, count=count)
-        self._counts["read"].update(encoded.read_actions(first, last))
-        return True
-
-    def _element_plan(self, element: ElementShape, encoder: ElementEncoder) -> ElementPlan | None:
-        plans, key = element.shape.plans, (self._adapter, encoder)
-        if key not in plans:
-            plans[key] = learn_element(element, self._convert_singly, encoder)
-            self._plans += plans[key] is not None
-        plan = plans[key]
-        return plan if isinstance(plan, ElementPlan) else None
 
     def _adapt(self, results: Iterable[SingleResult]) -> Iterator[RecordOrMembership]:
         """Yield the records that the target holds; count all, and set the others aside."""
@@ -440,7 +305,7 @@ class SpanConversion:
             self._origin = result
             action: str = result.action._value_  # twice as fast as `value`
             read[action] += 1
-            now, before = result.provenance, self._provenance
+            now, before = result.provenance, self._current.provenance
             # Records of one feed share these strings, so that identity is enough.
             if now is not before and (
                 now.datasource is not before.datasource
@@ -448,7 +313,7 @@ class SpanConversion:
                 or now.source is not before.source
             ):
                 self._enter_feed(result)
-            if not self._has_steps:
+            if not self._steps.has_any:
                 yield from self._adapt_one(result, result)
                 continue
             if self._has_versions:
@@ -468,7 +333,7 @@ class SpanConversion:
         """Yield what the target holds of a record, which may have been changed on the way."""
         try:
             record = normalize(stated)
-            outcomes, losses = self._adapter(record)
+            outcomes, losses = self._current.adapter(record)
             if (
                 is_unserved(record.url)
                 or record.crawl is not None
@@ -495,92 +360,6 @@ class SpanConversion:
             return outcome
         number = self._counts["read"].total()
         return self._older.check(origin, self._span.name, number) or outcome
-
-    def _write_batch(self, batch: RecordBatch) -> bool:
-        """Write a batch by the plans of its shapes; return False if its records go one by one.
-
-        So do the first records of a feed, those with notices, and losses without enough samples.
-        """
-        now = batch.groups[0].shape.model.provenance
-        if not self._steps.is_of_model or _feed_key(now) != _feed_key(self._provenance):
-            return False
-        try:
-            encoder = self._chunks.encoder(self._current_feed)
-            plans = [self._plan(group, encoder) for group in batch.groups]
-            known = [plan for plan in plans if plan is not None]
-            losses = self._account.losses
-            if len(known) < len(plans) or not all(
-                self._is_sampled(loss) for plan in known for loss in plan.losses
-            ):
-                return False
-            encoded = encode_batch(batch, known)
-        except InspectedError:  # values that the plan does not write
-            return False
-        except Exception as exc:  # the records find out alone which of them is concerned
-            self._refute(now, record_error(exc).reason)
-            return False
-        if not self._chunks.write_batch(encoded, self._current_feed):
-            return False
-        self._batches += 1
-        self._planned += len(batch.order)
-        for plan, group in zip(known, batch.groups, strict=True):
-            self._counts["read"][group.shape.model.action._value_] += group.count
-            for loss in plan.losses:
-                add_loss(losses, loss, count=group.count)
-            if self._has_steps:
-                self._count_steps(group)
-        return True
-
-    def _count_steps(self, group: Columns) -> None:
-        """Count the records of a shape as its model would be counted."""
-        changed = self._steps.apply_to_model(group.shape.model)
-        for name, count in changed[1].items() if changed else ():
-            self._steps.changed[name] += count * group.count
-
-    def _plan(self, group: Columns, encoder: Encoder) -> BatchPlan | None:
-        """Return the plan of a shape; None without one, or if a record differs from it."""
-        plans, key = group.shape.plans, (self._adapter, encoder)
-        if key not in plans:
-            plans[key] = learn(group.shape, self._convert_singly, encoder)
-            self._plans += plans[key] is not None
-        plan = plans[key]
-        if not isinstance(plan, BatchPlan):
-            return None
-        if not plan.is_due(group.count):
-            return plan
-        first = group.first()
-        [record] = first
-        converted = self._convert_singly(record)
-        if converted is not None and [encoder.encode(converted[0])] == plan.encode_each(first):
-            return plan
-        plans[key] = None
-        self._refute(group.shape.model.provenance, _OTHER_BYTES)
-        return None
-
-    def _is_sampled(self, loss: Loss) -> bool:
-        """Whether a loss is only counted, as there are samples of its field."""
-        return has_samples(self._account.losses, loss.field)
-
-    def _refute(self, at: Provenance, found: str) -> None:
-        """Report that the records of a batch are converted one by one because of a defect."""
-        detail = f"{REFUTED}: {found}; converted one by one"
-        add_notice(
-            self._account.notices, Notice(code="plan-refuted", detail=detail, source=at.source)
-        )
-
-    def _convert_singly(self, record: Record) -> tuple[Record, tuple[Loss, ...]] | None:
-        """Normalize and adapt a record; None if it becomes anything but one record and losses."""
-        if self._has_steps:
-            changed = self._steps.apply_to_model(record)
-            if changed is None:
-                return None
-            record = changed[0]
-        record = normalize(record)
-        outcomes, losses = self._adapter(record)
-        [outcome] = outcomes if len(outcomes) == 1 else (None,)
-        if not isinstance(outcome, Record) or any(value_notices(record, outcomes)):
-            return None
-        return outcome, losses
 
     def _note_values(self, record: Record, outcomes: Iterable[Outcome]) -> None:
         if self._settings.target.urls != URL_CHECKS[0] and (doubt := doubtful_url(record)):
@@ -694,20 +473,16 @@ class SpanConversion:
         """Write the record that was adapted last, into a chunk of its feed if it has one."""
         try:
             is_group = isinstance(record, Membership)
-            self._chunks.write(record, self._groups_feed if is_group else self._current_feed)
+            self._chunks.write(record, self._groups_feed if is_group else self._current.target)
         except Exception as exc:
             reject = reject_record(record, record_error(exc), stage="write")
             self._reject_version(reject, self._origin if isinstance(record, Record) else None)
             self._reject(replace(reject, data=carried_bytes(record)))
 
-    @property
-    def _current_feed(self) -> TargetFeed | None:
-        return self._target_feed if self._has_feeds else None
-
     def _enter_feed(self, record: Record) -> None:
         """Make the feed of a record the current one."""
-        self._provenance = provenance = record.provenance
-        key = _feed_key(provenance)
+        provenance = record.provenance
+        key = feed_key(provenance)
         if key not in self._adapters:
             self._enter_header(provenance, memberships=False)
             feed = self._name_feed(provenance)
@@ -715,7 +490,9 @@ class SpanConversion:
             origin = provenance.source if is_full and not self._settings.target.feedtype else None
             target_feed = TargetFeed(feed=feed, origin=origin)
             self._adapters[key] = (target_feed, self._make_adapter(feed, record))
-        self._target_feed, self._adapter = self._adapters[key]
+        target_feed, adapter_of_feed = self._adapters[key]
+        target = target_feed if self._has_feeds else None
+        self._current = CurrentFeed(provenance, target, adapter_of_feed)
 
     def _enter_header(self, stated: Provenance, *, memberships: bool) -> None:
         """Check the feed of a record, which may come from an archive, and note a full one."""
@@ -752,7 +529,7 @@ class SpanConversion:
     def _enter_groups(self, membership: Membership) -> None:
         """Make the groups feed of a group the current one."""
         now = membership.provenance
-        if _feed_key(now) != _feed_key(self._groups_provenance):
+        if feed_key(now) != feed_key(self._groups_provenance):
             self._groups_provenance = now
             self._enter_header(now, memberships=True)
             self._groups_feed = self._target_groups(now)
@@ -910,7 +687,3 @@ def _in_feed(target: Target, item: _Item) -> _Item:
         feedtype=target.feedtype or item.provenance.feedtype,
     )
     return replace(item, provenance=provenance)
-
-
-def _feed_key(provenance: Provenance) -> tuple[str | None, ...]:
-    return provenance.source, provenance.datasource, provenance.feedtype

@@ -93,6 +93,7 @@ class AppliedSteps:
         self.unmapped = {name: step.unmapped for name, step in steps if step.unmapped is not None}
         self._begun: dict[int, list[StepResult]] = {}
         self.changed = Counter[str]()
+        self.has_any = bool(steps)
         self.is_of_model = all(step.is_of_model for _, step in steps)
 
     def apply(self, item: Record | Membership) -> list[StepResult]:

@@ -1,0 +1,300 @@
+"""Write records that are alike, and records whose elements are alike, by plans.
+
+A batch or a block that has no plan, or some of its records, go on as single records. The chunk, the
+counts and the losses are the same as if all of them did.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from schemas.account import Account, add_loss, add_notice, has_samples
+from schemas.feed import FeedHeader, TargetFeed
+from schemas.membership import Membership
+from schemas.notice import Loss, Notice
+from schemas.record import Provenance, Record
+from schemas.reject import Filtered, Reject, record_error
+from schemas.span import SpanEnd
+from transforms.chunk import ChunkWriter
+from transforms.formats import Encoder
+from transforms.formats.base import Adapter
+from transforms.formats.columns.batch_plan import (
+    COMPARED_RECORDS,
+    BatchPlan,
+    EncodedBatch,
+    encode_batch,
+    learn,
+)
+from transforms.formats.columns.element_block import REFUTED, ElementBlock, ElementShape
+from transforms.formats.columns.element_codes import ACL, DENY, PERMIT
+from transforms.formats.columns.element_plan import (
+    ElementEncoder,
+    ElementPlan,
+    learn_element,
+    pieces_of,
+)
+from transforms.formats.columns.encoded_block import EncodedBlock, Layout, Part
+from transforms.formats.columns.holes import InspectedError
+from transforms.formats.columns.learning_budget import LearningBudget
+from transforms.formats.columns.record_batch import Columns, RecordBatch
+from transforms.formats.values import notices as value_notices
+from transforms.rules.normalize import normalize
+from transforms.steps.step import AppliedSteps
+
+_MAX_LAYOUTS = 4096
+_FREE_LAYOUTS = 256
+"""How many layouts are learned before any has saved time."""
+
+_OTHER_BYTES = "bytes that differ from their plan, a defect of feedferry"
+
+
+SingleResult = Membership | Record | Reject | Filtered | Notice | FeedHeader | SpanEnd
+
+
+class CurrentFeed(NamedTuple):
+    """The feed of the records that are converted: as it was read, as it is written, its rules."""
+
+    provenance: Provenance
+    target: TargetFeed | None
+    adapter: Adapter
+
+
+class BatchWriter:
+    """Writes the batches and blocks of one span to its chunks.
+
+    `planned` is how many records were written by plans, in how many `batches`, by how many `plans`.
+    """
+
+    def __init__(  # noqa: PLR0913 # what it shares with the conversion of single records
+        self,
+        chunks: ChunkWriter,
+        account: Account,
+        read: Counter[str],
+        steps: AppliedSteps,
+        *,
+        size: int,
+        current: Callable[[], CurrentFeed],
+    ) -> None:
+        self._chunks, self._account, self._read, self._steps = chunks, account, read, steps
+        self._size, self._current = size, current
+        self._layouts: dict[tuple[object, ...], Layout | None] = {}
+        self._layout_budget = LearningBudget(_FREE_LAYOUTS)
+        self._not_compared = 0
+        self.plans = self.batches = self.planned = 0
+
+    def write(self, records: RecordBatch | ElementBlock) -> Iterator[SingleResult]:
+        """Write the records that have plans; yield the others, and what else was read."""
+        if isinstance(records, ElementBlock):
+            yield from self._write_block(records)
+        elif not self._write_batch(records):
+            yield from records
+
+    def _write_block(self, block: ElementBlock) -> Iterator[SingleResult]:
+        """Write the records of a block whose elements have plans; yield the others."""
+        number, count = 0, len(block.ends)
+        if feed_key(block.source.provenance) != feed_key(self._current().provenance):
+            number = 1
+            yield from block.records(0, number)  # it may begin a feed
+        if feed_key(block.source.provenance) == feed_key(self._current().provenance):
+            encoder = self._chunks.encoder(self._current().target)
+            encoded = self._encode_block(block, encoder)
+            if encoded is None:
+                yield from block.records(number, count)
+                return
+            layout_of = partial(self._layout, block, encoded)
+            for part in encoded.parts(number, self._size, layout_of, self._is_sampled):
+                if part.is_alone or not self._write_part(block, encoded, part, encoder):
+                    yield from block.records(part.first, part.last)
+                number = part.last
+        yield from block.records(number, count)
+
+    def _encode_block(self, block: ElementBlock, encoder: Encoder) -> EncodedBlock | None:
+        """Return a block in the form of a chunk; None if its records go one by one."""
+        if self._steps.has_any or not isinstance(encoder, ElementEncoder):
+            return None
+        try:
+            return EncodedBlock(block, partial(self._element_plan, encoder=encoder))
+        except InspectedError:
+            return None
+        except Exception as exc:
+            self._refute(block.source.provenance, record_error(exc).reason)
+            return None
+
+    def _layout(
+        self, block: ElementBlock, encoded: EncodedBlock, codes: str, number: int
+    ) -> Layout | None:
+        """Return the layout of records with some codes; None unless it predicts one of them."""
+        encoder = self._chunks.encoder(self._current().target)
+        if PERMIT in codes or ACL not in codes:  # else, it permits nobody
+            codes = codes.replace(DENY, PERMIT)
+        key = self._current().adapter, encoder, block.source.context, codes
+        if key not in self._layouts:
+            if not self._layout_budget.pay():
+                return None
+            if len(self._layouts) >= _MAX_LAYOUTS:
+                self._layouts.clear()
+            self._layouts[key] = self._learn_layout(block, encoded, number, encoder)
+        return self._layouts[key]
+
+    def _learn_layout(
+        self, block: ElementBlock, encoded: EncodedBlock, number: int, encoder: Encoder
+    ) -> Layout | None:
+        converted = self._converted(block, number)
+        if converted is None or not isinstance(encoder, ElementEncoder):
+            return None
+        record, losses = converted
+        layout = encoded.learn_layout(number, pieces_of(record, encoder), losses)
+        if layout is None:
+            return None
+        is_equal = encoder.encode(record) == encoded.data_by(layout, number)
+        return layout if is_equal else None
+
+    def _converted(
+        self, block: ElementBlock, number: int
+    ) -> tuple[Record, tuple[Loss, ...]] | None:
+        """Return a record of a block that is parsed and converted singly, and its losses."""
+        try:
+            record = block.parsed(number)
+            return self._convert_singly(record) if isinstance(record, Record) else None
+        except Exception as exc:
+            record_error(exc)  # raises what concerns more than a record
+            return None
+
+    def _is_as_planned(
+        self, block: ElementBlock, encoded: EncodedBlock, number: int, encoder: Encoder
+    ) -> bool:
+        """Whether a record that is converted singly has the bytes and losses of its plans."""
+        converted = self._converted(block, number)
+        if converted is None:
+            return False
+        record, losses = converted
+        planned = [loss.field for loss, _ in encoded.losses(number, number + 1).values()]
+        is_equal = [encoder.encode(record)] == encoded.data(number, number + 1)
+        return is_equal and sorted({loss.field for loss in losses}) == sorted(planned)
+
+    def _write_part(
+        self, block: ElementBlock, encoded: EncodedBlock, part: Part, encoder: Encoder
+    ) -> bool:
+        """Write records of a block if they fit in the chunk that they were encoded for."""
+        first, last, _ = part
+        if self._chunks.encoder(self._current().target) is not encoder:
+            return False
+        self._not_compared += last - first
+        if self._not_compared >= COMPARED_RECORDS:
+            self._not_compared = 0
+            if not self._is_as_planned(block, encoded, first, encoder):
+                self._refute(block.source.provenance, _OTHER_BYTES)
+                return False
+        losses = encoded.losses(first, last)
+        data, urls = encoded.data(first, last), (encoded.url(first), encoded.url(last - 1))
+        actions = encoded.written_actions(first, last)
+        batch = EncodedBatch(data, sum(map(len, data)), actions, *urls)
+        if not self._chunks.write_batch(batch, self._current().target):
+            return False
+        self.batches += 1
+        self.planned += last - first
+        self._layout_budget.add(last - first)
+        for loss, count in losses.values():
+            add_loss(self._account.losses, loss, count=count)
+        self._read.update(encoded.read_actions(first, last))
+        return True
+
+    def _element_plan(self, element: ElementShape, encoder: ElementEncoder) -> ElementPlan | None:
+        plans, key = element.shape.plans, (self._current().adapter, encoder)
+        if key not in plans:
+            plans[key] = learn_element(element, self._convert_singly, encoder)
+            self.plans += plans[key] is not None
+        plan = plans[key]
+        return plan if isinstance(plan, ElementPlan) else None
+
+    def _write_batch(self, batch: RecordBatch) -> bool:
+        """Write a batch by the plans of its shapes; return False if its records go one by one.
+
+        So do the first records of a feed, those with notices, and losses without enough samples.
+        """
+        now = batch.groups[0].shape.model.provenance
+        if not self._steps.is_of_model or feed_key(now) != feed_key(self._current().provenance):
+            return False
+        try:
+            encoder = self._chunks.encoder(self._current().target)
+            plans = [self._plan(group, encoder) for group in batch.groups]
+            known = [plan for plan in plans if plan is not None]
+            losses = self._account.losses
+            if len(known) < len(plans) or not all(
+                self._is_sampled(loss) for plan in known for loss in plan.losses
+            ):
+                return False
+            encoded = encode_batch(batch, known)
+        except InspectedError:  # values that the plan does not write
+            return False
+        except Exception as exc:  # the records find out alone which of them is concerned
+            self._refute(now, record_error(exc).reason)
+            return False
+        if not self._chunks.write_batch(encoded, self._current().target):
+            return False
+        self.batches += 1
+        self.planned += len(batch.order)
+        for plan, group in zip(known, batch.groups, strict=True):
+            self._read[group.shape.model.action._value_] += group.count
+            for loss in plan.losses:
+                add_loss(losses, loss, count=group.count)
+            if self._steps.has_any:
+                self._count_steps(group)
+        return True
+
+    def _count_steps(self, group: Columns) -> None:
+        """Count the records of a shape as its model would be counted."""
+        changed = self._steps.apply_to_model(group.shape.model)
+        for name, count in changed[1].items() if changed else ():
+            self._steps.changed[name] += count * group.count
+
+    def _plan(self, group: Columns, encoder: Encoder) -> BatchPlan | None:
+        """Return the plan of a shape; None without one, or if a record differs from it."""
+        plans, key = group.shape.plans, (self._current().adapter, encoder)
+        if key not in plans:
+            plans[key] = learn(group.shape, self._convert_singly, encoder)
+            self.plans += plans[key] is not None
+        plan = plans[key]
+        if not isinstance(plan, BatchPlan):
+            return None
+        if not plan.is_due(group.count):
+            return plan
+        first = group.first()
+        [record] = first
+        converted = self._convert_singly(record)
+        if converted is not None and [encoder.encode(converted[0])] == plan.encode_each(first):
+            return plan
+        plans[key] = None
+        self._refute(group.shape.model.provenance, _OTHER_BYTES)
+        return None
+
+    def _is_sampled(self, loss: Loss) -> bool:
+        """Whether a loss is only counted, as there are samples of its field."""
+        return has_samples(self._account.losses, loss.field)
+
+    def _refute(self, at: Provenance, found: str) -> None:
+        """Report that the records of a batch are converted one by one because of a defect."""
+        detail = f"{REFUTED}: {found}; converted one by one"
+        add_notice(
+            self._account.notices, Notice(code="plan-refuted", detail=detail, source=at.source)
+        )
+
+    def _convert_singly(self, record: Record) -> tuple[Record, tuple[Loss, ...]] | None:
+        """Normalize and adapt a record; None if it becomes anything but one record and losses."""
+        if self._steps.has_any:
+            changed = self._steps.apply_to_model(record)
+            if changed is None:
+                return None
+            record = changed[0]
+        record = normalize(record)
+        outcomes, losses = self._current().adapter(record)
+        [outcome] = outcomes if len(outcomes) == 1 else (None,)
+        if not isinstance(outcome, Record) or any(value_notices(record, outcomes)):
+            return None
+        return outcome, losses
+
+
+def feed_key(provenance: Provenance) -> tuple[str | None, ...]:
+    """Return what distinguishes the feeds of records."""
+    return provenance.source, provenance.datasource, provenance.feedtype
