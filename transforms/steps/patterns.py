@@ -124,7 +124,7 @@ def _parse_rules(value: object) -> tuple[tuple[str, str], ...]:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], str):
             raise ValueError
         rules.append((_parse_pattern(pair[0]), pair[1]))
-        _rule(*rules[-1], is_prefix=False)
+        _rule(*rules[-1], is_prefix=False)  # refuses references to groups that are not there
     if len({old for old, _ in rules}) < len(rules):
         raise ValueError("a pattern twice; expected each once")
     return tuple(rules)

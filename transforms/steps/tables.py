@@ -22,14 +22,17 @@ CREATE TABLE pairs (old TEXT PRIMARY KEY, new TEXT NOT NULL, line INTEGER NOT NU
 
 
 def load_table(path: Path) -> "Table":
-    """Return the table of a file, which is copied again after it has changed; see `Table`."""
+    """Return the table of a file; a thread of a worker copies it again only after it has changed.
+
+    Raise ConfigError for a file that is no table of pairs.
+    """
     status = path.stat() if path.is_file() else None
     signature = status and (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return _load(path, signature, os.getpid(), threading.get_ident())
 
 
 class Table:
-    """New values by old ones; raises ConfigError for a file that is no table of pairs."""
+    """New values by old ones; see `load_table`."""
 
     def __init__(self, path: Path, *_signature: object) -> None:
         self._path = path
