@@ -14,8 +14,10 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -49,12 +51,28 @@ NOT_PUBLIC = "shut"
 _CACHED_FOLDERS = 1 << 12
 LISTABLE = "expected a folder that can be listed"
 
-ListFolder = Callable[[ListingEntry], Iterable[ListingEntry]]
-"""Lists the entries of a folder in any order; raises what its library raises.
+ReadEntry = Callable[[str], ListingEntry]
+"""Returns the entry of a key."""
 
-The entry of a folder has the kind FOLDER and a key that ends in `/`. An entry with the key of the
-listed folder itself is a line of the listing.
-"""
+
+def _without_keys(key: str) -> ListingEntry:
+    raise KeyError(key)
+
+
+class FolderItems(NamedTuple):
+    """The entries of a folder, or the keys of some, whose entries `read` returns, in any order.
+
+    The entry of a folder has the kind FOLDER and a key that ends in `/`. An entry with the key of
+    the listed folder itself is a line of the listing.
+    """
+
+    items: Iterable[ListingEntry | str] = ()
+    read: ReadEntry = _without_keys
+    close: Callable[[], None] = lambda: None
+
+
+ListFolder = Callable[[ListingEntry], FolderItems]
+"""Lists a folder; it and the items raise what its library raises."""
 
 _Item = tuple[str, int, FileSignature]
 """The name of a file or a folder, its mode, and its signature."""
@@ -71,11 +89,13 @@ def folder_lister(tree: Tree) -> ListFolder:
     return _remote_folder
 
 
-def _remote_folder(folder: ListingEntry) -> Iterator[ListingEntry]:
+def _remote_folder(folder: ListingEntry) -> FolderItems:
     """List a folder of an SFTP server; of object storage, all objects below it."""
     list_items = _object_items if is_object(folder.path) else _sftp_items
-    for name, mode, signature in list_items(folder.path):
-        yield _entry(folder.key + name, join_uri(folder.path, name), mode, signature)
+    return FolderItems(
+        _entry(folder.key + name, join_uri(folder.path, name), mode, signature)
+        for name, mode, signature in list_items(folder.path)
+    )
 
 
 def _object_items(uri: str) -> Iterator[_Item]:
@@ -134,31 +154,58 @@ class LocalFolders:
         self._top = self._root or "/"
         self._has_posix_acls = tree.acl is not None and tree.acl.table is None
         self._is_inherited = tree.acl is not None and tree.acl.is_inherited
+        self._follows_links = tree.follow_links
         self._leading = LeadingFolders(tree)
         self._path_access = lru_cache(maxsize=_CACHED_FOLDERS)(self._find_path_access)
 
-    def __call__(self, folder: ListingEntry) -> Iterator[ListingEntry]:
-        """Yield the entries of a folder, and its own line if files inherit from it."""
+    def __call__(self, folder: ListingEntry) -> FolderItems:
+        """Return the keys of plain files, other entries, and the folder if files inherit from it.
+
+        Files are read by their names in the open folder: that saves a sixth of the time.
+        """
         stored = folder.path if folder.key else self._top
         path = plain_path(stored)
-        if self._tree.follow_links and self._is_loop(path):
-            yield left_out(folder.key, stored, "symlink-loop")
-            return
+        if self._follows_links and self._is_loop(path):
+            return FolderItems([left_out(folder.key, stored, "symlink-loop")])
+        own: list[ListingEntry] = []
         access = self._path_access(path)
         if self._is_inherited:
             fingerprint = f"{self._access(path)} {self._link_access(path)}".rstrip()
-            yield ListingEntry(
-                key=folder.key, kind=EntryKind.FOLDER, path=stored, fingerprint=fingerprint
-            )
+            own = [
+                ListingEntry(
+                    key=folder.key, kind=EntryKind.FOLDER, path=stored, fingerprint=fingerprint
+                )
+            ]
         if self._tree.only:
-            for name in self._named_files():
-                yield self._entry(name, os.path.join(path, name), access)
-            return
-        charset = self._tree.name_charset
-        with os.scandir(path) as entries:
+            named = (
+                self._entry(name, os.path.join(path, name), access) for name in self._named_files()
+            )
+            return FolderItems(chain(own, named))
+        number = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        length, begin = len(folder.key), f"{path.rstrip('/')}/"
+
+        def read(key: str) -> ListingEntry:
+            name = key[length:]
+            entry = self._status_entry(key, begin + name, access, name=name, folder=number)
+            is_folder = entry.kind is EntryKind.FOLDER
+            return left_out(key, entry.path, "vanished") if is_folder else entry
+
+        items = chain(own, self._items(folder.key, begin, number, access))
+        return FolderItems(items, read, partial(os.close, number))
+
+    def _items(
+        self, key: str, begin: str, number: int, access: str
+    ) -> Iterator[ListingEntry | str]:
+        charset, is_plain = self._tree.name_charset, is_unicode(begin)
+        with os.scandir(number) as entries:
             for entry in entries:
-                name = entry.name if charset is None else decode_name(entry.name, charset)
-                yield self._entry(folder.key + name, entry.path, access)
+                name = entry.name
+                is_name = is_plain and (name.isascii() or is_unicode(name))
+                if is_name and entry.is_file(follow_symlinks=False):
+                    yield key + name
+                else:
+                    decoded = name if charset is None else decode_name(name, charset)
+                    yield self._entry(key + decoded, begin + name, access)
 
     def _named_files(self) -> Iterator[str]:
         """Yield the names of the files to read and of their sidecars, each once."""
@@ -176,10 +223,16 @@ class LocalFolders:
             )
             reason = f"{shown}: a name that is not UTF-8; {expected}"
             return rejected(shown, "", "file-name", reason)
+        return self._status_entry(key, path, path_access, name=path)
+
+    def _status_entry(
+        self, key: str, path: str, path_access: str, *, name: str, folder: int | None = None
+    ) -> ListingEntry:
+        """Return the entry of a path, the status of which is that of a name in an open folder."""
         is_stored = path.isascii() or is_unicode(path)
         stored = path if is_stored else "\0" + os.fsencode(path).hex()
         try:
-            status = os.stat(path, follow_symlinks=self._tree.follow_links)
+            status = os.stat(name, dir_fd=folder, follow_symlinks=self._follows_links)
         except OSError as exc:
             return replace(_without_status(key, path, exc), path=stored)
         if status.st_size and stat.S_ISREG(status.st_mode):
@@ -197,13 +250,13 @@ class LocalFolders:
 
     def _mark(self, path: str, status: os.stat_result, path_access: str) -> str:
         """Return the fingerprint of a file; any change of a POSIX ACL changes the ctime."""
-        if self._tree.follow_links:
+        if self._follows_links:
             path_access = f"{path_access} {self._link_access(path)}".strip()
         if self._has_posix_acls:
             owners = f"{status.st_mode:o}:{status.st_uid}:{status.st_gid}:{status.st_ctime_ns}"
             return f"{owners} {path_access}".rstrip()
         is_private = path_access or not status.st_mode & stat.S_IROTH
-        return NOT_PUBLIC if self._tree.has_secure_files and is_private else ""
+        return NOT_PUBLIC if is_private and self._tree.has_secure_files else ""
 
     def _access(self, path: str) -> str:
         """Return who may search a folder, as far as the fingerprints of its files need it.

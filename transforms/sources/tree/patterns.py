@@ -25,11 +25,12 @@ Judge = Callable[[str], str | None]
 Match = Callable[[str], bool]
 
 _REGEX = "re:"
-_TEMPORARY = re.compile(
-    r"~\$.*|\.~lock\..*#|\.#.*|.*~|.*\.(?:swp|swo|tmp|crdownload|part)"
-    r"|thumbs\.db|desktop\.ini|\.ds_store",
-    re.IGNORECASE | re.DOTALL,
+_TEMPORARY_NAMES = (
+    r"~\$[^\0]*|\.~lock\.[^\0]*#|\.#[^\0]*|[^\0]*~|[^\0]*\.(?:swp|swo|tmp|crdownload|part)"
+    r"|thumbs\.db|desktop\.ini|\.ds_store"
 )
+_TEMPORARY = re.compile(_TEMPORARY_NAMES, re.IGNORECASE)
+_ANY_TEMPORARY = re.compile(rf"\0(?:{_TEMPORARY_NAMES})(?=\0)", re.IGNORECASE)
 _TOKEN = re.compile(
     r"(?P<folders>(?:^|(?<=/))\*\*/)|(?P<all>\*\*+)|(?P<some>\*)|(?P<one>\?)"
     r"|\[(?P<negated>[!^]?)(?P<chars>\]?[^\]]+|\])\]|\\(?P<escaped>.)|(?P<char>.)",
@@ -65,6 +66,17 @@ def judge(tree: Tree) -> Judge:
         return "excluded" if tree.exclude and is_excluded(key) else None
 
     return code_of
+
+
+def takes_all(tree: Tree, folder: str, names: Sequence[str]) -> bool:
+    """Return whether no rule leaves out a file of these names in a folder, as far as is known.
+
+    Names of files have no NUL.
+    """
+    text = "\0".join(("", *names, ""))
+    is_visible = tree.hidden or not ("\0." in text or folder.startswith(".") or "/." in folder)
+    has_patterns = tree.include or tree.exclude
+    return is_visible and not has_patterns and not _ANY_TEMPORARY.search(text)
 
 
 def glob(pattern: str) -> Match:

@@ -49,7 +49,7 @@ from transforms.sources.tree.posix_acl import LeadingFolders
 from transforms.sources.tree.records import ARCHIVE, TreeRecords
 from transforms.sources.tree.sidecars import OpenFile
 from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.walk import line_maker
+from transforms.sources.tree.walk import LineMaker
 
 _BLOCK_BYTES = 1 << 20
 _NO_CONTENT = -1  # the limit of files that the target fetches
@@ -147,7 +147,7 @@ class _TreeReader:
         self._tree = tree
         self._opener = opener
         self._max_bytes = _NO_CONTENT if tree.is_crawled else max_bytes
-        self._line_of = line_maker(tree)
+        self._line_of = LineMaker(tree)
         self._run = run
 
     def read(self, listed: ListingEntry) -> Iterable[ReadResult]:

@@ -3,44 +3,56 @@
 Files that are left out or cannot be read are lines as well: only a root that cannot be listed stops
 a walk. A folder is listed to its end before its first line is made, so a folder that cannot be
 listed is REJECTED as a whole, and no file in it seems to be deleted. Memory is bounded: the entries
-of a large folder are sorted on disk.
+of a large folder are sorted on disk. Of local files, only the keys are sorted; the status of a file
+is read when its line is made.
 
 Sidecars belong to the files that they describe, even if patterns exclude their names. The
 fingerprint of a file includes those of its sidecars.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby, islice
-from operator import attrgetter, itemgetter
+from operator import itemgetter, methodcaller
 
 import msgspec
 from msgspec.structs import replace
 
 from schemas.errors import FatalError, SourceError
 from transforms.sources.listing import EntryKind, ListingEntry, is_folder, left_out, rejected
-from transforms.sources.remote import again, error_text, translate_errors
-from transforms.sources.tree.folders import LISTABLE, ListFolder, folder_lister
-from transforms.sources.tree.patterns import SIDECAR, SIDECARS, described_by, judge
+from transforms.sources.remote import again, error_text, scheme_of, translate_errors
+from transforms.sources.tree.folders import (
+    LISTABLE,
+    FolderItems,
+    ListFolder,
+    ReadEntry,
+    folder_lister,
+)
+from transforms.sources.tree.patterns import SIDECAR, SIDECARS, described_by, judge, takes_all
 from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.urls import folder_url_of, is_unicode, url_of
+from transforms.sources.tree.urls import folder_url_of, is_unicode, url_of, urls_of
 from transforms.storage.scratch import scratch_database
 
 RUN_LENGTH = 20_000
 """Entries of one folder that are sorted in memory; more are sorted on disk."""
 
+KEYS_LENGTH = 100_000
+"""The same for keys of local files."""
+
+_PART_LENGTH = 1_000
 MAX_DEPTH = 100
 """Folders nested deeper than this are taken for a loop."""
 
-_Item = tuple[str, bool, ListingEntry]
-"""An entry with its place: its own key, or that of the file that it describes, and whether so."""
+_Item = tuple[str, bool, ListingEntry | str]
+"""An entry or its key, with its place: its own key, or that of a file that it describes."""
 
 _KEY, _PLACE = itemgetter(0), itemgetter(0, 1)
+_SIDECAR = methodcaller("endswith", SIDECARS)
 _NO_NAMES = frozenset({"", ".", ".."})
 _SCHEMA = "CREATE TABLE entries (key TEXT, describes INTEGER, entry BLOB)"
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(ListingEntry).decode
+_decode = msgspec.json.Decoder(ListingEntry | str).decode
 
 
 def list_tree(tree: Tree) -> Iterator[ListingEntry]:
@@ -48,7 +60,8 @@ def list_tree(tree: Tree) -> Iterator[ListingEntry]:
 
     Raise SourceError if its root cannot be listed, ConfigError at once if it is no tree.
     """
-    return walk(tree, folder_lister(tree))
+    run_length = RUN_LENGTH if scheme_of(tree.root) else KEYS_LENGTH
+    return walk(tree, folder_lister(tree), run_length=run_length)
 
 
 def walk(
@@ -58,24 +71,23 @@ def walk(
 
     Raise SourceError if the root cannot be listed.
     """
-    line_of = line_maker(tree)
+    make = LineMaker(tree)
     root = ListingEntry(key="", kind=EntryKind.FOLDER, path=tree.root)
     try:
-        folders = [_OpenFolder(root, list_folder, run_length)]
+        folders = [_OpenFolder(root, list_folder, make, run_length)]
     except OSError as exc:
         raise SourceError(f"{tree.root}: {error_text(exc)}; {LISTABLE}") from exc
     try:
         while folders:
-            entry = next(folders[-1].entries, None)
-            if entry is None:
+            line = next(folders[-1].lines, None)
+            if line is None:
                 folders.pop().close()
                 continue
-            line = line_of(entry)
             if line.kind is EntryKind.FOLDER and line.key != folders[-1].key:
                 try:
                     if len(folders) == MAX_DEPTH:
                         raise OSError(f"{MAX_DEPTH} folders above it")
-                    folders.append(_OpenFolder(entry, list_folder, run_length))
+                    folders.append(_OpenFolder(line, list_folder, make, run_length))
                 except OSError as exc:
                     reason = f"{error_text(exc)}; {LISTABLE}"
                     unlistable = rejected(line.key, line.path, "unlistable-folder", reason)
@@ -87,14 +99,17 @@ def walk(
             folder.close()
 
 
-def line_maker(tree: Tree) -> Callable[[ListingEntry], ListingEntry]:
-    """Return the function that gives an entry its URL, and the code of the rule that leaves it out.
+class LineMaker:
+    """Gives an entry its URL, and the code of the rule that leaves it out.
 
     A name that cannot be part of a URL is REJECTED. An entry without a path has no URL.
     """
-    code_of = judge(tree)
 
-    def line_of(entry: ListingEntry) -> ListingEntry:
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._code_of = judge(tree)
+
+    def __call__(self, entry: ListingEntry) -> ListingEntry:
         key, is_file = entry.key, not is_folder(entry.key)
         if is_file and not _NO_NAMES.isdisjoint(key.split("/")):
             reason = f"{key!r}; expected no '//', '.' or '..' in a path"
@@ -102,42 +117,66 @@ def line_maker(tree: Tree) -> Callable[[ListingEntry], ListingEntry]:
         if not key.isascii() and not is_unicode(key):
             reason = f"{key!r}; expected a name in UTF-8, or ⟦name_charset⟧"
             return rejected(key, entry.path, "file-name", reason)
-        url = (url_of if is_file else folder_url_of)(tree, key) if entry.path else ""
-        code = code_of(key) if key and entry.code != SIDECAR else None
+        url = (url_of if is_file else folder_url_of)(self._tree, key) if entry.path else ""
+        code = self._code_of(key) if key and entry.code != SIDECAR else None
         if code is None and entry.kind is not EntryKind.FILTERED:
             return replace(entry, url=url)
         return replace(left_out(key, entry.path, code or entry.code), url=url)
 
-    return line_of
+    def of_files(self, folder: str, keys: Sequence[str], read: ReadEntry) -> Iterator[ListingEntry]:
+        """Yield the lines of local files of a folder, in parts, whose URLs are made together."""
+        length = len(folder)
+        for begin in range(0, len(keys), _PART_LENGTH):
+            part = keys[begin : begin + _PART_LENGTH]
+            if takes_all(self._tree, folder, [key[length:] for key in part]):
+                for key, url in zip(part, urls_of(self._tree, part), strict=True):
+                    entry = read(key)
+                    is_file = entry.kind is EntryKind.FILE
+                    yield replace(entry, url=url) if is_file else self(entry)
+            else:
+                yield from map(self, map(read, part))
 
 
 class _OpenFolder:
-    """A folder on the way: its sorted entries, each file with its sidecars."""
+    """A folder on the way: its lines in order, each file with its sidecars."""
 
-    def __init__(self, folder: ListingEntry, list_folder: ListFolder, run_length: int) -> None:
+    def __init__(
+        self, folder: ListingEntry, list_folder: ListFolder, make: LineMaker, run_length: int
+    ) -> None:
         self.key = folder.key
+        self._items = FolderItems()
         self._database: sqlite3.Connection | None = None
-        self.entries = again(partial(self._sort, folder, list_folder, run_length))
+        self._make = make
+        self.lines = again(partial(self._sort, folder, list_folder, run_length))
 
     def close(self) -> None:
+        self._items.close()
         if self._database is not None:
             self._database.close()
 
     def _sort(
         self, folder: ListingEntry, list_folder: ListFolder, run_length: int
     ) -> Iterator[ListingEntry]:
+        self._items = FolderItems()
         try:
             with translate_errors(folder.path):
-                entries = iter(list_folder(folder))
+                self._items = list_folder(folder)
+                entries = iter(self._items.items)
                 first = list(islice(entries, run_length + 1))
+                keys = [*map(_key_of, first)]
                 if len(first) > run_length:
-                    return _with_sidecars(self._sort_on_disk(_items(chain(first, entries))))
-                if any(entry.key.endswith(SIDECARS) for entry in first):
-                    return _with_sidecars(sorted(_items(first), key=_PLACE))
-                return iter(sorted(first, key=attrgetter("key")))
+                    items = self._sort_on_disk(_items(chain(first, entries)))
+                elif keys == first and not any(map(_SIDECAR, keys)):
+                    return self._make.of_files(folder.key, sorted(keys), self._items.read)
+                else:
+                    items = iter(sorted(_items(first), key=_PLACE))
+                return map(self._make, self._with_sidecars(items))
         except BaseException:
             self.close()
             raise
+
+    def _entry_of(self, item: ListingEntry | str) -> ListingEntry:
+        return item if isinstance(item, ListingEntry) else self._items.read(item)
 
     def _sort_on_disk(self, items: Iterable[_Item]) -> Iterator[_Item]:
         """Sort in a temporary database, which is removed when it is closed."""
@@ -151,30 +190,35 @@ class _OpenFolder:
             raise FatalError(reason) from exc
         return ((key, bool(describes), _decode(entry)) for key, describes, entry in found)
 
+    def _with_sidecars(self, items: Iterable[_Item]) -> Iterator[ListingEntry]:
+        """Yield the entries of a folder in their order, each file with its sidecars.
 
-def _items(entries: Iterable[ListingEntry]) -> Iterator[_Item]:
+        The key of a sidecar begins with the key of its file, so few of them are remembered at a
+        time.
+        """
+        known: set[str] = set()
+        for key, group in groupby(items, key=_KEY):
+            placed = [(describes, self._entry_of(item)) for _, describes, item in group]
+            sidecars = [entry for describes, entry in placed if describes]
+            for entry in (entry for describes, entry in placed if not describes):
+                if key in known:
+                    known.remove(key)
+                    yield left_out(key, entry.path, SIDECAR)
+                else:
+                    known.update(sidecar.key for sidecar in sidecars)
+                    yield _described(entry, sidecars) if sidecars else entry
+
+
+def _key_of(item: ListingEntry | str) -> str:
+    return item if isinstance(item, str) else item.key
+
+
+def _items(entries: Iterable[ListingEntry | str]) -> Iterator[_Item]:
     for entry in entries:
-        yield entry.key, False, entry
-        if described := described_by(entry.key):
+        key = _key_of(entry)
+        yield key, False, entry
+        if described := described_by(key):
             yield described, True, entry
-
-
-def _with_sidecars(items: Iterable[_Item]) -> Iterator[ListingEntry]:
-    """Yield the entries of a folder in their order, each file with its sidecars.
-
-    The key of a sidecar begins with the key of its file, so few of them are remembered at a time.
-    """
-    known: set[str] = set()
-    for key, group in groupby(items, key=_KEY):
-        placed = [*group]
-        sidecars = [entry for _, describes, entry in placed if describes]
-        for entry in (entry for _, describes, entry in placed if not describes):
-            if key in known:
-                known.remove(key)
-                yield left_out(key, entry.path, SIDECAR)
-            else:
-                known.update(sidecar.key for sidecar in sidecars)
-                yield _described(entry, sidecars) if sidecars else entry
 
 
 def _described(entry: ListingEntry, sidecars: list[ListingEntry]) -> ListingEntry:

@@ -7,12 +7,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import ConfigError
-from transforms.sources.tree.patterns import described_by, glob, judge
+from transforms.sources.tree.patterns import described_by, glob, judge, takes_all
 from transforms.sources.tree.tree import Tree
+
+NAMES = ("Thumbs.db", "thumbs.db2", "x.TMP", "x.tmp.a", ".~lock.x#", "~$x", ".DS_Store", "a.part")
 
 
 def code(key: str, **rules: Any) -> str | None:  # the fields of a Tree
     return judge(Tree(root="/srv/docs", **rules))(key)
+
+
+@given(
+    st.sampled_from(("", "a/", ".a/", "a/.b/")),
+    st.lists(st.text("a.~#$\n", min_size=1, max_size=4) | st.sampled_from(NAMES), max_size=4),
+    st.booleans(),
+)
+def test_no_rule_leaves_out_a_file_if_all_are_taken(
+    folder: str, names: list[str], hidden: bool
+) -> None:
+    codes = [code(folder + name, hidden=hidden) for name in names]
+    rules = Tree(root="/srv/docs", hidden=hidden)
+    is_hidden_folder = not hidden and folder.startswith((".", "a/."))
+    assert takes_all(rules, folder, names) == (not any(codes) and not is_hidden_folder)
+
+
+def test_with_patterns_each_file_is_judged() -> None:
+    assert not takes_all(Tree(root="/srv/docs", include=("*.a",)), "", ["b.a"])
+    assert not takes_all(Tree(root="/srv/docs", exclude=("*.b",)), "", ["b.a"])
 
 
 def complaint(**rules: Any) -> str:

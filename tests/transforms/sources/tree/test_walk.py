@@ -3,10 +3,12 @@
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +22,8 @@ from transforms.sources.listing import (
     read_listing,
     write_listing,
 )
-from transforms.sources.tree.folders import LocalFolders
+from transforms.sources.tree.folders import FolderItems, ListFolder, LocalFolders
+from transforms.sources.tree.patterns import judge
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.walk import list_tree, walk
 
@@ -59,7 +62,11 @@ def files(root: Path, *names: str) -> None:
 
 def listed(*entries: ListingEntry, rules: Tree = BUCKET) -> list[ListingEntry]:
     """Return the lines of a remote tree of one folder."""
-    return list(walk(rules, lambda _root: entries))
+    return list(walk(rules, lambda _root: FolderItems(entries)))
+
+
+def folder_of(entries: Callable[[ListingEntry], Iterable[ListingEntry]]) -> ListFolder:
+    return lambda above: FolderItems(entries(above))
 
 
 def remote(key: str, *, size: int | None = 5, fingerprint: str = "") -> ListingEntry:
@@ -69,10 +76,11 @@ def remote(key: str, *, size: int | None = 5, fingerprint: str = "") -> ListingE
 def refusing(function: Callable[..., Any], path: Path, problem: OSError) -> Callable[..., Any]:
     """Return a function of paths that raises for one: as root, the tests may read any file."""
 
-    def refuse(given_path: str, **options: Any) -> Any:
-        if given_path == str(path):
+    def refuse(given_path: str, *flags: int, dir_fd: int | None = None, **options: Any) -> Any:
+        folder = "" if dir_fd is None else os.readlink(f"/proc/self/fd/{dir_fd}")
+        if os.path.join(folder, given_path) == str(path):
             raise problem
-        return function(given_path, **options)
+        return function(given_path, *flags, dir_fd=dir_fd, **options)
 
     return refuse
 
@@ -116,6 +124,49 @@ def test_the_order_is_that_of_all_keys_sorted(names: list[str], run_length: int)
         assert [line.key for line in walked] == sorted(result, key=str.encode)
 
 
+@given(
+    st.lists(st.text("aä #%~./\n\x01", min_size=1, max_size=5), max_size=9),
+    st.sampled_from(({}, {"hidden": True}, {"exclude": ("a*",)}, {"base_url": None})),
+)
+def test_lines_of_files_are_those_of_their_entries(names: list[str], rules: dict[str, Any]) -> None:
+    """The URLs of a folder are made together; the oracle is the URL of each key."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = make(Path(folder), [*names, "a.tmp~", "b/plain"] if names else names)
+        options = msgspec.structs.replace(tree(Path(folder)), **rules)
+        code_of = judge(options)
+        base = "" if options.base_url is None else BASE
+        expected = {
+            key: (code_of(key), base + (quote(key) if base else key))
+            for key in made
+            if not any(code_of(f"{above}/") for above in _folders_of(key))
+        }
+        result = {line.key: (line.code or None, line.url) for line in list_tree(options)}
+        assert {key: each for key, each in result.items() if key in made} == expected
+
+
+def _folders_of(key: str) -> list[str]:
+    names = key.split("/")
+    return ["/".join(names[:count]) for count in range(1, len(names))]
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_file_that_is_gone_when_its_line_is_made_has_vanished(
+    tmp_path: Path, number: int
+) -> None:
+    files(tmp_path, "a", "b", "c", "d/e")
+    rules = tree(tmp_path)
+    walked = walk(rules, LocalFolders(rules), run_length=number)
+    next(walked)
+    (tmp_path / "b").unlink()
+    (tmp_path / "c").unlink()
+    (tmp_path / "c").mkdir()
+    assert [(line.key, line.kind, line.code) for line in walked] == [
+        ("b", EntryKind.FILTERED, "vanished"),
+        ("c", EntryKind.FILTERED, "vanished"),
+        ("d/e", EntryKind.FILE, ""),
+    ]
+
+
 def make(root: Path, names: list[str]) -> set[str]:
     """Make files unless there is a folder, or would have to be one; return their keys."""
     for name in names:
@@ -138,7 +189,7 @@ def test_folders_nested_without_end_are_rejected() -> None:
     def list_folder(above: ListingEntry) -> list[ListingEntry]:
         return [ListingEntry(key=f"{above.key}a/", kind=EntryKind.FOLDER, path="s3://bucket/a")]
 
-    (line,) = walk(BUCKET, list_folder)
+    (line,) = walk(BUCKET, folder_of(list_folder))
     assert (line.key, line.code) == ("a/" * 100, "unlistable-folder")
     assert line.reason == "100 folders above it; expected a folder that can be listed"
 
@@ -260,7 +311,7 @@ def test_a_folder_that_cannot_be_listed_is_rejected_and_others_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files(tmp_path, "a/x", "b/x")
-    monkeypatch.setattr(os, "scandir", refusing(os.scandir, tmp_path / "a", denied()))
+    monkeypatch.setattr(os, "open", refusing(os.open, tmp_path / "a", denied()))
     assert lines(tmp_path)[0] == ListingEntry(
         key="a/",
         kind=EntryKind.REJECTED,
@@ -284,7 +335,7 @@ def test_no_file_of_a_folder_is_listed_if_its_listing_breaks_off() -> None:
             raise OSError(5, "Input/output error")
         yield ListingEntry(key="a/", kind=EntryKind.FOLDER, path="s3://bucket/a")
 
-    (line,) = walk(BUCKET, list_folder)
+    (line,) = walk(BUCKET, folder_of(list_folder))
     expected = "Input/output error; expected a folder that can be listed"
     assert (line.key, line.code, line.reason) == ("a/", "unlistable-folder", expected)
 
@@ -297,7 +348,7 @@ def test_a_folder_whose_connection_ends_is_listed_again_once() -> None:
         if problems:
             raise problems.pop()
 
-    assert [line.key for line in walk(BUCKET, list_folder)] == ["a"]
+    assert [line.key for line in walk(BUCKET, folder_of(list_folder))] == ["a"]
 
 
 def test_a_folder_that_vanishes_is_rejected(tmp_path: Path) -> None:
@@ -344,7 +395,7 @@ def test_a_root_that_cannot_be_listed_stops_the_walk() -> None:
         raise denied()
 
     with pytest.raises(SourceError) as caught:
-        list(walk(BUCKET, list_folder))
+        list(walk(BUCKET, folder_of(list_folder)))
     assert str(caught.value) == (
         "s3://bucket: Permission denied; expected a folder that can be listed"
     )
