@@ -141,6 +141,52 @@ def test_each_writer_joins_the_elements_of_records_that_vary(
     assert found == count
 
 
+@pytest.mark.parametrize("target", ["gsa-feed", "avro"])
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        *(' displayurl="http://d.example.com/{}"', ' lock="true"', ' pagerank="96"'),
+        *(' authmethod="ntlm"', ' crawl-immediately="true"', ' displayurl="&lt;{}"'),
+    ],
+)
+def test_hints_of_a_record_are_in_its_signature(
+    attribute: str, target: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = [varied_record(n) for n in range(200)]
+    records[1::2] = [
+        text.replace(" mimetype", f"{attribute.format(n)} mimetype", 1)
+        for n, text in enumerate(records[1::2])
+    ]
+    assert planned(feed("".join(records)), caplog, target=Target(format=target)) == 199
+
+
+def test_a_signature_that_is_met_often_is_learned_beyond_the_budget(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    records = [varied_record(n).replace('"n', f'"n{n % 20}-') for n in range(4000)]
+    assert planned(feed("".join(records)), caplog) > 2000
+
+
+def test_a_record_that_permits_nobody_is_noted_where_the_target_has_no_acls() -> None:
+    denial = '<acl><principal scope="user" access="deny">{}</principal></acl>'
+    records = [
+        record(n, (f"<acl>{USER}</acl>" if n % 3 else denial).format(n) + f"<content>{n}</content>")
+        for n in range(60)
+    ]
+    data = feed("".join(records), feedtype="incremental")
+    found = conversion(data, Target(format="thunderstone"), batch_records=7)
+    assert found == conversion(data, Target(format="thunderstone"), batch_records=0)
+    assert b'"acl-permits-nobody":{"count":20,' in found.account
+
+
+@pytest.mark.parametrize("inner", ["<acl>", '<acl><principal scope="robot"/></acl>'])
+def test_a_full_feed_whose_records_are_all_refused_has_no_records(inner: str) -> None:
+    data = feed("".join(record(n, inner) for n in range(3)), feedtype="full")
+    found = conversion(data, GSA_FEED, batch_records=1024)
+    assert found == conversion(data, GSA_FEED, batch_records=0)
+    assert b'"has_records":false' in found.account
+
+
 def test_records_of_blocks_that_no_writer_joins_are_built_without_the_parser(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -49,8 +49,8 @@ class ElementShape(NamedTuple):
     code: str
     first_column: int
     columns: int
-    make_part: MakePart
-    """Makes what an element stands for in a record."""
+    make_part: MakePart | None
+    """Makes what an element stands for in a record; None if records are parsed all the same."""
 
 
 class ElementGroup(NamedTuple):
@@ -69,7 +69,7 @@ class ElementGroup(NamedTuple):
 
     def parts(self) -> list[Any]:
         """Return what the elements stand for in their records."""
-        makes = {key: element.make_part for key, element in self.elements.items()}
+        makes = {key: element.make_part or _no_part for key, element in self.elements.items()}
         usual = next(iter(self.elements.values()))
         kinds = usual.shape.kinds[usual.first_column :][: usual.columns]
         columns = [
@@ -91,6 +91,10 @@ class ElementGroup(NamedTuple):
         return next(iter(self.elements.values())).code in RECORDS
 
 
+def _no_part(*_values: object) -> None:
+    """Return nothing, in place of the part of a record that must be parsed."""
+
+
 _PARTS: Mapping[str, tuple[Callable[[Any], Any], Collection[str]]] = {
     **dict.fromkeys(RECORDS, (lambda record: record, ("acl", "content", "metadata", "provenance"))),
     **dict.fromkeys((PARENTED_ACL, ACL), (attrgetter("acl"), ("principals",))),
@@ -105,7 +109,8 @@ def element_shape(shape: Shape, code: str, own: range) -> ElementShape | None:
     """Return what elements share; None if what they stand for is not certain."""
     part, left_out = _PARTS[code]
     make = part_maker(shape, own, part, left_out=left_out)
-    return None if make is None else ElementShape(shape, code, own.start, len(own), make)
+    is_known = make is not None or code in RECORDS
+    return ElementShape(shape, code, own.start, len(own), make) if is_known else None
 
 
 class ElementPlaces(NamedTuple):
@@ -186,10 +191,12 @@ class ElementBlock:
     """The elements of adjacent records; `ends` are the places of those that end a record.
 
     Records of one context with the same codes are converted by the same rules. A reader sets
-    `read`, which parses a record as it came.
+    `read`, which parses a record as it came, and `note`, which is called before records that are
+    not parsed are used.
     """
 
     read: Callable[[Any], Any]
+    note: Callable[[], None]
 
     def __init__(
         self,
@@ -219,7 +226,7 @@ class ElementBlock:
         for number in range(first, last):
             codes = self.codes_of_records[number]
             places = places_of(codes)
-            if places is None:
+            if places is None or self._parts[self.begins[number]] is None:
                 yield self.parsed(number)
             elif comparisons.is_due(order := places.order):
                 parsed = self.parsed(number)
@@ -228,6 +235,7 @@ class ElementBlock:
                     yield self._refuted()
                 yield parsed
             elif comparisons.are_equal(order):
+                self.note()
                 yield self._built(number, places)
             else:
                 yield self.parsed(number)

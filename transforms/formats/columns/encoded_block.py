@@ -45,7 +45,7 @@ class Layout(NamedTuple):
 
 PlanOf = Callable[[ElementShape], ElementPlan | None]
 LayoutOf = Callable[[str, int], Layout | None]
-"""Returns the layout of records with some codes, of which one has a number; None without one."""
+"""Returns the layout of records with a key, of which one has a number; None without one."""
 
 
 class EncodedBlock:
@@ -67,6 +67,11 @@ class EncodedBlock:
             self._encode(group, {key: plan for key, plan in plans.items() if plan})
         codes = "".join(self._codes)
         self._codes_of_records = [codes[begin:end] for begin, end in pairwise(self._begins)]
+        self._keys = self._codes_of_records
+        """What records of one layout have in common: with elements that are lost, both codes."""
+
+        if LOST in codes:
+            self._keys = [*map(str.__add__, self._codes_of_records, block.codes_of_records)]
         self._content_places = sorted(self._contents)
 
     def _encode(self, group: ElementGroup, plans: Mapping[Hashable, ElementPlan]) -> None:
@@ -160,11 +165,11 @@ class EncodedBlock:
         A record with a loss that is not only counted, as others were samples of it, goes alone too.
         """
         layouts = self._layouts
-        for number, codes in enumerate(self._codes_of_records[first:], first):
-            if codes not in layouts:
-                is_known = ALONE not in codes and CLOSED_ALONE not in codes
-                layouts[codes] = layout_of(codes, number) if is_known else None
-            layout = layouts[codes]
+        for number, key in enumerate(self._keys[first:], first):
+            if key not in layouts:
+                is_known = ALONE not in key and CLOSED_ALONE not in key
+                layouts[key] = layout_of(key, number) if is_known else None
+            layout = layouts[key]
             is_planned = layout is not None and all(map(is_sampled, layout.losses))
             if number > first and (not is_planned or number - first == size):
                 yield Part(first, number, is_alone=False)
@@ -177,8 +182,7 @@ class EncodedBlock:
 
     def data(self, first: int, last: int) -> list[bytes]:
         """Return the bytes of adjacent records, which all have a plan: of each for binary ones."""
-        layouts, codes = self._layouts, self._codes_of_records
-        return self._data(first, [layouts[of_record] for of_record in codes[first:last]])
+        return self._data(first, [self._layouts[key] for key in self._keys[first:last]])
 
     def data_by(self, layout: Layout, number: int) -> bytes:
         """Return the bytes of a record by a layout that is not proven yet."""
@@ -210,8 +214,8 @@ class EncodedBlock:
     def losses(self, first: int, last: int) -> dict[str, tuple[Loss, int]]:
         """Return a loss of each field that adjacent records lose, and how often it is lost."""
         counts: dict[str, tuple[Loss, int]] = {}
-        for codes, count in Counter(self._codes_of_records[first:last]).items():
-            layout = self._layouts[codes]
+        for key, count in Counter(self._keys[first:last]).items():
+            layout = self._layouts[key]
             for loss in layout.losses if layout else ():
                 counts[loss.field] = loss, counts.get(loss.field, (loss, 0))[1] + count
         return counts

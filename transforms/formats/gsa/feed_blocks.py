@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import repeat
 from typing import ClassVar, NamedTuple
@@ -43,7 +43,7 @@ from transforms.formats.columns.element_codes import (
     RECORD_WITH_CONTENT,
     RECORDS,
 )
-from transforms.formats.columns.learning_budget import LearningBudget
+from transforms.formats.columns.learning_budget import RECORDS_A_PLAN, LearningBudget
 from transforms.formats.columns.neutrality import are_neutral, find_not_neutral
 from transforms.formats.columns.record_batch import grouped
 from transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, names_of_values
@@ -184,6 +184,7 @@ class FeedBlocks:
         self._options, self._new_shape = options, new_shape
         self._budget = LearningBudget(_FREE_SHAPES)
         self._elements: dict[tuple[str, str, Hashable], ElementShape | None] = {}
+        self._met = Counter[tuple[str, str, Hashable]]()
         self._markups: dict[str, _Markup] = {}
         self._comparisons = Comparisons()
 
@@ -215,17 +216,31 @@ class FeedBlocks:
         source = _Run(positions, ranges, context, provenance, self._comparisons)
         return ElementBlock(codes[:end], groups, ends, source), ranges[-1][1]
 
-    def element(self, kind: str, markup: str, key: Hashable) -> ElementShape | None:
-        """Return the shape of a signature; None if its elements go alone."""
-        signature = kind, markup, key
-        if signature in self._elements:
-            return self._elements[signature]
-        if not self._budget.pay():
-            return None
-        if len(self._elements) > _MAX_SHAPES:
-            self._elements.clear()
-        element = self._elements[signature] = self._learn(kind, markup, key)
-        return element
+    def elements(
+        self, kind: str, markup: str, keys: Sequence[Hashable]
+    ) -> dict[Hashable, ElementShape]:
+        """Return the shapes of signatures; elements of others go alone.
+
+        A signature is learned if that is paid for, or if it was met often.
+        """
+        counts: Counter[Hashable] | None = None
+        found: dict[Hashable, ElementShape] = {}
+        for key in {*keys}:
+            signature = kind, markup, key
+            if signature not in self._elements and not self._budget.pay():
+                counts = counts or Counter(keys)
+                self._met[signature] += counts[key]
+                if self._met[signature] < RECORDS_A_PLAN:
+                    continue
+            if signature not in self._elements:
+                self._elements[signature] = self._learn(kind, markup, key)
+            element = self._elements[signature]
+            if element is not None:
+                found[key] = element
+        for known in (self._elements, self._met):
+            if len(known) > _MAX_SHAPES:
+                known.clear()
+        return found
 
     def _learn(self, kind: str, markup: str, key: Hashable) -> ElementShape | None:
         frame = _FRAMES[kind]
@@ -366,14 +381,9 @@ class _Elements:
         self, kind: str, markup: str, kinds: Sequence[ColumnKind], group: ElementGroup
     ) -> None:
         """Add elements with one markup whose signatures are known, and whose values are neutral."""
-        keys = {*group.keys}
-        elements = {
-            key: element
-            for key in keys
-            if (element := self._known.element(kind, markup, key)) is not None
-        }
+        elements = self._known.elements(kind, markup, group.keys)
         group = group._replace(elements=elements)
-        if len(elements) < len(keys):
+        if any(key not in elements for key in {*group.keys}):
             group = group.rows([row for row, key in enumerate(group.keys) if key in elements])
         if not group.places:
             return
@@ -480,7 +490,6 @@ def _code(kind: str, model: Record) -> str | None:
         code = DELETION
     is_rare = (
         model.extras
-        or model.crawl is not None
         or (acl is not None) is not (kind in (ACL, PERMIT))
         or (kind == META and len(model.metadata) != 1)
         or (kind == RECORD_WITH_CONTENT and model.action is Action.DELETE)

@@ -5,7 +5,7 @@ The parser never sees a DOCTYPE, so there are no entities to expand, and it has 
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import IO, Generic, NamedTuple, TypeVar
 
 from lxml import etree
@@ -129,11 +129,9 @@ class ElementReader(Generic[Built]):
     ) -> Iterator[Built | Record | RecordBatch | ElementBlock | Reject | Notice]:
         for item in self._scanner:
             if isinstance(item, list):
-                self._note(self._scanner.context)
+                context = self._scanner.context
                 for of_run in item:
-                    if isinstance(of_run, ElementBlock):
-                        of_run.read = self._parse
-                    yield self._parse(of_run) if isinstance(of_run, RawElement) else of_run
+                    yield self._read_bulk(of_run, context)
                 continue
             result = self._read_element(item) if isinstance(item, RawElement) else item
             del item  # a large element must not be held while its record is in use
@@ -171,10 +169,20 @@ class ElementReader(Generic[Built]):
         self._misses = 0 if taken else min(self._misses + 1, _MAX_MISSES)
         if taken is not None and taken.length == len(raw.text):
             [built] = taken.records
-            if not isinstance(built, RawElement):
-                self._note(raw.context)
-                return built
+            return self._read_bulk(built, raw.context)
         return self._parse(raw)
+
+    def _read_bulk(
+        self, item: Record | RecordBatch | ElementBlock | RawElement, context: ElementContext
+    ) -> Built | Record | RecordBatch | ElementBlock | Reject:
+        """Return what was read without a parser, and parse the rest."""
+        if isinstance(item, RawElement):
+            return self._parse(item)
+        if isinstance(item, ElementBlock):  # its records may all be refused
+            item.read, item.note = self._parse, partial(self._note, context)
+        else:
+            self._note(context)
+        return item
 
     def _parse(self, raw: RawElement) -> Built | Reject:
         try:
