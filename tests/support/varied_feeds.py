@@ -54,6 +54,16 @@ _METADATA_NAMES = (
     *("a&amp;b", "DT: x", "\u00fc", "~hole-0002~", "author"),
 )
 _ACL_NAMES = ("google:aclusers", "google:aclinheritfrom", "Google:ACLgroups ")
+_RECORD_ATTRIBUTES = {
+    "displayurl": ("http://d.example.com/a?b", "a &amp; b", "doc", ""),
+    "lock": ("true", "false"),
+    "pagerank": ("70", "96", "12"),
+    "action": ("add", "add", "delete"),
+    "authmethod": ("none", "httpbasic", "ntlm"),
+    "crawl-immediately": ("true", "false"),
+    "crawl-once": ("true",),
+    "feedrank": ("3",),
+}
 _TYPES = ("text/html", "text/html", "application/pdf", "TEXT/HTML; charset=UTF-8", "", "a/>b")
 _HEADS = (
     *("", "", "\ufeff", '<?xml version="1.0" encoding="UTF-8"?>\n'),
@@ -162,8 +172,11 @@ class _RecordWriter:
             part: random.choice((0.0, 0.3, 0.9, 1.0, 1.0))
             for part in ("acl", "metadata", "content", "date", "parent", "deletion", "one acl")
         }
+        self._share["attribute"] = random.choice((0.1, 0.5, 1.0))
         self._share["acl record"] = random.choice((*(0.0,) * 6, 0.1, 0.5))
         self._marks = random.choice((0.0, 0.01, 0.1))
+        count = random.choice((0, 0, 0, 1, 1, 2, 4))
+        self._attributes = random.sample([*_RECORD_ATTRIBUTES], count)
         self._urls = random.choice(_URLS)
 
     def fit(self, feedtype: str) -> None:
@@ -225,6 +238,9 @@ class _RecordWriter:
             is_hostile = self._is_hostile()
             date = f"Tue, 06 Nov 2007 12:45:{random.randrange(60):02} GMT"
             values["last-modified"] = random.choice(_HOSTILE_DATES) if is_hostile else date
+        for name in self._attributes:
+            if self._is("attribute"):
+                values[name] = random.choice(_RECORD_ATTRIBUTES[name])
         parts = self._order.split()
         if self._is_hostile():
             random.shuffle(parts)
