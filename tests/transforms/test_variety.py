@@ -160,6 +160,20 @@ def test_hints_of_a_record_are_in_its_signature(
     assert planned(feed("".join(records)), caplog, target=Target(format=target)) == 199
 
 
+@pytest.mark.parametrize("target", ["gsa-feed", "avro", "jsonl"])
+def test_records_with_and_without_a_field_between_elements_have_layouts_of_their_own(
+    target: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    hint = ' crawl-immediately="true" mimetype'
+    records = [
+        re.sub("<metadata>.*</metadata>", "", varied_record(n)).replace(
+            " mimetype", " mimetype" if n % 3 else hint, 1
+        )
+        for n in range(100)
+    ]
+    assert planned(feed("".join(records)), caplog, size=7, target=Target(format=target)) == 99
+
+
 def test_a_signature_that_is_met_often_is_learned_beyond_the_budget(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -68,10 +68,17 @@ class EncodedBlock:
         codes = "".join(self._codes)
         self._codes_of_records = [codes[begin:end] for begin, end in pairwise(self._begins)]
         self._keys = self._codes_of_records
-        """What records of one layout have in common: with elements that are lost, both codes."""
+        """What records of one layout have in common: the codes, and how many pieces there are.
 
+        With elements that are lost, these are also the codes as they were read.
+        """
+
+        if any(self._more):
+            self._keys = [
+                f"{codes}{len(more)}" for codes, more in zip(self._keys, self._more, strict=True)
+            ]
         if LOST in codes:
-            self._keys = [*map(str.__add__, self._codes_of_records, block.codes_of_records)]
+            self._keys = [*map(str.__add__, self._keys, block.codes_of_records)]
         self._content_places = sorted(self._contents)
 
     def _encode(self, group: ElementGroup, plans: Mapping[Hashable, ElementPlan]) -> None:
