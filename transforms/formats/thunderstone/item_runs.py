@@ -12,7 +12,7 @@ from transforms.formats.thunderstone.dataload_format import ELEMENT_NAMES
 from transforms.formats.thunderstone.rows import item_rows
 from transforms.formats.xml.element_runs import ElementRuns
 from transforms.formats.xml.elements import ParsedElement
-from transforms.formats.xml.run_shapes import FREQUENT, MarkupTemplate, ShapeKey
+from transforms.formats.xml.run_shapes import MarkupTemplate, ShapeKey
 
 FREE_ELEMENTS = {
     **dict.fromkeys(("Title", "Keywords", "Description", "Meta", "Category"), ColumnKind.TEXT),
@@ -56,7 +56,6 @@ class ItemTemplate(MarkupTemplate):
         self._content_names = [name.partition(" ")[0] for name in names if _holds_content(name)]
         self._of_contents = [at for at, name in enumerate(names) if _holds_content(name)]
         super().__init__([*map(_kind, names)], contents=len(self._of_contents))
-        self.seen = 0
 
     @cached_property
     def _pattern(self) -> str:
@@ -112,12 +111,9 @@ class ItemRuns(ElementRuns[ItemTemplate]):
             if match := template.match(head):
                 return template.markup, match.groups()
         found = self.template(_markup(head))
-        if found is not None:
-            found.seen += 1
-            match = found.match(head) if found.seen >= FREQUENT or not self.is_single else None
-            if match:
-                self._recent = [found, *self._recent[: _RECENT - 1]]
-                return found.markup, match.groups()
+        if found is not None and (match := found.match(head)):
+            self._recent = [found, *self._recent[: _RECENT - 1]]
+            return found.markup, match.groups()
         return "", ()
 
     def split_run(self, text: str) -> tuple[str, list[Sequence[str]]] | None:

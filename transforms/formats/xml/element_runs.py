@@ -116,7 +116,6 @@ class ElementRuns(ABC, Generic[TemplateT]):
         self._budget = LearningBudget(_FREE_SHAPES)
         self._blocks = 0
         self.template = lru_cache(maxsize=_MAX_TEMPLATES)(self._template)
-        self.is_single = True
 
     @abstractmethod
     def split(self, head: str) -> tuple[str, Sequence[str]]:
@@ -173,13 +172,12 @@ class ElementRuns(ABC, Generic[TemplateT]):
 
     def _groups(self, run: bytes) -> tuple[list[_Group], int, Callable[[], list[int]]]:
         """Return the groups of the first elements of a run, their length, and their begins."""
-        first_end = find(run, self._end_tag)
-        self.is_single = first_end < 0 or first_end + len(self._end_tag) == len(run)
+        last_end = rfind(run, self._end_tag)
         try:
             text, contents = run, list[CutContent]()
             if any(find(run, tag) >= 0 for tag in self._content_tags):
                 text, contents = cut_contents(run, self._content, self.names)
-            end = rfind(run, self._end_tag) + len(self._end_tag) if first_end >= 0 else 0
+            end = last_end + len(self._end_tag) if last_end >= 0 else 0
             uniform = self._uniform(run[:end].decode()) if end and not contents else None
             if uniform:
                 return uniform, end, lambda: [at.start() for at in re.finditer(self._begin, run)]

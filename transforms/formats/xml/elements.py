@@ -36,9 +36,6 @@ _MANY_BYTES = 64 << 10
 
 _CDATA = re.compile(rb"<!\[CDATA\[.*?\]\]>", re.S)
 _UNDECLARED_ENTITY = 26
-_MAX_MISSES = 10
-"""How often the number of elements doubles that go to the parser without being compared."""
-
 _PLACE = re.compile(r"(?:: <!--.*)?, line \d+, column \d+$", re.S)
 _DEFAULT_NAMESPACE = re.compile(rb"""\sxmlns\s*=\s*(?:"[^"]*"|'[^']*')|\s+""")
 _PARSER_STATE = re.compile(r"^(?:xmlParse(?=\w+: )|StartTag: |PCDATA (?=invalid))")
@@ -91,7 +88,6 @@ class ElementReader(Generic[Built]):
         self._scanner = RecordScanner(
             stream, grammar.names, span, max_unit_bytes=options.max_unit_bytes, bulk=grammar.bulk
         )
-        self._misses = self._passed = 0
         self._noted: ElementContext | None = None
         self._headers_with_records: set[bytes] = set()
 
@@ -133,7 +129,7 @@ class ElementReader(Generic[Built]):
                 for of_run in item:
                     yield self._read_bulk(of_run, context)
                 continue
-            result = self._read_element(item) if isinstance(item, RawElement) else item
+            result = self._parse(item) if isinstance(item, RawElement) else item
             del item  # a large element must not be held while its record is in use
             yield result
             if isinstance(result, Reject) and result.code == HEADER_DAMAGED:
@@ -157,20 +153,6 @@ class ElementReader(Generic[Built]):
     def _notice(self, code: str, detail: str, offset: int = 0) -> Notice:
         source, span = self._span.source, self._span.ordinal
         return Notice(code=code, detail=detail, source=source, span=span, offset=offset)
-
-    def _read_element(
-        self, raw: RawElement
-    ) -> Built | Record | RecordBatch | ElementBlock | Reject:
-        bulk = self._grammar.bulk
-        self._passed += 1
-        if bulk is None or self._passed < 1 << self._misses:  # few are of a known shape
-            return self._parse(raw)
-        taken, self._passed = bulk(raw.text, raw.offset, raw.line, raw.context), 0
-        self._misses = 0 if taken else min(self._misses + 1, _MAX_MISSES)
-        if taken is not None and taken.length == len(raw.text):
-            [built] = taken.records
-            return self._read_bulk(built, raw.context)
-        return self._parse(raw)
 
     def _read_bulk(
         self, item: Record | RecordBatch | ElementBlock | RawElement, context: ElementContext
