@@ -379,7 +379,8 @@ class RecordScanner:
         """Yield what `bulk` makes of runs of elements; a run that it refuses is not tried again.
 
         The buffer is filled before each run. After runs of which a part was taken, shorter ones are
-        tried. No run crosses the line of the grid after which the span ends.
+        tried; a short one of which a part was taken counts as refused. No run crosses the line of
+        the grid after which the span ends.
         """
         while not self._transcoded and self._consumed >= self._next_bulk:
             size = min(self._tried_bytes, self._stop - self._offset)
@@ -396,14 +397,19 @@ class RecordScanner:
                     continue
                 self._refuse_run(len(run))
                 return
-            self._refusals = 0
             self._is_after_fault = False
             is_large = 0 < taken.number * _SMALL_BYTES < taken.length  # a cut counts no records
             self._tried_bytes = 2 * BLOCK_BYTES if is_large else self._run_bytes
-            if taken.length < len(run) // 2:
+            is_part = taken.length < len(run) // 2
+            if is_part:
                 self._tried_bytes = max(_LEAST_RUN_BYTES, 2 * taken.length)
+            else:
+                self._refusals = 0
             self._consume(taken.length)
             yield taken.records
+            if is_part and len(run) == _LEAST_RUN_BYTES:
+                self._refuse_run(len(run))
+                return
 
     def _refuse_run(self, length: int) -> None:
         """Try no run in a range: one element, then half of the length, then twice as much."""

@@ -496,6 +496,25 @@ def test_a_run_of_large_records_is_longer_than_a_block() -> None:
     assert len(runs) < 100 * len(record) // BLOCK_BYTES + 2
 
 
+@pytest.mark.parametrize("taken_records", [1, 5, 30, 300])
+def test_runs_of_few_records_are_not_copied_again_and_again(taken_records: int) -> None:
+    """An element that a run cannot have is after a number of records: an ACL, a comment."""
+    passed: list[int] = []
+
+    def take(run: bytes, _offset: int, _line: int, _context: ElementContext) -> Run | None:
+        passed.append(len(run))
+        before = run.partition(b"<acl")[0]
+        number, length = before.count(b"</record>"), before.rfind(b"</record>") + len(b"</record>")
+        return Run([], number, length) if number else None
+
+    record = b'<record url="a">' + b"x" * 200 + b"</record>\n"
+    records = (record * taken_records + b'<acl url="b"></acl>\n') * (6000 // taken_records)
+    stream = io.BytesIO(HEAD + records + TAIL)
+    scanner = RecordScanner(stream, VOCABULARY, Span(), max_unit_bytes=1 << 20, bulk=take)
+    assert not any(isinstance(item, Reject) for item in scanner)
+    assert sum(passed) < 4 * len(records)
+
+
 # URLs
 
 
