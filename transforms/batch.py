@@ -192,7 +192,6 @@ class BatchWriter:
         batch = EncodedBatch(data, sum(map(len, data)), actions, *urls)
         if not self._chunks.write_batch(batch, self._current().target):
             return False
-        block.note()
         self.batches += 1
         self.planned += last - first
         self._layout_budget.add(last - first)

@@ -191,12 +191,10 @@ class ElementBlock:
     """The elements of adjacent records; `ends` are the places of those that end a record.
 
     Records of one context with the same codes are converted by the same rules. A reader sets
-    `read`, which parses a record as it came, and `note`, which is called before records that are
-    not parsed are used.
+    `read`, which parses a record as it came.
     """
 
     read: Callable[[Any], Any]
-    note: Callable[[], None]
 
     def __init__(
         self,
@@ -235,7 +233,6 @@ class ElementBlock:
                     yield self._refuted()
                 yield parsed
             elif comparisons.are_equal(order):
-                self.note()
                 yield self._built(number, places)
             else:
                 yield self.parsed(number)

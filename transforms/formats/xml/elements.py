@@ -5,7 +5,7 @@ The parser never sees a DOCTYPE, so there are no entities to expand, and it has 
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from typing import IO, Generic, NamedTuple, TypeVar
 
 from lxml import etree
@@ -160,10 +160,14 @@ class ElementReader(Generic[Built]):
         """Return what was read without a parser, and parse the rest."""
         if isinstance(item, RawElement):
             return self._parse(item)
-        if isinstance(item, ElementBlock):  # its records may all be refused
-            item.read, item.note = self._parse, partial(self._note, context)
-        else:
+        if not isinstance(item, ElementBlock):
             self._note(context)
+            return item
+        item.read = self._parse
+        for number in range(len(item.ends)):
+            if context is self._noted:
+                break
+            item.parsed(number)  # that notes it, unless the record is refused
         return item
 
     def _parse(self, raw: RawElement) -> Built | Reject:
