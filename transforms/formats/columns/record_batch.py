@@ -151,7 +151,7 @@ def grouped(
     keys: Sequence[Key], columns: Sequence[Column]
 ) -> Iterator[tuple[Key, Sequence[int], list[Column]]]:
     """Yield each key with the places of its records, and with the columns of these records."""
-    if keys.count(keys[0]) == len(keys):
+    if keys and keys.count(keys[0]) == len(keys):
         yield keys[0], range(len(keys)), [*columns]
         return
     groups: dict[Key, list[int]] = {}

@@ -63,7 +63,7 @@ class RecordTemplate(MarkupTemplate):
 
     def __init__(self, markup: str) -> None:
         self.markup = markup
-        self._names = [*names_of_values(markup)]
+        self._names = [*_names_of_values(markup)]
         self._count = len(self._names)
         self._names += [_NAME] * markup.count(NO_NAME)
         super().__init__(
@@ -109,7 +109,7 @@ class RecordTemplate(MarkupTemplate):
         return columns
 
 
-def names_of_values(markup: str) -> Iterator[tuple[str, str]]:
+def _names_of_values(markup: str) -> Iterator[tuple[str, str]]:
     """Yield the names of the elements and the attributes of all values in double quotes."""
     for tag, rest in _TAG.findall(markup):
         names = _ATTRIBUTE.findall(rest)

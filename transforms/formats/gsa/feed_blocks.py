@@ -4,6 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import lru_cache
 from itertools import repeat
 from typing import ClassVar, NamedTuple
 
@@ -46,7 +47,7 @@ from transforms.formats.columns.element_codes import (
 from transforms.formats.columns.learning_budget import RECORDS_A_PLAN, LearningBudget
 from transforms.formats.columns.neutrality import are_neutral, find_not_neutral
 from transforms.formats.columns.record_batch import grouped
-from transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, names_of_values
+from transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, common_markup
 from transforms.formats.gsa.gsa_formats import FEED_NAMES
 from transforms.formats.xml.contents import CutContent, cut_contents
 from transforms.formats.xml.element_runs import RunPositions
@@ -133,22 +134,10 @@ class ElementTemplate(RecordTemplate):
     free_values: ClassVar = {**FREE_VALUES, ("acl", "inherit-from"): ColumnKind.PARENT}
 
 
-class _Markup(NamedTuple):
-    """The indexes of the values of elements with one markup; `kinds` are those of columns."""
-
-    values: int
-    """How many there are."""
-
-    free: Sequence[int]
-    constant: Sequence[int]
-    kinds: Sequence[ColumnKind]
-
-    @classmethod
-    def of(cls, markup: str) -> "_Markup":
-        kinds = [*map(ElementTemplate.free_values.get, names_of_values(f"<{markup}"))]
-        free = [at for at, kind in enumerate(kinds) if kind]
-        constant = [at for at, kind in enumerate(kinds) if not kind]
-        return cls(len(kinds), free, constant, [kind for kind in kinds if kind])
+@lru_cache(maxsize=_MAX_SHAPES)
+def _template(markup: str) -> ElementTemplate:
+    """Return the meaning of the values of elements with one markup."""
+    return ElementTemplate(f"<{markup}")
 
 
 NewShape = Callable[[RecordTemplate, ShapeKey], RunShape]
@@ -185,7 +174,6 @@ class FeedBlocks:
         self._budget = LearningBudget(_FREE_SHAPES)
         self._elements: dict[tuple[str, str, Hashable], ElementShape | None] = {}
         self._met = Counter[tuple[str, str, Hashable]]()
-        self._markups: dict[str, _Markup] = {}
         self._comparisons = Comparisons()
 
     def block(self, run: bytes, place: Place) -> tuple[ElementBlock, int] | None:
@@ -266,14 +254,6 @@ class FeedBlocks:
         code = _code(kind, shape.model)
         return element_shape(shape, code, range(frame.columns, end)) if code else None
 
-    def markup(self, markup: str) -> "_Markup":
-        values = self._markups.get(markup)
-        if values is None:
-            if len(self._markups) > _MAX_SHAPES:
-                self._markups.clear()
-            values = self._markups[markup] = _Markup.of(markup)
-        return values
-
 
 class _Elements:
     """The elements of one run: their codes, and groups of those with values."""
@@ -331,17 +311,12 @@ class _Elements:
             return
         pieces = [self._pieces[place] for place in places]
         width, count = pieces[0].count('"'), len(pieces)
-        cells = "<".join(pieces).split('"')
-        begin, end = cells[0], cells[-1]
-        if (
-            width
-            and not width % 2
-            and len(cells) == width * count + 1
-            and cells[width:-1:width].count(f"{end}<{begin}") == count - 1
-            and all(cells[at::width].count(cells[at]) == count for at in range(2, width, 2))
-        ):
-            markup = '"'.join([begin, *cells[2:width:2], end])
-            self._add_markup(kind, markup, [cells[at::width] for at in range(1, width, 2)], places)
+        cells = f"<{'<'.join(pieces)}".split('"')
+        is_regular = width and not width % 2 and len(cells) == width * count + 1
+        markup = common_markup(cells, width, count) if is_regular else None
+        if markup is not None:
+            columns = [cells[at::width] for at in range(1, width, 2)]
+            self._add_markup(kind, markup[1:], columns, places)
             return
         rows: defaultdict[str, list[tuple[int, list[str]]]] = defaultdict(list)
         for place, piece in zip(places, pieces, strict=True):
@@ -349,16 +324,16 @@ class _Elements:
             if len(cells) % 2:
                 rows['"'.join(cells[::2])].append((place, cells[1::2]))
         for markup, of_markup in rows.items():
-            columns = [*zip(*(values for _, values in of_markup), strict=True)]
-            self._add_markup(kind, markup, columns, [place for place, _ in of_markup])
+            of_places, values = zip(*of_markup, strict=True)
+            self._add_markup(kind, markup, [*zip(*values, strict=True)], [*of_places])
 
     def _add_markup(
         self, kind: str, markup: str, columns: Sequence[Column], places: Sequence[int]
     ) -> None:
-        values = self._known.markup(markup)
-        if values.values != len(columns):
+        template = _template(markup)
+        if len(template.free) + len(template.constant) != len(columns):
             return
-        constants = [columns[at] for at in values.constant]
+        constants = [columns[at] for at in template.constant]
         keys: Sequence[Hashable] = (
             constants[0]
             if len(constants) == 1
@@ -366,8 +341,8 @@ class _Elements:
             if constants
             else [()] * len(places)
         )
-        free = [columns[at] for at in values.free]
-        self._add(kind, markup, values.kinds, ElementGroup({}, keys, free, places))
+        free = [columns[at] for at in template.free]
+        self._add(kind, markup, template.kinds, ElementGroup({}, keys, free, places))
 
     def _add_principals(self, places: Sequence[int]) -> None:
         parts = [self._pieces[place].rpartition(">") for place in places]

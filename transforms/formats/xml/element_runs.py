@@ -77,14 +77,6 @@ EnterContext = Callable[[ElementContext, int], BuildRecord]
 """Returns what builds records in a context, at a line; raises RecordError if none can be read."""
 
 
-class _Found(NamedTuple, Generic[TemplateT]):
-    """The values and contents of records with one markup, and their places in a run."""
-
-    template: TemplateT
-    rows: list[Sequence[str | bytes]]
-    places: list[int]
-
-
 class _Group(NamedTuple):
     """Records of a run that have one shape: their values, escaped, and their places in it."""
 
@@ -219,14 +211,13 @@ class ElementRuns(ABC, Generic[TemplateT]):
 
     def _mixed(self, elements: Iterable[_Element]) -> tuple[list[_Group], int]:
         """Return the groups of elements up to one without a template, and their length."""
-        found: dict[tuple[str, tuple[bool, ...]], _Found[TemplateT]] = {}
-        length = 0
-        for place, (head, end, contents, are_cdata, _) in enumerate(elements):
+        templates: dict[tuple[str, tuple[bool, ...]], TemplateT] = {}
+        keys, rows, length = list[tuple[str, tuple[bool, ...]]](), list[Column](), 0
+        for head, end, contents, are_cdata, _ in elements:
             markup, values = self.split(head)
             key = markup, are_cdata
-            alike = found.get(key)
-            if alike is None:
-                if len(found) > _MIN_GROUPS + place // _RECORDS_A_GROUP:
+            if key not in templates:
+                if len(templates) > _MIN_GROUPS + len(keys) // _RECORDS_A_GROUP:
                     raise _NeedsParserError
                 template = self.template(markup)
                 if template is None or template.contents != len(contents):
@@ -236,14 +227,14 @@ class ElementRuns(ABC, Generic[TemplateT]):
                 shape.seen += 1
                 if not (template.has_rules or shape.is_readable_within(self._budget)):
                     break
-                alike = found[key] = _Found(template, [], [])
+                templates[key] = template
             length = end
-            alike.rows.append([*values, *contents] if contents else values)
-            alike.places.append(place)
+            keys.append(key)
+            rows.append([*values, *contents] if contents else values)
         groups = [
             group
-            for (_, are_cdata), (template, rows, places) in found.items()
-            for group in self._by_shape(template, are_cdata, [*zip(*rows, strict=True)], places)
+            for key, places, [alike] in grouped(keys, [rows])
+            for group in self._by_shape(templates[key], key[1], [*zip(*alike, strict=True)], places)
         ]
         return groups, length
 
