@@ -14,9 +14,9 @@ from schemas.record import Record
 from transforms.config.yaml_structs import Text
 from transforms.steps.patterns import Pairs, Rewriter, Rules
 from transforms.steps.step import TransformStep, Unmapped, changed_group
-from transforms.steps.tables import load_table
+from transforms.steps.tables import Table
 
-_CACHED = 32_768
+_CACHED = 65_536
 _Named = TypeVar("_Named", Principal, Member)
 
 
@@ -59,10 +59,10 @@ class PrincipalsStep(TransformStep):
         self._rules = rules
         self._rewriter = Rewriter(rules.rewrite)
         self.used = self._rewriter.used
-        self._table = None if rules.table is None else load_table(base / rules.table)
+        self._table = None if rules.table is None else Table(base / rules.table)
         self._has_names = rules.table is not None or bool(rules.rewrite)
         self.unmapped: Unmapped = Unmapped()
-        self._new = lru_cache(maxsize=_CACHED)(self._look_up)
+        self._name = lru_cache(maxsize=_CACHED)(self._find_name)
 
     def apply(self, record: Record) -> Record:
         if record.acl is None:
@@ -89,34 +89,28 @@ class PrincipalsStep(TransformStep):
 
     def _mapped(self, principal: _Named) -> _Named | None:
         """Return a principal with its new name, None if an unmapped one is to be left out."""
-        new: _Named
-        new, is_mapped = self._new(principal)
-        if not is_mapped:
-            self.unmapped[principal.scope, principal.name] += 1
-            if self._rules.unmapped == "reject":
-                reason = f"principal {principal.name!r} is not mapped; expected it in the table"
-                raise RecordError("principal-unmapped", reason)
-            if self._rules.unmapped == "deny":
-                return None
-        return new
-
-    def _look_up(self, principal: _Named) -> tuple[_Named, bool]:
-        """Return a principal with its new name, and whether it is mapped."""
         rules = self._rules
         is_mapped = rules.users if principal.scope is Scope.USER else rules.groups
         if not is_mapped or not principal.name.strip():  # an appliance skips one without a name
-            return principal, True
+            return principal
         name = self._name(principal.name) if self._has_names else principal.name
-        new = principal.name if name is None else name
+        if name is None:
+            self.unmapped[principal.scope, principal.name] += 1
+            if rules.unmapped == "reject":
+                reason = f"principal {principal.name!r} is not mapped; expected it in the table"
+                raise RecordError("principal-unmapped", reason)
+            if rules.unmapped == "deny":
+                return None
+            name = principal.name
         if rules.case == "lower":
-            new = new.lower()
+            name = name.lower()
         stated = principal.namespace
         namespace = rules.namespaces.get(stated or DEFAULT_NAMESPACE, stated)
-        if (new, namespace) == (principal.name, stated):
-            return principal, name is not None
-        return replace(principal, name=new, namespace=namespace), name is not None
+        if name == principal.name and namespace == principal.namespace:
+            return principal
+        return replace(principal, name=name, namespace=namespace)
 
-    def _name(self, name: str) -> str | None:
+    def _find_name(self, name: str) -> str | None:
         stripped = name.strip()
         found = None if self._table is None else self._table.find(stripped)
         return self._rewriter(stripped) if found is None else found

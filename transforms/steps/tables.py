@@ -1,7 +1,7 @@
 """Tables of a step: a CSV file with old and new values, looked up on disk.
 
 A table of a million lines takes no memory: a worker copies it into an SQLite file of its own, in
-the folder of temporary files, and asks that.
+the folder of temporary files, and asks that. A small table is in memory, too.
 """
 
 import csv
@@ -39,7 +39,10 @@ class Table:
         self._database = scratch_database(_SCHEMA)
         for line, old, new in self._pairs():
             self._add(line, old, new)
-        self.find = lru_cache(maxsize=_CACHED)(self._find)
+        [(count,)] = self._database.execute("SELECT count(*) FROM pairs")
+        pairs = self._database.execute("SELECT old, new FROM pairs")
+        is_small = count <= _CACHED
+        self.find = dict(pairs).get if is_small else lru_cache(maxsize=_CACHED)(self._find)
 
     def _find(self, old: str) -> str | None:
         """Return the new value, None if the table has none."""
