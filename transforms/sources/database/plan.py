@@ -53,7 +53,6 @@ from transforms.sources.database.table import TableQuery, write_key
 from transforms.sources.database.watermark import (
     decode_mark,
     floor_of,
-    is_above_floor,
     limit_to_clock,
     read_clock,
     watermark_of,
@@ -245,15 +244,9 @@ def _find_watermark(
 def _changed_rows(state: SourceState, floor: Watermark, timestamp: str) -> Iterator[RowFilter]:
     yield RowFilter(timestamp=timestamp, above=floor)
     yield RowFilter(timestamp=timestamp, is_null=True)
-    for keys in _batches(_rejected_keys(state, floor)):
+    rejected = (entry.key for entry in state.with_digest(NO_DIGEST) if is_row(entry))
+    for keys in _batches(rejected):  # their timestamps may be older now
         yield RowFilter(timestamp=timestamp, upto=floor, keys=keys)
-
-
-def _rejected_keys(state: SourceState, floor: Watermark) -> Iterator[str]:
-    """Yield the keys of rejected rows that are not above the floor."""
-    for entry in state.with_digest(NO_DIGEST):
-        if is_row(entry) and not is_above_floor(entry.fingerprint, floor):
-            yield entry.key
 
 
 def _batches(keys: Iterable[str]) -> Iterator[tuple[str, ...]]:

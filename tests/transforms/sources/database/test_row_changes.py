@@ -2,6 +2,7 @@
 
 import sqlite3
 import tempfile
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -271,6 +272,189 @@ ALIKE: Row = {
 
 def alike(number: int, **changed: object) -> Row:
     return {"link": f"http://www.example.com/{number}", **ALIKE, **changed}
+
+
+class Stored(NamedTuple):
+    """A row of the table: its key, its timestamp and its values."""
+
+    key: int
+    stamp: int | None
+    row: Row
+
+
+CHANGES: dict[str, Row] = {
+    "title": {"title": "b & c"},
+    "title as a number": {"title": 3},
+    "title as a text": {"title": "3"},
+    "no title": {"title": None},
+    "large": {"body": "x" * (INLINE_BYTES + 1)},
+    "permitted": {"users": "anna, ben"},
+    "invalid": {"link": "no url"},
+    "as at first": {},
+}
+STEPS = (*["stays"] * 9, *CHANGES, "moves", "late", "undated", "new key", "gone")
+
+
+@st.composite
+def stored_nights(draw: st.DrawFn) -> list[tuple[list[Stored], bool]]:
+    """Nights, each with the whole table, and whether it is a refresh.
+
+    Each place has at most a row at a time, with a URL of its own; it can go, come back, and get
+    another key.
+    """
+    places = range(1, draw(st.integers(1, 14)) + 1)
+    stored = {place: Stored(place, 0, alike(place)) for place in places}
+    last = dict(stored)
+    result = []
+    for number in range(1, draw(st.integers(2, 5)) + 1):
+        for place in places:
+            step = draw(st.sampled_from(STEPS))
+            if step == "stays":
+                continue
+            before = last[place]
+            changed = Stored(before.key, number, alike(place, **CHANGES.get(step, {})))
+            if step == "moves":
+                changed.row["link"] = f"http://www.example.com/{place}/moved"
+            elif step == "late":
+                changed = changed._replace(stamp=0, row={**changed.row, "title": f"late {number}"})
+            elif step == "undated":
+                changed = changed._replace(stamp=None)
+            elif step == "new key":
+                changed = before._replace(key=before.key + 100, stamp=number)
+            stored.pop(place, None)
+            if step != "gone":
+                stored[place] = last[place] = changed
+        rows = sorted(stored.values(), key=lambda each: each.key)
+        result.append((rows, number > 1 and not draw(st.integers(0, 9))))
+    return result
+
+
+class Expected:
+    """What each night has to send: the oracle, which keeps what was sent of each key.
+
+    A document that is gone is deleted in this night, a URL that a row had before in the next one. A
+    row that was rejected is sent when it is valid again. With a timestamp, rows are read that are
+    not older than the newest row of the last night, have none, or were rejected.
+    """
+
+    def __init__(self, *, is_dated: bool) -> None:
+        self.is_dated = is_dated
+        self.newest: int | None = None
+        self.sent: dict[int, tuple[str, object]] = {}
+        self.former: set[str] = set()
+
+    def night(self, rows: list[Stored], *, is_refresh: bool) -> dict[str, Any]:
+        keys = {stored.key for stored in rows}
+        gone = {key: self.sent.pop(key) for key in [*self.sent] if key not in keys}
+        deleted = self.former | {url for url, _ in gone.values() if url}
+        added: dict[str, object] = {}
+        rejected = unchanged = 0
+        self.former = set()
+        for stored in rows:
+            url, document = str(stored.row["link"]), self.document(stored.row)
+            old_url, old_document = self.sent.get(stored.key, ("", None))
+            if not (is_refresh or self.is_read(stored, old_document)):
+                continue
+            if url == "no url":
+                rejected += 1
+                self.sent[stored.key] = (old_url, None)
+                continue
+            if (old_url, old_document) == (url, document) and not is_refresh:
+                unchanged += 1
+            else:
+                added[url] = document
+            if old_url not in ("", url):
+                self.former.add(old_url)
+            self.sent[stored.key] = (url, document)
+        stamps = [stored.stamp for stored in rows if stored.stamp is not None]
+        self.newest = max([*stamps, *([] if self.newest is None else [self.newest])], default=None)
+        return {
+            "deleted": deleted,
+            "added": added,
+            "rejected": rejected,
+            "unchanged": unchanged,
+        }
+
+    def is_read(self, stored: Stored, old_document: object) -> bool:
+        if not self.is_dated or self.newest is None or stored.stamp is None:
+            return True
+        was_rejected = stored.key in self.sent and old_document is None
+        return stored.stamp >= self.newest or was_rejected
+
+    def document(self, row: Row) -> object:
+        title = None if row["title"] is None else str(row["title"])
+        return title, row["body"], str(row["users"]).split(", ")
+
+
+def write_rows(folder: Path, rows: list[Stored]) -> None:
+    with closing(sqlite3.connect(folder / "rows.db")) as connection, connection:
+        connection.execute("DELETE FROM t")
+        for key, stamp, row in rows:
+            values = (key, stamp, *row.values())
+            connection.execute(f"INSERT INTO t VALUES (?{', ?' * len(VALUES)}, ?)", values)
+
+
+def result_of(conversions: list[Conversion]) -> dict[str, Any]:
+    """What a night has deleted and sent, and its counts, as the oracle states them."""
+    result: dict[str, Any] = {"deleted": set(), "added": {}, "rejected": 0, "unchanged": 0}
+    for conversion in conversions:
+        account = msgspec.json.decode(conversion.account)
+        result["rejected"] += sum(account["rejected"].values())
+        result["unchanged"] += account["filter_codes"].get("unchanged", 0)
+        for chunk in account["chunks"]:
+            for line in conversion.files[Path(chunk["path"]).name].splitlines():
+                record = msgspec.json.decode(line)
+                if record["action"] == "DELETE":
+                    result["deleted"].add(record["url"])
+                    continue
+                assert record["url"] not in result["added"]
+                result["added"][record["url"]] = (
+                    record.get("title"),
+                    b64decode(record["content"]["data"]).decode(),
+                    [principal["name"] for principal in record["acl"]["principals"]],
+                )
+    return result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["compared", "dated"])
+@settings(max_examples=60)
+@given(
+    history=stored_nights(),
+    size=st.sampled_from((0, *SIZES)),
+    page_rows=st.sampled_from((1, 3, 1000)),
+    span_bytes=st.sampled_from((3000, 1 << 22)),
+)
+def test_each_night_sends_what_is_not_as_it_was_sent(
+    name: str,
+    history: list[tuple[list[Stored], bool]],
+    size: int,
+    page_rows: int,
+    span_bytes: int,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        mapping = new_table(Path(folder), name, page_rows=page_rows)
+        run = History(Path(folder), "run", mapping)
+        expected = Expected(is_dated=name == "dated")
+        for rows, is_refresh in history:
+            write_rows(Path(folder), rows)
+            conversions = run.run(
+                Target(format="jsonl"),
+                batch_records=size,
+                is_refresh=is_refresh,
+                span_bytes=span_bytes,
+            )
+            assert result_of(conversions) == expected.night(rows, is_refresh=is_refresh)
+
+
+def test_a_rejected_row_is_read_again_with_an_older_timestamp(tmp_path: Path) -> None:
+    run = History(tmp_path, "run", new_table(tmp_path, "dated"))
+    write_rows(tmp_path, [Stored(1, 8, alike(1, link="no url")), Stored(2, 5, alike(2))])
+    first = result_of(run.run(Target(format="jsonl"), batch_records=0))
+    assert (first["rejected"], [*first["added"]]) == (1, ["http://www.example.com/2"])
+    write_rows(tmp_path, [Stored(1, 3, alike(1)), Stored(2, 5, alike(2))])
+    second = result_of(run.run(Target(format="jsonl"), batch_records=0))
+    assert (second["rejected"], [*second["added"]]) == (0, ["http://www.example.com/1"])
 
 
 def read_night(history: History) -> list[Any]:
