@@ -27,7 +27,6 @@ from transforms.formats.columns.batch_plan import (
     learn,
 )
 from transforms.formats.columns.element_block import REFUTED, ElementBlock, ElementShape
-from transforms.formats.columns.element_codes import ACL, DENY, PERMIT
 from transforms.formats.columns.element_plan import (
     ElementEncoder,
     ElementPlan,
@@ -121,14 +120,11 @@ class BatchWriter:
             self._refute(block.source.provenance, record_error(exc).reason)
             return None
 
-    def _layout(
-        self, block: ElementBlock, encoded: EncodedBlock, codes: str, number: int
-    ) -> Layout | None:
-        """Return the layout of records with some codes; None unless it predicts one of them."""
+    def _layout(self, block: ElementBlock, encoded: EncodedBlock, number: int) -> Layout | None:
+        """Return the layout of a record and others like it; None unless it predicts this one."""
         encoder = self._chunks.encoder(self._current().target)
-        if PERMIT in codes or ACL not in codes:  # else, it permits nobody
-            codes = codes.replace(DENY, PERMIT)
-        key = self._current().adapter, encoder, block.source.context, codes
+        like = encoded.layout_key(number)
+        key = self._current().adapter, encoder, block.source.context, like
         if key not in self._layouts:
             if not self._layout_budget.pay():
                 return None

@@ -193,6 +193,52 @@ def test_a_record_that_permits_nobody_is_noted_where_the_target_has_no_acls() ->
     assert b'"acl-permits-nobody":{"count":20,' in found.account
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("<metadata>", "<metadata><metadata>"),
+        ("</metadata>", "</metadata></metadata>"),
+        *(("</acl>", ""), ("</acl>", "</acl></acl>"), ("<metadata>", "")),
+        ('<meta name="n', '</metadata><meta name="n'),
+    ],
+)
+def test_a_record_that_is_not_well_formed_is_not_built(before: str, after: str) -> None:
+    target = Target(format="gsa-feed", own=(FeedOptions(dialect="5.0"),))
+    records = [varied_record(n) for n in range(100)]
+    records[50] = records[50].replace(before, after, 1)
+    data = feed("".join(records))
+    found = conversion(data, target, batch_records=1024)
+    assert found == conversion(data, target, batch_records=0)
+    assert b'"rejected":{"unreadable":1}' in found.account
+
+
+def test_metadata_with_an_element_of_their_own_are_written_by_plans(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    names = ("title", "Keywords", "description", "category", "n5")
+    records = [
+        varied_record(n, inner=f"<content>{n}</content>").replace(
+            '"n1"', f'"{names[n % len(names)]}"'
+        )
+        for n in range(200)
+    ]
+    data = feed("".join(records), feedtype="incremental")
+    assert planned(data, caplog, size=7, target=Target(format="thunderstone")) == 195
+
+
+def test_a_rule_for_the_type_of_a_content_has_a_layout_of_its_own() -> None:
+    kinds = ("text/plain", "text/html", "application/pdf")
+    contents = ("<content>{}</content>", '<content encoding="base64binary">QQ==</content>')
+    records = [
+        varied_record(n, inner=contents[n // 3 % 2].format(n)).replace("text/html", kinds[n % 3])
+        for n in range(200)
+    ]
+    data = feed("".join(records), feedtype="incremental")
+    for size in SIZES:
+        found = conversion(data, Target(format="thunderstone"), batch_records=size)
+        assert found == conversion(data, Target(format="thunderstone"), batch_records=0)
+
+
 @pytest.mark.parametrize("inner", ["<acl>", '<acl><principal scope="robot"/></acl>'])
 def test_a_full_feed_whose_records_are_all_refused_has_no_records(inner: str) -> None:
     data = feed("".join(record(n, inner) for n in range(3)), feedtype="full")

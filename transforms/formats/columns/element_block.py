@@ -21,22 +21,31 @@ from transforms.formats.columns.cells import values_of
 from transforms.formats.columns.column_kinds import Column
 from transforms.formats.columns.element_codes import (
     ACL,
-    ALONE,
-    CLOSED_ALONE,
+    CLOSED_RECORD,
     CONTENT,
+    DELETION,
     DENY,
     END_ACL,
     END_CONTENT,
     END_METADATA,
+    END_NAME,
+    END_RECORD,
     META,
     METADATA,
     PARENTED_ACL,
     PERMIT,
+    RECORD,
+    RECORD_WITH_CONTENT,
     RECORDS,
 )
 from transforms.formats.columns.element_part import MakePart, part_maker
 from transforms.formats.columns.record_batch import Shape
 
+_WHOLE = re.compile(
+    f"{CLOSED_RECORD}|[{RECORD}{RECORD_WITH_CONTENT}{DELETION}]"
+    f"(?:[{ACL}{PARENTED_ACL}](?:[{PERMIT}{DENY}]{END_NAME})*{END_ACL}"
+    f"|{METADATA}{META}*{END_METADATA}|{CONTENT}{END_CONTENT})*{END_RECORD}"
+)
 _REPEATED = re.compile(r"(.{1,2}?)\1+")
 REFUTED = "records that are alike"
 """Begins the notice of a defect, because of which records are converted one by one."""
@@ -87,6 +96,11 @@ class ElementGroup(NamedTuple):
         return [makes[key](*row) for key, row in zip(self.keys, rows, strict=True)]
 
     @property
+    def is_signed(self) -> bool:
+        """Whether the elements are records or contents."""
+        return self.is_of_records or next(iter(self.elements.values())).code == CONTENT
+
+    @property
     def is_of_records(self) -> bool:
         return next(iter(self.elements.values())).code in RECORDS
 
@@ -133,7 +147,7 @@ def places_of(codes: str) -> ElementPlaces | None:
     That is so with an element that is not known, and with two of what a record has once.
     """
     ends = END_ACL, END_METADATA, END_CONTENT
-    if any(map(codes.count, (ALONE, CLOSED_ALONE))) or max(map(codes.count, ends)) > 1:
+    if not _WHOLE.fullmatch(codes) or max(map(codes.count, ends)) > 1:
         return None
     acl = max(codes.find(ACL), codes.find(PARENTED_ACL))
     found = map(codes.find, (END_ACL, METADATA, END_METADATA, CONTENT))

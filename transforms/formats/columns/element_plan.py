@@ -7,13 +7,14 @@ from schemas.record import Record
 from transforms.formats.columns.batch_plan import Cell, ColumnEncoder, Convert, find_cells, learn
 from transforms.formats.columns.column_kinds import Column, ColumnKind
 from transforms.formats.columns.element_block import ElementShape
-from transforms.formats.columns.element_codes import CONTENT, RECORD, WRITTEN_CODES
+from transforms.formats.columns.element_codes import CONTENT, LOST, RECORD, WRITTEN_CODES
 
 Pieces = Sequence[tuple[str, bytes]]
 """The bytes of a record in pieces, each with the code of the element that it is of, or with none.
 
 A record has several pieces of its own if others are between them; any other element has one. A
-piece without a code depends on nothing but the codes of the elements. There is one, maybe empty, in
+piece without a code depends on nothing but the codes of the elements. A digit is the code of an
+element that a writer has for some names. There is one, maybe empty, in
 place of an element that the record does not have.
 """
 
@@ -35,13 +36,14 @@ class PiecePlan(NamedTuple):
 
 
 class ElementPlan(NamedTuple):
-    """The pieces of an element in the form of one writer; `action` is that of a record.
+    """The pieces of an element in the form of one writer, and its code there.
 
-    An element that a target cannot hold has none.
+    An element that a target cannot hold has no pieces. `action` is that of a record.
     """
 
     pieces: Sequence[PiecePlan]
     action: str
+    code: str
 
 
 def pieces_of(record: Record, encoder: ElementEncoder) -> list[tuple[str, bytes]]:
@@ -63,23 +65,26 @@ def learn_element(
     if plan is None:
         return None
     code, kinds = WRITTEN_CODES[element.code], element.shape.kinds
-    found = [
-        find_cells(kinds, data, encoder)
-        for of, data in pieces_of(plan.adapted, encoder)
-        if of == code
-    ]
-    if not found and plan.losses:
-        return ElementPlan((), plan.action)
     own = [*range(element.first_column, element.first_column + element.columns)]
     if code == RECORD:  # the last columns are the line and the offset
         own += [number for number, kind in enumerate(kinds) if kind is ColumnKind.NUMBER]
-    columns = [cell.column for piece in found if piece for cell in piece[1]]
+    found = []
+    for of, data in pieces_of(plan.adapted, encoder):
+        piece = find_cells(kinds, data, encoder)
+        if piece is None:
+            return None
+        if of == code or (of and of != RECORD and any(cell.column in own for cell in piece[1])):
+            code = of  # a writer may have elements of its own for some names
+            found.append(piece)
+    if not found and plan.losses:
+        return ElementPlan((), plan.action, LOST)
+    columns = [cell.column for piece in found for cell in piece[1]]
     is_whole = len(columns) == len({*columns}) and {*own[: element.columns]} <= {*columns} <= {*own}
     is_one = len(found) == 1 or (found and code == RECORD)
-    if None in found or plan.losses or not (is_whole and is_one):
+    if plan.losses or not (is_whole and is_one):
         return None
     pieces = []
-    for constants, cells in filter(None, found):
+    for constants, cells in found:
         texts = constants if plan.is_binary else [*map(bytes.decode, constants)]
         pieces.append(PiecePlan(texts, cells))
-    return ElementPlan(pieces, plan.action)
+    return ElementPlan(pieces, plan.action, code)

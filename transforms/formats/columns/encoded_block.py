@@ -4,7 +4,7 @@ A record that is converted singly shows in which order the pieces of the element
 for all records with the same codes, and which constant pieces are between them.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -17,14 +17,19 @@ from transforms.formats.columns.cells import unescaped
 from transforms.formats.columns.column_kinds import Column, ColumnKind
 from transforms.formats.columns.element_block import ElementBlock, ElementGroup, ElementShape
 from transforms.formats.columns.element_codes import (
+    ACL,
     ALONE,
     CLOSED_ALONE,
     CONTENT_MARK,
+    DENY,
     LOST,
+    PERMIT,
     RECORD,
+    WRITTEN,
     WRITTEN_CODES,
 )
 from transforms.formats.columns.element_plan import ElementPlan, PiecePlan, Pieces
+from transforms.formats.columns.record_batch import Shape
 
 
 class Part(NamedTuple):
@@ -44,8 +49,8 @@ class Layout(NamedTuple):
 
 
 PlanOf = Callable[[ElementShape], ElementPlan | None]
-LayoutOf = Callable[[str, int], Layout | None]
-"""Returns the layout of records with a key, of which one has a number; None without one."""
+LayoutOf = Callable[[int], Layout | None]
+"""Returns the layout of a record by its number, and of others like it; None without one."""
 
 
 class EncodedBlock:
@@ -58,6 +63,7 @@ class EncodedBlock:
         self._more: list[list[Any]] = [[] for _ in block.ends]
         """The pieces of a record itself after its first one."""
 
+        self._signatures: list[list[Shape]] = [[] for _ in block.ends]
         self._written: list[tuple[ElementGroup, Mapping[Hashable, str]]] = []
         self._layouts: dict[str, Layout | None] = {}
         self._contents: dict[int, bytes] = {}
@@ -67,19 +73,33 @@ class EncodedBlock:
             self._encode(group, {key: plan for key, plan in plans.items() if plan})
         codes = "".join(self._codes)
         self._codes_of_records = [codes[begin:end] for begin, end in pairwise(self._begins)]
-        self._keys = self._codes_of_records
-        """What records of one layout have in common: the codes, and how many pieces there are.
-
-        With elements that are lost, these are also the codes as they were read.
-        """
-
-        if any(self._more):
-            self._keys = [
-                f"{codes}{len(more)}" for codes, more in zip(self._keys, self._more, strict=True)
-            ]
-        if LOST in codes:
-            self._keys = [*map(str.__add__, self._keys, block.codes_of_records)]
+        self._keys = self._keys_of_records()
         self._content_places = sorted(self._contents)
+
+    def _keys_of_records(self) -> list[str]:
+        """Return for each record what those of one layout have in common in this block."""
+        keys = self._codes_of_records
+        if any(self._more):
+            more = map(len, self._more)
+            keys = [f"{codes}+{count}" for codes, count in zip(keys, more, strict=True)]
+        if LOST in "".join(self._codes):
+            keys = [*map(str.__add__, keys, self._block.codes_of_records)]
+        numbers: dict[tuple[Shape, ...], int] = {}
+        signatures = [numbers.setdefault(tuple(of), len(numbers)) for of in self._signatures]
+        if len(numbers) > 1:
+            keys = [f"{key}#{number}" for key, number in zip(keys, signatures, strict=True)]
+        return keys
+
+    def layout_key(self, number: int) -> Hashable:
+        """Return what the records of a layout have in common: codes, and some signatures.
+
+        These are the signatures of the record and of its content, for which a target may have rules
+        that concern both. Denials are as permissions, unless the record permits nobody.
+        """
+        stated, codes = self._block.codes_of_records[number], self._codes_of_records[number]
+        if PERMIT in stated or ACL not in stated:
+            stated, codes = (of.replace(DENY, PERMIT) for of in (stated, codes))
+        return codes, stated, len(self._more[number]), tuple(self._signatures[number])
 
     def _encode(self, group: ElementGroup, plans: Mapping[Hashable, ElementPlan]) -> None:
         usual = next(iter(plans.values()), None)
@@ -94,18 +114,29 @@ class EncodedBlock:
             group = group.rows([row for row, key in enumerate(group.keys) if key in plans])
         if usual is None or not group.places:
             return
-        if not usual.pieces:
-            for place in group.places:
-                self._codes[place] = LOST
+        self._note(group, plans)
         for number in range(len(usual.pieces)):
-            of_keys = {key: plan.pieces[number] for key, plan in plans.items()}
-            pieces = self._encode_pieces(group, of_keys)
-            if number:
-                for place, piece in zip(group.places, pieces, strict=True):
+            pieces = self._encode_pieces(
+                group, {key: plan.pieces[number] for key, plan in plans.items()}
+            )
+            for place, piece in zip(group.places, pieces, strict=True):
+                if number:
                     self._more[self._numbers[place]].append(piece)
-            else:
-                for place, piece in zip(group.places, pieces, strict=True):
+                else:
                     self._pieces[place] = piece
+
+    def _note(self, group: ElementGroup, plans: Mapping[Hashable, ElementPlan]) -> None:
+        """Note the codes and the signatures of elements that are written."""
+        codes = {key: plan.code for key, plan in plans.items()}
+        rows = [*zip(group.places, group.keys, strict=True)]
+        if not WRITTEN.issuperset(codes.values()):
+            for place, key in rows:
+                if codes[key] not in WRITTEN:
+                    self._codes[place] = codes[key]
+        if group.is_signed:
+            for place, key in rows:
+                number = bisect_right(self._begins, place) - 1
+                self._signatures[number].append(group.elements[key].shape)
         if group.is_of_records:
             self._written.append((group, {key: plan.action for key, plan in plans.items()}))
 
@@ -147,8 +178,8 @@ class EncodedBlock:
         codes, more = self._codes_of_records[number], self._more[number]
         places = defaultdict[str, deque[int]](deque)
         for place, code in enumerate(codes):
-            if code in WRITTEN_CODES:
-                places[WRITTEN_CODES[code]].append(place)
+            if code in WRITTEN_CODES or code.isdigit():
+                places[WRITTEN_CODES.get(code, code)].append(place)
         places[RECORD].extend(range(len(codes), len(codes) + len(more)))
         order: list[int] = []
         constants: list[Any] = []
@@ -175,7 +206,7 @@ class EncodedBlock:
         for number, key in enumerate(self._keys[first:], first):
             if key not in layouts:
                 is_known = ALONE not in key and CLOSED_ALONE not in key
-                layouts[key] = layout_of(key, number) if is_known else None
+                layouts[key] = layout_of(number) if is_known else None
             layout = layouts[key]
             is_planned = layout is not None and all(map(is_sampled, layout.losses))
             if number > first and (not is_planned or number - first == size):

@@ -84,6 +84,9 @@ def enclose(name: str, markup: bytes, attrs: str = "") -> bytes:
 
 _ROOT = tags(ELEMENT_NAMES.root, attributes([("xmlns:dt", DATATYPES), ("xmlns:u", PARAMETRIC)]))
 _END_ITEM = tags("Item")[1] + b"\n"
+_NAMED = {"Title": "1", "Keywords": "2", "Description": "3", "Category": "4"}
+"""The codes of elements that metadata become by their names."""
+
 _TYPES = {TYPES.decode(name): enclose("Type", name.encode()) for name in TYPES.names}
 
 
@@ -143,8 +146,14 @@ class ThunderstoneEncoder(Encoder):
         if record.action is Action.UPDATE_INDEX or record.extras or record.fields:
             return None
         pieces = [(RECORD, tags("Item")[0] + _TYPES[record.action])]
-        for name, markup in self._elements(record, record.charset or CHARSET):
-            if name == "Meta":
+        elements = [*self._elements(record, record.charset or CHARSET)]
+        absent = {"Meta", *_NAMED} - {name for name, _ in elements}
+        elements += [(name, b"") for name in absent]
+        names = {row.name: place for place, row in enumerate(self._rows.rows)}
+        for name, markup in sorted(elements, key=lambda of: names.get(of[0], len(names))):
+            if name in _NAMED:
+                pieces.append((_NAMED[name] if markup else "", markup))
+            elif name == "Meta":
                 pieces.extend(_metadata_pieces(markup))
             else:
                 pieces.append((CONTENT if name in ("RawData", "Body") else RECORD, markup))
