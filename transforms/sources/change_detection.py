@@ -20,7 +20,7 @@ A run that would delete too much is stopped: a folder that is not mounted looks 
 filter looks like many deletions. So the listing is counted before any document is read.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import closing
 from heapq import heappop, heappush
 
@@ -55,7 +55,7 @@ def compare(
     of them are sent if one is changed or gone, because it has replaced the others.
     """
     shared = {document.parent or document.key for document in state.sharing(rewrite)}
-    with closing(_Claims(state, shares_urls=bool(shared) and state.shares_urls())) as claims:
+    with closing(_Claims(state)) as claims:
         sends_all = is_refresh or rules != state.head.rules
         yield from _Comparison(state, claims, shared, sends_all=sends_all).lines(listed)
 
@@ -63,33 +63,29 @@ def compare(
 def check_changes(
     lines: Iterable[ListingEntry], *, known: int, options: SourceOptions
 ) -> Iterator[ListingEntry]:
-    """Yield all lines; then raise StoppedError if too many documents are missing.
+    """Yield all lines, with one for unchanged documents that follow one another: the first of them.
 
-    Folders and deletions without a URL do not count.
+    Then raise StoppedError if too many documents are missing. Folders and deletions without a URL
+    do not count.
     """
-    listed = gone = 0
-    for line in lines:
-        if line.kind is EntryKind.FILE or (line.code == UNCHANGED and not is_folder(line.key)):
-            listed += line.count
-        elif line.kind is EntryKind.GONE and line.url and not is_folder(line.key):
-            gone += 1
-        yield line
-    check_safety(listed, gone, known=known, options=options)
-
-
-def count_unchanged(lines: Iterable[ListingEntry]) -> Iterator[ListingEntry]:
-    """Yield lines, with one for unchanged documents that follow one another: the first of them."""
-    first, count = None, 0
+    listed = gone = count = 0
+    first = None
     for line in lines:
         if line.code == UNCHANGED:
-            first, count = first or line, count + line.count
+            listed += not is_folder(line.key)
+            first, count = first or line, count + 1
             continue
         if first is not None:
             yield msgspec.structs.replace(first, count=count)
             first, count = None, 0
+        if line.kind is EntryKind.FILE:
+            listed += 1
+        elif line.kind is EntryKind.GONE and line.url and not is_folder(line.key):
+            gone += 1
         yield line
     if first is not None:
         yield msgspec.structs.replace(first, count=count)
+    check_safety(listed, gone, known=known, options=options)
 
 
 def check_safety(listed: int, gone: int, *, known: int, options: SourceOptions) -> None:
@@ -110,7 +106,7 @@ def check_safety(listed: int, gone: int, *, known: int, options: SourceOptions) 
 
 class _Comparison:
     def __init__(
-        self, state: SourceState, claims: "_Claims", shared: Collection[str], *, sends_all: bool
+        self, state: SourceState, claims: "_Claims", shared: Container[str], *, sends_all: bool
     ) -> None:
         self._state = state
         self._claims = claims
@@ -123,49 +119,33 @@ class _Comparison:
         self._members: list[tuple[str, SentDocument]] = []  # a heap, of archives that are gone
 
     def lines(self, listed: Iterable[ListingEntry]) -> Iterator[ListingEntry]:
-        """Yield the lines; unchanged files that follow one another can be one with a count."""
-        first, count = None, 0
-        for line, known in _join(listed, self._state.outermost()):
-            if (
-                line is not None
-                and known is not None
-                and not self._members
-                and self._is_plainly_unchanged(line, known)
-            ):
-                first, count = first or line, count + 1
-                continue
-            if first is not None:
-                yield _unchanged(first, count)
-                first, count = None, 0
-            yield from self._of_pair(line, known)
-        if first is not None:
-            yield _unchanged(first, count)
+        for pair in _join(listed, self._state.outermost()):
+            if isinstance(pair, SentDocument):
+                yield from self._members_until(pair.key)
+                if pair.key.startswith(self._unknown):
+                    self._claims.hold(pair)
+                else:
+                    yield from self._gone(pair)
+            else:
+                line, known = pair
+                if self._members:
+                    yield from self._members_until(line.key)
+                if known is not None and self._is_plainly_unchanged(line, known):
+                    yield _unchanged(line)
+                else:
+                    yield from self._listed(line, known)
         while self._members:
             yield self._deletion(heappop(self._members)[1])
         for line in self._sharing:
             yield line if self._has_changed else _unchanged(line)
 
-    def _of_pair(
-        self, line: ListingEntry | None, known: SentDocument | None
-    ) -> Iterator[ListingEntry]:
-        if line is not None:
-            yield from self._members_until(line.key)
-            yield from self._listed(line, known)
-        elif known is not None:
-            yield from self._members_until(known.key)
-            if known.key.startswith(self._unknown):
-                self._claims.hold(known)
-            else:
-                yield from self._gone(known)
-
     def _is_plainly_unchanged(self, line: ListingEntry, known: SentDocument) -> bool:
         """Whether a file needs nothing but to be counted: no other document shares its URL."""
         return (
-            not (self._sends_all or self._claims.shares_urls)
-            and line.kind is _FILE
+            line.kind is _FILE
             and line.url == known.url
-            and line.size == known.size
-            and line.fingerprint == known.fingerprint
+            and not (self._sends_all or self._claims.shares_urls)
+            and self._is_alike(line, known)
             and self._has_same_time(line, known)
             and line.key not in self._shared
         )
@@ -256,10 +236,8 @@ class _Comparison:
         return ListingEntry(key=known.key, kind=EntryKind.GONE, url=url)
 
 
-def _unchanged(line: ListingEntry, count: int = 1) -> ListingEntry:
-    return ListingEntry(
-        key=line.key, kind=EntryKind.FILTERED, url=line.url, code=UNCHANGED, count=count
-    )
+def _unchanged(line: ListingEntry) -> ListingEntry:
+    return ListingEntry(key=line.key, kind=EntryKind.FILTERED, url=line.url, code=UNCHANGED)
 
 
 class _Claims:
@@ -268,9 +246,9 @@ class _Claims:
     Two documents may have one URL, by a template, and a moved document may keep its URL.
     """
 
-    def __init__(self, state: SourceState, *, shares_urls: bool) -> None:
+    def __init__(self, state: SourceState) -> None:
         self._state = state
-        self.shares_urls = shares_urls
+        self.shares_urls = bool(state.sharing(None))
         self._database = scratch_database(_SCHEMA)
 
     def claim(self, url: str, *, key: str) -> None:
@@ -297,27 +275,26 @@ class _Claims:
 
 def _join(
     listed: Iterable[ListingEntry], outermost: Iterator[SentDocument]
-) -> Iterator[tuple[ListingEntry | None, SentDocument | None]]:
+) -> Iterator[tuple[ListingEntry, SentDocument | None] | SentDocument]:
     """Yield each line with its state, and states without a line, in the order of keys.
 
     A line out of order would make other documents look deleted.
     """
     known, last = next(outermost, None), ""
     for line in listed:
-        key = line.key
-        if key < last:
+        if line.key < last:
             raise FeedferryError(
-                f"{key!r} listed after {last!r}: a defect of feedferry; no document was read"
+                f"{line.key!r} listed after {last!r}: a defect of feedferry; no document was read"
             )
-        last = key
-        while known is not None and known.key < key:
-            yield None, known
+        last = line.key
+        while known is not None and known.key < line.key:
+            yield known
             known = next(outermost, None)
-        if known is not None and known.key == key:
+        if known is not None and known.key == line.key:
             yield line, known
             known = next(outermost, None)
         else:
             yield line, None
-    while known is not None:
-        yield None, known
-        known = next(outermost, None)
+    if known is not None:
+        yield known
+        yield from outermost

@@ -71,10 +71,9 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     @property
     def latest_ns(self) -> int | None:
         """The later of its times: a write changes the ctime, if it does not change the mtime."""
-        modified, changed = self.modified_ns, self.changed_ns
-        if modified and changed:
-            return changed if changed > modified else modified
-        return modified or changed or modified
+        if self.modified_ns and self.changed_ns:
+            return max(self.modified_ns, self.changed_ns)
+        return self.modified_ns or self.changed_ns or self.modified_ns
 
 
 def file_entry(

@@ -38,15 +38,12 @@ _SCHEMA = (
     "CREATE INDEX known_url ON known (url)",
 )
 _COUNT = "SELECT count(*) FROM known WHERE url <> '' AND key <> '' AND substr(key, -1) <> '/'"
-_SHARED = "SELECT EXISTS (SELECT 1 FROM known WHERE url <> '' GROUP BY url HAVING count(*) > 1)"
 _SAME_URL = "SELECT EXISTS (SELECT 1 FROM known WHERE url = ? AND key {} ?)"
 
 _CHANGED = (
     "SELECT signed.value FROM json_each(?) AS signed WHERE NOT EXISTS (SELECT 1 FROM known WHERE"
     " key = signed.key AND size = signed.value AND size <> 0 AND url <> '' AND digest <> '')"
 )
-_MAX_KEYS = 1000
-"""The most keys in a statement; SQLite allows 32,766 values."""
 
 
 class StateHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +70,7 @@ class SourceState:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
+        self._sharing: dict[Callable[[str], str] | None, Sequence[SentDocument]] = {}
         self.head = _read_head(connection)
 
     def documents(self) -> Iterator[SentDocument]:
@@ -95,13 +93,11 @@ class SourceState:
         """Return a document, None if the state does not have it."""
         return next(self._select("WHERE key = ?", key), None)
 
-    def find_all(self, keys: Sequence[str]) -> dict[str, SentDocument]:
+    def find_all(self, keys: Iterable[str]) -> dict[str, SentDocument]:
         """Return the documents that the state has of some keys, by their keys."""
-        found = {}
-        for part in _parts(keys):
-            for document in self._select(f"WHERE key IN ({_places(part)})", *part):
-                found[document.key] = document
-        return found
+        several = msgspec.json.encode([*keys]).decode()
+        documents = self._select("WHERE key IN (SELECT value FROM json_each(?))", several)
+        return {document.key: document for document in documents}
 
     def changed(self, signatures: Mapping[str, int]) -> set[int]:
         """Return those of the signatures that the state does not have for their keys.
@@ -121,17 +117,15 @@ class SourceState:
         """Yield the documents with a URL."""
         return self._select("WHERE url = ?", url)
 
-    def sharing(self, rewrite: Callable[[str], str] | None) -> Iterator[SentDocument]:
-        """Yield the documents whose URL, after a rewriting, another document has, too."""
-        url = "url" if rewrite is None else "rewritten(url)"
-        if rewrite is not None:
-            self._connection.create_function("rewritten", 1, rewrite, deterministic=True)
-        several = f"SELECT {url} FROM known WHERE url <> '' GROUP BY 1 HAVING count(*) > 1"
-        return self._select(f"WHERE {url} IN ({several})")
-
-    def shares_urls(self) -> bool:
-        """Whether any two documents have the same URL."""
-        return self._exists(_SHARED)
+    def sharing(self, rewrite: Callable[[str], str] | None) -> Sequence[SentDocument]:
+        """Return the documents whose URL, after a rewriting, another document has, too."""
+        if rewrite not in self._sharing:
+            url = "url" if rewrite is None else "rewritten(url)"
+            if rewrite is not None:
+                self._connection.create_function("rewritten", 1, rewrite, deterministic=True)
+            several = f"SELECT {url} FROM known WHERE url <> '' GROUP BY 1 HAVING count(*) > 1"
+            self._sharing[rewrite] = [*self._select(f"WHERE {url} IN ({several})")]
+        return self._sharing[rewrite]
 
     def has_elsewhere(self, url: str, *, key: str) -> bool:
         """Whether a document with another key has this URL."""
@@ -260,14 +254,6 @@ def write_state(path: Path, head: StateHead, documents: Iterable[SentDocument]) 
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-
-
-def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (keys[begin : begin + _MAX_KEYS] for begin in range(0, len(keys), _MAX_KEYS))
-
-
-def _places(keys: Sequence[str]) -> str:
-    return ", ".join("?" * len(keys))
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from transforms.sources.change_detection import (
     check_changes,
     check_safety,
     compare,
-    count_unchanged,
 )
 from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.storage.state import StateHead, open_state, update_state
@@ -625,7 +624,8 @@ def left(key: str, *, count: int = 1, code: str = "unchanged") -> ListingEntry:
 
 def test_unchanged_documents_that_follow_one_another_are_one_line() -> None:
     lines = [left("a"), left("b"), file("c"), left("d"), left("e", code="hidden"), left("f")]
-    assert [*count_unchanged(lines)] == [
+    options = SourceOptions(to_format="", min_records=5)
+    assert [*check_changes(lines, known=5, options=options)] == [
         left("a", count=2),
         file("c"),
         left("d"),

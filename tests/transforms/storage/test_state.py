@@ -136,7 +136,7 @@ def test_a_missing_or_empty_file_is_an_empty_state(path: Path, is_file: bool) ->
     check_state(path)
     with open_state(path, source="/docs") as state:
         assert state.head == StateHead()
-        assert (list(state.documents()), state.find("a"), state.shares_urls()) == ([], None, False)
+        assert (list(state.documents()), state.find("a"), state.sharing(None)) == ([], None, [])
 
     assert path.exists() is is_file
     assert update_state(path, seen(REPORT), before=0, stamp=STAMP) == 1
@@ -177,7 +177,8 @@ def test_archives_have_members_and_are_no_documents_and_neither_are_folders(path
 def test_documents_may_share_a_url(path: Path, url: str, expected: bool) -> None:
     documents = (document("b", "http://x/"), document("d", url), ARCHIVE, document("b.zip", ""))
     with stored(path, *documents) as state:
-        assert state.shares_urls() is expected
+        shared = [documents[0], documents[1]] if expected else []
+        assert state.sharing(None) == shared
         assert [state.has_later("http://x/", key=key) for key in "ae"] == [True, False]
         assert [state.has_elsewhere("http://x/", key=key) for key in "ab"] == [True, expected]
         assert not state.has_elsewhere("http://z/", key="a")

@@ -23,7 +23,7 @@ from heapq import merge
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -46,8 +46,11 @@ from transforms.storage.state import SourceState
 NULL_KEY = "[null]"
 """Replaces keys with NULL, which no row can have."""
 
-_PART_ROWS = 1_000
+BATCH_LENGTH = 1_000
+"""The most keys in a condition, and so the most rejected rows that one span reads again."""
+
 _ALIAS = "feedferry_deletes"
+_T = TypeVar("_T")
 _URL_PREFIX = '"'  # the key of a row is a JSON array
 _SCHEMA = """
 CREATE TABLE existing (key TEXT PRIMARY KEY) WITHOUT ROWID;
@@ -68,6 +71,13 @@ def sent_deletion(key: str, url: str) -> SentDocument:
 def former_url(url: str) -> SentDocument:
     """Return the entry of the former URL of a row."""
     return SentDocument(key=msgspec.json.encode(url).decode(), url="")
+
+
+def batches(items: Iterable[_T]) -> Iterator[tuple[_T, ...]]:
+    """Yield the items in parts of at most BATCH_LENGTH."""
+    iterator = iter(items)
+    while batch := tuple(islice(iterator, BATCH_LENGTH)):
+        yield batch
 
 
 class DeletedKey(NamedTuple):
@@ -236,8 +246,7 @@ class _StateChanges:
 
     def of_rows(self, all_seen: Iterable[StateChange]) -> Iterator[StateChange]:
         """Yield the changes for the rows that were seen."""
-        rows = iter(all_seen)
-        while part := [*islice(rows, _PART_ROWS)]:
+        for part in batches(all_seen):
             before = self._state.find_all([seen.document.key for seen in part])
             for seen in part:
                 yield from self._of_row(seen, before.get(seen.document.key))

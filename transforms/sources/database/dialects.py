@@ -5,9 +5,7 @@ PostgreSQL, MariaDB, MySQL and SQLite are tested. Other dialects of SQLAlchemy a
 states.
 """
 
-import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -56,7 +54,7 @@ class Dialect:
     """Whether reading waits for a server, so that a thread can do other work."""
 
     limits_values = False
-    """Whether a connection can refuse large values, so that no statement needs their sizes."""
+    """Whether its driver refuses large values, so that no statement asks for their sizes."""
 
     clock: Expression = sa.func.now()
     """The present time, in UTC unless it has a zone."""
@@ -69,10 +67,6 @@ class Dialect:
 
     def read_odd_dates(self, connection: Any) -> None:  # Any: a driver's connection
         """Read dates that Python cannot hold as text; all dates take more time then."""
-
-    def limited(self, connection: Any, max_bytes: int) -> AbstractContextManager[None]:  # Any: same
-        """Let a connection refuse larger values as if they could not be read, if it can."""
-        return nullcontext()
 
     def columns(self, cursor: Any) -> Iterator[ResultColumn]:  # Any: a driver's cursor
         """Yield the columns of a result."""
@@ -226,14 +220,6 @@ class Sqlite(Dialect):
     is_remote = False
     limits_values = True
     _SQL_ERROR = 1
-
-    @contextmanager
-    def limited(self, connection: sqlite3.Connection, max_bytes: int) -> Iterator[None]:
-        before = connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max_bytes)
-        try:
-            yield
-        finally:
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)
 
     def columns(self, cursor: Any) -> Iterator[ResultColumn]:
         return (ResultColumn(column[0], is_large=True) for column in cursor.description)

@@ -20,7 +20,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from itertools import chain, count, islice
+from itertools import chain, count
 from pathlib import Path
 
 import msgspec
@@ -44,6 +44,7 @@ from transforms.sources.database.deletions import (
     NULL_KEY,
     DeletionLister,
     KeySets,
+    batches,
     is_row,
     read_deleted,
 )
@@ -65,9 +66,6 @@ from transforms.storage.state import SourceState
 
 MAX_LIMITS = 20_000
 """The most keys in memory as possible limits of ranges."""
-
-KEYS_PER_SPAN = 1_000
-"""The most rejected rows that one span reads again."""
 
 _SAMPLE_ROWS = 1_000
 _BATCH_ROWS = 100
@@ -147,13 +145,12 @@ def _make_plan(table: TableQuery, state: SourceState | None, run: SourceRun[RowM
     is_refresh = run.options.refresh or rules != state.head.rules
     before = None if is_refresh else decode_mark(state.head.mark)
     mark, floor = _find_watermark(table, before)
-    shared = [*state.sharing(run.rewrite)]
-    deletions = list(_deletion_spans(table, state, run, shared, is_refresh=is_refresh))
+    deletions = list(_deletion_spans(table, state, run, is_refresh=is_refresh))
     ranges = [KeyRange(is_refresh=is_refresh)]
     if floor is not None:
         changed = _changed_rows(state, floor, table.mapping.timestamp or "")
         ranges = [KeyRange(filter=rows) for rows in changed]
-    again = _changed_sharing(table, shared)
+    again = _changed_sharing(table, state.sharing(run.rewrite))
     ranges += [KeyRange(filter=RowFilter(keys=keys), is_refresh=True) for keys in again]
     spans = _row_spans(table, ranges, run, first=len(deletions))
     return RowPlan(rules=rules, mark=mark, spans=(*deletions, *spans))
@@ -184,10 +181,10 @@ def _changed_sharing(
     What the target has at such a URL is of the row that was sent or deleted last.
     """
     present: dict[str, str] = {}
-    for keys in _batches(row.key for row in shared):
+    for keys in batches(row.key for row in shared):
         present |= {key: url for url, key in _urls_of(table.filtered(RowFilter(keys=keys)))}
     if any(present.get(row.key) != row.url for row in shared):
-        yield from _batches(present)
+        yield from batches(present)
 
 
 def _urls_of(table: TableQuery) -> Iterator[tuple[str, str]]:
@@ -245,14 +242,8 @@ def _changed_rows(state: SourceState, floor: Watermark, timestamp: str) -> Itera
     yield RowFilter(timestamp=timestamp, above=floor)
     yield RowFilter(timestamp=timestamp, is_null=True)
     rejected = (entry.key for entry in state.with_digest(NO_DIGEST) if is_row(entry))
-    for keys in _batches(rejected):  # their timestamps may be older now
+    for keys in batches(rejected):  # their timestamps may be older now
         yield RowFilter(timestamp=timestamp, upto=floor, keys=keys)
-
-
-def _batches(keys: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    iterator = iter(keys)
-    while batch := tuple(islice(iterator, KEYS_PER_SPAN)):
-        yield batch
 
 
 def _row_spans(
@@ -270,44 +261,33 @@ def _row_spans(
 
 
 def _deletion_spans(
-    table: TableQuery,
-    state: SourceState,
-    run: SourceRun[RowMapping],
-    shared: Iterable[SentDocument],
-    *,
-    is_refresh: bool,
+    table: TableQuery, state: SourceState, run: SourceRun[RowMapping], *, is_refresh: bool
 ) -> Iterator[Span]:
-    """Yield the spans of the listing of deletions, which is complete before the first.
-
-    `shared` are the entries of the state that share a URL.
-    """
+    """Yield the spans of the listing of deletions, which is complete before the first."""
     path = _gone(run)
     compares_keys = table.mapping.reading.compares_keys
     with closing(KeySets()) as keys:
         _collect_keys(table, keys)
         deletions = DeletionLister(state, keys, compares_keys=compares_keys, is_refresh=is_refresh)
-        forgotten = () if compares_keys else _forgotten_rows(table, shared, keys, run.rewrite)
+        forgotten = () if compares_keys else _forgotten_rows(table, state, keys, run.rewrite)
         write_listing(chain(deletions.lines(run.options), forgotten), path)
     whole = replace(run.span, path=str(path), position=None)
     yield from cut_listing(whole, span_bytes=run.options.span_bytes)
 
 
 def _forgotten_rows(
-    table: TableQuery,
-    shared: Iterable[SentDocument],
-    keys: KeySets,
-    rewrite: Callable[[str], str] | None,
+    table: TableQuery, state: SourceState, keys: KeySets, rewrite: Callable[[str], str] | None
 ) -> Iterator[ListingEntry]:
     """Yield rows that are gone, and share a URL with one that remains: the state forgets them."""
-    rows = [row for row in shared if is_row(row) and not keys.is_deleted(row.key)]
+    shared = [row for row in state.sharing(rewrite) if is_row(row) and not keys.is_deleted(row.key)]
     existing = {
         write_key(key)
-        for batch in _batches(row.key for row in rows)
+        for batch in batches(row.key for row in shared)
         for key in table.filtered(RowFilter(keys=batch)).read_keys()
     }
     url_of = rewrite or str
-    remaining = {url_of(row.url) for row in rows if row.key in existing}
-    for row in rows:
+    remaining = {url_of(row.url) for row in shared if row.key in existing}
+    for row in shared:
         if row.key not in existing and url_of(row.url) in remaining:
             yield ListingEntry(key=row.key, kind=EntryKind.GONE)
 
@@ -320,7 +300,7 @@ def _collect_keys(table: TableQuery, keys: KeySets) -> None:
     if reading.compares_keys:
         keys.add_existing(map(write_key, table.read_keys()))
         return
-    for batch in _batches(key for key, _ in keys.deleted() if key != NULL_KEY):
+    for batch in batches(key for key, _ in keys.deleted() if key != NULL_KEY):
         existing = table.filtered(RowFilter(keys=batch)).read_keys()
         keys.add_existing(map(write_key, existing))
 

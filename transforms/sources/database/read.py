@@ -24,8 +24,8 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from functools import lru_cache
-from itertools import chain, groupby
+from functools import lru_cache, partial
+from itertools import groupby
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -47,6 +47,8 @@ from transforms.sources.database.table import (
     KeyOrder,
     Select,
     TableQuery,
+    fetch_all,
+    fetch_limited,
     open_table,
     read_key,
     subquery,
@@ -59,7 +61,6 @@ PAGE_BYTES = 8 << 20
 
 _LOOKUP = "feedferry_lookup"
 _SAMPLE_STEP = 16
-_SIZED = (str, bytes)
 _MAX_OPEN_MAPPINGS = 4
 _PAGE_THREAD = "next-page"
 _SWITCH_SECONDS = 0.0002
@@ -230,17 +231,21 @@ class PageReader:
         self._upto = None if key_range.upto is None else read_key(key_range.upto)
         self._key_of = table.index.key_getter()
         self._has_large = any(column.is_large for column in table.columns)
-        self._values = _values(table, max_bytes=INLINE_BYTES)
         self._is_limited = self._has_large and table.session.dialect.limits_values
+        self._values = [table.column(column.name) for column in table.columns]
+        if not self._is_limited:
+            self._values = _values(table, max_bytes=INLINE_BYTES)
 
     def __iter__(self) -> Generator[list[PageRow], None, None]:
         limit = self._table.mapping.page_rows
         while True:
             try:
-                page = self._page(limit)
+                statement = self._select(self._values, limit)
+                page = self._rows(statement, where=self._range, is_limited=self._is_limited)
             except UnreadableValueError as exc:
                 if self._is_limited:
                     self._is_limited = False
+                    self._values = _values(self._table, max_bytes=INLINE_BYTES)
                     continue
                 if limit > 1:
                     limit = 1
@@ -270,18 +275,6 @@ class PageReader:
             return IncompleteRow(row.row, unreadable=exc.reason)
         return rows[0] if rows else None
 
-    def _page(self, limit: int) -> list[PageRow]:
-        if not self._is_limited:
-            return self._rows(self._select(self._values, limit), where=self._range)
-        columns = [self._table.column(column.name) for column in self._table.columns]
-        where = f"{self._table.mapping.rows_name}, {self._range}"
-        return self._table.run(
-            self._select(columns, limit),
-            where=where,
-            is_retried=True,
-            max_value_bytes=INLINE_BYTES,
-        )
-
     def _read_key_values(self) -> Row:
         """Return the first row with NULL in place of all values but the key."""
         table = self._table
@@ -308,10 +301,11 @@ class PageReader:
             statement = statement.where(order.upto(self._upto))
         return statement.limit(limit)
 
-    def _rows(self, statement: Select, *, where: str) -> list[PageRow]:
+    def _rows(self, statement: Select, *, where: str, is_limited: bool = False) -> list[PageRow]:
+        fetch = partial(fetch_limited if is_limited else fetch_all, statement)
         where = f"{self._table.mapping.rows_name}, {where}"
-        rows: list[PageRow] = self._table.run(statement, where=where, is_retried=True)
-        if not self._has_large:
+        rows: list[PageRow] = self._table.session.run(fetch, where=where, is_retried=True)
+        if is_limited or not self._has_large:
             return rows
         return [row[:-1] if row[-1] is None else IncompleteRow(row[:-1], row[-1]) for row in rows]
 
@@ -338,8 +332,8 @@ def _values(table: TableQuery, *, max_bytes: int) -> list[Expression]:
 def _fitting_rows(page: Sequence[PageRow]) -> int:
     """Return how many rows have about PAGE_BYTES, estimated from some rows of a page."""
     sample = page[::_SAMPLE_STEP]
-    values = chain.from_iterable(map(_row_of, sample))
-    row_bytes = sum([len(value) for value in values if type(value) in _SIZED]) // len(sample)
+    values = (value for row in sample for value in _row_of(row))
+    row_bytes = sum(len(value) for value in values if isinstance(value, str | bytes)) // len(sample)
     return max(1, PAGE_BYTES // (row_bytes + 1))
 
 

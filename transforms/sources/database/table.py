@@ -8,6 +8,7 @@ collation decides about trailing blanks, case and accents.
 import base64
 import json
 import operator
+import sqlite3
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -26,7 +27,12 @@ from schemas.errors import ConfigError
 from schemas.span import RowFilter
 from transforms.sources.database.columns import ColumnIndex, Key
 from transforms.sources.database.connection import Session, UnreadableValueError
-from transforms.sources.database.dialects import Dialect, Expression, ResultColumn
+from transforms.sources.database.dialects import (
+    INLINE_BYTES,
+    Dialect,
+    Expression,
+    ResultColumn,
+)
 from transforms.sources.database.mapping import TIMESTAMP, RowMapping
 from transforms.sources.database.records import used_columns
 
@@ -219,21 +225,13 @@ class TableQuery:
             ) from None
 
     def run(
-        self,
-        statement: sa.Executable,
-        *,
-        where: str = "",
-        is_retried: bool = False,
-        max_value_bytes: int | None = None,
+        self, statement: sa.Executable, *, where: str = "", is_retried: bool = False
     ) -> list[Any]:
         """Return tuples of the driver's cursor: SQLAlchemy's rows take as long as all other work.
 
-        Raise the errors of `Session.run`. A dialect that limits values raises UnreadableValueError
-        for values of more than `max_value_bytes`.
+        Raise the errors of `Session.run`.
         """
-        call = partial(_fetch_all, statement)
-        if max_value_bytes is not None:
-            call = partial(_fetch_limited, statement, self.session.dialect, max_value_bytes)
+        call = partial(fetch_all, statement)
         return self.session.run(call, where=where or self.mapping.rows_name, is_retried=is_retried)
 
     def check_unique_key(self) -> None:
@@ -265,17 +263,20 @@ class TableQuery:
         return condition
 
 
-def _fetch_all(statement: sa.Executable, connection: sa.Connection) -> list[object]:
+def fetch_all(statement: sa.Executable, connection: sa.Connection) -> list[Any]:
     with closing(connection.execute(statement)) as result:
         cursor: Any = result.cursor
         return list(map(tuple, cursor.fetchall()))
 
 
-def _fetch_limited(
-    statement: sa.Executable, dialect: Dialect, max_bytes: int, connection: sa.Connection
-) -> list[object]:
-    with dialect.limited(connection.connection.driver_connection, max_bytes):
-        return _fetch_all(statement, connection)
+def fetch_limited(statement: sa.Executable, connection: sa.Connection) -> list[Any]:
+    """Return all rows from SQLite, which refuses values of more than INLINE_BYTES."""
+    driver: Any = connection.connection.driver_connection
+    before = driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, INLINE_BYTES)
+    try:
+        return fetch_all(statement, connection)
+    finally:
+        driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)
 
 
 def open_table(mapping: RowMapping) -> TableQuery:

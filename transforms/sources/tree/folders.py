@@ -15,7 +15,6 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,13 +50,6 @@ NOT_PUBLIC = "shut"
 _CACHED_FOLDERS = 1 << 12
 LISTABLE = "expected a folder that can be listed"
 
-ReadEntry = Callable[[str], ListingEntry]
-"""Returns the entry of a key."""
-
-
-def _without_keys(key: str) -> ListingEntry:
-    raise KeyError(key)
-
 
 class FolderItems(NamedTuple):
     """The entries of a folder, or the keys of some, whose entries `read` returns, in any order.
@@ -67,8 +59,15 @@ class FolderItems(NamedTuple):
     """
 
     items: Iterable[ListingEntry | str] = ()
-    read: ReadEntry = _without_keys
+    read: Callable[[str], ListingEntry] = dict[str, ListingEntry]().__getitem__
     close: Callable[[], None] = lambda: None
+
+    def entry_of(self, item: ListingEntry | str) -> ListingEntry:
+        return self.read(item) if isinstance(item, str) else item
+
+
+def key_of(item: ListingEntry | str) -> str:
+    return item if isinstance(item, str) else item.key
 
 
 ListFolder = Callable[[ListingEntry], FolderItems]
@@ -167,20 +166,7 @@ class LocalFolders:
         path = plain_path(stored)
         if self._follows_links and self._is_loop(path):
             return FolderItems([left_out(folder.key, stored, "symlink-loop")])
-        own: list[ListingEntry] = []
         access = self._path_access(path)
-        if self._is_inherited:
-            fingerprint = f"{self._access(path)} {self._link_access(path)}".rstrip()
-            own = [
-                ListingEntry(
-                    key=folder.key, kind=EntryKind.FOLDER, path=stored, fingerprint=fingerprint
-                )
-            ]
-        if self._tree.only:
-            named = (
-                self._entry(name, os.path.join(path, name), access) for name in self._named_files()
-            )
-            return FolderItems(chain(own, named))
         number = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         length, begin = len(folder.key), f"{path.rstrip('/')}/"
 
@@ -190,13 +176,21 @@ class LocalFolders:
             is_folder = entry.kind is EntryKind.FOLDER
             return left_out(key, entry.path, "vanished") if is_folder else entry
 
-        items = chain(own, self._items(folder.key, begin, number, access))
+        items = self._items(folder.key, stored, number, access)
         return FolderItems(items, read, partial(os.close, number))
 
     def _items(
-        self, key: str, begin: str, number: int, access: str
+        self, key: str, stored: str, number: int, access: str
     ) -> Iterator[ListingEntry | str]:
-        charset, is_plain = self._tree.name_charset, is_unicode(begin)
+        path = plain_path(stored)
+        if self._is_inherited:
+            fingerprint = f"{self._access(path)} {self._link_access(path)}".rstrip()
+            yield ListingEntry(key=key, kind=EntryKind.FOLDER, path=stored, fingerprint=fingerprint)
+        if self._tree.only:
+            for name in self._named_files():
+                yield self._entry(name, os.path.join(path, name), access)
+            return
+        charset, is_plain = self._tree.name_charset, path == stored
         with os.scandir(number) as entries:
             for entry in entries:
                 name = entry.name
@@ -205,7 +199,7 @@ class LocalFolders:
                     yield key + name
                 else:
                     decoded = name if charset is None else decode_name(name, charset)
-                    yield self._entry(key + decoded, begin + name, access)
+                    yield self._entry(key + decoded, os.path.join(path, name), access)
 
     def _named_files(self) -> Iterator[str]:
         """Yield the names of the files to read and of their sidecars, each once."""

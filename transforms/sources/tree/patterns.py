@@ -69,10 +69,7 @@ def judge(tree: Tree) -> Judge:
 
 
 def takes_all(tree: Tree, folder: str, names: Sequence[str]) -> bool:
-    """Return whether no rule leaves out a file of these names in a folder, as far as is known.
-
-    Names of files have no NUL.
-    """
+    """Return whether it is known that no rule leaves out a file of a folder; no name has a NUL."""
     text = "\0".join(("", *names, ""))
     is_visible = tree.hidden or not ("\0." in text or folder.startswith(".") or "/." in folder)
     has_patterns = tree.include or tree.exclude

@@ -33,7 +33,7 @@ from transforms.sources.base import (
     SpanSize,
     check_input_name,
 )
-from transforms.sources.change_detection import check_changes, compare, count_unchanged
+from transforms.sources.change_detection import check_changes, compare
 from transforms.sources.files import open_span, sniff_format
 from transforms.sources.listing import (
     LISTING,
@@ -267,7 +267,7 @@ def _write_listing(run: SourceRun[Tree]) -> None:
             files, state, rules=rules, is_refresh=options.refresh, rewrite=run.rewrite
         )
         checked = check_changes(changes, known=state.head.documents, options=options)
-        write_listing(count_unchanged(checked), run.listing)
+        write_listing(checked, run.listing)
 
 
 def _listed_at(listing: Path) -> Path:

@@ -11,10 +11,10 @@ fingerprint of a file includes those of its sidecars.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, groupby, islice
-from operator import itemgetter, methodcaller
+from operator import itemgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -22,13 +22,7 @@ from msgspec.structs import replace
 from schemas.errors import FatalError, SourceError
 from transforms.sources.listing import EntryKind, ListingEntry, is_folder, left_out, rejected
 from transforms.sources.remote import again, error_text, scheme_of, translate_errors
-from transforms.sources.tree.folders import (
-    LISTABLE,
-    FolderItems,
-    ListFolder,
-    ReadEntry,
-    folder_lister,
-)
+from transforms.sources.tree.folders import LISTABLE, FolderItems, ListFolder, folder_lister, key_of
 from transforms.sources.tree.patterns import SIDECAR, SIDECARS, described_by, judge, takes_all
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import folder_url_of, is_unicode, url_of, urls_of
@@ -48,7 +42,6 @@ _Item = tuple[str, bool, ListingEntry | str]
 """An entry or its key, with its place: its own key, or that of a file that it describes."""
 
 _KEY, _PLACE = itemgetter(0), itemgetter(0, 1)
-_SIDECAR = methodcaller("endswith", SIDECARS)
 _NO_NAMES = frozenset({"", ".", ".."})
 _SCHEMA = "CREATE TABLE entries (key TEXT, describes INTEGER, entry BLOB)"
 _encode = msgspec.json.Encoder().encode
@@ -123,18 +116,19 @@ class LineMaker:
             return replace(entry, url=url)
         return replace(left_out(key, entry.path, code or entry.code), url=url)
 
-    def of_files(self, folder: str, keys: Sequence[str], read: ReadEntry) -> Iterator[ListingEntry]:
-        """Yield the lines of local files of a folder, in parts, whose URLs are made together."""
-        length = len(folder)
-        for begin in range(0, len(keys), _PART_LENGTH):
-            part = keys[begin : begin + _PART_LENGTH]
-            if takes_all(self._tree, folder, [key[length:] for key in part]):
-                for key, url in zip(part, urls_of(self._tree, part), strict=True):
-                    entry = read(key)
+    def of_items(self, folder: str, listed: FolderItems) -> Iterator[ListingEntry]:
+        """Yield the lines of a folder; the URLs of keys in a row are made together."""
+        for kind, items in groupby(listed.items, type):
+            while part := [*islice(items, _PART_LENGTH)]:
+                keys = [*map(key_of, part)]
+                names = [key[len(folder) :] for key in keys]
+                if kind is not str or not takes_all(self._tree, folder, names):
+                    yield from map(self, map(listed.entry_of, part))
+                    continue
+                for key, url in zip(keys, urls_of(self._tree, keys), strict=True):
+                    entry = listed.read(key)
                     is_file = entry.kind is EntryKind.FILE
                     yield replace(entry, url=url) if is_file else self(entry)
-            else:
-                yield from map(self, map(read, part))
 
 
 class _OpenFolder:
@@ -163,20 +157,17 @@ class _OpenFolder:
                 self._items = list_folder(folder)
                 entries = iter(self._items.items)
                 first = list(islice(entries, run_length + 1))
-                keys = [*map(_key_of, first)]
                 if len(first) > run_length:
-                    items = self._sort_on_disk(_items(chain(first, entries)))
-                elif keys == first and not any(map(_SIDECAR, keys)):
-                    return self._make.of_files(folder.key, sorted(keys), self._items.read)
+                    placed = self._sort_on_disk(_items(chain(first, entries)))
+                elif not any(key_of(item).endswith(SIDECARS) for item in first):
+                    items = sorted(first, key=key_of)
+                    return self._make.of_items(folder.key, self._items._replace(items=items))
                 else:
-                    items = iter(sorted(_items(first), key=_PLACE))
-                return map(self._make, self._with_sidecars(items))
+                    placed = iter(sorted(_items(first), key=_PLACE))
+                return map(self._make, self._with_sidecars(placed))
         except BaseException:
             self.close()
             raise
-
-    def _entry_of(self, item: ListingEntry | str) -> ListingEntry:
-        return item if isinstance(item, ListingEntry) else self._items.read(item)
 
     def _sort_on_disk(self, items: Iterable[_Item]) -> Iterator[_Item]:
         """Sort in a temporary database, which is removed when it is closed."""
@@ -198,7 +189,7 @@ class _OpenFolder:
         """
         known: set[str] = set()
         for key, group in groupby(items, key=_KEY):
-            placed = [(describes, self._entry_of(item)) for _, describes, item in group]
+            placed = [(describes, self._items.entry_of(item)) for _, describes, item in group]
             sidecars = [entry for describes, entry in placed if describes]
             for entry in (entry for describes, entry in placed if not describes):
                 if key in known:
@@ -209,13 +200,9 @@ class _OpenFolder:
                     yield _described(entry, sidecars) if sidecars else entry
 
 
-def _key_of(item: ListingEntry | str) -> str:
-    return item if isinstance(item, str) else item.key
-
-
 def _items(entries: Iterable[ListingEntry | str]) -> Iterator[_Item]:
     for entry in entries:
-        key = _key_of(entry)
+        key = key_of(entry)
         yield key, False, entry
         if described := described_by(key):
             yield described, True, entry

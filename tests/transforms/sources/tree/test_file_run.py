@@ -5,6 +5,7 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,20 @@ from hypothesis import strategies as st
 
 from schemas.record import Record
 from schemas.sent_document import StateChange
+from schemas.source_options import SourceOptions
 from schemas.span import Span
 from support.batches import SIZES, Conversion, span_conversion
 from transforms.formats import ContentOptions, ReadOptions
 from transforms.formats.gsa.gsa_formats import FeedOptions
 from transforms.rules.adapt import Target
-from transforms.sources.change_detection import compare, count_unchanged
+from transforms.sources.change_detection import check_changes, compare
 from transforms.sources.listing import LISTING, write_listing
 from transforms.sources.tree.read import read_tree
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.walk import list_tree
 from transforms.storage.state import StateHead, open_state, update_state
 
+ALL = SourceOptions(to_format="", min_records=0, max_delete_percent=Decimal(100))
 BASE = "https://docs.example.com/"
 SECOND = 1_000_000_000
 PLAIN = (b"a", b"two words\n", "Z\u00fcrich \u6771\u4eac".encode(), b"<p>&amp; & ]]> \"'</p>")
@@ -160,7 +163,8 @@ class TreeHistory:
         """Convert what has changed, and update the state; times later than all files are sure."""
         with open_state(self._state) as state:
             lines = compare(list_tree(tree), state, rules="r", is_refresh=is_refresh)
-            write_listing(count_unchanged(lines) if is_counted else lines, self._listing)
+            counted = check_changes(lines, known=state.head.documents, options=ALL)
+            write_listing(counted if is_counted else lines, self._listing)
             before = state.head.generation
         span = Span(source="docs", path=str(self._listing), format=LISTING)
         stated: dict[str, Any] = {"sources": {"docs": tree}, "state": str(self._state)}
