@@ -3,14 +3,13 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from itertools import repeat
 from typing import ClassVar, NamedTuple
 
 from schemas.acl import Access
 from schemas.record import Action, Provenance, Record
-from schemas.span import ElementContext
 from transforms.formats.acl_metadata import BLANKS
 from transforms.formats.base import ReadOptions
 from transforms.formats.byte_scans import find, rfind
@@ -50,9 +49,8 @@ from transforms.formats.columns.record_batch import grouped
 from transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, common_markup
 from transforms.formats.gsa.gsa_formats import FEED_NAMES
 from transforms.formats.xml.contents import CutContent, cut_contents
-from transforms.formats.xml.element_runs import RunPositions
+from transforms.formats.xml.element_runs import Place, RunPositions
 from transforms.formats.xml.run_shapes import RunShape, ShapeKey
-from transforms.formats.xml.scanner import RawElement
 
 _END = b"</record>"
 _CONTENT = b"<content"
@@ -143,27 +141,12 @@ def _template(markup: str) -> ElementTemplate:
 NewShape = Callable[[RecordTemplate, ShapeKey], RunShape]
 """Returns the shape of elements in a context."""
 
-Place = tuple[int, int, ElementContext]
-"""The offset, the line and the context of a run."""
 
+class _Run(RunPositions):
+    """The records of a run as they came, which are of one feed."""
 
-class _Run(NamedTuple):
-    """The records of a run as they came, by their begins and ends."""
-
-    positions: RunPositions
-    ranges: Sequence[tuple[int, int]]
-    context: ElementContext
     provenance: Provenance
     comparisons: Comparisons
-
-    def element(self, number: int) -> RawElement:
-        end = self.ranges[number][1]
-        return self.positions.element(number, FEED_NAMES.records[0], self.context, end=end)
-
-    def places(self) -> Iterable[tuple[int, int]]:
-        numbers = range(len(self.ranges))
-        of = self.positions
-        return zip(of.lines(numbers), of.offsets(numbers), strict=True)
 
 
 class FeedBlocks:
@@ -192,16 +175,15 @@ class FeedBlocks:
             return None
         ends, end = ends[:count], ends[count - 1] + 1
         ranges = _ranges(run, [codes[at] for at in ends])
-        offset, line, context = place
-        positions = RunPositions(run, offset, line, lambda: [begin for begin, _ in ranges])
         groups = [before for group in groups if (before := _before(group, end)).places]
         alone = {bisect_left(ends, at.start()) for at in _ALONE.finditer("".join(codes[:end]))}
         if _MOST_ALONE * count < len(alone):
             return None
         self._budget.add(count - len(alone))
         element = next(iter(records[0].elements.values()))
-        provenance = element.shape.model.provenance
-        source = _Run(positions, ranges, context, provenance, self._comparisons)
+        source = _Run(FEED_NAMES.records[0], run, place, lambda: ranges)
+        source.provenance = element.shape.model.provenance
+        source.comparisons = self._comparisons
         return ElementBlock(codes[:end], groups, ends, source), ranges[-1][1]
 
     def elements(

@@ -13,7 +13,7 @@ from transforms.formats.gsa.fast_reader import (
 )
 from transforms.formats.gsa.feed_blocks import FeedBlocks
 from transforms.formats.gsa.gsa_formats import FEED_NAMES
-from transforms.formats.xml.element_runs import ElementRuns
+from transforms.formats.xml.element_runs import ElementRuns, Place
 from transforms.formats.xml.scanner import Run
 
 
@@ -55,13 +55,13 @@ class FeedRuns(ElementRuns[RecordTemplate]):
         template = RecordTemplate(markup.lstrip(BLANKS))
         return template if template.is_known else None
 
-    def block(self, run: bytes, offset: int, line: int, context: ElementContext) -> Run | None:
+    def block(self, run: bytes, place: Place) -> Run | None:
         if not self._options.batch_records:
             return None
-        if context is not self._context_of_blocks:
-            self._context_of_blocks = context
+        if place[2] is not self._context_of_blocks:
+            self._context_of_blocks = place[2]
             self._feed_blocks = FeedBlocks(self._options, self.new_shape)
-        found = self._feed_blocks.block(run, (offset, line, context))
+        found = self._feed_blocks.block(run, place)
         if found is None:
             return None
         block, length = found

@@ -73,6 +73,12 @@ TemplateT = TypeVar("TemplateT", bound=MarkupTemplate)
 ReadElement = Callable[[ParsedElement], object]
 """Reads a parsed element into a type of its format; raises RecordError."""
 
+Place = tuple[int, int, ElementContext]
+"""The offset, the line and the context of a run."""
+
+FindRanges = Callable[[], Sequence[tuple[int, int]]]
+"""Returns the begins and the ends of the elements of a run."""
+
 EnterContext = Callable[[ElementContext, int], BuildRecord]
 """Returns what builds records in a context, at a line; raises RecordError if none can be read."""
 
@@ -121,7 +127,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
     def learn(self, markup: str) -> TemplateT | None:
         """Return the template of a markup; None if it needs the parser."""
 
-    def block(self, run: bytes, offset: int, line: int, context: ElementContext) -> Run | None:
+    def block(self, run: bytes, place: Place) -> Run | None:
         """Return the block of the first elements of a run; None if most of them go alone."""
         return None
 
@@ -138,11 +144,11 @@ class ElementRuns(ABC, Generic[TemplateT]):
                 self._shape, self._context = lru_cache(maxsize=_MAX_SHAPES)(new_shape), context
                 self.new_shape = new_shape
             place = offset, line, context
-            taken = None if self._blocks % _BLOCKS else self._batches(run, *place)
+            taken = None if self._blocks % _BLOCKS else self._batches(run, place)
             if taken is not None and taken.length > len(run) // 2:
                 self._blocks = 0
                 return taken
-            block = self.block(run, *place)
+            block = self.block(run, place)
             is_block = block is not None and (taken is None or block.length >= taken.length)
             self._blocks += is_block or self._blocks > 0
             return block if is_block else taken
@@ -150,20 +156,20 @@ class ElementRuns(ABC, Generic[TemplateT]):
             record_error(exc)  # raises what concerns more than a record
             return None
 
-    def _batches(self, run: bytes, offset: int, line: int, context: ElementContext) -> Run | None:
+    def _batches(self, run: bytes, place: Place) -> Run | None:
         """Return the records of the first elements of a run in batches, None if many are alone."""
         try:
-            groups, length, find_begins = self._groups(run)
+            groups, length, find_ranges = self._groups(run)
             count = sum(len(group.places) for group in groups)
             if not groups or len(groups) > _MIN_GROUPS + count // _RECORDS_A_GROUP:
                 return None
-            positions = RunPositions(run, offset, line, find_begins)
-            return Run(self._records(groups, count, positions, context), count, length)
+            positions = RunPositions(self._record, run, place, find_ranges)
+            return Run(self._records(groups, count, positions), count, length)
         except _NeedsParserError:
             return None
 
-    def _groups(self, run: bytes) -> tuple[list[_Group], int, Callable[[], list[int]]]:
-        """Return the groups of the first elements of a run, their length, and their begins."""
+    def _groups(self, run: bytes) -> tuple[list[_Group], int, FindRanges]:
+        """Return the groups of the first elements of a run, their length, and their ranges."""
         last_end = rfind(run, self._end_tag)
         try:
             text, contents = run, list[CutContent]()
@@ -172,12 +178,13 @@ class ElementRuns(ABC, Generic[TemplateT]):
             end = last_end + len(self._end_tag) if last_end >= 0 else 0
             uniform = self._uniform(run[:end].decode()) if end and not contents else None
             if uniform:
-                return uniform, end, lambda: [at.start() for at in re.finditer(self._begin, run)]
+                return uniform, end, lambda: self._uniform_ranges(run)
             elements = [*self._cut(text, contents)]
             groups, length = self._mixed(elements)
         except UnicodeDecodeError:
             return [], 0, list
-        return groups, length, lambda: [run.find(self._begin, of.begin) for of in elements]
+        begin = self._begin
+        return groups, length, lambda: [(run.find(begin, of.begin), of.end) for of in elements]
 
     def _cut(self, text: bytes, contents: Sequence[CutContent]) -> Iterator[_Element]:
         """Cut a run, whose contents were cut out, into elements."""
@@ -208,6 +215,10 @@ class ElementRuns(ABC, Generic[TemplateT]):
             return None
         _, columns = alike
         return [*self._by_shape(template, (), columns, range(len(columns[0])))]
+
+    def _uniform_ranges(self, run: bytes) -> list[tuple[int, int]]:
+        begins, ends = self.names.main_record.finditer(run), re.finditer(self._end_tag, run)
+        return [(begin.start(), end.end()) for begin, end in zip(begins, ends, strict=False)]
 
     def _mixed(self, elements: Iterable[_Element]) -> tuple[list[_Group], int]:
         """Return the groups of elements up to one without a template, and their length."""
@@ -258,9 +269,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
             end = 1 + len(texts)
             yield _Group(shape, parts[1:end], parts[end:], parts[0])
 
-    def _records(
-        self, groups: list[_Group], count: int, positions: "RunPositions", context: ElementContext
-    ) -> Records:
+    def _records(self, groups: list[_Group], count: int, positions: "RunPositions") -> Records:
         """Return the records of a run in batches, and alone those that are not neutral.
 
         The few that need the parser are returned as they came.
@@ -291,7 +300,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
         for part in records.parts(size, alone):
             is_record = place in alone and place not in unread
             item = _first(part) if is_record else None if place in unread else part
-            found.append(item or positions.element(place, self._record, context))
+            found.append(item or positions.element(place))
             place += len(part.order)
         return found
 
@@ -344,25 +353,23 @@ def _first(batch: RecordBatch) -> Record | None:
 
 
 class RunPositions:
-    """The lines and offsets of the elements of a run, computed for those who ask."""
+    """The places of the records of a run, computed for those who ask."""
 
-    def __init__(
-        self, run: bytes, offset: int, line: int, find_begins: Callable[[], list[int]]
-    ) -> None:
-        self._run, self._offset, self._line = run, offset, line
-        self._find_begins = find_begins
+    def __init__(self, name: str, run: bytes, place: Place, find_ranges: FindRanges) -> None:
+        self._name, self._run, self._find_ranges = name, run, find_ranges
+        self._offset, self._line, self.context = place
 
     @cached_property
-    def _begins(self) -> list[int]:
-        return self._find_begins()
+    def _ranges(self) -> Sequence[tuple[int, int]]:
+        return self._find_ranges()
 
     def offsets(self, places: Sequence[int]) -> list[int]:
-        begins = self._begins
-        return [self._offset + begins[place] for place in places]
+        ranges = self._ranges
+        return [self._offset + ranges[place][0] for place in places]
 
     @cached_property
     def _lines(self) -> list[int]:
-        ends = pairwise([0, *self._begins])
+        ends = pairwise([0, *[begin for begin, _ in self._ranges]])
         counts = accumulate(count_lines(self._run, *range_) for range_ in ends)
         return [self._line + count for count in counts]
 
@@ -370,14 +377,13 @@ class RunPositions:
         lines = self._lines
         return [lines[place] for place in places]
 
-    def element(
-        self, place: int, name: str, context: ElementContext, *, end: int | None = None
-    ) -> RawElement:
-        """Return an element as it came; without `end`, it ends where elements are cut."""
-        begin, end_tag = self._begins[place], f"</{name}>".encode()
-        if end is None:
-            closed = re.compile(_CLOSED_TAG % name.encode()).match(self._run, begin)
-            end = closed.end() if closed else find(self._run, end_tag, begin) + len(end_tag)
-        text = self._run[begin:end]
+    def places(self) -> Iterable[tuple[int, int]]:
+        """Return the line and the offset of each record."""
+        return zip(self._lines, self.offsets(range(len(self._lines))), strict=True)
+
+    def element(self, place: int) -> RawElement:
+        """Return a record as it came."""
+        begin, end = self._ranges[place]
         line = self._line + count_lines(self._run, 0, begin)
-        return RawElement(name, text, self._offset + begin, line, context)
+        text = self._run[begin:end]
+        return RawElement(self._name, text, self._offset + begin, line, self.context)

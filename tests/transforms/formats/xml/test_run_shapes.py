@@ -96,6 +96,14 @@ def test_markup_that_ends_a_record_and_quotes_in_its_text_are_rejected(
     assert sum(isinstance(single, Reject) for single in singles) >= 15
 
 
+@pytest.mark.parametrize("inside", ["", "<recordings/>", "<recordings></recordings>"])
+def test_records_that_are_alike_have_their_own_places(inside: str) -> None:
+    records = [record.replace("></", f">{inside}</") for record in plain_records()]
+    data = feed_of(ROOT, "\n".join(records))
+    places = [record.provenance.offset for record in read(data)]
+    assert places == [data.index(record.encode()) for record in records]
+
+
 @pytest.mark.parametrize("begin", ["", _NONCHARACTER, "&#xFDD0;", "&#64976;"])
 @pytest.mark.parametrize("text", ["~hole-0001~", "~hole-0002~", "http://hole-0000.example.com/~"])
 @pytest.mark.parametrize("number", range(4))
