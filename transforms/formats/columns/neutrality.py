@@ -224,10 +224,6 @@ def _are_files(values: Column, max_bytes: int) -> bool:
     return max(map(len, values)) <= max_bytes and holds_bytes(text) and _is_utf8(text)
 
 
-def _are_documents(values: Column, max_bytes: int) -> bool:
-    return _are_files([*map(str.encode, values)], max_bytes)
-
-
 def _are_encoded(kind: ColumnKind, values: Column, max_bytes: int) -> bool:
     """Whether base64 is that of whole documents, as it is written."""
     try:
@@ -244,7 +240,7 @@ _CONTENTS: Mapping[ColumnKind, Callable[[Column, int], bool]] = {
     ColumnKind.CONTENT: partial(_are_texts, ColumnKind.CONTENT),
     ColumnKind.CDATA: partial(_are_texts, ColumnKind.CDATA),
     ColumnKind.FILE: _are_files,
-    ColumnKind.DOCUMENT: _are_documents,
+    ColumnKind.DOCUMENT: lambda values, most: _are_files([*map(str.encode, values)], most),
     ColumnKind.BASE64: partial(_are_encoded, ColumnKind.BASE64),
     ColumnKind.ZLIB: partial(_are_encoded, ColumnKind.ZLIB),
 }
