@@ -264,7 +264,8 @@ class _Results:
         self.account = Account(stopped="error")
         if isinstance(self._single, Conversion):
             self.account = msgspec.json.decode(self._single.account, type=Account)
-        self.is_whole = self.account.stopped is None
+        is_read = "unknown-format" not in self.account.reject_codes  # else its parts are read on
+        self.is_whole = self.account.stopped is None and is_read
 
     @property
     def lines(self) -> list[bytes]:

@@ -7,8 +7,8 @@ an example of the documentation has. Unknown commands are extras.
 
 **Drops:** fractions of a second; flags that are false, because a missing flag is false.
 
-Whole blocks of records that have the usual shape are read at once. A block with any other record is
-read command by command, and so is a stream with a delimiter of more than one byte.
+Records that have the usual shape are read at once, in whole blocks or in parts of them. Any other
+record is read command by command, and so is a stream with a delimiter of more than one byte.
 """
 
 import io
@@ -72,28 +72,64 @@ class BlockReader:
         self._reader = reader
         self._commands = reader.commands
         self._separator = self._commands.delimiter.decode("latin-1")
+        self._mark = self._commands.delimiter
         self._between_ids = _between_ids(self._separator)
+        self._usual = _usual(self._separator)
         self._span = span
         self._options = options
         self._shape = cache(self._new_shape)
         self._slow_until = 0
 
     def results(self) -> Iterator[ReadResult]:
-        """Yield the records of blocks, and the record before them, up to an unusual record."""
+        """Yield the records of blocks: usual ones at once, and others command by command."""
         commands = self._commands
         while commands.offset >= self._slow_until and (block := self._block()):
-            offset = commands.offset
-            try:
-                records = self.parse(block, offset)
-            except Exception as exc:
-                record_error(exc)
-                records = None
-            if records is None or len(block) > commands.limit:
-                self._slow_until = offset + len(block)
+            if len(block) > commands.limit:
+                self._slow_until = commands.offset + len(block)
                 return
-            yield from self._reader.finish(offset)
-            yield from records
-            commands.skip(len(block))
+            records = self._parsed(block, commands.offset)
+            parts = [(block, records)] if records is not None else self._parts(block)
+            for part, records in parts:
+                end = commands.offset + len(part)
+                if records is None:
+                    yield from self._command_by_command(part)
+                else:
+                    yield from self._reader.finish(commands.offset)
+                    yield from records
+                    commands.skip(len(part))
+                if commands.in_list or commands.offset != end:
+                    break
+
+    def _parsed(self, block: bytes, offset: int) -> list[Record | RecordBatch] | None:
+        try:
+            return self.parse(block, offset)
+        except Exception as exc:
+            record_error(exc)  # raises what concerns more than a record
+            return None
+
+    def _parts(self, block: bytes) -> Iterator[tuple[bytes, list[Record | RecordBatch] | None]]:
+        """Yield the parts of a block; those with unusual records have None in place of these."""
+        mark, offset, end = self._mark + _ID.encode(), self._commands.offset, 0
+        while end < len(block):
+            match = self._usual.match(block, end)
+            stop = match.end() if match else end
+            is_whole = stop == len(block)
+            begin = stop if is_whole else block.rfind(mark, end, stop) + 1 or end
+            if begin > end:
+                yield block[end:begin], self._parsed(block[end:begin], offset + end)
+            end = len(block) if is_whole else block.find(mark, stop) + 1 or len(block)
+            if end > begin:
+                yield block[begin:end], None
+
+    def _command_by_command(self, part: bytes) -> Iterator[ReadResult]:
+        """Yield the results of a part; empty tokens at its end, which end a list, are skipped."""
+        commands, end = self._commands, self._commands.offset + len(part)
+        empty = len(part) - len(part.rstrip(self._mark)) - 1
+        while commands.offset < end - empty and (command := commands.next()) is not None:
+            yield from self._reader.take(command)
+        if empty > 0 and commands.offset == end - empty:
+            commands.in_list = False
+            commands.skip(empty)
 
     def parse(self, block: bytes, offset: int) -> list[Record | RecordBatch] | None:
         """Return the records of a block, each with the delimiter after it; it begins with an id.
@@ -182,13 +218,21 @@ def _moments(epochs: Column) -> Moments:
 
 def _between_ids(separator: str) -> re.Pattern[str]:
     """Return a pattern for the bytes between two ids, with the time and the flags as groups."""
+    return re.compile(f"{re.escape(separator)}{_commands(separator)}{_ID}", re.ASCII)
+
+
+def _usual(separator: str) -> re.Pattern[bytes]:
+    """Return a pattern for records of the usual shape that follow one another."""
+    end = re.escape(separator)
+    records = f"(?:{_ID}[^{end}]*{end}{_commands(separator)})*"
+    return re.compile(records.encode("latin-1"))
+
+
+def _commands(separator: str) -> str:
+    """Return a pattern for the usual commands after an id: a time and flags."""
     end = re.escape(separator)
     flags = "|".join(_FLAGS)
-    return re.compile(
-        f"{end}(?:{_MODIFIED}(0|[1-9][0-9]{{0,10}}){end})?"
-        f"((?:(?:{flags}){end}){{0,{len(_FLAGS)}}}){_ID}",
-        re.ASCII,
-    )
+    return f"(?:{_MODIFIED}(0|[1-9][0-9]{{0,10}}){end})?((?:(?:{flags}){end}){{0,{len(_FLAGS)}}})"
 
 
 def cut(

@@ -21,6 +21,7 @@ from support.streams import slow
 from transforms.formats import Docids, StreamOptions
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.columns.record_batch import RecordBatch
+from transforms.formats.columns.singly import singly
 from transforms.formats.command_stream import lister
 from transforms.formats.command_stream.stream_documents import DocumentReader
 from transforms.formats.command_stream.syntax import BLOCK_BYTES
@@ -154,6 +155,30 @@ def test_the_usual_shape_is_read_at_once() -> None:
 )
 def test_any_other_shape_is_left_to_the_slow_path(block: bytes) -> None:
     assert parse(block, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("unusual", "single"),
+    [
+        (("id=x", "what=1"), {"x"}),
+        (("id=x", "lock=true", "", "", "lock"), {"x"}),
+        (("id=x", "lock", "id-list", "y", "z", ""), {"x", "y", "z"}),
+        (("id=x", "", "id-list", "y", "", "lock"), {"x", "y"}),
+        (("id=x", "last-modified=-1", "id=y", "id-list", "z", "", ""), {"x", "y", "z"}),
+    ],
+)
+def test_unusual_records_leave_their_neighbours_in_batches(
+    unusual: tuple[str, ...], single: set[str]
+) -> None:
+    usual = [f"id=http://a.example.com/{number}" for number in range(100)]
+    data = stream_of([*usual, *unusual, *usual, *unusual, *usual])
+    options = ReadOptions(batch_records=1000)
+    results = list(lister.read(io.BytesIO(data), span=Span(source="ids"), options=options))
+    alone = [result.url for result in results if isinstance(result, Record)]
+    assert {url for url in alone if "://" not in url} == single
+    assert len(alone) <= 2 * len(single) + 3
+    records = [*singly(results)]
+    assert records == list(lister.read(io.BytesIO(data), span=Span(source="ids")))
 
 
 def test_ids_are_read_at_once_if_they_are_plain() -> None:
