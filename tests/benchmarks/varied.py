@@ -14,6 +14,9 @@ _FEED = "--datasource docs --feedtype incremental"
 _ROWS = "--from database --datasource reports --feedtype incremental"
 _TREE = "--from files --base-url https://docs.example.com/ --datasource docs"
 _UNIFORM = "uniform"
+_RECORDS = {"base64": 10_000, _UNIFORM: 300_000}
+"""How many records take long enough to be measured, of feeds whose records are large or alike."""
+
 _COLUMNS = ("input", "records", "MB", "next to", "\u00b5s", *_TARGETS, "spread", "MB a process")
 
 
@@ -29,7 +32,7 @@ def _feed(name: str) -> Scenario:
     return Scenario(
         f"feed, {name}",
         partial(varied_inputs.feed, name=name),
-        10_000 if name == "base64" else 50_000,
+        _RECORDS.get(name, 50_000),
         _commands("lxml loop", "", *_TARGETS[: 4 if has_contents else 3]),
         record_bytes=1_000,
     )
@@ -41,7 +44,7 @@ VARIED = (
         Scenario(
             f"items, {name}",
             partial(varied_inputs.items, is_varied=name != _UNIFORM),
-            50_000,
+            _RECORDS.get(name, 50_000),
             _commands("lxml loop", _FEED, *_TARGETS),
             record_bytes=1_000,
         )
