@@ -97,8 +97,8 @@ class ElementGroup(NamedTuple):
 
     @property
     def is_signed(self) -> bool:
-        """Whether the elements are records or contents."""
-        return self.is_of_records or next(iter(self.elements.values())).code == CONTENT
+        """Whether the elements are records, ACLs or contents, which are once in a record."""
+        return next(iter(self.elements.values())).code in (*RECORDS, PARENTED_ACL, ACL, CONTENT)
 
     @property
     def is_of_records(self) -> bool:

@@ -93,8 +93,8 @@ class EncodedBlock:
     def layout_key(self, number: int) -> Hashable:
         """Return what the records of a layout have in common: codes, and some signatures.
 
-        These are the signatures of the record and of its content, for which a target may have rules
-        that concern both. Denials are as permissions, unless the record permits nobody.
+        These are the signatures of the record, its ACL and its content, for which a target may have
+        rules that concern several. Denials are as permissions, unless the record permits nobody.
         """
         stated, codes = self._block.codes_of_records[number], self._codes_of_records[number]
         if PERMIT in stated or ACL not in stated:

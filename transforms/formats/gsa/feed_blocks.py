@@ -439,7 +439,7 @@ def _before(group: ElementGroup, end: int) -> ElementGroup:
 def _code(kind: str, model: Record) -> str | None:
     """Return the code of an element by the model of a record around it; None for rare elements."""
     acl, code = model.acl, kind
-    if kind == ACL and acl is not None and acl.inherit_from is not None:
+    if kind == ACL and acl is not None and acl.inherit_from:
         code = PARENTED_ACL
     elif kind == PERMIT and acl is not None and acl.principals[0].access is Access.DENY:
         code = DENY
