@@ -389,6 +389,31 @@ def test_a_document_never_gets_the_acl_of_another(
             assert result.acl == stated[result.url]
 
 
+def test_a_parent_in_single_quotes_is_not_taken_for_a_parent_that_is_stated() -> None:
+    parents = ('"http://f.example.com/{}"', "''")
+    records = [varied_record(n) for n in range(100)]
+    records += [
+        record(n, f"<acl inherit-from={parents[n % 9 == 0].format(n)}></acl>")
+        for n in range(100, 200)
+    ]
+    data = feed("".join(records))
+    found = conversion(data, GSA_FEED, batch_records=1024)
+    assert found == conversion(data, GSA_FEED, batch_records=0)
+    [chunk] = found.files.values()
+    assert chunk.count(b"google:fakeUserToPreventMissingAcl") == 11
+
+
+def test_lost_metadata_that_an_appliance_may_read_as_an_acl_are_a_loss_of_it() -> None:
+    empty = "<metadata><meta name='{}' content=''/></metadata>"
+    records = [varied_record(n) for n in range(100)]
+    records += [
+        record(n, empty.format("a" if n < 150 else "google:aclother")) for n in range(100, 200)
+    ]
+    found = conversion(feed("".join(records)), GSA_FEED, batch_records=1024)
+    assert found == conversion(feed("".join(records)), GSA_FEED, batch_records=0)
+    assert b'"acl":{"count":50,' in found.account
+
+
 def test_elements_that_are_met_once_are_learned_within_a_budget(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

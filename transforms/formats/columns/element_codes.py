@@ -9,6 +9,9 @@ END_NAME, END_RECORD = "p", "r"
 LOST = "-"
 """The code of an element that a target cannot hold, in the form of a writer."""
 
+LOST_FIELDS = {ACL: "acl", PERMIT: "acl", META: "metadata", CONTENT: "content"}
+"""The one field that is lost with such an element, by its code in the output of a writer."""
+
 ALONE, CLOSED_ALONE = "X", "Y"
 """The codes of elements; those of an element that is not known, or whose values are not neutral."""
 

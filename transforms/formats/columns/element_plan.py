@@ -7,7 +7,13 @@ from schemas.record import Record
 from transforms.formats.columns.batch_plan import Cell, ColumnEncoder, Convert, find_cells, learn
 from transforms.formats.columns.column_kinds import Column, ColumnKind
 from transforms.formats.columns.element_block import ElementShape
-from transforms.formats.columns.element_codes import CONTENT, LOST, RECORD, WRITTEN_CODES
+from transforms.formats.columns.element_codes import (
+    CONTENT,
+    LOST,
+    LOST_FIELDS,
+    RECORD,
+    WRITTEN_CODES,
+)
 
 Pieces = Sequence[tuple[str, bytes]]
 """The bytes of a record in pieces, each with the code of the element that it is of, or with none.
@@ -76,7 +82,7 @@ def learn_element(
         if of == code or (of and of != RECORD and any(cell.column in own for cell in piece[1])):
             code = of  # a writer may have elements of its own for some names
             found.append(piece)
-    if not found and plan.losses:
+    if not found and {loss.field for loss in plan.losses} == {LOST_FIELDS.get(code)}:
         return ElementPlan((), plan.action, LOST)
     columns = [cell.column for piece in found for cell in piece[1]]
     is_whole = len(columns) == len({*columns}) and {*own[: element.columns]} <= {*columns} <= {*own}

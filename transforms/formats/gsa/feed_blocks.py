@@ -313,7 +313,8 @@ class _Elements:
         self, kind: str, markup: str, columns: Sequence[Column], places: Sequence[int]
     ) -> None:
         template = _template(markup)
-        if len(template.free) + len(template.constant) != len(columns):
+        is_known = len(template.free) + len(template.constant) == len(columns)
+        if not is_known or "'" in markup:  # a value in single quotes may not be neutral
             return
         constants = [columns[at] for at in template.constant]
         keys: Sequence[Hashable] = (
