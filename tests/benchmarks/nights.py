@@ -72,11 +72,14 @@ def _measure(what: str, folder: Path, size: int, repeat: int) -> None:
             state = shutil.copy(path.with_suffix(".state"), folder / "state")
             run = _convert(what, path, Path(state), folder)
             times[label].append(measure(run, cwd=folder).cpu_seconds)
+    columns = zip(times["bare"], times["second run"], times["start-up"], strict=True)
+    ratios = [(second - start_up) / bare for bare, second, start_up in columns]
     medians = {label: median(each) for label, each in times.items()}
     net = medians["second run"] - medians["start-up"]
     print({label: round(each, 2) for label, each in medians.items()})
     print(
-        f"{what}: {net / size * 1e6:.1f} µs each, {net / medians['bare']:.2f} times the bare time"
+        f"{what}: {net / size * 1e6:.1f} µs each, {median(ratios):.2f} times the bare time"
+        f" ({min(ratios):.2f} to {max(ratios):.2f})"
     )
 
 

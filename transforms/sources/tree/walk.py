@@ -157,9 +157,10 @@ class _OpenFolder:
                 self._items = list_folder(folder)
                 entries = iter(self._items.items)
                 first = list(islice(entries, run_length + 1))
+                names = "\0".join((*map(key_of, first), ""))
                 if len(first) > run_length:
                     placed = self._sort_on_disk(_items(chain(first, entries)))
-                elif not any(key_of(item).endswith(SIDECARS) for item in first):
+                elif not any(f"{suffix}\0" in names for suffix in SIDECARS):
                     items = sorted(first, key=key_of)
                     return self._make.of_items(folder.key, self._items._replace(items=items))
                 else:
