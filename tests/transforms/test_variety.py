@@ -305,6 +305,16 @@ def test_contents_of_several_kinds_do_not_end_a_block(
     assert planned(feed("".join(records), feedtype="incremental"), caplog) == 198
 
 
+@pytest.mark.parametrize("target", ["gsa-feed", "avro", "jsonl"])
+@pytest.mark.parametrize("feedtype", ["full", "incremental"])
+def test_records_that_vary_are_written_by_plans_in_feeds_of_all_types(
+    feedtype: str, target: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = [varied_record(n, inner=f"<content>{n}</content>") for n in range(200)]
+    data = feed("".join(records), feedtype=feedtype)
+    assert planned(data, caplog, target=Target(format=target)) == 199
+
+
 @pytest.mark.parametrize(
     "order", ["@metadata@acl", "@content@metadata@acl", "@acl@content@metadata"]
 )

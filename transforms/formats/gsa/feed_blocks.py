@@ -82,6 +82,7 @@ _ALONE = re.compile(f"[{ALONE}{CLOSED_ALONE}]")
 _END_OF_LINE = _END + b"\n<"
 _BLANKS_BEFORE_TAGS = (b" <", b"\n<", b"\t<", b"\r<")
 _PLACE_KINDS = (ColumnKind.NUMBER, ColumnKind.NUMBER)
+_END_RECORD = "</record>"
 _RECORD_TAG = '<record url=" mimetype=">'
 
 
@@ -97,6 +98,10 @@ class _Frame(NamedTuple):
     constants_after: tuple[str, ...] = ()
     columns: int = 1
     columns_after: int = 0
+
+    def with_content(self) -> "_Frame":
+        after = self.after.replace(_END_RECORD, f"<content></content>{_END_RECORD}")
+        return self._replace(after=after, columns_after=self.columns_after + 1)
 
 
 _TYPE = ("text/html",)
@@ -212,10 +217,16 @@ class FeedBlocks:
                 known.clear()
         return found
 
-    def _learn(self, kind: str, markup: str, key: Hashable) -> ElementShape | None:
-        frame = _FRAMES[kind]
-        are_cdata: tuple[bool, ...] = (False,) * (kind == RECORD_WITH_CONTENT)
-        values = key if isinstance(key, tuple) else (key,)
+    def _learn(
+        self, kind: str, markup: str, key: Hashable, *, has_content: bool = False
+    ) -> ElementShape | None:
+        """Learn an element in a record; where that is an update, in one with a content.
+
+        A target may refuse updates, or have other rules for them.
+        """
+        frame = _FRAMES[kind].with_content() if has_content else _FRAMES[kind]
+        are_cdata: tuple[bool, ...] = (False,) * (kind == RECORD_WITH_CONTENT or has_content)
+        values, stated = key if isinstance(key, tuple) else (key,), markup
         if kind == CLOSED_RECORD:
             markup = f"{markup[:-2]}>"
         elif kind in (PERMIT, CONTENT):
@@ -223,7 +234,7 @@ class FeedBlocks:
             markup = ">" if kind == PERMIT else ""
             pieces = str(text).split('"')
             markup, values = '"'.join(pieces[::2]) + markup, tuple(pieces[1::2])
-            are_cdata = tuple(map(bool, flags))
+            are_cdata = are_cdata or tuple(map(bool, flags))
         template = ElementTemplate(f"{frame.before}<{markup}{frame.after}")
         constants = (*frame.constants_before, *map(str, values), *frame.constants_after)
         is_usual = template.is_known and not template.has_encoded_values
@@ -232,6 +243,8 @@ class FeedBlocks:
         shape = self._new_shape(template, ShapeKey(are_cdata, constants))
         if not (shape.is_readable and shape.has_model):
             return None
+        if kind in (ACL, PERMIT, META) and shape.model.action is Action.UPDATE and not has_content:
+            return self._learn(kind, stated, key, has_content=True)
         end = len(shape.kinds) - len(_PLACE_KINDS) - frame.columns_after
         code = _code(kind, shape.model)
         return element_shape(shape, code, range(frame.columns, end)) if code else None
