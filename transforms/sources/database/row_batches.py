@@ -31,6 +31,8 @@ _PARTS = 8
 
 _MAX_SHAPES = 256
 _MAX_PAUSE = 64
+_LEAST_SHARE = 0.5
+"""The share of the rows of a page that must be in batches for the next page to be tried, too."""
 
 Constant = Any
 """What of a value is the same in all records of a shape; each part has its own type."""
@@ -196,7 +198,7 @@ def _same(constants: Sequence[Constant]) -> Sequence[Constant]:
 class RowBatches:
     """Makes the records of rows, in batches of at most `max_records` where they are alike.
 
-    The first record of a span is single, because it begins a feed. If no rows of a page are alike,
+    The first record of a span is single, because it begins a feed. If few rows of a page are alike,
     the next pages are not tried.
     """
 
@@ -223,14 +225,15 @@ class RowBatches:
             self._paused -= bool(self._paused)
             yield from map(self._maker.make, rows)
             return
-        has_batches = False
+        in_batches = 0
         first, self._begin = self._begin, 0
         yield from map(self._maker.make, rows[:first])
         for begin in range(first, len(rows), self._max_records):
             for outcome in self._outcomes(rows[begin : begin + self._max_records]):
-                has_batches = has_batches or isinstance(outcome, RecordBatch)
+                in_batches += len(outcome.order) if isinstance(outcome, RecordBatch) else 0
                 yield outcome
-        self._pause = 0 if has_batches else min(2 * self._pause + 1, _MAX_PAUSE)
+        is_worth_it = in_batches > _LEAST_SHARE * len(rows)
+        self._pause = 0 if is_worth_it else min(2 * self._pause + 1, _MAX_PAUSE)
         self._paused = self._pause
 
     def _outcomes(self, rows: Sequence[Row]) -> Iterator[Record | Reject | RecordBatch]:

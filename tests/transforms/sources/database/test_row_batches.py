@@ -19,7 +19,7 @@ from transforms.formats import ContentOptions, ReadOptions
 from transforms.formats.columns.column_kinds import ColumnKind
 from transforms.formats.columns.record_batch import RecordBatch
 from transforms.rules.adapt import Target
-from transforms.sources.database.columns import ColumnReference
+from transforms.sources.database.columns import ColumnReference, Page
 from transforms.sources.database.mapping import (
     AclSource,
     ActionColumn,
@@ -29,6 +29,7 @@ from transforms.sources.database.mapping import (
     RowMapping,
 )
 from transforms.sources.database.read import read_rows
+from transforms.sources.database.row_batches import RowBatches
 
 COLUMNS = ("slug", "title", "body", "tags", "at", "link", "users", "op", "kind")
 NEUTRAL: dict[str, tuple[object, ...]] = {
@@ -214,6 +215,28 @@ def test_a_row_that_is_not_neutral_leaves_the_others_in_batches(tmp_path: Path) 
     batched = outcomes(mapping, batch_records=1024)
     assert sum(isinstance(item, Record) for item in batched) < 10
     assert records_of(batched) == outcomes(mapping, batch_records=0)
+
+
+def test_pages_of_which_few_rows_are_alike_are_not_all_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    neutral = tuple(values[0] for values in NEUTRAL.values())
+    link = [*COLUMNS].index("link")
+    rows = [  # every tenth part of a page is alike
+        (*neutral[:link], f"http://a.example.com/{n if n % 200 > 20 else 0}", *neutral[link + 1 :])
+        for n in range(20_000)
+    ]
+    mapping = mapping_of([*rows], str(tmp_path), "deletions")
+    tried: list[int] = []
+    batch = RowBatches._batch
+
+    def note(batches: RowBatches, page: Page) -> RecordBatch:
+        tried.append(len(page.rows))
+        return batch(batches, page)
+
+    monkeypatch.setattr(RowBatches, "_batch", note)
+    outcomes(mapping, batch_records=1024)
+    assert 0 < sum(tried) < len(rows)
 
 
 def test_texts_of_documents_are_columns_as_the_driver_gives_them(tmp_path: Path) -> None:
