@@ -54,7 +54,7 @@ VARIED = (
         Scenario(
             f"groups, {name}",
             partial(varied_inputs.groups, is_varied=name != _UNIFORM),
-            5_000,
+            20_000,
             _commands("lxml loop", "", "avro", "jsonl"),
             record_bytes=1_000,
         )
