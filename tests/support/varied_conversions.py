@@ -175,7 +175,8 @@ def _reading(random: Random, kind: str) -> ReadOptions:
             Docids(template="https://docs.example.com/view?id={id}"),
         )
         own = (StreamOptions(docids=random.choice(rules), strict=random.random() < 0.3),)
-    return ReadOptions(max_content_bytes=most, own=own)
+    used = frozenset({"feedtype"}) if random.random() < 0.5 else frozenset[str]()
+    return ReadOptions(max_content_bytes=most, used_header=used, own=own)
 
 
 def _prepared(

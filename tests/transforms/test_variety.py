@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from schemas.record import Record
 from support.batches import SIZES, by_parser, conversion
 from support.varied_feeds import feed
-from transforms.formats import FeedOptions, by_name
+from transforms.formats import FeedOptions, ReadOptions, by_name
 from transforms.formats.columns import element_block
 from transforms.formats.columns.element_block import ElementBlock, ElementPlaces, ElementShape
 from transforms.formats.element_names import ElementNames
@@ -237,6 +237,15 @@ def test_a_rule_for_the_type_of_a_content_has_a_layout_of_its_own() -> None:
     for size in SIZES:
         found = conversion(data, Target(format="thunderstone"), batch_records=size)
         assert found == conversion(data, Target(format="thunderstone"), batch_records=0)
+
+
+def test_rejects_before_the_first_record_of_a_feed_with_a_wrong_header_are_reported() -> None:
+    damaged = [record(n, "<acl>") for n in range(2)]
+    data = feed("".join([*damaged, *map(varied_record, range(9))]), feedtype="wrong")
+    reading = ReadOptions(used_header=frozenset({"feedtype"}))
+    found = conversion(data, Target(format="avro"), batch_records=1024, reading=reading)
+    assert found == conversion(data, Target(format="avro"), batch_records=0, reading=reading)
+    assert b'"reject_codes":{"malformed":2,"unknown-format":1}' in found.account
 
 
 @pytest.mark.parametrize("inner", ["<acl>", '<acl><principal scope="robot"/></acl>'])

@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache, partial
 from itertools import accumulate, chain, pairwise
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
+from schemas.errors import FormatError
 from schemas.record import Record
 from schemas.reject import record_error
 from schemas.span import ElementContext
@@ -152,6 +153,8 @@ class ElementRuns(ABC, Generic[TemplateT]):
             is_block = block is not None and (taken is None or block.length >= taken.length)
             self._blocks += is_block or self._blocks > 0
             return block if is_block else taken
+        except FormatError:  # of the header: the parser raises it after the rejects before it
+            return None
         except Exception as exc:
             record_error(exc)  # raises what concerns more than a record
             return None
