@@ -8,6 +8,7 @@ others go alone.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
@@ -219,6 +220,7 @@ class ElementBlock:
     ) -> None:
         self.codes, self.groups, self.ends, self.source = codes, groups, ends, source
         self.begins = [0, *[end + 1 for end in ends]]
+        self._parts: list[Any] = [None] * len(codes)
 
     def __iter__(self) -> Iterator[Any]:
         return self.records(0, len(self.ends))
@@ -234,10 +236,13 @@ class ElementBlock:
 
     def records(self, first: int, last: int) -> Iterator[Any]:
         """Yield adjacent records: built of their elements, or what the parser makes of them."""
-        comparisons = self.source.comparisons
+        comparisons, are_made = self.source.comparisons, False
         for number in range(first, last):
             codes = self.codes_of_records[number]
             places = places_of(codes)
+            if places is not None and not are_made:
+                self._make_parts(self.begins[first], self.begins[last])
+                are_made = True
             if places is None or self._parts[self.begins[number]] is None:
                 yield self.parsed(number)
             elif comparisons.is_due(order := places.order):
@@ -251,13 +256,15 @@ class ElementBlock:
             else:
                 yield self.parsed(number)
 
-    @cached_property
-    def _parts(self) -> list[Any]:
-        parts: list[Any] = [None] * len(self.codes)
+    def _make_parts(self, begin: int, end: int) -> None:
+        """Make the parts of the records that the elements of a range stand for."""
         for group in self.groups:
-            for place, part in zip(group.places, group.parts(), strict=True):
-                parts[place] = part
-        return parts
+            rows = range(bisect_left(group.places, begin), bisect_left(group.places, end))
+            if not rows:
+                continue
+            some = group if len(rows) == len(group.places) else group.rows(rows)
+            for place, part in zip(some.places, some.parts(), strict=True):
+                self._parts[place] = part
 
     def _refuted(self) -> Notice:
         detail = f"{REFUTED}: built otherwise than parsed, a defect of feedferry; parsed one by one"
