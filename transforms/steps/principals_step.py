@@ -14,7 +14,7 @@ from schemas.record import Record
 from transforms.config.yaml_structs import Text
 from transforms.steps.patterns import Pairs, Rewriter, Rules
 from transforms.steps.step import TransformStep, Unmapped, changed_group
-from transforms.steps.tables import Table
+from transforms.steps.tables import load_table
 
 _CACHED = 65_536
 _Named = TypeVar("_Named", Principal, Member)
@@ -59,7 +59,7 @@ class PrincipalsStep(TransformStep):
         self._rules = rules
         self._rewriter = Rewriter(rules.rewrite)
         self.used = self._rewriter.used
-        self._table = None if rules.table is None else Table(base / rules.table)
+        self._table = None if rules.table is None else load_table(base / rules.table)
         self._has_names = rules.table is not None or bool(rules.rewrite)
         self.unmapped: Unmapped = Unmapped()
         self._name = lru_cache(maxsize=_CACHED)(self._find_name)

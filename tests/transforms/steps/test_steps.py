@@ -1,6 +1,7 @@
 """Steps: what each does to a record, and what it refuses."""
 
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from schemas.membership import Member, Membership
 from schemas.record import Action, Anchor, Content, Crawl, Encoding, Field, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from transforms.steps import AppliedSteps, read_steps
-from transforms.steps.tables import load_table
+from transforms.steps.tables import Table, load_table
 
 OLD, NEW = "http://old.example.com/", "https://new.example.com/"
 URLS = f"urls: {{rewrite: [['{OLD}', '{NEW}']]}}"
@@ -198,6 +199,26 @@ def test_principals_are_mapped_in_acls_and_groups(tmp_path: Path) -> None:
         "staff@acme.example.com",
         "new@acme.example.com",
     ]
+
+
+@pytest.mark.parametrize(
+    "entry", ["principals: {table: people.csv}", "metadata: {values: {author: people.csv}}"]
+)
+def test_the_spans_of_a_worker_share_the_copy_of_a_table(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "people.csv").write_text("joe,joseph\n")
+    copied: list[Table] = []
+    pairs = Table._pairs
+
+    def note(table: Table) -> Iterator[tuple[int, str, str]]:
+        copied.append(table)
+        return pairs(table)
+
+    monkeypatch.setattr(Table, "_pairs", note)
+    for _ in range(3):
+        steps(tmp_path, entry)
+    assert len(copied) == 1
 
 
 def test_a_worker_copies_a_table_once_until_it_changes(tmp_path: Path) -> None:
