@@ -60,7 +60,7 @@ class ElementShape(NamedTuple):
     first_column: int
     columns: int
     make_part: MakePart | None
-    """Makes what an element stands for in a record; None if records are parsed all the same."""
+    """Makes the part of a record of an element; None if its records are parsed all the same."""
 
 
 class ElementGroup(NamedTuple):
@@ -78,7 +78,7 @@ class ElementGroup(NamedTuple):
         return ElementGroup(self.elements, keys, columns, places)
 
     def parts(self) -> list[Any]:
-        """Return what the elements stand for in their records."""
+        """Return the part of its record that each element is."""
         makes = {key: element.make_part or _no_part for key, element in self.elements.items()}
         usual = next(iter(self.elements.values()))
         kinds = usual.shape.kinds[usual.first_column :][: usual.columns]
@@ -121,7 +121,7 @@ _PARTS: Mapping[str, tuple[Callable[[Any], Any], Collection[str]]] = {
 
 
 def element_shape(shape: Shape, code: str, own: range) -> ElementShape | None:
-    """Return what elements share; None if what they stand for is not certain."""
+    """Return what elements share; None if their part of a record is not certain."""
     part, left_out = _PARTS[code]
     make = part_maker(shape, own, part, left_out=left_out)
     is_known = make is not None or code in RECORDS
@@ -257,7 +257,7 @@ class ElementBlock:
                 yield self.parsed(number)
 
     def _make_parts(self, begin: int, end: int) -> None:
-        """Make the parts of the records that the elements of a range stand for."""
+        """Make the parts of records that the elements of a range are."""
         for group in self.groups:
             rows = range(bisect_left(group.places, begin), bisect_left(group.places, end))
             if not rows:

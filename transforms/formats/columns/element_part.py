@@ -1,4 +1,4 @@
-"""What an element stands for in a record, as a function of the values of its columns.
+"""The part of a record that an element is, as a function of the values of its columns.
 
 It is cut out of the model of the record around the element, so that no rule of a reader is written
 again.
