@@ -24,7 +24,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a script may have it
 SERVERS = {"postgresql_server", "mariadb_server"}
 """Fixtures that start a database server: tests that use them are slow."""
 
-MAX_WORKER_BYTES = 700_000_000
+MAX_WORKER_BYTES = 800_000_000
 WORKER_BYTES = pytest.StashKey[list[int]]()
 _M_MMAP_THRESHOLD = -3  # of malloc.h
 _MAPPED_BYTES = 128 << 10

@@ -186,8 +186,8 @@ class JsonlEncoder(Encoder):
             elif name == "metadata":
                 pieces += [("", b',"metadata":['), *_items(META, value), ("", b"]")]
             else:
-                code = CONTENT if name == "content" else RECORD
-                pieces.append((code, comma + _json({name: value})[1:-1]))
+                element = CONTENT if name == "content" else RECORD
+                pieces.append((element, comma + _json({name: value})[1:-1]))
         return [*pieces, ("", b"}\n")]
 
 
