@@ -144,7 +144,12 @@ class BatchWriter:
         if layout is None:
             return None
         is_equal = encoder.encode(record) == encoded.data_by(layout, number)
-        return layout if is_equal else None
+        return layout if is_equal and self._has_action(record, encoded, number) else None
+
+    @staticmethod
+    def _has_action(record: Record, encoded: EncodedBlock, number: int) -> bool:
+        """Whether a record is counted by its action; two actions may be written alike."""
+        return encoded.written_actions(number, number + 1)[record.action._value_] == 1
 
     def _converted(
         self, block: ElementBlock, number: int
@@ -167,6 +172,7 @@ class BatchWriter:
         record, losses = converted
         planned = [loss.field for loss, _ in encoded.losses(number, number + 1).values()]
         is_equal = [encoder.encode(record)] == encoded.data(number, number + 1)
+        is_equal = is_equal and self._has_action(record, encoded, number)
         return is_equal and sorted({loss.field for loss in losses}) == sorted(planned)
 
     def _write_part(

@@ -239,6 +239,15 @@ def test_a_rule_for_the_type_of_a_content_has_a_layout_of_its_own() -> None:
         assert found == conversion(data, Target(format="thunderstone"), batch_records=0)
 
 
+def test_a_content_between_records_is_none_of_the_record_before_it() -> None:
+    records = [varied_record(n, inner="<content>a</content>" * (n % 2)) for n in range(40)]
+    records.insert(21, "<content>stray</content>")
+    data = feed("".join(records), feedtype="incremental")
+    found = conversion(data, GSA_FEED, batch_records=1024)
+    assert found == conversion(data, GSA_FEED, batch_records=0)
+    assert b'"read":{"ADD":20,"UPDATE":20,"unreadable":1}' in found.account
+
+
 def test_rejects_before_the_first_record_of_a_feed_with_a_wrong_header_are_reported() -> None:
     damaged = [record(n, "<acl>") for n in range(2)]
     data = feed("".join([*damaged, *map(varied_record, range(9))]), feedtype="wrong")

@@ -289,7 +289,13 @@ class _Elements:
         if not (closed or contents):
             self._add_elements(RECORD, places)
             return
-        with_content = {places[bisect_right(places, at) - 1] for at in contents if at > places[0]}
+        ends = [place for place, code in enumerate(self.codes) if code == END_RECORD]
+        owners = ((at, places[bisect_right(places, at) - 1]) for at in contents if at > places[0])
+        with_content = {
+            place
+            for at, place in owners
+            if bisect_left(ends, at) == bisect_left(ends, place)  # else it is between records
+        }
         for kind, of_kind in (
             (RECORD_WITH_CONTENT, with_content - closed),
             (CLOSED_RECORD, closed),
