@@ -2,7 +2,7 @@
 
 They use the vector instructions of the processor: a mark of several bytes is found about twenty
 times as fast in text. Ranges and results are those of `bytes.find`, `bytes.rfind` and
-`bytes.count`.
+`bytes.count`. `hash64` is for comparisons of bytes that no author makes equal on purpose.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ import stringzilla
 find: Final[Callable[..., int]] = stringzilla.find
 rfind: Final[Callable[..., int]] = stringzilla.rfind
 count: Final[Callable[..., int]] = stringzilla.count
+hash64: Final[Callable[[bytes, int], int]] = stringzilla.hash
 _find_any: Final[Callable[..., int]] = stringzilla.find_first_of
 
 _CONTROLS = bytes(range(0x20))

@@ -516,6 +516,16 @@ def test_different_values_have_different_signatures(values: tuple[object, ...]) 
     assert min(numbers) > 0
 
 
+def test_rows_that_differ_in_a_character_or_in_the_order_of_two_have_different_signatures() -> None:
+    text = "".join(f"{number}," for number in range(200))
+    texts = {text, *(text[:at] + text[at + 1 :] for at in range(len(text)))}
+    for other in " 0":
+        texts |= {text[:at] + other + text[at + 1 :] for at in range(len(text))}
+    texts |= {text[:at] + text[at + 16 : at + 32] + text[at : at + 16] for at in range(0, 400, 16)}
+    signatures = RowSignatures("rules").of_page(Page([(7, each, None) for each in sorted(texts)]))
+    assert len({*signatures}) == len(texts) > 1500
+
+
 def test_signatures_depend_on_the_rules() -> None:
     page = Page([(1, "a"), (2, None)])
     assert RowSignatures("a").of_page(page) == RowSignatures("a").of_page(page)
