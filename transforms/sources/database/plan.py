@@ -20,6 +20,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 
@@ -50,7 +51,7 @@ from transforms.sources.database.deletions import (
 )
 from transforms.sources.database.mapping import TIMESTAMP, RowMapping
 from transforms.sources.database.records import deletion_test
-from transforms.sources.database.table import TableQuery, write_key
+from transforms.sources.database.table import TableQuery, fetch_all, write_key
 from transforms.sources.database.watermark import (
     decode_mark,
     floor_of,
@@ -335,10 +336,13 @@ def _cut(table: TableQuery, count: int, span_bytes: int) -> Iterator[KeyRange]:
 
 def _every_nth_key(table: TableQuery, step: int) -> list[Key]:
     columns = table.key_columns
-    number = sa.func.row_number().over(order_by=columns).label("feedferry_number")
-    numbered = sa.select(*columns, number).where(*table.where, table.has_key)
-    *keys, place = numbered.subquery("feedferry_keys").c
     with table.readable_keys():
+        if not table.session.dialect.is_remote:  # to number the rows takes twice the time
+            fetch = partial(fetch_all, table.select(*columns), step=step)
+            return table.session.run(fetch, where=table.mapping.rows_name)
+        number = sa.func.row_number().over(order_by=columns).label("feedferry_number")
+        numbered = sa.select(*columns, number).where(*table.where, table.has_key)
+        *keys, place = numbered.subquery("feedferry_keys").c
         return table.run(sa.select(*keys).where(place % step == 0).order_by(place))
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -263,10 +264,12 @@ class TableQuery:
         return condition
 
 
-def fetch_all(statement: sa.Executable, connection: sa.Connection) -> list[Any]:
+def fetch_all(statement: sa.Executable, connection: sa.Connection, *, step: int = 1) -> list[Any]:
+    """Return all rows, or each row whose number is a multiple of `step`."""
     with closing(connection.execute(statement)) as result:
         cursor: Any = result.cursor
-        return list(map(tuple, cursor.fetchall()))
+        rows = cursor.fetchall() if step == 1 else islice(cursor, step - 1, None, step)
+        return list(map(tuple, rows))
 
 
 def fetch_limited(statement: sa.Executable, connection: sa.Connection) -> list[Any]:
