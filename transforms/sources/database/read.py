@@ -153,11 +153,14 @@ class _RowRecords:
                     if type_ is not IncompleteRow:
                         yield from self._of_rows([*map(_row_of, items)], changes)
                         continue
+                    if changes is None:
+                        yield from (outcome for _, outcome in self._of(items))
+                        continue
+                    yield from changes.of_waiting(self._batches.outcomes)
                     for row, outcome in self._of(items):
-                        if changes is None:
-                            yield outcome
-                        else:
-                            yield from changes.of_outcome(row, outcome)
+                        yield from changes.of_outcome(row, outcome)
+        if changes is not None:
+            yield from changes.of_waiting(self._batches.outcomes)
 
     def _of_rows(self, rows: Sequence[Row], changes: RowChanges | None) -> Iterator[ReadResult]:
         if changes is None:

@@ -54,11 +54,15 @@ _DIGEST = "digest"
 _NO_PROVENANCE = Provenance()
 _ADDED = Action.ADD.value
 
+Outcome = Record | Reject | RecordBatch | Filtered
+OutcomesOf = Callable[[Sequence[Row]], Iterator[Record | Reject | RecordBatch]]
+
 
 class RowChanges:
     """The outcomes of rows that are new, changed or rejected, and the number of the others.
 
     `see` is called for each row whose entry in the state changes, before its outcome is yielded.
+    The order of rows is kept; `of_waiting` is called after the last one, and before `of_outcome`.
     Without a state, and for a refresh, all rows are sent.
     """
 
@@ -78,26 +82,37 @@ class RowChanges:
         timestamp = mapping.timestamp
         self._timestamp_at = None if timestamp is None else index.at(TIMESTAMP, timestamp)
         self._signatures_of = _signatures_of(mapping, options)
+        self._waiting: list[tuple[Row, str, int]] = []
 
     def of_rows(
         self,
         rows: Sequence[Row],
-        outcomes_of: Callable[[Sequence[Row]], Iterator[Record | Reject | RecordBatch]],
-    ) -> Iterator[Record | Reject | RecordBatch | Filtered]:
-        """Yield the outcomes of rows of a page, of which `outcomes_of` makes the records."""
+        outcomes_of: OutcomesOf,
+    ) -> Iterator[Outcome]:
+        """Yield the outcomes of rows of a page, of which `outcomes_of` makes the records.
+
+        Changed rows wait until they are as many as a page has, unless their records may depend on
+        more than the rows: what is looked up for a page is not kept.
+        """
         page = Page(rows)
         keys, signatures = self._keys(page), self._signatures_of(page)
-        if self._state is not None:
-            signed = dict(zip(keys, signatures, strict=True))
-            changed = self._state.changed(signed) if any(signatures) else {NO_SIGNATURE}
+        places: Sequence[int] = range(len(rows))
+        has_signatures = any(signatures)
+        if self._state is not None and has_signatures:
+            changed = self._state.changed(dict(zip(keys, signatures, strict=True)))
             places = [place for place, each in enumerate(signatures) if each in changed]
             if count := len(rows) - len(places):
                 yield Filtered(code=UNCHANGED, url="", action=_ADDED, count=count)
-                if not places:
-                    return
-                rows = [rows[place] for place in places]
-                keys = [keys[place] for place in places]
-                signatures = [signatures[place] for place in places]
+        self._waiting += [(rows[place], keys[place], signatures[place]) for place in places]
+        if len(self._waiting) >= len(rows) or not has_signatures:
+            yield from self.of_waiting(outcomes_of)
+
+    def of_waiting(self, outcomes_of: OutcomesOf) -> Iterator[Outcome]:
+        """Yield the outcomes of the rows that wait for others, with which they are a batch."""
+        if not self._waiting:
+            return
+        rows, keys, signatures = zip(*self._waiting, strict=True)
+        self._waiting = []
         before = {} if self._state is None else self._state.find_all(keys)
         begin = 0
         for outcome in outcomes_of(rows):
@@ -140,7 +155,7 @@ class RowChanges:
 
     def _of_batch(
         self, batch: RecordBatch, stated: Sequence[SentDocument], before: dict[str, SentDocument]
-    ) -> Iterator[Record | Reject | RecordBatch | Filtered]:
+    ) -> Iterator[Outcome]:
         """Yield the records of a batch that are to be sent.
 
         What is rejected later is found by its URL. So records that share a URL go one by one.

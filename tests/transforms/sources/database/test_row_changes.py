@@ -483,6 +483,23 @@ def test_a_later_night_counts_unchanged_rows_and_has_a_batch_of_the_changed_ones
     assert isinstance(batch, RecordBatch)
 
 
+def test_changed_rows_of_several_pages_are_a_batch(tmp_path: Path) -> None:
+    history = History(tmp_path, "run", new_table(tmp_path, "compared", page_rows=10))
+    rows: dict[object, Row] = {number: alike(number) for number in range(95)}
+    change_rows(tmp_path, Night(rows, set(), False), 1)
+    history.run(Target(format="jsonl"), batch_records=100)
+    changed: dict[object, Row] = {number: alike(number, title="b") for number in range(0, 95, 5)}
+    large = {42: alike(42, body="x" * (INLINE_BYTES + 1))}
+    change_rows(tmp_path, Night(changed | large, set(), False), 1)
+    outcomes = read_night(history)
+    sent = [outcome for outcome in outcomes if not isinstance(outcome, Filtered)]
+    assert sum(outcome.count for outcome in outcomes if isinstance(outcome, Filtered)) == 75
+    first, first_batch, of_42, last_batch = sent
+    assert [first.url, *(record.url for record in (*first_batch, of_42, *last_batch))] == [
+        f"http://www.example.com/{number}" for number in sorted([*range(0, 95, 5), 42])
+    ]
+
+
 def test_rows_whose_entries_stay_are_not_written_to_the_state_again(tmp_path: Path) -> None:
     history = History(tmp_path, "run", new_table(tmp_path, "compared"))
     change_rows(tmp_path, Night({number: alike(number) for number in range(9)}, set(), False), 1)
