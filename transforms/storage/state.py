@@ -10,7 +10,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Self
@@ -25,6 +25,7 @@ VERSION = 1
 _APPLICATION = 0x66657272  # "ferr", the type of the file
 _WAIT_SECONDS = 10.0
 _CACHE = "PRAGMA cache_size = -16384"  # 16 MiB for any number of documents
+_BATCH_LENGTH = 1_000
 _MAX_INTEGER = (1 << 63) - 1
 
 _SCHEMA = (
@@ -40,6 +41,12 @@ _SCHEMA = (
 _COUNT = "SELECT count(*) FROM known WHERE url <> '' AND key <> '' AND substr(key, -1) <> '/'"
 _SAME_URL = "SELECT EXISTS (SELECT 1 FROM known WHERE url = ? AND key {} ?)"
 
+_REPLACE = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
+_STORE = (  # leaves a document with another URL; the index of URLs does not change
+    "INSERT INTO known VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
+    " size = excluded.size, modified_ns = excluded.modified_ns, around = excluded.around,"
+    " digest = excluded.digest, parent = excluded.parent WHERE url = excluded.url"
+)
 _CHANGED = (
     "SELECT signed.value FROM json_each(?) AS signed WHERE NOT EXISTS (SELECT 1 FROM known WHERE"
     " key = signed.key AND size = signed.value AND size <> 0 AND url <> '' AND digest <> '')"
@@ -331,13 +338,17 @@ def _write_head(connection: sqlite3.Connection, head: StateHead) -> None:
 
 
 def _write_documents(connection: sqlite3.Connection, changes: Iterable[StateChange]) -> None:
-    insert = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
     delete = "DELETE FROM known WHERE key = ?"
     for is_deleted, run in groupby(changes, key=attrgetter("is_deleted")):
         if is_deleted:
             connection.executemany(delete, ((change.document.key,) for change in run))
         else:
-            connection.executemany(insert, (_row(change.document) for change in run))
+            rows = (_row(change.document) for change in run)
+            while batch := [*islice(rows, _BATCH_LENGTH)]:
+                before = connection.total_changes
+                connection.executemany(_STORE, batch)
+                if connection.total_changes < before + len(batch):
+                    connection.executemany(_REPLACE, batch)
 
 
 def _row(document: SentDocument) -> tuple[object, ...]:

@@ -164,6 +164,29 @@ def test_documents_are_in_the_order_of_their_bytes(path: Path) -> None:
         assert [known.key for known in state.documents()] == sorted(keys, key=str.encode)
 
 
+def test_changes_are_stored_in_their_order_with_the_same_or_another_url(path: Path) -> None:
+    keys = [f"{number:04}" for number in range(2500)]
+    stored(path, *map(document, keys)).close()
+    first, middle, last = keys[0], keys[1200], keys[-1]
+    moved = document(middle, "http://moved.example.com/")
+    changes = [
+        *seen(*(replace(document(key), size=1) for key in keys)),
+        *seen(moved, replace(document(first), size=2), replace(document(middle), size=3)),
+        *gone(document(last)),
+        *seen(replace(document(last), size=4), replace(moved, size=5)),
+    ]
+    update_state(path, changes, before=1, stamp=STAMP)
+    with open_state(path) as state:
+        assert [state.find(key) for key in (first, middle, last)] == [
+            replace(document(first), size=2),
+            replace(moved, size=5),
+            replace(document(last), size=4),
+        ]
+        assert [each.url for each in state.with_url(moved.url)] == [moved.url]
+        assert [*state.with_url(document(middle).url)] == []
+        assert sum(each.size == 1 for each in state.documents()) == 2497
+
+
 def test_archives_have_members_and_are_no_documents_and_neither_are_folders(path: Path) -> None:
     folder, root = document("a/"), document("")
     with stored(path, OTHER, root, MEMBER, ARCHIVE, folder, REPORT) as state:
