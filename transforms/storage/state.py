@@ -3,7 +3,8 @@
 A run reads the state, and updates it in one transaction after it has succeeded. A run that is
 killed during the update leaves the state as it was. The state has a `SentDocument` for each
 document, and one without a URL for each archive that was opened. The key of a folder, of which only
-an ACL is sent, ends in `/`; the key of the root is empty.
+an ACL is sent, ends in `/`; the key of the root is empty. The URLs that several documents have are
+listed, too, so that no run has to compare all of them.
 """
 
 import os
@@ -21,7 +22,7 @@ from msgspec.structs import replace
 from schemas.errors import ConfigError, FatalError
 from schemas.sent_document import SentDocument, StateChange
 
-VERSION = 1
+VERSION = 2
 _APPLICATION = 0x66657272  # "ferr", the type of the file
 _WAIT_SECONDS = 10.0
 _CACHE = "PRAGMA cache_size = -16384"  # 16 MiB for any number of documents
@@ -37,6 +38,19 @@ _SCHEMA = (
     " modified_ns INTEGER, around TEXT NOT NULL, digest TEXT NOT NULL, parent TEXT) WITHOUT ROWID",
     "CREATE INDEX known_parent ON known (parent) WHERE parent IS NOT NULL",
     "CREATE INDEX known_url ON known (url)",
+    "CREATE TABLE shared (url TEXT PRIMARY KEY) WITHOUT ROWID",
+)
+_SHARES = (
+    "ON known WHEN new.url <> '' AND EXISTS (SELECT 1 FROM known WHERE url = new.url"
+    " AND key <> new.key) BEGIN INSERT OR IGNORE INTO shared VALUES (new.url); END"
+)
+_LIST_SHARED = (  # once; after that, the triggers add URLs, and _NOT_SHARED removes them
+    "INSERT INTO shared SELECT url FROM known WHERE url <> '' GROUP BY 1 HAVING count(*) > 1",
+    f"CREATE TRIGGER known_added AFTER INSERT {_SHARES}",
+    f"CREATE TRIGGER known_moved AFTER UPDATE OF url {_SHARES}",
+)
+_NOT_SHARED = (
+    "DELETE FROM shared WHERE (SELECT count(*) FROM known WHERE known.url = shared.url) < 2",
 )
 _COUNT = "SELECT count(*) FROM known WHERE url <> '' AND key <> '' AND substr(key, -1) <> '/'"
 _SAME_URL = "SELECT EXISTS (SELECT 1 FROM known WHERE url = ? AND key {} ?)"
@@ -127,10 +141,11 @@ class SourceState:
     def sharing(self, rewrite: Callable[[str], str] | None) -> Sequence[SentDocument]:
         """Return the documents whose URL, after a rewriting, another document has, too."""
         if rewrite not in self._sharing:
-            url = "url" if rewrite is None else "rewritten(url)"
+            url, several = "url", "SELECT url FROM shared"
             if rewrite is not None:
                 self._connection.create_function("rewritten", 1, rewrite, deterministic=True)
-            several = f"SELECT {url} FROM known WHERE url <> '' GROUP BY 1 HAVING count(*) > 1"
+                url = "rewritten(url)"
+                several = f"SELECT {url} FROM known WHERE url <> '' GROUP BY 1 HAVING count(*) > 1"
             self._sharing[rewrite] = [*self._select(f"WHERE {url} IN ({several})")]
         return self._sharing[rewrite]
 
@@ -219,7 +234,8 @@ def update_state(
     `stamp` names the source and the run.
     """
     with _transaction(path, "rwc") as connection:
-        if _is_blank(connection, path):
+        is_new = _is_blank(connection, path)
+        if is_new:
             _create_tables(connection)
         head = _read_head(connection)
         if stamp.run and (head.generation, head.run) == (before + 1, stamp.run):
@@ -230,6 +246,8 @@ def update_state(
                 "this state; start again with ⟦fresh⟧ to compare the source with the new state"
             )
         _write_documents(connection, changes)
+        for statement in _LIST_SHARED if is_new else _NOT_SHARED:
+            connection.execute(statement)
         count = _value_of(connection, _COUNT)
         _write_head(connection, replace(stamp, generation=before + 1, documents=count))
     return count
@@ -255,6 +273,8 @@ def write_state(path: Path, head: StateHead, documents: Iterable[SentDocument]) 
                 connection.executemany(insert, map(_row, documents))
             except sqlite3.IntegrityError as exc:
                 raise ValueError("a key twice; expected each document once") from exc
+            for statement in _LIST_SHARED:
+                connection.execute(statement)
             if (count := _value_of(connection, _COUNT)) != head.documents:
                 raise ValueError(f"{count} documents; expected {head.documents}")
             _write_head(connection, head)
@@ -345,9 +365,7 @@ def _write_documents(connection: sqlite3.Connection, changes: Iterable[StateChan
         else:
             rows = (_row(change.document) for change in run)
             while batch := [*islice(rows, _BATCH_LENGTH)]:
-                before = connection.total_changes
-                connection.executemany(_STORE, batch)
-                if connection.total_changes < before + len(batch):
+                if connection.executemany(_STORE, batch).rowcount < len(batch):
                     connection.executemany(_REPLACE, batch)
 
 

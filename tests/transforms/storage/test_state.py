@@ -1,12 +1,14 @@
 """The state of a source: documents, updates that are all or nothing, and other files."""
 
 import os
+import random
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -162,6 +164,30 @@ def test_documents_are_in_the_order_of_their_bytes(path: Path) -> None:
     keys = ["é", "a/b", "a", "z", "a.b", "A", "\U0001f600", "\uffff"]
     with stored(path, *map(document, keys)) as state:
         assert [known.key for known in state.documents()] == sorted(keys, key=str.encode)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shared_urls_are_those_of_several_documents_after_each_update(
+    path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    urls = ["", *(f"http://x/{number}" for number in range(6))]
+    expected: dict[str, SentDocument] = {}
+    for before in range(8):
+        changes = []
+        for _ in range(chance.randrange(1, 9)):
+            each = document(chance.choice("abcdefgh"), chance.choice(urls))
+            is_deleted = not chance.randrange(3)
+            changes.append(StateChange(document=each, is_deleted=is_deleted))
+            expected.pop(each.key, None)
+            if not is_deleted:
+                expected[each.key] = each
+        update_state(path, changes, before=before, stamp=STAMP)
+        counts = Counter(each.url for each in expected.values())
+        shared = [expected[key] for key in sorted(expected) if counts[expected[key].url] > 1]
+        with open_state(path) as state:
+            assert state.sharing(None) == [each for each in shared if each.url]
+            assert state.sharing(str) == state.sharing(None)
 
 
 def test_changes_are_stored_in_their_order_with_the_same_or_another_url(path: Path) -> None:
@@ -342,10 +368,10 @@ def test_another_file_is_refused_and_stays(path: Path, text: bytes | None) -> No
 def test_another_version_is_refused(path: Path) -> None:
     stored(path, REPORT).close()
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 1")
 
     assert refusal(lambda: open_state(path)) == (
-        f"--state {path}: a state of version 2; expected 1; name a path without a file to send all "
+        f"--state {path}: a state of version 1; expected 2; name a path without a file to send all "
         "documents"
     )
 
