@@ -125,7 +125,7 @@ class History:
         self.mapping = mapping
         self.runs = 0
 
-    def run(
+    def run(  # noqa: PLR0913 # the options of a run
         self,
         target: Target,
         *,
@@ -133,8 +133,9 @@ class History:
         is_refresh: bool = False,
         chunk: int = 1 << 22,
         span_bytes: int = 1 << 22,
+        updates: int = 1,
     ) -> list[Conversion]:
-        """Convert what has changed, and update the state."""
+        """Convert what has changed, and update the state; a killed run repeats or lacks that."""
         self.runs += 1
         work = self.folder / f"run{self.runs}"
         work.mkdir()
@@ -159,15 +160,18 @@ class History:
             for span in plan.spans
         ]
         with open_state(self.state) as state:
-            changes = advance_state(
-                [change for result in conversions for change in _changes_of(result)],
-                state=state,
-                incremental=self.mapping.reading,
-                mark=plan.mark,
-                path=work / "changes",
-            )
             before = state.head.generation
-        update_state(self.state, changes, before=before, stamp=_stamp(plan))
+        for _ in range(updates):
+            with open_state(self.state) as state:
+                changes = advance_state(
+                    [change for result in conversions for change in _changes_of(result)],
+                    state=state,
+                    incremental=self.mapping.reading,
+                    mark=plan.mark,
+                    path=work / "changes",
+                )
+            stamp = replace(_stamp(plan), run=str(self.runs))
+            update_state(self.state, changes, before=before, stamp=stamp)
         return conversions
 
     def entries(self) -> list[Any]:
@@ -292,12 +296,13 @@ CHANGES: dict[str, Row] = {
     "invalid": {"link": "no url"},
     "as at first": {},
 }
+KINDS = (*["usual"] * 6, "refresh", "other rules", "killed before update", "killed after update")
 STEPS = (*["stays"] * 9, *CHANGES, "moves", "late", "undated", "new key", "gone")
 
 
 @st.composite
-def stored_nights(draw: st.DrawFn) -> list[tuple[list[Stored], bool]]:
-    """Nights, each with the whole table, and whether it is a refresh.
+def stored_nights(draw: st.DrawFn) -> list[tuple[list[Stored], str]]:
+    """Nights, each with the whole table, and its kind; the first one is usual.
 
     Each place has at most a row at a time, with a URL of its own; it can go, come back, and get
     another key.
@@ -325,7 +330,7 @@ def stored_nights(draw: st.DrawFn) -> list[tuple[list[Stored], bool]]:
             if step != "gone":
                 stored[place] = last[place] = changed
         rows = sorted(stored.values(), key=lambda each: each.key)
-        result.append((rows, number > 1 and not draw(st.integers(0, 9))))
+        result.append((rows, draw(st.sampled_from(KINDS)) if number > 1 else "usual"))
     return result
 
 
@@ -422,12 +427,12 @@ def result_of(conversions: list[Conversion]) -> dict[str, Any]:
 @given(
     history=stored_nights(),
     size=st.sampled_from((0, *SIZES)),
-    page_rows=st.sampled_from((1, 3, 1000)),
+    page_rows=st.sampled_from((1, 3, 5, 1000)),
     span_bytes=st.sampled_from((3000, 1 << 22)),
 )
 def test_each_night_sends_what_is_not_as_it_was_sent(
     name: str,
-    history: list[tuple[list[Stored], bool]],
+    history: list[tuple[list[Stored], str]],
     size: int,
     page_rows: int,
     span_bytes: int,
@@ -436,14 +441,21 @@ def test_each_night_sends_what_is_not_as_it_was_sent(
         mapping = new_table(Path(folder), name, page_rows=page_rows)
         run = History(Path(folder), "run", mapping)
         expected = Expected(is_dated=name == "dated")
-        for rows, is_refresh in history:
+        for rows, kind in history:
             write_rows(Path(folder), rows)
-            conversions = run.run(
-                Target(format="jsonl"),
-                batch_records=size,
-                is_refresh=is_refresh,
-                span_bytes=span_bytes,
-            )
+            options: dict[str, Any] = {
+                "batch_records": size,
+                "is_refresh": kind == "refresh",
+                "span_bytes": span_bytes,
+            }
+            if kind == "other rules":
+                description = None if run.mapping.description else "at"
+                run.mapping = replace(run.mapping, description=description)
+            if kind == "killed before update":
+                run.run(Target(format="jsonl"), updates=0, **options)
+            updates = 2 if kind == "killed after update" else 1
+            conversions = run.run(Target(format="jsonl"), updates=updates, **options)
+            is_refresh = kind in {"refresh", "other rules"}
             assert result_of(conversions) == expected.night(rows, is_refresh=is_refresh)
 
 
