@@ -29,6 +29,7 @@ _CACHE = "PRAGMA cache_size = -16384"  # 16 MiB for any number of documents
 _BATCH_LENGTH = 1_000
 _MAX_INTEGER = (1 << 63) - 1
 
+_IS_FOLDER = "(key = '' OR substr(key, -1) = '/')"
 _SCHEMA = (
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
@@ -38,6 +39,7 @@ _SCHEMA = (
     " modified_ns INTEGER, around TEXT NOT NULL, digest TEXT NOT NULL, parent TEXT) WITHOUT ROWID",
     "CREATE INDEX known_parent ON known (parent) WHERE parent IS NOT NULL",
     "CREATE INDEX known_url ON known (url)",
+    f"CREATE INDEX known_folder ON known (url) WHERE {_IS_FOLDER}",
     "CREATE TABLE shared (url TEXT PRIMARY KEY) WITHOUT ROWID",
 )
 _SHARES = (
@@ -52,7 +54,10 @@ _LIST_SHARED = (  # once; after that, the triggers add URLs, and _NOT_SHARED rem
 _NOT_SHARED = (
     "DELETE FROM shared WHERE (SELECT count(*) FROM known WHERE known.url = shared.url) < 2",
 )
-_COUNT = "SELECT count(*) FROM known WHERE url <> '' AND key <> '' AND substr(key, -1) <> '/'"
+_COUNT = (  # all entries are counted in a tenth of the time that a condition takes
+    "SELECT (SELECT count(*) FROM known) - (SELECT count(*) FROM known WHERE url = '')"
+    f" - (SELECT count(*) FROM known WHERE url <> '' AND {_IS_FOLDER})"
+)
 _SAME_URL = "SELECT EXISTS (SELECT 1 FROM known WHERE url = ? AND key {} ?)"
 
 _REPLACE = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
