@@ -339,7 +339,7 @@ class Expected:
 
     A document that is gone is deleted in this night, a URL that a row had before in the next one. A
     row that was rejected is sent when it is valid again. With a timestamp, rows are read that are
-    not older than the newest row of the last night, have none, or were rejected.
+    not older than the newest row since the last refresh, have none, or were rejected.
     """
 
     def __init__(self, *, is_dated: bool) -> None:
@@ -372,7 +372,8 @@ class Expected:
                 self.former.add(old_url)
             self.sent[stored.key] = (url, document)
         stamps = [stored.stamp for stored in rows if stored.stamp is not None]
-        self.newest = max([*stamps, *([] if self.newest is None else [self.newest])], default=None)
+        before = [] if is_refresh or self.newest is None else [self.newest]
+        self.newest = max([*stamps, *before], default=None)
         return {
             "deleted": deleted,
             "added": added,
