@@ -116,7 +116,8 @@ class KeyRange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     """The filtered rows after the key `after`, up to the key `upto`; `None` is no limit.
 
     With `has_null_keys`, the rows with NULL in the key, which are in no other range. `rows` and
-    `size`, in bytes, are estimates. A range of a refresh is sent without comparison to the state.
+    `size`, in bytes, are estimates. A range of a refresh is sent without comparison to the state,
+    whose `secret` signatures are made with.
     """
 
     after: str | None = None
@@ -126,6 +127,7 @@ class KeyRange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     size: int = 0
     filter: RowFilter = RowFilter()
     is_refresh: bool = False
+    secret: str = ""
 
     @property
     def description(self) -> str:

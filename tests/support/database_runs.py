@@ -108,7 +108,12 @@ class Database:
                 path=path,
             )
             before = state.head.generation
-        stamp = StateHead(source="people.yaml", rules=plan.rules, mark=encode_mark(plan.mark))
+        stamp = StateHead(
+            source="people.yaml",
+            rules=plan.rules,
+            mark=encode_mark(plan.mark),
+            secret=plan.secret,
+        )
         update_state(self.state, changes, before=before, stamp=stamp)
         self.runs += 1
         return lines

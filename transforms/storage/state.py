@@ -34,7 +34,7 @@ _SCHEMA = (
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
     "CREATE TABLE head (generation INTEGER, documents INTEGER, source TEXT, rules TEXT, mark TEXT,"
-    " listed_at_ns INTEGER, run TEXT)",
+    " listed_at_ns INTEGER, run TEXT, secret TEXT)",
     "CREATE TABLE known (key TEXT PRIMARY KEY, url TEXT NOT NULL, size INTEGER NOT NULL,"
     " modified_ns INTEGER, around TEXT NOT NULL, digest TEXT NOT NULL, parent TEXT) WITHOUT ROWID",
     "CREATE INDEX known_parent ON known (parent) WHERE parent IS NOT NULL",
@@ -78,7 +78,8 @@ class StateHead(msgspec.Struct, frozen=True, kw_only=True):
     `generation` counts the updates and is 0 if there is no file. `documents` is the number of
     documents without archives and folders. `rules` is a fingerprint of the options that affect
     records, `mark` the watermark of a database, `listed_at_ns` the time when the listing began.
-    `run` names the run, so that it may repeat the update.
+    `run` names the run, so that it may repeat the update. `secret` is a random text that the
+    signatures of rows are made with.
     """
 
     generation: int = 0
@@ -88,6 +89,7 @@ class StateHead(msgspec.Struct, frozen=True, kw_only=True):
     mark: str | None = None
     listed_at_ns: int = 0
     run: str = ""
+    secret: str = ""
 
 
 class SourceState:
@@ -359,7 +361,7 @@ def _read_head(connection: sqlite3.Connection) -> StateHead:
 def _write_head(connection: sqlite3.Connection, head: StateHead) -> None:
     connection.execute("DELETE FROM head")
     values = msgspec.structs.astuple(head)
-    connection.execute("INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+    connection.execute("INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
 def _write_documents(connection: sqlite3.Connection, changes: Iterable[StateChange]) -> None:

@@ -112,7 +112,9 @@ class DatabaseSource(Source[RowMapping]):
                 path=run.work / "state-changes.jsonl",
             )
         mark, name = encode_mark(plan.mark), shown(run.work)
-        stamp = StateHead(source=run.span.path, rules=plan.rules, mark=mark, run=name)
+        stamp = StateHead(
+            source=run.span.path, rules=plan.rules, mark=mark, run=name, secret=plan.secret
+        )
         update_state(path, changes, before=generation, stamp=stamp)
 
 

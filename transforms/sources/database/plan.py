@@ -23,6 +23,7 @@ from contextlib import closing, suppress
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
+from secrets import token_hex
 
 import msgspec
 import sqlalchemy as sa
@@ -78,11 +79,14 @@ _LOGIN = re.compile(r"(?<=://).*@")  # greedy: a reference in it can hold slashe
 class RowPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The spans of a run, the fingerprint of its rules, and the watermark for the next run.
 
+    `secret` is that of the state, for signatures; the first run makes it.
+
     `mark` is the highest timestamp at the start of the run, at most the clock of the database and
     at least the last mark. Without a mark, the next run reads all rows.
     """
 
     rules: str
+    secret: str = ""
     mark: Watermark | None = None
     spans: tuple[Span, ...] = ()
 
@@ -153,8 +157,10 @@ def _make_plan(table: TableQuery, state: SourceState | None, run: SourceRun[RowM
         ranges = [KeyRange(filter=rows) for rows in changed]
     again = _changed_sharing(table, state.sharing(run.rewrite))
     ranges += [KeyRange(filter=RowFilter(keys=keys), is_refresh=True) for keys in again]
+    secret = state.head.secret or token_hex(16)
+    ranges = [replace(each, secret=secret) for each in ranges]
     spans = _row_spans(table, ranges, run, first=len(deletions))
-    return RowPlan(rules=rules, mark=mark, spans=(*deletions, *spans))
+    return RowPlan(rules=rules, secret=secret, mark=mark, spans=(*deletions, *spans))
 
 
 def _list_shared(table: TableQuery, path: Path) -> None:
@@ -257,7 +263,9 @@ def _row_spans(
             rows = table.filtered(whole.filter)
             parts = cut_rows(rows, span_bytes=run.options.span_bytes)
         for part in parts:
-            key_range = replace(part, filter=whole.filter, is_refresh=whole.is_refresh)
+            key_range = replace(
+                part, filter=whole.filter, is_refresh=whole.is_refresh, secret=whole.secret
+            )
             yield replace(run.span, ordinal=next(ordinals), position=key_range)
 
 

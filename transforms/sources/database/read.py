@@ -42,7 +42,7 @@ from transforms.sources.database.dialects import INLINE_BYTES, Expression
 from transforms.sources.database.mapping import RowMapping
 from transforms.sources.database.records import RecordMaker
 from transforms.sources.database.row_batches import RowBatches
-from transforms.sources.database.row_changes import RowChanges
+from transforms.sources.database.row_changes import RowChanges, signatures_of
 from transforms.sources.database.table import (
     KeyOrder,
     Select,
@@ -120,7 +120,10 @@ def read_rows(
             yield from records.outcomes()
             return
         sent = None if key_range.is_refresh else state
-        yield from records.outcomes(RowChanges(table.index, mapping, options, see=see, state=sent))
+        signatures = signatures_of(mapping, options, key_range.secret)
+        yield from records.outcomes(
+            RowChanges(table.index, mapping, signatures, see=see, state=sent)
+        )
 
 
 class _RowRecords:

@@ -58,6 +58,10 @@ Outcome = Record | Reject | RecordBatch | Filtered
 OutcomesOf = Callable[[Sequence[Row]], Iterator[Record | Reject | RecordBatch]]
 
 
+SignaturesOf = Callable[[Page], Sequence[int]]
+"""Returns the signatures of the rows of a page."""
+
+
 class RowChanges:
     """The outcomes of rows that are new, changed or rejected, and the number of the others.
 
@@ -70,7 +74,7 @@ class RowChanges:
         self,
         index: ColumnIndex,
         mapping: RowMapping,
-        options: ReadOptions,
+        signatures_of: SignaturesOf,
         *,
         see: OnChange | None,
         state: SourceState | None,
@@ -81,7 +85,7 @@ class RowChanges:
         self._key_places = [index.at("key", name) for name in index.key]
         timestamp = mapping.timestamp
         self._timestamp_at = None if timestamp is None else index.at(TIMESTAMP, timestamp)
-        self._signatures_of = _signatures_of(mapping, options)
+        self._signatures_of = signatures_of
         self._waiting: list[tuple[Row, str, int]] = []
 
     def of_rows(
@@ -216,7 +220,8 @@ def _is_unchanged(before: SentDocument | None, document: SentDocument) -> bool:
     return before.url in ("", document.url)
 
 
-def _signatures_of(mapping: RowMapping, options: ReadOptions) -> Callable[[Page], Sequence[int]]:
+def signatures_of(mapping: RowMapping, options: ReadOptions, secret: str) -> SignaturesOf:
+    """Return what makes the signatures of the rows of a page, with the secret of a state."""
     content, acl = mapping.content, mapping.acl
     depends_on_more = (
         (content.path, content.fetch, content.template) != (None, None, None)
@@ -225,7 +230,8 @@ def _signatures_of(mapping: RowMapping, options: ReadOptions) -> Callable[[Page]
     )
     if depends_on_more or not (release := _release()):
         return lambda page: [NO_SIGNATURE] * len(page.rows)
-    return RowSignatures(release, rules_of(mapping), replace(options, batch_records=0)).of_page
+    options = replace(options, batch_records=0)
+    return RowSignatures(release, rules_of(mapping), options, secret).of_page
 
 
 @cache
@@ -240,8 +246,8 @@ class RowSignatures:
     """Makes the signatures of rows, from their values and `rules`, which JSON can hold.
 
     They are hashes of 63 bits, so that SQLite can store them: two values of a row have the same one
-    by accident in one of 10^18 cases. SHA-256 takes five times as long; of its first 63 bits, who
-    writes the rows could find a pair, too.
+    by accident in one of 10^18 cases. SHA-256 takes five times as long. The rules have the secret
+    of the state, so that an author of rows cannot find two values with one signature.
     """
 
     def __init__(self, *rules: object) -> None:

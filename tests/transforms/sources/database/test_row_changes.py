@@ -8,6 +8,7 @@ from contextlib import closing
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -115,6 +116,14 @@ def nights(draw: st.DrawFn) -> list[Night]:
     return [first, *later]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def states_without_secrets() -> Iterator[None]:
+    """Histories of one table have the same signatures, so that their states can be compared."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("transforms.sources.database.plan.token_hex", lambda _size: "")
+        yield
+
+
 class History:
     """Successive runs of one size of batches, with their state."""
 
@@ -184,7 +193,7 @@ class History:
 
 
 def _stamp(plan: RowPlan) -> StateHead:
-    return StateHead(rules=plan.rules, mark=encode_mark(plan.mark))
+    return StateHead(rules=plan.rules, mark=encode_mark(plan.mark), secret=plan.secret)
 
 
 def _changes_of(conversion: Conversion) -> Iterator[StateChange]:
@@ -554,6 +563,29 @@ def test_rows_that_differ_in_a_character_or_in_the_order_of_two_have_different_s
     texts |= {text[:at] + text[at + 16 : at + 32] + text[at : at + 16] for at in range(0, 400, 16)}
     signatures = RowSignatures("rules").of_page(Page([(7, each, None) for each in sorted(texts)]))
     assert len({*signatures}) == len(texts) > 1500
+
+
+def test_signatures_are_made_with_a_secret_of_the_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transforms.sources.database.plan.token_hex", token_hex)
+    mapping, target = new_table(tmp_path, "compared"), Target(format="jsonl")
+    change_rows(tmp_path, Night({number: alike(number) for number in range(9)}, set(), False), 1)
+    signatures = []
+    for name in ("one", "two"):
+        history = History(tmp_path, name, mapping)
+        history.run(target, batch_records=7)
+        signatures.append({entry[2] for entry in history.entries()})
+        with open_state(history.state) as state:
+            secret = state.head.secret
+        assert len(secret) == 32
+        again = history.run(target, batch_records=7)[-1]
+        assert msgspec.json.decode(again.account)["filtered"] == {"ADD": 9}
+        with open_state(history.state) as state:
+            assert state.head.secret == secret
+    one, two = signatures
+    assert len(one) == len(two) == 9
+    assert one.isdisjoint(two)
 
 
 def test_signatures_depend_on_the_rules() -> None:
