@@ -19,6 +19,7 @@ from functools import cache
 from typing import IO, Any, ClassVar
 
 import msgspec
+import pybase64
 
 from schemas.errors import RecordError
 from schemas.membership import Membership, RecordOrMembership
@@ -130,17 +131,20 @@ def _texts(values: Column) -> Column:
     return _in_quotes(text).split("\\n")
 
 
-def _in_quotes(value: str | bytes | datetime) -> str:
+def _in_quotes(value: str | datetime) -> str:
     return msgspec.json.encode(value)[1:-1].decode()
 
 
 def _documents(kind: ColumnKind) -> EncodeColumn:
-    return lambda values: [*map(_in_quotes, plain(kind, values))]
+    """Return the function that encodes contents in base64, several times as fast as msgspec."""
+    return lambda values: [*map(pybase64.b64encode, plain(kind, values))]
 
 
 def _bodies(kind: ColumnKind) -> EncodeColumn:
     """Return the function that encodes documents of any kind as texts."""
-    return lambda values: [_in_quotes(value.decode()) for value in plain(kind, values)]
+    return lambda values: [
+        msgspec.json.encode(value.decode())[1:-1] for value in plain(kind, values)
+    ]
 
 
 def _numbers(values: Column) -> Column:
