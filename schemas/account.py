@@ -216,10 +216,10 @@ def has_samples(losses: Mapping[str, LossCount], field: str) -> bool:
     return field in losses and len(losses[field].samples) >= SAMPLES
 
 
-def add_notice(notices: dict[str, NoticeCount], notice: Notice) -> None:
-    """Count one notice, by its code."""
+def add_notice(notices: dict[str, NoticeCount], notice: Notice, *, count: int = 1) -> None:
+    """Count a notice, by its code."""
     known = notices.get(notice.code, NoticeCount(0, notice))
-    notices[notice.code] = NoticeCount(known.count + 1, known.first)
+    notices[notice.code] = NoticeCount(known.count + count, known.first)
 
 
 def add_reject_sample(

@@ -5,7 +5,7 @@ counts and the losses are the same as if all of them did.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -20,8 +20,9 @@ from transforms.chunk import ChunkWriter
 from transforms.formats import Encoder
 from transforms.formats.base import Adapter
 from transforms.formats.columns.batch_plan import (
-    COMPARED_RECORDS,
     BatchPlan,
+    ComparisonSchedule,
+    ConvertedRecord,
     EncodedBatch,
     encode_batch,
     learn,
@@ -33,7 +34,7 @@ from transforms.formats.columns.element_plan import (
     learn_element,
     pieces_of,
 )
-from transforms.formats.columns.encoded_block import EncodedBlock, Layout, Part
+from transforms.formats.columns.encoded_block import Counted, EncodedBlock, Layout, Part
 from transforms.formats.columns.holes import InspectedError
 from transforms.formats.columns.learning_budget import LearningBudget
 from transforms.formats.columns.record_batch import Columns, RecordBatch
@@ -78,8 +79,9 @@ class BatchWriter:
         self._chunks, self._account, self._read, self._steps = chunks, account, read, steps
         self._size, self._current = size, current
         self._layouts: dict[tuple[object, ...], Layout | None] = {}
+        self._letters: dict[Hashable, str] = {}
         self._layout_budget = LearningBudget(_FREE_LAYOUTS)
-        self._not_compared = 0
+        self._comparisons = ComparisonSchedule()
         self.plans = self.batches = self.planned = 0
 
     def write(self, records: RecordBatch | ElementBlock) -> Iterator[SingleResult]:
@@ -102,7 +104,7 @@ class BatchWriter:
                 yield from block.records(number, count)
                 return
             layout_of = partial(self._layout, block, encoded)
-            for part in encoded.parts(number, self._size, layout_of, self._is_sampled):
+            for part in encoded.parts(number, self._size, layout_of, self._are_sampled):
                 if part.is_alone or not self._write_part(block, encoded, part, encoder):
                     yield from block.records(part.first, part.last)
                 number = part.last
@@ -112,8 +114,12 @@ class BatchWriter:
         """Return a block in the form of a chunk; None if its records go one by one."""
         if self._steps.has_any or not isinstance(encoder, ElementEncoder):
             return None
+        if max(len(self._layouts), len(self._letters)) >= _MAX_LAYOUTS:
+            self._layouts.clear()
+            self._letters.clear()
+        plan_of = partial(self._element_plan, encoder=encoder)
         try:
-            return EncodedBlock(block, partial(self._element_plan, encoder=encoder))
+            return EncodedBlock(block, plan_of, self._letters)
         except InspectedError:
             return None
         except Exception as exc:
@@ -123,13 +129,10 @@ class BatchWriter:
     def _layout(self, block: ElementBlock, encoded: EncodedBlock, number: int) -> Layout | None:
         """Return the layout of a record and others like it; None unless it predicts this one."""
         encoder = self._chunks.encoder(self._current().target)
-        like = encoded.layout_key(number)
-        key = self._current().adapter, encoder, block.source.context, like
+        key = self._current().adapter, encoder, block.source.context, encoded.keys[number]
         if key not in self._layouts:
             if not self._layout_budget.pay():
                 return None
-            if len(self._layouts) >= _MAX_LAYOUTS:
-                self._layouts.clear()
             self._layouts[key] = self._learn_layout(block, encoded, number, encoder)
         return self._layouts[key]
 
@@ -139,41 +142,33 @@ class BatchWriter:
         converted = self._converted(block, number)
         if converted is None or not isinstance(encoder, ElementEncoder):
             return None
-        record, losses = converted
-        layout = encoded.learn_layout(number, pieces_of(record, encoder), losses)
-        if layout is None:
-            return None
-        is_equal = encoder.encode(record) == encoded.data_by(layout, number)
-        return layout if is_equal and self._has_action(record, encoded, number) else None
+        record, counted = converted
+        layout = encoded.learn_layout(number, pieces_of(record, encoder), counted)
+        is_proven = layout and encoder.encode(record) == encoded.data_by(layout, number)
+        return layout if is_proven else None
 
-    @staticmethod
-    def _has_action(record: Record, encoded: EncodedBlock, number: int) -> bool:
-        """Whether a record is counted by its action; two actions may be written alike."""
-        return encoded.written_actions(number, number + 1)[record.action._value_] == 1
-
-    def _converted(
-        self, block: ElementBlock, number: int
-    ) -> tuple[Record, tuple[Loss, ...]] | None:
-        """Return a record of a block that is parsed and converted singly, and its losses."""
+    def _converted(self, block: ElementBlock, number: int) -> tuple[Record, Counted] | None:
+        """Return a record of a block that is parsed and converted singly; None without one."""
         try:
             record = block.parsed(number)
-            return self._convert_singly(record) if isinstance(record, Record) else None
+            outcome = self._outcome(record) if isinstance(record, Record) else None
         except Exception as exc:
             record_error(exc)  # raises what concerns more than a record
             return None
+        if outcome is None:
+            return None
+        (adapted, losses), notices = outcome
+        read, written = record.action._value_, adapted.action._value_
+        return adapted, Counted(read, written, losses, notices)
 
     def _is_as_planned(
         self, block: ElementBlock, encoded: EncodedBlock, number: int, encoder: Encoder
     ) -> bool:
-        """Whether a record that is converted singly has the bytes and losses of its plans."""
-        converted = self._converted(block, number)
-        if converted is None:
+        """Whether a record that is converted singly has the bytes and reports of its plans."""
+        converted, layout = self._converted(block, number), encoded.layout(number)
+        if converted is None or layout is None or not layout.counted.is_like(converted[1]):
             return False
-        record, losses = converted
-        planned = [loss.field for loss, _ in encoded.losses(number, number + 1).values()]
-        is_equal = [encoder.encode(record)] == encoded.data(number, number + 1)
-        is_equal = is_equal and self._has_action(record, encoded, number)
-        return is_equal and sorted({loss.field for loss in losses}) == sorted(planned)
+        return encoder.encode(converted[0]) == encoded.data_by(layout, number)
 
     def _write_part(
         self, block: ElementBlock, encoded: EncodedBlock, part: Part, encoder: Encoder
@@ -182,24 +177,26 @@ class BatchWriter:
         first, last, _ = part
         if self._chunks.encoder(self._current().target) is not encoder:
             return False
-        self._not_compared += last - first
-        if self._not_compared >= COMPARED_RECORDS:
-            self._not_compared = 0
-            if not self._is_as_planned(block, encoded, first, encoder):
-                self._refute(block.source.provenance, _OTHER_BYTES)
-                return False
-        losses = encoded.losses(first, last)
+        is_due = self._comparisons.is_due(last - first)
+        if is_due and not self._is_as_planned(block, encoded, first, encoder):
+            self._refute(block.source.provenance, _OTHER_BYTES)
+            return False
         data, urls = encoded.data(first, last), (encoded.url(first), encoded.url(last - 1))
-        actions = encoded.written_actions(first, last)
+        counts, actions = [*encoded.counts(first, last)], Counter[str]()
+        for counted, count in counts:
+            actions[counted.written] += count
         batch = EncodedBatch(data, sum(map(len, data)), actions, *urls)
         if not self._chunks.write_batch(batch, self._current().target):
             return False
         self.batches += 1
         self.planned += last - first
         self._layout_budget.add(last - first)
-        for loss, count in losses.values():
-            add_loss(self._account.losses, loss, count=count)
-        self._read.update(encoded.read_actions(first, last))
+        for counted, count in counts:
+            self._read[counted.read] += count
+            for loss in counted.losses:
+                add_loss(self._account.losses, loss, count=count)
+            for notice in counted.notices:
+                add_notice(self._account.notices, notice, count=count)
         return True
 
     def _element_plan(self, element: ElementShape, encoder: ElementEncoder) -> ElementPlan | None:
@@ -275,6 +272,12 @@ class BatchWriter:
         """Whether a loss is only counted, as there are samples of its field."""
         return has_samples(self._account.losses, loss.field)
 
+    def _are_sampled(self, counted: Counted) -> bool:
+        """Whether the losses and notices of a record are only counted."""
+        return all(map(self._is_sampled, counted.losses)) and all(
+            notice.code in self._account.notices for notice in counted.notices
+        )
+
     def _refute(self, at: Provenance, found: str) -> None:
         """Report that the records of a batch are converted one by one because of a defect."""
         detail = f"{REFUTED}: {found}; converted one by one"
@@ -282,8 +285,13 @@ class BatchWriter:
             self._account.notices, Notice(code="plan-refuted", detail=detail, source=at.source)
         )
 
-    def _convert_singly(self, record: Record) -> tuple[Record, tuple[Loss, ...]] | None:
+    def _convert_singly(self, record: Record) -> ConvertedRecord | None:
         """Normalize and adapt a record; None if it becomes anything but one record and losses."""
+        converted, notices = self._outcome(record) or (None, ())
+        return None if notices else converted
+
+    def _outcome(self, record: Record) -> tuple[ConvertedRecord, tuple[Notice, ...]] | None:
+        """Normalize and adapt a record; None if it becomes anything but one record and reports."""
         if self._steps.has_any:
             changed = self._steps.apply_to_model(record)
             if changed is None:
@@ -292,9 +300,9 @@ class BatchWriter:
         record = normalize(record)
         outcomes, losses = self._current().adapter(record)
         [outcome] = outcomes if len(outcomes) == 1 else (None,)
-        if not isinstance(outcome, Record) or any(value_notices(record, outcomes)):
+        if not isinstance(outcome, Record):
             return None
-        return outcome, losses
+        return (outcome, losses), (*value_notices(record, outcomes),)
 
 
 def feed_key(provenance: Provenance) -> tuple[str | None, ...]:

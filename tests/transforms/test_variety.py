@@ -13,7 +13,7 @@ from schemas.record import Record
 from support.batches import SIZES, by_parser, conversion
 from support.varied_feeds import feed
 from transforms.formats import FeedOptions, ReadOptions, by_name
-from transforms.formats.columns import element_block
+from transforms.formats.columns import batch_plan
 from transforms.formats.columns.element_block import ElementBlock, ElementPlaces, ElementShape
 from transforms.formats.element_names import ElementNames
 from transforms.formats.gsa import feed_blocks
@@ -193,6 +193,19 @@ def test_a_record_that_permits_nobody_is_noted_where_the_target_has_no_acls() ->
     assert b'"acl-permits-nobody":{"count":20,' in found.account
 
 
+def test_records_whose_notices_are_only_counted_are_written_by_plans(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    acl = '<acl><principal scope="user" access="{}">{}</principal>{}</acl>'
+    more = '<principal scope="group" access="deny">g</principal>'
+    acls = [acl.format("permit" if n % 3 else "deny", n, more * (n % 2)) for n in range(60)]
+    records = [re.sub("<acl.*</acl>", acl, varied_record(n)) for n, acl in enumerate(acls)]
+    data = feed("".join(records))
+    assert planned(data, caplog) == 59  # the first one, which begins the feed, is reported
+    found = conversion(data, GSA_FEED, batch_records=1024)
+    assert b'"acl-permits-nobody":{"count":20,' in found.account
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -286,7 +299,7 @@ def test_records_of_blocks_that_no_writer_joins_are_built_without_the_parser(
 def test_records_that_are_built_otherwise_than_parsed_are_parsed_from_then_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(element_block, "COMPARED_RECORDS", 50)
+    monkeypatch.setattr(batch_plan, "COMPARED_RECORDS", 50)
     build, built = ElementBlock._built, itertools.count()
 
     def damage(block: ElementBlock, number: int, places: ElementPlaces) -> Record:

@@ -36,7 +36,19 @@ class ColumnEncoder(Protocol):
 
 
 COMPARED_RECORDS = 256
-"""A plan is compared with a record that is converted singly once for this number of records."""
+
+
+class ComparisonSchedule:
+    """When a record is converted singly, too, to be compared: the first one, and one of many."""
+
+    def __init__(self) -> None:
+        self._not_compared = COMPARED_RECORDS
+
+    def is_due(self, count: int = 1) -> bool:
+        """Whether one of the next `count` records is to be compared."""
+        is_due = self._not_compared >= COMPARED_RECORDS
+        self._not_compared = count if is_due else self._not_compared + count
+        return is_due
 
 
 class EncodedBatch(NamedTuple):
@@ -72,16 +84,7 @@ class BatchPlan:
         self.adapted = adapted
         self.action = adapted.action._value_
         self.losses = losses
-        self._not_compared = COMPARED_RECORDS
-
-    def is_due(self, count: int) -> bool:
-        """Whether the first of the next `count` records is to be compared with the plan.
-
-        That is so for the first records of all, and then once for a large number of them.
-        """
-        is_due = self._not_compared >= COMPARED_RECORDS
-        self._not_compared = count if is_due else self._not_compared + count
-        return is_due
+        self.is_due = ComparisonSchedule().is_due
 
     def encode(self, columns: Columns) -> bytes | None:
         """Return the bytes of all records, None if there are cells of bytes."""

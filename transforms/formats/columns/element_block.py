@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from schemas.notice import Notice
 from schemas.record import Provenance, Record
-from transforms.formats.columns.batch_plan import COMPARED_RECORDS
+from transforms.formats.columns.batch_plan import ComparisonSchedule
 from transforms.formats.columns.cells import values_of
 from transforms.formats.columns.column_kinds import Column
 from transforms.formats.columns.element_codes import (
@@ -163,16 +163,14 @@ class Comparisons:
 
     def __init__(self) -> None:
         self._are_equal: dict[str, bool] = {}
-        self._not_compared = 0
+        self._schedule = ComparisonSchedule()
 
     def is_due(self, order: str) -> bool:
-        self._not_compared += 1
-        return self._not_compared >= COMPARED_RECORDS or order not in self._are_equal
+        return self._schedule.is_due() or order not in self._are_equal
 
     def add(self, order: str, *, is_equal: bool) -> bool:
         """Note a comparison; return whether it refutes an earlier one."""
         was_equal = self._are_equal.get(order)
-        self._not_compared = 0
         self._are_equal[order] = is_equal and was_equal is not False
         return was_equal is True and not is_equal
 

@@ -25,7 +25,5 @@ WRITTEN_CODES = {
 }
 """The codes of elements with values in the output of a writer, by their own codes."""
 
-WRITTEN = frozenset(WRITTEN_CODES.values())
-
 CONTENT_MARK = "\3"
 """Is in place of a content in the text of a block; no text of XML has it."""

@@ -44,11 +44,10 @@ class PiecePlan(NamedTuple):
 class ElementPlan(NamedTuple):
     """The pieces of an element in the form of one writer, and its code there.
 
-    An element that a target cannot hold has no pieces. `action` is that of a record.
+    An element that a target cannot hold has no pieces.
     """
 
     pieces: Sequence[PiecePlan]
-    action: str
     code: str
 
 
@@ -83,7 +82,7 @@ def learn_element(
             code = of  # a writer may have elements of its own for some names
             found.append(piece)
     if not found and {loss.field for loss in plan.losses} == {LOST_FIELDS.get(code)}:
-        return ElementPlan((), plan.action, LOST)
+        return ElementPlan((), LOST)
     columns = [cell.column for piece in found for cell in piece[1]]
     is_whole = len(columns) == len({*columns}) and {*own[: element.columns]} <= {*columns} <= {*own}
     is_one = len(found) == 1 or (found and code == RECORD)
@@ -93,4 +92,4 @@ def learn_element(
     for constants, cells in found:
         texts = constants if plan.is_binary else [*map(bytes.decode, constants)]
         pieces.append(PiecePlan(texts, cells))
-    return ElementPlan(pieces, plan.action, code)
+    return ElementPlan(pieces, code)

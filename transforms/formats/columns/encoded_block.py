@@ -1,10 +1,13 @@
 """Blocks in the form of a writer: each element by its plan.
 
 A record that is converted singly shows in which order the pieces of the elements follow one another
-for all records with the same codes, and which constant pieces are between them.
+for all records with the same key, and which constant pieces are between them. A key has one letter
+for each element: it states what the element is, what the writer makes of it, and for elements which
+are once in a record also their signature. A target may have rules that concern several of these.
 """
 
-from bisect import bisect_left, bisect_right
+import re
+from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -12,7 +15,7 @@ from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from schemas.notice import Loss
+from schemas.notice import Loss, Notice
 from transforms.formats.columns.cells import unescaped
 from transforms.formats.columns.column_kinds import Column, ColumnKind
 from transforms.formats.columns.element_block import ElementBlock, ElementGroup, ElementShape
@@ -22,14 +25,20 @@ from transforms.formats.columns.element_codes import (
     CLOSED_ALONE,
     CONTENT_MARK,
     DENY,
+    END_ACL,
+    END_NAME,
     LOST,
     PERMIT,
     RECORD,
-    WRITTEN,
     WRITTEN_CODES,
 )
 from transforms.formats.columns.element_plan import ElementPlan, PiecePlan, Pieces
-from transforms.formats.columns.record_batch import Shape
+
+_FIRST_LETTER = 0x100
+_NO_PERMIT = "N"
+"""Is in place of the end of an ACL with denials only, and without a parent."""
+
+_DENIALS = re.compile(f"{ACL}(?:{DENY}{END_NAME})+{END_ACL}")
 
 
 class Part(NamedTuple):
@@ -40,12 +49,30 @@ class Part(NamedTuple):
     is_alone: bool
 
 
+class Counted(NamedTuple):
+    """What is counted of a record: its action as it was read and as it is written, and reports."""
+
+    read: str
+    written: str
+    losses: tuple[Loss, ...]
+    notices: tuple[Notice, ...]
+
+    def is_like(self, other: "Counted") -> bool:
+        """Whether the same is counted of another record, with other details."""
+        return self._names == other._names
+
+    @property
+    def _names(self) -> tuple[object, ...]:
+        losses, notices = [loss.field for loss in self.losses], [of.code for of in self.notices]
+        return self.read, self.written, losses, notices
+
+
 class Layout(NamedTuple):
     """The order of the pieces of a record: those of its elements, and constant ones after them."""
 
     pick: Callable[[list[Any]], Sequence[Any]]
     constants: list[Any]
-    losses: tuple[Loss, ...]
+    counted: Counted
 
 
 PlanOf = Callable[[ElementShape], ElementPlan | None]
@@ -54,52 +81,32 @@ LayoutOf = Callable[[int], Layout | None]
 
 
 class EncodedBlock:
-    """A block in the form of a writer; some records have no plan."""
+    """A block in the form of a writer; some records have no plan.
 
-    def __init__(self, block: ElementBlock, plan_of: PlanOf) -> None:
-        self._block, self._begins = block, block.begins
+    `keys` are those of its records. `letters` are those of earlier blocks, and are added to.
+    """
+
+    def __init__(self, block: ElementBlock, plan_of: PlanOf, letters: dict[Hashable, str]) -> None:
+        self._block, self._begins, self._letters = block, block.begins, letters
         self._codes = [*block.codes]
         self._pieces: list[Any] = [None] * len(self._codes)
         self._more: list[list[Any]] = [[] for _ in block.ends]
         """The pieces of a record itself after its first one."""
 
-        self._signatures: list[list[Shape]] = [[] for _ in block.ends]
-        self._written: list[tuple[ElementGroup, Mapping[Hashable, str]]] = []
+        self._written: dict[str, str] = {}
+        """The codes of elements in the form of the writer, by their letters."""
+
         self._layouts: dict[str, Layout | None] = {}
         self._contents: dict[int, bytes] = {}
         self._is_binary = False
         for group in block.groups:
             plans = {key: plan_of(element) for key, element in group.elements.items()}
             self._encode(group, {key: plan for key, plan in plans.items() if plan})
-        codes = "".join(self._codes)
-        self._codes_of_records = [codes[begin:end] for begin, end in pairwise(self._begins)]
-        self._keys = self._keys_of_records()
+        for denials in _DENIALS.finditer("".join(block.codes)):
+            self._codes[denials.end() - 1] = _NO_PERMIT
+        codes = "".join(self._codes).replace(DENY, PERMIT)
+        self.keys = [codes[begin:end] for begin, end in pairwise(self._begins)]
         self._content_places = sorted(self._contents)
-
-    def _keys_of_records(self) -> list[str]:
-        """Return for each record what those of one layout have in common in this block."""
-        keys = self._codes_of_records
-        if any(self._more):
-            more = map(len, self._more)
-            keys = [f"{codes}+{count}" for codes, count in zip(keys, more, strict=True)]
-        if LOST in "".join(self._codes):
-            keys = [*map(str.__add__, keys, self._block.codes_of_records)]
-        numbers: dict[tuple[Shape, ...], int] = {}
-        signatures = [numbers.setdefault(tuple(of), len(numbers)) for of in self._signatures]
-        if len(numbers) > 1:
-            keys = [f"{key}#{number}" for key, number in zip(keys, signatures, strict=True)]
-        return keys
-
-    def layout_key(self, number: int) -> Hashable:
-        """Return what the records of a layout have in common: codes, and some signatures.
-
-        These are the signatures of the record, its ACL and its content, for which a target may have
-        rules that concern several. Denials are as permissions, unless the record permits nobody.
-        """
-        stated, codes = self._block.codes_of_records[number], self._codes_of_records[number]
-        if PERMIT in stated or ACL not in stated:
-            stated, codes = (of.replace(DENY, PERMIT) for of in (stated, codes))
-        return codes, stated, len(self._more[number]), tuple(self._signatures[number])
 
     def _encode(self, group: ElementGroup, plans: Mapping[Hashable, ElementPlan]) -> None:
         usual = next(iter(plans.values()), None)
@@ -114,7 +121,10 @@ class EncodedBlock:
             group = group.rows([row for row, key in enumerate(group.keys) if key in plans])
         if usual is None or not group.places:
             return
-        self._note(group, plans)
+        letters = {key: self._letter(group, key, plan) for key, plan in plans.items()}
+        if any(letter != group.elements[key].code for key, letter in letters.items()):
+            for place, key in zip(group.places, group.keys, strict=True):
+                self._codes[place] = letters[key]
         for number in range(len(usual.pieces)):
             pieces = self._encode_pieces(
                 group, {key: plan.pieces[number] for key, plan in plans.items()}
@@ -125,20 +135,15 @@ class EncodedBlock:
                 else:
                     self._pieces[place] = piece
 
-    def _note(self, group: ElementGroup, plans: Mapping[Hashable, ElementPlan]) -> None:
-        """Note the codes and the signatures of elements that are written."""
-        codes = {key: plan.code for key, plan in plans.items()}
-        rows = [*zip(group.places, group.keys, strict=True)]
-        if not WRITTEN.issuperset(codes.values()):
-            for place, key in rows:
-                if codes[key] not in WRITTEN:
-                    self._codes[place] = codes[key]
-        if group.is_signed:
-            for place, key in rows:
-                number = bisect_right(self._begins, place) - 1
-                self._signatures[number].append(group.elements[key].shape)
-        if group.is_of_records:
-            self._written.append((group, {key: plan.action for key, plan in plans.items()}))
+    def _letter(self, group: ElementGroup, key: Hashable, plan: ElementPlan) -> str:
+        """Return the letter of the elements of a signature."""
+        shape, letter, *_ = group.elements[key]
+        code = WRITTEN_CODES[letter]
+        if group.is_signed or plan.code != code:
+            like = shape if group.is_signed else code, plan.code
+            code = letter = self._letters.setdefault(like, chr(_FIRST_LETTER + len(self._letters)))
+        self._written[code] = plan.code
+        return letter
 
     def _encode_pieces(
         self, group: ElementGroup, plans: Mapping[Hashable, PiecePlan]
@@ -173,54 +178,56 @@ class EncodedBlock:
     def _places(self) -> Sequence[Column]:
         return [*zip(*self._block.source.places(), strict=True)]
 
-    def learn_layout(self, number: int, pieces: Pieces, losses: tuple[Loss, ...]) -> Layout | None:
+    def learn_layout(self, number: int, pieces: Pieces, counted: Counted) -> Layout | None:
         """Return the layout of a record that is encoded in pieces; None if it has another form."""
-        codes, more = self._codes_of_records[number], self._more[number]
+        end = self._begins[number + 1] - self._begins[number]
         places = defaultdict[str, deque[int]](deque)
-        for place, code in enumerate(codes):
-            if code in WRITTEN_CODES or code.isdigit():
-                places[WRITTEN_CODES.get(code, code)].append(place)
-        places[RECORD].extend(range(len(codes), len(codes) + len(more)))
+        for place, letter in enumerate(self.keys[number]):
+            places[self._written.get(letter, LOST)].append(place)
+        places.pop(LOST, None)
+        places[RECORD].extend(range(end, end := end + len(self._more[number])))
         order: list[int] = []
         constants: list[Any] = []
         for code, data in pieces:
             if code and not places[code]:
                 return None
-            order.append(
-                places[code].popleft() if code else len(codes) + len(more) + len(constants)
-            )
+            order.append(places[code].popleft() if code else end + len(constants))
             if not code:
                 constants.append(data if self._is_binary else data.decode())
         if any(places.values()) or len(order) < 2:  # one item is no sequence
             return None
-        return Layout(itemgetter(*order), constants, losses)
+        return Layout(itemgetter(*order), constants, counted)
 
     def parts(
-        self, first: int, size: int, layout_of: LayoutOf, is_sampled: Callable[[Loss], bool]
+        self, first: int, size: int, layout_of: LayoutOf, is_sampled: Callable[[Counted], bool]
     ) -> Iterator[Part]:
         """Yield the records from one on: those without a plan alone, others up to `size`.
 
-        A record with a loss that is not only counted, as others were samples of it, goes alone too.
+        A record with a report that is not only counted goes alone, too.
         """
         layouts = self._layouts
-        for number, key in enumerate(self._keys[first:], first):
+        for number, key in enumerate(self.keys[first:], first):
             if key not in layouts:
                 is_known = ALONE not in key and CLOSED_ALONE not in key
                 layouts[key] = layout_of(number) if is_known else None
             layout = layouts[key]
-            is_planned = layout is not None and all(map(is_sampled, layout.losses))
+            is_planned = layout is not None and is_sampled(layout.counted)
             if number > first and (not is_planned or number - first == size):
                 yield Part(first, number, is_alone=False)
                 first = number
             if not is_planned:
                 first = number + 1
                 yield Part(number, first, is_alone=True)
-        if first < len(self._codes_of_records):
-            yield Part(first, len(self._codes_of_records), is_alone=False)
+        if first < len(self.keys):
+            yield Part(first, len(self.keys), is_alone=False)
+
+    def layout(self, number: int) -> Layout | None:
+        """Return the layout of a record of a part."""
+        return self._layouts[self.keys[number]]
 
     def data(self, first: int, last: int) -> list[bytes]:
         """Return the bytes of adjacent records, which all have a plan: of each for binary ones."""
-        return self._data(first, [self._layouts[key] for key in self._keys[first:last]])
+        return self._data(first, [self._layouts[key] for key in self.keys[first:last]])
 
     def data_by(self, layout: Layout, number: int) -> bytes:
         """Return the bytes of a record by a layout that is not proven yet."""
@@ -249,47 +256,17 @@ class EncodedBlock:
         parts[::2], parts[1::2] = texts, contents
         return [b"".join(parts)]
 
-    def losses(self, first: int, last: int) -> dict[str, tuple[Loss, int]]:
-        """Return a loss of each field that adjacent records lose, and how often it is lost."""
-        counts: dict[str, tuple[Loss, int]] = {}
-        for key, count in Counter(self._keys[first:last]).items():
+    def counts(self, first: int, last: int) -> Iterator[tuple[Counted, int]]:
+        """Yield what is counted of adjacent records, and of how many."""
+        for key, count in Counter(self.keys[first:last]).items():
             layout = self._layouts[key]
-            for loss in layout.losses if layout else ():
-                counts[loss.field] = loss, counts.get(loss.field, (loss, 0))[1] + count
-        return counts
-
-    def read_actions(self, first: int, last: int) -> Counter[str]:
-        """Count the actions of adjacent records as they were read."""
-        actions = [
-            (group, {key: of.shape.model.action._value_ for key, of in group.elements.items()})
-            for group, _ in self._written
-        ]
-        return self._count(actions, first, last)
-
-    def written_actions(self, first: int, last: int) -> Counter[str]:
-        """Count the actions of adjacent records as they are written."""
-        return self._count(self._written, first, last)
-
-    def _count(
-        self,
-        actions: Sequence[tuple[ElementGroup, Mapping[Hashable, str]]],
-        first: int,
-        last: int,
-    ) -> Counter[str]:
-        counts = Counter[str]()
-        for group, of_keys in actions:
-            low = bisect_left(group.places, self._begins[first])
-            high = bisect_left(group.places, self._begins[last])
-            if len(of_keys) == 1 and high > low:
-                counts[next(iter(of_keys.values()))] += high - low
-            else:
-                counts.update(map(of_keys.__getitem__, group.keys[low:high]))
-        return counts
+            if layout is not None:
+                yield layout.counted, count
 
     def url(self, number: int) -> str:
         """Return the URL of a record that has a plan."""
         place = self._begins[number]
-        for group, _ in self._written:
+        for group in self._block.groups:
             row = bisect_left(group.places, place)
             if group.places[row : row + 1] == [place]:
                 kinds = group.elements[group.keys[row]].shape.kinds
