@@ -24,9 +24,14 @@ def count_lines(data: bytes, begin: int, end: int) -> int:
     return count(data, b"\n", begin, end)
 
 
+def has_any(text: bytes, chars: bytes) -> bool:
+    """Whether there is any of some bytes."""
+    return _find_any(text, chars) >= 0
+
+
 def has_controls(text: bytes, *, allowed: bytes = b"\n\t") -> bool:
     """Whether there are control characters but some. XML has none but tabs and line ends."""
-    return _find_any(text, _CONTROLS.translate(None, allowed)) >= 0
+    return has_any(text, _CONTROLS.translate(None, allowed))
 
 
 def find_all(data: bytes, mark: bytes) -> list[int]:

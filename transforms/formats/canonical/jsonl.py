@@ -125,10 +125,10 @@ def line(result: ReadResult) -> bytes:
 
 def _texts(values: Column) -> Column:
     """Return texts as they are in JSON, between the quotes."""
-    text = "\n".join(unescaped(values))
-    if "\\" in text:
-        return [*map(_in_quotes, text.split("\n"))]
-    return _in_quotes(text).split("\\n")
+    text = "<".join(values)  # a character that no escaped value has, and which JSON copies
+    if text.count("&") != text.count("&amp;"):
+        return [*map(_in_quotes, unescaped(values))]
+    return _in_quotes(text).replace("&amp;", "&").split("<")
 
 
 def _in_quotes(value: str | datetime) -> str:

@@ -13,7 +13,7 @@ from functools import partial
 from schemas.content import CHECKED, check, clean_base64
 from schemas.errors import RecordError
 from schemas.record import Content
-from transforms.formats.byte_scans import find, has_controls
+from transforms.formats.byte_scans import count, find, has_any, has_controls
 from transforms.formats.columns.column_kinds import ENCODINGS, Column, ColumnKind
 from transforms.formats.dates import parse_date, rfc1123
 from transforms.formats.xml_text import holds_bytes
@@ -107,10 +107,10 @@ def _is_neutral(text: str) -> bool:
     """Whether escaped texts with double quotes between them are neutral, if none is empty."""
     utf8 = text.encode()
     return not (
-        len(utf8.translate(None, _NOT_NEUTRAL)) != len(utf8)
-        or (" " in text and _has_blank_at_end(text))
-        or not _has_our_references(text)
-        or (not text.isascii() and (b"\xef\xbf" in utf8 or _has_other_space(text, utf8)))
+        has_any(utf8, _NOT_NEUTRAL)
+        or _has_blank_at_end(utf8)
+        or not _has_our_references(utf8)
+        or (not text.isascii() and (find(utf8, b"\xef\xbf") >= 0 or _has_other_space(text, utf8)))
     )
 
 
@@ -120,17 +120,18 @@ def _has_other_space(text: str, utf8: bytes) -> bool:
     return has_lead and _OTHER_SPACE.search(text) is not None
 
 
-def _has_blank_at_end(text: str) -> bool:
+def _has_blank_at_end(text: bytes) -> bool:
     """Whether a value begins or ends with a blank, of values with a quote between them."""
-    return '" ' in text or ' "' in text or text[0] == " " or text[-1] == " "
+    is_inside = find(text, b'" ') >= 0 or find(text, b' "') >= 0
+    return is_inside or text.startswith(b" ") or text.endswith(b" ")
 
 
-def _has_our_references(text: str) -> bool:
+def _has_our_references(text: bytes) -> bool:
     """Whether all references are those that a writer makes in an attribute."""
-    count = text.count("&")
-    if not count or count == (known := text.count("&amp;")):
+    number = count(text, b"&")
+    if not number or number == (known := count(text, b"&amp;")):
         return True
-    return count == known + text.count("&lt;") + text.count("&gt;") + text.count("&quot;")
+    return number == known + sum(text.count(b"&%b;" % name) for name in (b"lt", b"gt", b"quot"))
 
 
 def _are_urls(text: str, values: Column) -> bool:

@@ -1,14 +1,15 @@
 """Cut the contents out of elements: they may be large, and are copied as they are."""
 
 import re
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from transforms.formats.byte_scans import find
 from transforms.formats.element_names import CDATA, ElementNames
 from transforms.formats.xml.ambiguous_sections import find_certain_end
 
 
-class CutContent(NamedTuple):
+class CutContent(Struct, frozen=True, gc=False):
     """The text of an element, or of its one CDATA section, and how many bytes were cut out."""
 
     data: bytes
