@@ -62,6 +62,10 @@ class Counted(NamedTuple):
         return self._names == other._names
 
     @property
+    def has_reports(self) -> bool:
+        return bool(self.losses or self.notices)
+
+    @property
     def _names(self) -> tuple[object, ...]:
         losses, notices = [loss.field for loss in self.losses], [of.code for of in self.notices]
         return self.read, self.written, losses, notices
@@ -167,6 +171,8 @@ class EncodedBlock:
         if kinds[number] is not ColumnKind.NUMBER:
             return group.columns[number - element.first_column]
         column = self._places[number - len(kinds)]
+        if len(group.places) == len(column):
+            return column
         return [column[self._numbers[place]] for place in group.places]
 
     @cached_property
@@ -211,7 +217,9 @@ class EncodedBlock:
                 is_known = ALONE not in key and CLOSED_ALONE not in key
                 layouts[key] = layout_of(number) if is_known else None
             layout = layouts[key]
-            is_planned = layout is not None and is_sampled(layout.counted)
+            is_planned = layout is not None and (
+                not layout.counted.has_reports or is_sampled(layout.counted)
+            )
             if number > first and (not is_planned or number - first == size):
                 yield Part(first, number, is_alone=False)
                 first = number

@@ -1,7 +1,7 @@
 """Cut runs of records into blocks of elements."""
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
@@ -12,7 +12,7 @@ from schemas.acl import Access
 from schemas.record import Action, Provenance, Record
 from transforms.formats.acl_metadata import BLANKS
 from transforms.formats.base import ReadOptions
-from transforms.formats.byte_scans import find, rfind
+from transforms.formats.byte_scans import count, find, rfind
 from transforms.formats.columns.column_kinds import Column, ColumnKind
 from transforms.formats.columns.element_block import (
     Comparisons,
@@ -69,18 +69,19 @@ _TAG_CODES = {
     "metadata>": METADATA,
     "/metadata>": END_METADATA,
     "/record>": END_RECORD,
+    "/record>\n": END_RECORD,
 }
 _WHOLE = re.compile(
     f"(?:[{RECORD}{RECORD_WITH_CONTENT}{DELETION}][^{''.join(RECORDS)}{ALONE}{CLOSED_ALONE}{END_RECORD}]*{END_RECORD}"
     f"|{CLOSED_RECORD})*"
 )
+_WITH_CONTENT = re.compile(f"{RECORD}(?=[^{RECORD}{CLOSED_RECORD}{CONTENT}{END_RECORD}]*{CONTENT})")
 _ENDS = re.compile(f"[{END_RECORD}{CLOSED_RECORD}{CLOSED_ALONE}]")
 _FRAME = re.compile(r"/?(?:record|group|header|gsafeed)(?![^\s/>])|[?]|!(?!--[^-]*-->)")
 """Markup in a record that may end it; a comment without tags does not."""
 
 _ALONE = re.compile(f"[{ALONE}{CLOSED_ALONE}]")
-_END_OF_LINE = _END + b"\n<"
-_BLANKS_BEFORE_TAGS = (b" <", b"\n<", b"\t<", b"\r<")
+_OTHER_BLANKS_BEFORE_TAGS = (b" <", b"\t<", b"\r<")
 _PLACE_KINDS = (ColumnKind.NUMBER, ColumnKind.NUMBER)
 _END_RECORD = "</record>"
 _RECORD_TAG = '<record url=" mimetype=">'
@@ -168,23 +169,23 @@ class FeedBlocks:
         """Return the first records of a run, and their length; None if most of them go alone."""
         text, contents = _cut(run)
         pieces = _pieces(text)
-        if not pieces or pieces.count("/record>") < _LEAST_RECORDS:
+        if not pieces or count(text, _END) < _LEAST_RECORDS:
             return None
         elements = _Elements(self, pieces, self._options.max_content_bytes)
         elements.add_all(contents)
         codes, groups = elements.codes, elements.groups
         ends = [match.start() for match in _ENDS.finditer("".join(codes))]
-        count = _count_whole(codes, pieces, ends, max_tags=self._options.max_tags)
+        whole = _count_whole(codes, pieces, ends, max_tags=self._options.max_tags)
         records = [group for group in groups if group.is_of_records]
-        if not count or not records:
+        if not whole or not records:
             return None
-        ends, end = ends[:count], ends[count - 1] + 1
+        ends, end = ends[:whole], ends[whole - 1] + 1
         ranges = _ranges(run, [codes[at] for at in ends])
         groups = [before for group in groups if (before := _before(group, end)).places]
         alone = {bisect_left(ends, at.start()) for at in _ALONE.finditer("".join(codes[:end]))}
-        if _MOST_ALONE * count < len(alone):
+        if _MOST_ALONE * whole < len(alone):
             return None
-        self._budget.add(count - len(alone))
+        self._budget.add(whole - len(alone))
         element = next(iter(records[0].elements.values()))
         source = _Run(FEED_NAMES.records[0], run, place, lambda: ranges)
         source.provenance = element.shape.model.provenance
@@ -193,25 +194,24 @@ class FeedBlocks:
 
     def elements(
         self, kind: str, markup: str, keys: Sequence[Hashable]
-    ) -> dict[Hashable, ElementShape]:
-        """Return the shapes of signatures; elements of others go alone.
+    ) -> dict[Hashable, ElementShape | None]:
+        """Return the shapes of signatures; elements of those without one go alone.
 
         A signature is learned if that is paid for, or if it was met often.
         """
         counts: Counter[Hashable] | None = None
-        found: dict[Hashable, ElementShape] = {}
+        found: dict[Hashable, ElementShape | None] = {}
         for key in {*keys}:
             signature = kind, markup, key
             if signature not in self._elements and not self._budget.pay():
                 counts = counts or Counter(keys)
                 self._met[signature] += counts[key]
                 if self._met[signature] < RECORDS_A_PLAN:
+                    found[key] = None
                     continue
             if signature not in self._elements:
                 self._elements[signature] = self._learn(kind, markup, key)
-            element = self._elements[signature]
-            if element is not None:
-                found[key] = element
+            found[key] = self._elements[signature]
         for known in (self._elements, self._met):
             if len(known) > _MAX_SHAPES:
                 known.clear()
@@ -284,24 +284,18 @@ class _Elements:
                 self._add(CONTENT, "", [], group)
 
     def _add_records(self, places: Sequence[int], contents: Sequence[int]) -> None:
-        pieces = self._pieces
-        closed = {place for place in places if pieces[place].endswith("/>")}
+        closed = [place for place in places if self._pieces[place].endswith("/>")]
         if not (closed or contents):
             self._add_elements(RECORD, places)
             return
-        ends = [place for place, code in enumerate(self.codes) if code == END_RECORD]
-        owners = ((at, places[bisect_right(places, at) - 1]) for at in contents if at > places[0])
-        with_content = {
-            place
-            for at, place in owners
-            if bisect_left(ends, at) == bisect_left(ends, place)  # else it is between records
-        }
-        for kind, of_kind in (
-            (RECORD_WITH_CONTENT, with_content - closed),
-            (CLOSED_RECORD, closed),
-            (RECORD, {*places} - with_content - closed),
-        ):
-            self._add_elements(kind, sorted(of_kind))
+        marks = [*self.codes]
+        for kind, of_kind in ((RECORD, places), (CLOSED_RECORD, closed), (CONTENT, contents)):
+            for place in of_kind:
+                marks[place] = kind
+        for match in _WITH_CONTENT.finditer("".join(marks)):
+            marks[match.start()] = RECORD_WITH_CONTENT
+        for kind in (RECORD_WITH_CONTENT, CLOSED_RECORD, RECORD):
+            self._add_elements(kind, [place for place in places if marks[place] == kind])
         for place in closed:
             if self.codes[place] == ALONE:
                 self.codes[place] = CLOSED_ALONE
@@ -358,9 +352,10 @@ class _Elements:
         self, kind: str, markup: str, kinds: Sequence[ColumnKind], group: ElementGroup
     ) -> None:
         """Add elements with one markup whose signatures are known, and whose values are neutral."""
-        elements = self._known.elements(kind, markup, group.keys)
+        found = self._known.elements(kind, markup, group.keys)
+        elements = {key: element for key, element in found.items() if element is not None}
         group = group._replace(elements=elements)
-        if any(key not in elements for key in {*group.keys}):
+        if len(elements) < len(found):
             group = group.rows([row for row, key in enumerate(group.keys) if key in elements])
         if not group.places:
             return
@@ -406,17 +401,19 @@ def _cut(run: bytes) -> tuple[bytes, Sequence[CutContent]]:
 
 
 def _pieces(text: bytes) -> list[str] | None:
-    """Return what follows each `<`, without the blanks after it; None if there is text before."""
+    """Return what follows each `<`, without the blanks after it; None if there is text before.
+
+    The usual line end after a record is left.
+    """
     text = text.lstrip(BLANKS.encode())
-    if find(text, _END_OF_LINE) >= 0:
-        text = text.replace(_END_OF_LINE, _END + b"<")
     try:
         begin, *pieces = text.decode().split("<")
     except UnicodeDecodeError:
         return None
     if begin or CONTENT_MARK.encode() in text:
         return None
-    if any(find(text, blank) >= 0 for blank in _BLANKS_BEFORE_TAGS):
+    has_lines = count(text, b"\n<") != count(text, _END + b"\n<")
+    if has_lines or any(find(text, blank) >= 0 for blank in _OTHER_BLANKS_BEFORE_TAGS):
         return [piece if piece[:4] == "prin" else piece.rstrip(BLANKS) for piece in pieces]
     return pieces
 
@@ -446,7 +443,7 @@ def _is_whole(pieces: Sequence[str]) -> bool:
         return False
     if len(pieces) == 1:
         return tag.endswith("/") and not text
-    is_ended = not tag.endswith("/") and pieces[-1] == "/record>"
+    is_ended = not tag.endswith("/") and _TAG_CODES.get(pieces[-1]) == END_RECORD
     return is_ended and not any(map(_FRAME.match, pieces[1:-1]))
 
 
