@@ -38,6 +38,9 @@ _MAX_SHAPES = 256
 _FREE_SHAPES = 16
 """How many shapes are learned before any has saved time."""
 
+_SAMPLE, _MARKUPS = 64, 2
+"""How many elements show whether only those that close themselves have another markup."""
+
 _MIN_GROUPS, _RECORDS_A_GROUP = 4, 8
 """How many shapes a run may have."""
 
@@ -47,6 +50,7 @@ _ALONE = 4
 _BLOCKS = 16
 """How often a run is cut into elements before it is tried again as records that are alike."""
 
+_BLANKS = " \t\r\n"
 _SLASH = ord("/")
 _CLOSED_TAG = rb"""\s*<%b(?=[\s/])[^<>"']*(?:(?:"[^"<>]*"|'[^'<>]*')[^<>"']*)*/>"""
 """An element that closes itself, and the blanks before it."""
@@ -179,9 +183,9 @@ class ElementRuns(ABC, Generic[TemplateT]):
             if any(find(run, tag) >= 0 for tag in self._content_tags):
                 text, contents = cut_contents(run, self._content, self.names)
             end = last_end + len(self._end_tag) if last_end >= 0 else 0
-            uniform = self._uniform(run[:end].decode()) if end and not contents else None
+            uniform = self._uniform(run[:end]) if end and not contents else None
             if uniform:
-                return uniform, end, lambda: self._uniform_ranges(run)
+                return uniform, end, lambda: self._uniform_ranges(run[:end])
             elements = [*self._cut(text, contents)]
             groups, length = self._mixed(elements)
         except UnicodeDecodeError:
@@ -199,10 +203,12 @@ class ElementRuns(ABC, Generic[TemplateT]):
                 at = closed.end()
             if end == len(text):
                 return
-            begin, last = cut + at, number + len(self._content.findall(head) if contents else ())
-            own, number = contents[number:last], last
-            cut += sum(content.length for content in own)
-            markup, at = text[at:end].decode(), end + len(self._end_tag)
+            begin, markup, own = cut + at, text[at:end].decode(), contents[:0]
+            at = end + len(self._end_tag)
+            if contents:
+                last = number + len(self._content.findall(head))
+                own, number = contents[number:last], last
+                cut += sum(content.length for content in own)
             data, are_cdata = [of.data for of in own], tuple([of.is_cdata for of in own])
             yield _Element(markup, cut + at, data, are_cdata, begin)
 
@@ -210,18 +216,44 @@ class ElementRuns(ABC, Generic[TemplateT]):
         """Match an element that closes itself."""
         return self._closed.match(run, at) if run[run.find(b">", at) - 1] == _SLASH else None
 
-    def _uniform(self, text: str) -> list[_Group] | None:
-        """Return the groups of a run, None if markup differs."""
+    def _uniform(self, run: bytes) -> list[_Group] | None:
+        """Return the groups of a run, None if markup differs.
+
+        Elements that close themselves may be between the others, and have another markup.
+        """
+        text, tag = run.decode(), f"<{self._record}"
+        if groups := self._alike(text, None):
+            return groups
+        if len({part.count('"') for part in text.split(tag, _SAMPLE)[1:-1]}) != _MARKUPS:
+            return None
+        before, *parts = text.split(tag)
+        opened = [place for place, part in enumerate(parts) if self._end in part]
+        closed = [place for place, part in enumerate(parts) if self._end not in part]
+        heads = [parts[place].rstrip(_BLANKS) for place in closed]
+        if before.strip(_BLANKS) or not all(head.find("/>") == len(head) - 2 for head in heads):
+            return None
+        groups = self._alike("".join([f"{tag}{parts[place]}" for place in opened]), opened)
+        more = groups and self._alike(
+            "".join([f"{tag}{head[:-2]}>{self._end}" for head in heads]), closed
+        )
+        return groups and more and groups + more
+
+    def _alike(self, text: str, places: Sequence[int] | None) -> list[_Group] | None:
+        """Return the groups of elements that have one markup, None if they have not."""
         alike = self.split_run(text)
         template = alike and self.template(alike[0])
         if not alike or not template or template.contents:
             return None
         _, columns = alike
-        return [*self._by_shape(template, (), columns, range(len(columns[0])))]
+        places = range(len(columns[0])) if places is None else places
+        return [*self._by_shape(template, (), columns, places)]
 
     def _uniform_ranges(self, run: bytes) -> list[tuple[int, int]]:
-        begins, ends = self.names.main_record.finditer(run), re.finditer(self._end_tag, run)
-        return [(begin.start(), end.end()) for begin, end in zip(begins, ends, strict=False)]
+        begins = [begin.start() for begin in self.names.main_record.finditer(run)]
+        return [
+            (begin, begin + len(run[begin:after].rstrip()))
+            for begin, after in pairwise([*begins, len(run)])
+        ]
 
     def _mixed(self, elements: Iterable[_Element]) -> tuple[list[_Group], int]:
         """Return the groups of elements up to one without a template, and their length."""
