@@ -1,7 +1,7 @@
 """Cut runs of records into blocks of elements."""
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
@@ -105,7 +105,11 @@ class _Frame(NamedTuple):
         return self._replace(after=after, columns_after=self.columns_after + 1)
 
 
-_TYPE = ("text/html",)
+_TYPE = "text/html"
+_PLAIN_TEXT = ' mimetype="text/plain'
+_PLAIN_TYPE = re.compile(' mimetype="(text/plain[^"]*)"')
+"""Plain text is no file to some targets."""
+
 _FRAMES = {
     RECORD: _Frame(
         "",
@@ -119,16 +123,16 @@ _FRAMES = {
     CLOSED_RECORD: _Frame("", (), "</record>", columns=0),
     ACL: _Frame(
         _RECORD_TAG,
-        _TYPE,
+        (_TYPE,),
         f'<principal scope=" access=">{_END_NAME}</acl></record>',
         ("user", "permit"),
         columns_after=1,
     ),
     PERMIT: _Frame(
-        f'{_RECORD_TAG}<acl inherit-from=">', _TYPE, f"{_END_NAME}</acl></record>", columns=2
+        f'{_RECORD_TAG}<acl inherit-from=">', (_TYPE,), f"{_END_NAME}</acl></record>", columns=2
     ),
-    META: _Frame(f"{_RECORD_TAG}<metadata>", _TYPE, "</metadata></record>"),
-    CONTENT: _Frame(_RECORD_TAG, _TYPE, "</content></record>"),
+    META: _Frame(f"{_RECORD_TAG}<metadata>", (_TYPE,), "</metadata></record>"),
+    CONTENT: _Frame(_RECORD_TAG, (_TYPE,), "</content></record>"),
 }
 
 
@@ -235,6 +239,8 @@ class FeedBlocks:
             pieces = str(text).split('"')
             markup, values = '"'.join(pieces[::2]) + markup, tuple(pieces[1::2])
             are_cdata = are_cdata or tuple(map(bool, flags))
+            if kind == CONTENT:
+                frame = frame._replace(constants_before=(stated,))
         template = ElementTemplate(f"{frame.before}<{markup}{frame.after}")
         constants = (*frame.constants_before, *map(str, values), *frame.constants_after)
         is_usual = template.is_known and not template.has_encoded_values
@@ -275,13 +281,23 @@ class _Elements:
                 self._add_elements(ACL, of_name)
             elif name == "reco":
                 self._add_records(of_name, of_contents)
-        if of_contents:
-            pairs = [*zip(of_contents, contents, strict=False)]  # some are in no whole record
-            keys = [(pieces[at], content.is_cdata) for at, content in pairs]
-            data = [content.data for _, content in pairs]
-            for key, _, [of_key, values] in grouped(keys, [of_contents, data]):
-                group = ElementGroup({}, [key] * len(of_key), [values], of_key)
-                self._add(CONTENT, "", [], group)
+        if of_contents and places["reco"]:
+            contents = contents[: len(of_contents)]  # some are in no whole record
+            types = self._types(of_contents, places["reco"])
+            rows = zip(of_contents, contents, types, strict=True)
+            keys = [(type_, pieces[at], content.is_cdata) for at, content, type_ in rows]
+            data = [content.data for content in contents]
+            for (type_, *key), _, [of_key, values] in grouped(keys, [of_contents, data]):
+                group = ElementGroup({}, [tuple(key)] * len(of_key), [values], of_key)
+                self._add(CONTENT, type_, [], group)
+
+    def _types(self, contents: Sequence[int], records: Sequence[int]) -> list[str]:
+        """Return the types of contents, as far as targets have rules for them."""
+        owners = [self._pieces[records[bisect_right(records, at) - 1]] for at in contents]
+        if _PLAIN_TEXT not in "".join(owners):
+            return [_TYPE] * len(contents)
+        found = map(_PLAIN_TYPE.search, owners)
+        return [match[1] if match else _TYPE for match in found]
 
     def _add_records(self, places: Sequence[int], contents: Sequence[int]) -> None:
         closed = [place for place in places if self._pieces[place].endswith("/>")]
