@@ -84,9 +84,12 @@ def learn_element(
     if not found and {loss.field for loss in plan.losses} == {LOST_FIELDS.get(code)}:
         return ElementPlan((), LOST)
     columns = [cell.column for piece in found for cell in piece[1]]
-    is_whole = len(columns) == len({*columns}) and {*own[: element.columns]} <= {*columns} <= {*own}
+    is_lost = code == RECORD and bool(plan.losses)  # a value of a record that a target cannot hold
+    is_whole = is_lost or {*own[: element.columns]} <= {*columns}
     is_one = len(found) == 1 or (found and code == RECORD)
-    if plan.losses or not (is_whole and is_one):
+    if not is_one or (plan.losses and not is_lost) or not is_whole:
+        return None
+    if len(columns) != len({*columns}) or not {*columns} <= {*own}:
         return None
     pieces = []
     for constants, cells in found:
