@@ -42,9 +42,12 @@ from transforms.formats.values import notices as value_notices
 from transforms.rules.normalize import normalize
 from transforms.steps.step import AppliedSteps
 
-_MAX_LAYOUTS = 4096
+_MAX_LAYOUTS = 1 << 13
 _FREE_LAYOUTS = 256
 """How many layouts are learned before any has saved time."""
+
+_RECORDS_A_LAYOUT = 4
+"""A layout is learned in the time of a few single records."""
 
 _OTHER_BYTES = "bytes that differ from their plan, a defect of feedferry"
 
@@ -80,7 +83,7 @@ class BatchWriter:
         self._size, self._current = size, current
         self._layouts: dict[tuple[object, ...], Layout | None] = {}
         self._letters: dict[Hashable, str] = {}
-        self._layout_budget = LearningBudget(_FREE_LAYOUTS)
+        self._layout_budget = LearningBudget(_FREE_LAYOUTS, cost=_RECORDS_A_LAYOUT)
         self._comparisons = ComparisonSchedule()
         self.plans = self.batches = self.planned = 0
 
@@ -129,12 +132,17 @@ class BatchWriter:
     def _layout(self, block: ElementBlock, encoded: EncodedBlock, number: int) -> Layout | None:
         """Return the layout of a record and others like it; None unless it predicts this one."""
         encoder = self._chunks.encoder(self._current().target)
-        key = self._current().adapter, encoder, block.source.context, encoded.keys[number]
-        if key not in self._layouts:
-            if not self._layout_budget.pay():
-                return None
-            self._layouts[key] = self._learn_layout(block, encoded, number, encoder)
-        return self._layouts[key]
+        of_feed = self._current().adapter, encoder, block.source.context
+        letters = encoded.keys[number]
+        if (*of_feed, letters) not in self._layouts:
+            key = *of_feed, "".join(sorted(letters))
+            if key not in self._layouts:
+                if not self._layout_budget.pay():
+                    return None
+                self._layouts[key] = self._learn_layout(block, encoded, number, encoder)
+            layout = self._layouts[key]
+            self._layouts[*of_feed, letters] = layout and encoded.in_its_order(layout, number)
+        return self._layouts[*of_feed, letters]
 
     def _learn_layout(
         self, block: ElementBlock, encoded: EncodedBlock, number: int, encoder: Encoder
@@ -144,8 +152,10 @@ class BatchWriter:
             return None
         record, counted = converted
         layout = encoded.learn_layout(number, pieces_of(record, encoder), counted)
-        is_proven = layout and encoder.encode(record) == encoded.data_by(layout, number)
-        return layout if is_proven else None
+        if layout is None:
+            return None
+        planned = encoded.data_by(encoded.in_its_order(layout, number), number)
+        return layout if encoder.encode(record) == planned else None
 
     def _converted(self, block: ElementBlock, number: int) -> tuple[Record, Counted] | None:
         """Return a record of a block that is parsed and converted singly; None without one."""

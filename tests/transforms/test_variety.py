@@ -15,6 +15,8 @@ from support.varied_feeds import feed
 from transforms.formats import FeedOptions, ReadOptions, by_name
 from transforms.formats.columns import batch_plan
 from transforms.formats.columns.element_block import ElementBlock, ElementPlaces, ElementShape
+from transforms.formats.columns.element_plan import Pieces
+from transforms.formats.columns.encoded_block import Counted, EncodedBlock, Layout
 from transforms.formats.element_names import ElementNames
 from transforms.formats.gsa import feed_blocks
 from transforms.formats.gsa.fast_reader import RecordTemplate
@@ -250,6 +252,58 @@ def test_a_rule_for_the_type_of_a_content_has_a_layout_of_its_own() -> None:
     for size in SIZES:
         found = conversion(data, Target(format="thunderstone"), batch_records=size)
         assert found == conversion(data, Target(format="thunderstone"), batch_records=0)
+
+
+def test_plain_text_is_written_by_a_plan_where_it_becomes_a_body(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kinds = ("text/plain", "text/html", "text/plain; charset=ISO-8859-1", "application/pdf")
+    contents = ("<content>a &lt;b&gt; {}</content>", "<content><![CDATA[<p>{}]]></content>")
+    records = [
+        varied_record(n, inner=contents[n // 4 % 2].format(n)).replace("text/html", kinds[n % 4])
+        for n in range(200)
+    ]
+    data = feed("".join(records), feedtype="incremental")
+    assert planned(data, caplog, target=Target(format="thunderstone")) == 195
+
+
+def test_a_record_with_a_value_that_a_target_cannot_hold_is_written_by_a_plan(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shown = ' displayurl="http://d.example.com/{}" mimetype'
+    records = [
+        varied_record(n, inner="<content>a</content>").replace(
+            " mimetype", shown.format(n) if n % 2 else " mimetype", 1
+        )
+        for n in range(200)
+    ]
+    data = feed("".join(records), feedtype="incremental")
+    assert planned(data, caplog, target=Target(format="thunderstone")) == 192  # losses of both fields are sampled
+
+
+def test_records_with_the_same_elements_in_any_order_have_one_layout(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    learned: list[int] = []
+    learn = EncodedBlock.learn_layout
+
+    def note(block: EncodedBlock, number: int, pieces: Pieces, counted: Counted) -> Layout | None:
+        learned.append(number)
+        return learn(block, number, pieces, counted)
+
+    monkeypatch.setattr(EncodedBlock, "learn_layout", note)
+    orders = [*itertools.permutations(("Title", "Keywords", "a", "b", "c"))]
+    records = [
+        record(n, "".join(f'<meta name="{name}" content="{n}"/>' for name in order))
+        for n, order in enumerate(orders)
+    ]
+    records = [text.replace("><meta", "><metadata><meta", 1) for text in records]
+    records = [
+        text.replace("</record>", "</metadata><content>a</content></record>") for text in records
+    ]
+    data = feed("".join(records), feedtype="incremental")
+    assert planned(data, caplog, target=Target(format="thunderstone")) == 119
+    assert len(learned) == 1
 
 
 def test_a_content_between_records_is_none_of_the_record_before_it() -> None:

@@ -1,9 +1,11 @@
 """Blocks in the form of a writer: each element by its plan.
 
 A record that is converted singly shows in which order the pieces of the elements follow one another
-for all records with the same key, and which constant pieces are between them. A key has one letter
-for each element: it states what the element is, what the writer makes of it, and for elements which
-are once in a record also their signature. A target may have rules that concern several of these.
+for all records with the same letters, and which constant pieces are between them. The key of a
+record has one letter for each element: it states what the element is, what the writer makes of it,
+and for elements which are once in a record also their signature. A target may have rules that
+concern several of these. Elements with different letters are in different parts of a record, so
+that their order among each other does not matter.
 """
 
 import re
@@ -74,9 +76,10 @@ class Counted(NamedTuple):
 class Layout(NamedTuple):
     """The order of the pieces of a record: those of its elements, and constant ones after them."""
 
-    pick: Callable[[list[Any]], Sequence[Any]]
+    order: list[int]
     constants: list[Any]
     counted: Counted
+    pick: Callable[[list[Any]], Sequence[Any]]
 
 
 PlanOf = Callable[[ElementShape], ElementPlan | None]
@@ -185,24 +188,34 @@ class EncodedBlock:
         return [*zip(*self._block.source.places(), strict=True)]
 
     def learn_layout(self, number: int, pieces: Pieces, counted: Counted) -> Layout | None:
-        """Return the layout of a record that is encoded in pieces; None if it has another form."""
-        end = self._begins[number + 1] - self._begins[number]
+        """Return the layout of a record that is encoded in pieces; None if it has another form.
+
+        Its elements are in the order of their letters.
+        """
+        key, more = self.keys[number], len(self._more[number])
         places = defaultdict[str, deque[int]](deque)
-        for place, letter in enumerate(self.keys[number]):
+        for place, letter in enumerate(sorted(key)):
             places[self._written.get(letter, LOST)].append(place)
         places.pop(LOST, None)
-        places[RECORD].extend(range(end, end := end + len(self._more[number])))
+        places[RECORD].extend(range(len(key), len(key) + more))
         order: list[int] = []
         constants: list[Any] = []
         for code, data in pieces:
             if code and not places[code]:
                 return None
-            order.append(places[code].popleft() if code else end + len(constants))
+            order.append(places[code].popleft() if code else len(key) + more + len(constants))
             if not code:
                 constants.append(data if self._is_binary else data.decode())
         if any(places.values()) or len(order) < 2:  # one item is no sequence
             return None
-        return Layout(itemgetter(*order), constants, counted)
+        return Layout(order, constants, counted, itemgetter(*order))
+
+    def in_its_order(self, layout: Layout, number: int) -> Layout:
+        """Return the layout of a record with its elements in their own order."""
+        key = self.keys[number]
+        places = sorted(range(len(key)), key=key.__getitem__)
+        order = [places[at] if at < len(key) else at for at in layout.order]
+        return layout._replace(order=order, pick=itemgetter(*order))
 
     def parts(
         self, first: int, size: int, layout_of: LayoutOf, is_sampled: Callable[[Counted], bool]

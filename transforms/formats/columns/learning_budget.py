@@ -7,11 +7,12 @@ RECORDS_A_PLAN = 32
 class LearningBudget:
     """Limits how much is learned: what few records use costs what other records save.
 
-    `free` is how much is learned before anything has saved time.
+    `free` is how much is learned before anything has saved time, and `cost` the number of records
+    that save the time for one.
     """
 
-    def __init__(self, free: int) -> None:
-        self._saved = free * RECORDS_A_PLAN
+    def __init__(self, free: int, *, cost: int = RECORDS_A_PLAN) -> None:
+        self._saved, self._cost = free * cost, cost
 
     def add(self, records: int) -> None:
         """Count records that were read or written by columns."""
@@ -19,6 +20,6 @@ class LearningBudget:
 
     def pay(self) -> bool:
         """Pay for what is to be learned; return whether enough time was saved."""
-        is_paid = self._saved >= RECORDS_A_PLAN
-        self._saved -= is_paid * RECORDS_A_PLAN
+        is_paid = self._saved >= self._cost
+        self._saved -= is_paid * self._cost
         return is_paid
