@@ -22,7 +22,7 @@ from transforms.formats.base import Adapter
 from transforms.formats.columns.batch_plan import (
     BatchPlan,
     ComparisonSchedule,
-    ConvertedRecord,
+    Counted,
     EncodedBatch,
     encode_batch,
     learn,
@@ -34,7 +34,7 @@ from transforms.formats.columns.element_plan import (
     learn_element,
     pieces_of,
 )
-from transforms.formats.columns.encoded_block import Counted, EncodedBlock, Layout, Part
+from transforms.formats.columns.encoded_block import EncodedBlock, Layout, Part
 from transforms.formats.columns.holes import InspectedError
 from transforms.formats.columns.learning_budget import LearningBudget
 from transforms.formats.columns.record_batch import Columns, RecordBatch
@@ -154,31 +154,27 @@ class BatchWriter:
         layout = encoded.learn_layout(number, pieces_of(record, encoder), counted)
         if layout is None:
             return None
-        planned = encoded.data_by(encoded.in_its_order(layout, number), number)
-        return layout if encoder.encode(record) == planned else None
+        planned = encoded.data_by(number, encoded.in_its_order(layout, number))
+        return layout if [encoder.encode(record)] == planned else None
 
     def _converted(self, block: ElementBlock, number: int) -> tuple[Record, Counted] | None:
         """Return a record of a block that is parsed and converted singly; None without one."""
         try:
             record = block.parsed(number)
-            outcome = self._outcome(record) if isinstance(record, Record) else None
+            return self._outcome(record) if isinstance(record, Record) else None
         except Exception as exc:
             record_error(exc)  # raises what concerns more than a record
             return None
-        if outcome is None:
-            return None
-        (adapted, losses), notices = outcome
-        read, written = record.action._value_, adapted.action._value_
-        return adapted, Counted(read, written, losses, notices)
 
     def _is_as_planned(
         self, block: ElementBlock, encoded: EncodedBlock, number: int, encoder: Encoder
     ) -> bool:
         """Whether a record that is converted singly has the bytes and reports of its plans."""
-        converted, layout = self._converted(block, number), encoded.layout(number)
-        if converted is None or layout is None or not layout.counted.is_like(converted[1]):
+        converted = self._converted(block, number)
+        [(counted, _)] = encoded.counts(number, number + 1)
+        if converted is None or not counted.is_like(converted[1]):
             return False
-        return encoder.encode(converted[0]) == encoded.data_by(layout, number)
+        return [encoder.encode(converted[0])] == encoded.data(number, number + 1)
 
     def _write_part(
         self, block: ElementBlock, encoded: EncodedBlock, part: Part, encoder: Encoder
@@ -191,17 +187,19 @@ class BatchWriter:
         if is_due and not self._is_as_planned(block, encoded, first, encoder):
             self._refute(block.source.provenance, _OTHER_BYTES)
             return False
-        data, urls = encoded.data(first, last), (encoded.url(first), encoded.url(last - 1))
-        counts, actions = [*encoded.counts(first, last)], Counter[str]()
-        for counted, count in counts:
-            actions[counted.written] += count
-        batch = EncodedBatch(data, sum(map(len, data)), actions, *urls)
-        if not self._chunks.write_batch(batch, self._current().target):
+        urls = encoded.url(first), encoded.url(last - 1)
+        counts = [*encoded.counts(first, last)]
+        is_written = self._write_encoded(EncodedBatch(encoded.data(first, last), counts, *urls))
+        self._layout_budget.add(is_written * (last - first))
+        return is_written
+
+    def _write_encoded(self, encoded: EncodedBatch) -> bool:
+        """Write and count records if all of them certainly fit in the chunk."""
+        if not self._chunks.write_batch(encoded, self._current().target):
             return False
         self.batches += 1
-        self.planned += last - first
-        self._layout_budget.add(last - first)
-        for counted, count in counts:
+        for counted, count in encoded.counts:
+            self.planned += count
             self._read[counted.read] += count
             for loss in counted.losses:
                 add_loss(self._account.losses, loss, count=count)
@@ -229,10 +227,7 @@ class BatchWriter:
             encoder = self._chunks.encoder(self._current().target)
             plans = [self._plan(group, encoder) for group in batch.groups]
             known = [plan for plan in plans if plan is not None]
-            losses = self._account.losses
-            if len(known) < len(plans) or not all(
-                self._is_sampled(loss) for plan in known for loss in plan.losses
-            ):
+            if len(known) < len(plans) or not all(self._are_sampled(of.counted) for of in known):
                 return False
             encoded = encode_batch(batch, known)
         except InspectedError:  # values that the plan does not write
@@ -240,17 +235,11 @@ class BatchWriter:
         except Exception as exc:  # the records find out alone which of them is concerned
             self._refute(now, record_error(exc).reason)
             return False
-        if not self._chunks.write_batch(encoded, self._current().target):
-            return False
-        self.batches += 1
-        self.planned += len(batch.order)
-        for plan, group in zip(known, batch.groups, strict=True):
-            self._read[group.shape.model.action._value_] += group.count
-            for loss in plan.losses:
-                add_loss(losses, loss, count=group.count)
-            if self._steps.has_any:
+        is_written = self._write_encoded(encoded)
+        if is_written and self._steps.has_any:
+            for group in batch.groups:
                 self._count_steps(group)
-        return True
+        return is_written
 
     def _count_steps(self, group: Columns) -> None:
         """Count the records of a shape as its model would be counted."""
@@ -278,15 +267,11 @@ class BatchWriter:
         self._refute(group.shape.model.provenance, _OTHER_BYTES)
         return None
 
-    def _is_sampled(self, loss: Loss) -> bool:
-        """Whether a loss is only counted, as there are samples of its field."""
-        return has_samples(self._account.losses, loss.field)
-
     def _are_sampled(self, counted: Counted) -> bool:
-        """Whether the losses and notices of a record are only counted."""
-        return all(map(self._is_sampled, counted.losses)) and all(
-            notice.code in self._account.notices for notice in counted.notices
-        )
+        """Whether losses and notices are only counted, as there are samples of them."""
+        return all(
+            has_samples(self._account.losses, loss.field) for loss in counted.losses
+        ) and all(notice.code in self._account.notices for notice in counted.notices)
 
     def _refute(self, at: Provenance, found: str) -> None:
         """Report that the records of a batch are converted one by one because of a defect."""
@@ -295,13 +280,14 @@ class BatchWriter:
             self._account.notices, Notice(code="plan-refuted", detail=detail, source=at.source)
         )
 
-    def _convert_singly(self, record: Record) -> ConvertedRecord | None:
+    def _convert_singly(self, record: Record) -> tuple[Record, tuple[Loss, ...]] | None:
         """Normalize and adapt a record; None if it becomes anything but one record and losses."""
-        converted, notices = self._outcome(record) or (None, ())
-        return None if notices else converted
+        outcome = self._outcome(record)
+        return None if outcome is None or outcome[1].notices else (outcome[0], outcome[1].losses)
 
-    def _outcome(self, record: Record) -> tuple[ConvertedRecord, tuple[Notice, ...]] | None:
+    def _outcome(self, stated: Record) -> tuple[Record, Counted] | None:
         """Normalize and adapt a record; None if it becomes anything but one record and reports."""
+        record = stated
         if self._steps.has_any:
             changed = self._steps.apply_to_model(record)
             if changed is None:
@@ -312,7 +298,8 @@ class BatchWriter:
         [outcome] = outcomes if len(outcomes) == 1 else (None,)
         if not isinstance(outcome, Record):
             return None
-        return (outcome, losses), (*value_notices(record, outcomes),)
+        read, written = stated.action._value_, outcome.action._value_
+        return outcome, Counted(read, written, losses, (*value_notices(record, outcomes),))
 
 
 def feed_key(provenance: Provenance) -> tuple[str | None, ...]:

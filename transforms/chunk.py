@@ -82,7 +82,7 @@ class ChunkWriter:
         """
         chunk = self._chunk_of(target_feed)
         limit = self._max_records
-        fits = chunk.holds(batch.size) and (
+        fits = chunk.holds(sum(map(len, batch.parts))) and (
             limit is None or chunk.count + batch.actions.total() <= limit
         )
         if fits:

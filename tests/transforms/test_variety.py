@@ -14,9 +14,10 @@ from support.batches import SIZES, by_parser, conversion
 from support.varied_feeds import feed
 from transforms.formats import FeedOptions, ReadOptions, by_name
 from transforms.formats.columns import batch_plan
+from transforms.formats.columns.batch_plan import Counted
 from transforms.formats.columns.element_block import ElementBlock, ElementPlaces, ElementShape
 from transforms.formats.columns.element_plan import Pieces
-from transforms.formats.columns.encoded_block import Counted, EncodedBlock, Layout
+from transforms.formats.columns.encoded_block import EncodedBlock, Layout
 from transforms.formats.element_names import ElementNames
 from transforms.formats.gsa import feed_blocks
 from transforms.formats.gsa.fast_reader import RecordTemplate
@@ -278,7 +279,9 @@ def test_a_record_with_a_value_that_a_target_cannot_hold_is_written_by_a_plan(
         for n in range(200)
     ]
     data = feed("".join(records), feedtype="incremental")
-    assert planned(data, caplog, target=Target(format="thunderstone")) == 192  # losses of both fields are sampled
+    assert (
+        planned(data, caplog, target=Target(format="thunderstone")) == 192
+    )  # losses of both fields are sampled
 
 
 def test_records_with_the_same_elements_in_any_order_have_one_layout(

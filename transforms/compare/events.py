@@ -142,7 +142,7 @@ def encoded_batch(batch: RecordBatch, number: int) -> Iterator[tuple[bytes, byte
     except InspectedError:  # values that the plan does not write
         return None
     keys = [iter(unescaped_utf8(group.column(group.shape.url_at))) for group in batch.groups]
-    are_deletions = [plan.action == Action.DELETE.value for plan in plans]
+    are_deletions = [plan.counted.written == Action.DELETE.value for plan in plans]
     return (
         (next(keys[group]), _HEAD.pack(place, are_deletions[group]) + state)
         for place, group, state in zip(count(number), batch.order, states, strict=False)

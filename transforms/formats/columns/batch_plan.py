@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from schemas.notice import Loss
+from schemas.notice import Loss, Notice
 from schemas.record import Record
 from schemas.reject import record_error
 from transforms.formats.columns.cells import Cells, EncodeColumn, unescaped
@@ -51,14 +51,43 @@ class ComparisonSchedule:
         return is_due
 
 
+class Counted(NamedTuple):
+    """What is counted of a record: its action as it was read and as it is written, and reports."""
+
+    read: str
+    written: str
+    losses: tuple[Loss, ...]
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def has_reports(self) -> bool:
+        return bool(self.losses or self.notices)
+
+    def is_like(self, other: "Counted") -> bool:
+        """Whether the same is counted of another record, with other details."""
+        return self._names == other._names
+
+    @property
+    def _names(self) -> tuple[object, ...]:
+        losses, notices = [loss.field for loss in self.losses], [of.code for of in self.notices]
+        return self.read, self.written, losses, notices
+
+
 class EncodedBatch(NamedTuple):
-    """The bytes of a batch, in one part or more, and the counts of its records."""
+    """The bytes of records, in one part or more, and what is counted of how many of them."""
 
     parts: list[bytes]
-    size: int
-    actions: Counter[str]
+    counts: Sequence[tuple[Counted, int]]
     first_url: str
     last_url: str
+
+    @property
+    def actions(self) -> Counter[str]:
+        """How many records have an action."""
+        actions = Counter[str]()
+        for counted, count in self.counts:
+            actions[counted.written] += count
+        return actions
 
 
 class Cell(NamedTuple):
@@ -73,7 +102,7 @@ class BatchPlan:
     """Encodes the columns of a shape, for one adapter and one encoder."""
 
     def __init__(
-        self, constants: list[bytes], cells: list[Cell], adapted: Record, losses: tuple[Loss, ...]
+        self, constants: list[bytes], cells: list[Cell], adapted: Record, counted: Counted
     ) -> None:
         self.cells = cells
         self.is_binary = all(cell.is_binary for cell in cells)
@@ -81,9 +110,7 @@ class BatchPlan:
             constants if self.is_binary else [constant.decode() for constant in constants]
         )
         self._has_texts_only = not any(cell.is_binary for cell in cells)
-        self.adapted = adapted
-        self.action = adapted.action._value_
-        self.losses = losses
+        self.adapted, self.counted = adapted, counted
         self.is_due = ComparisonSchedule().is_due
 
     def encode(self, columns: Columns) -> bytes | None:
@@ -137,12 +164,10 @@ def encode_batch(batch: RecordBatch, plans: Sequence[BatchPlan]) -> EncodedBatch
     """Return the bytes of a batch; `plans` are those of the shapes of its groups."""
     whole = plans[0].encode(batch.groups[0]) if len(plans) == 1 else None
     parts = encode_rows(batch, plans) if whole is None else [whole]
-    actions = Counter[str]()
-    for plan, group in zip(plans, batch.groups, strict=True):
-        actions[plan.action] += group.count
+    counts = [(plan.counted, of.count) for plan, of in zip(plans, batch.groups, strict=True)]
     ends = ((batch.groups[batch.order[at]], at) for at in (0, -1))
     first, last = unescaped([group.column(group.shape.url_at)[at] for group, at in ends])
-    return EncodedBatch(parts, sum(map(len, parts)), actions, first, last)
+    return EncodedBatch(parts, counts, first, last)
 
 
 def encode_rows(batch: RecordBatch, plans: Sequence[BatchPlan]) -> list[bytes]:
@@ -179,7 +204,8 @@ def _plan(
     found = find_cells(shape.kinds, encoder.encode(adapted), encoder)
     if found is None or not found[1]:
         return None
-    return BatchPlan(*found, adapted, losses)
+    counted = Counted(shape.model.action._value_, adapted.action._value_, losses)
+    return BatchPlan(*found, adapted, counted)
 
 
 def find_cells(
@@ -219,8 +245,5 @@ def _predicts(
         planned = plan.encode_row(row)
     except InspectedError:
         return True  # the plan writes no such values
-    return (
-        encoder.encode(adapted) == planned
-        and adapted.action._value_ == plan.action
-        and [loss.field for loss in losses] == [loss.field for loss in plan.losses]
-    )
+    counted = plan.counted._replace(written=adapted.action._value_, losses=losses)
+    return encoder.encode(adapted) == planned and counted.is_like(plan.counted)

@@ -81,15 +81,17 @@ def learn_element(
         if of == code or (of and of != RECORD and any(cell.column in own for cell in piece[1])):
             code = of  # a writer may have elements of its own for some names
             found.append(piece)
-    if not found and {loss.field for loss in plan.losses} == {LOST_FIELDS.get(code)}:
+    losses = {loss.field for loss in plan.counted.losses}
+    if not found and losses == {LOST_FIELDS.get(code)}:
         return ElementPlan((), LOST)
     columns = [cell.column for piece in found for cell in piece[1]]
-    is_lost = code == RECORD and bool(plan.losses)  # a value of a record that a target cannot hold
-    is_whole = is_lost or {*own[: element.columns]} <= {*columns}
-    is_one = len(found) == 1 or (found and code == RECORD)
-    if not is_one or (plan.losses and not is_lost) or not is_whole:
-        return None
-    if len(columns) != len({*columns}) or not {*columns} <= {*own}:
+    is_own = len(columns) == len({*columns}) and {*columns} <= {*own}
+    is_whole = {*own[: element.columns]} <= {*columns}
+    if code == RECORD:
+        is_known = bool(found) and (is_whole or bool(losses))
+    else:
+        is_known = len(found) == 1 and is_whole and not losses
+    if not (is_known and is_own):
         return None
     pieces = []
     for constants, cells in found:

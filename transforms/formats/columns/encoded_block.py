@@ -17,7 +17,7 @@ from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from schemas.notice import Loss, Notice
+from transforms.formats.columns.batch_plan import Counted
 from transforms.formats.columns.cells import unescaped
 from transforms.formats.columns.column_kinds import Column, ColumnKind
 from transforms.formats.columns.element_block import ElementBlock, ElementGroup, ElementShape
@@ -49,28 +49,6 @@ class Part(NamedTuple):
     first: int
     last: int
     is_alone: bool
-
-
-class Counted(NamedTuple):
-    """What is counted of a record: its action as it was read and as it is written, and reports."""
-
-    read: str
-    written: str
-    losses: tuple[Loss, ...]
-    notices: tuple[Notice, ...]
-
-    def is_like(self, other: "Counted") -> bool:
-        """Whether the same is counted of another record, with other details."""
-        return self._names == other._names
-
-    @property
-    def has_reports(self) -> bool:
-        return bool(self.losses or self.notices)
-
-    @property
-    def _names(self) -> tuple[object, ...]:
-        losses, notices = [loss.field for loss in self.losses], [of.code for of in self.notices]
-        return self.read, self.written, losses, notices
 
 
 class Layout(NamedTuple):
@@ -242,20 +220,12 @@ class EncodedBlock:
         if first < len(self.keys):
             yield Part(first, len(self.keys), is_alone=False)
 
-    def layout(self, number: int) -> Layout | None:
-        """Return the layout of a record of a part."""
-        return self._layouts[self.keys[number]]
-
     def data(self, first: int, last: int) -> list[bytes]:
         """Return the bytes of adjacent records, which all have a plan: of each for binary ones."""
-        return self._data(first, [self._layouts[key] for key in self.keys[first:last]])
+        return self.data_by(first, *[self._layouts[key] for key in self.keys[first:last]])
 
-    def data_by(self, layout: Layout, number: int) -> bytes:
-        """Return the bytes of a record by a layout that is not proven yet."""
-        [data] = self._data(number, [layout])
-        return data
-
-    def _data(self, first: int, layouts: Sequence[Layout | None]) -> list[bytes]:
+    def data_by(self, first: int, *layouts: Layout | None) -> list[bytes]:
+        """Return the bytes of adjacent records by layouts, which may not be proven yet."""
         pieces, more, begins = self._pieces, self._more, self._begins
         rows = [
             layout.pick(

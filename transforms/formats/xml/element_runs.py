@@ -222,21 +222,19 @@ class ElementRuns(ABC, Generic[TemplateT]):
         Elements that close themselves may be between the others, and have another markup.
         """
         text, tag = run.decode(), f"<{self._record}"
-        if groups := self._alike(text, None):
+        groups = self._alike(text, None)
+        if groups or len({each.count('"') for each in text.split(tag, _SAMPLE)[1:-1]}) != _MARKUPS:
             return groups
-        if len({part.count('"') for part in text.split(tag, _SAMPLE)[1:-1]}) != _MARKUPS:
+        before, *heads = [each.rstrip(_BLANKS) for each in text.split(tag)]
+        opened = [at for at, head in enumerate(heads) if head.endswith(self._end)]
+        closed = [at for at, head in enumerate(heads) if head.find("/>") == len(head) - 2]
+        if before or len(opened) + len(closed) < len(heads):
             return None
-        before, *parts = text.split(tag)
-        opened = [place for place, part in enumerate(parts) if self._end in part]
-        closed = [place for place, part in enumerate(parts) if self._end not in part]
-        heads = [parts[place].rstrip(_BLANKS) for place in closed]
-        if before.strip(_BLANKS) or not all(head.find("/>") == len(head) - 2 for head in heads):
-            return None
-        groups = self._alike("".join([f"{tag}{parts[place]}" for place in opened]), opened)
-        more = groups and self._alike(
-            "".join([f"{tag}{head[:-2]}>{self._end}" for head in heads]), closed
-        )
-        return groups and more and groups + more
+        for at in closed:
+            heads[at] = f"{heads[at][:-2]}>{self._end}"
+        texts = [tag.join(["", *[heads[at] for at in of]]) for of in (opened, closed)]
+        found = [*map(self._alike, texts, (opened, closed))]
+        return [group for alike in found for group in alike or ()] if all(found) else None
 
     def _alike(self, text: str, places: Sequence[int] | None) -> list[_Group] | None:
         """Return the groups of elements that have one markup, None if they have not."""
