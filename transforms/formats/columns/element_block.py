@@ -7,10 +7,9 @@ code, for each element, so that one expression decides which records go by their
 others go alone.
 """
 
-import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
@@ -21,33 +20,18 @@ from transforms.formats.columns.batch_plan import ComparisonSchedule
 from transforms.formats.columns.cells import values_of
 from transforms.formats.columns.column_kinds import Column
 from transforms.formats.columns.element_codes import (
-    ACL,
-    CLOSED_RECORD,
+    ACLS,
     CONTENT,
-    DELETION,
-    DENY,
-    END_ACL,
-    END_CONTENT,
-    END_METADATA,
-    END_NAME,
-    END_RECORD,
     META,
-    METADATA,
-    PARENTED_ACL,
-    PERMIT,
-    RECORD,
-    RECORD_WITH_CONTENT,
+    PRINCIPALS,
     RECORDS,
+    SIGNED,
+    ElementPlaces,
+    places_of,
 )
 from transforms.formats.columns.element_part import MakePart, part_maker
 from transforms.formats.columns.record_batch import Shape
 
-_WHOLE = re.compile(
-    f"{CLOSED_RECORD}|[{RECORD}{RECORD_WITH_CONTENT}{DELETION}]"
-    f"(?:[{ACL}{PARENTED_ACL}](?:[{PERMIT}{DENY}]{END_NAME})*{END_ACL}"
-    f"|{METADATA}{META}*{END_METADATA}|{CONTENT}{END_CONTENT})*{END_RECORD}"
-)
-_REPEATED = re.compile(r"(.{1,2}?)\1+")
 REFUTED = "records that are alike"
 """Begins the notice of a defect, because of which records are converted one by one."""
 
@@ -86,20 +70,17 @@ class ElementGroup(NamedTuple):
             values_of(kind, column) for kind, column in zip(kinds, self.columns, strict=True)
         ]
         if not columns:
-            parts = {key: make() for key, make in makes.items()}
-            return [parts[key] for key in self.keys]
+            return [makes[key]() for key in self.keys]
         if len(makes) == 1:
             [make] = makes.values()
             return [*map(make, *columns)]
-        if len(columns) == 1:
-            return [makes[key](value) for key, value in zip(self.keys, *columns, strict=True)]
         rows = zip(*columns, strict=True)
         return [makes[key](*row) for key, row in zip(self.keys, rows, strict=True)]
 
     @property
     def is_signed(self) -> bool:
         """Whether the elements are records, ACLs or contents, which are once in a record."""
-        return next(iter(self.elements.values())).code in (*RECORDS, PARENTED_ACL, ACL, CONTENT)
+        return next(iter(self.elements.values())).code in SIGNED
 
     @property
     def is_of_records(self) -> bool:
@@ -112,8 +93,8 @@ def _no_part(*_values: object) -> None:
 
 _PARTS: Mapping[str, tuple[Callable[[Any], Any], Collection[str]]] = {
     **dict.fromkeys(RECORDS, (lambda record: record, ("acl", "content", "metadata", "provenance"))),
-    **dict.fromkeys((PARENTED_ACL, ACL), (attrgetter("acl"), ("principals",))),
-    **dict.fromkeys((PERMIT, DENY), (lambda record: record.acl.principals[0], ())),
+    **dict.fromkeys(ACLS, (attrgetter("acl"), ("principals",))),
+    **dict.fromkeys(PRINCIPALS, (lambda record: record.acl.principals[0], ())),
     META: (lambda record: record.metadata[0], ()),
     CONTENT: (attrgetter("content"), ()),
 }
@@ -126,33 +107,6 @@ def element_shape(shape: Shape, code: str, own: range) -> ElementShape | None:
     make = part_maker(shape, own, part, left_out=left_out)
     is_known = make is not None or code in RECORDS
     return ElementShape(shape, code, own.start, len(own), make) if is_known else None
-
-
-class ElementPlaces(NamedTuple):
-    """The places of the elements of a record, from its first one on; they end before `*_end`."""
-
-    order: str
-    """The codes of a record without repetitions, and with one code for all principals."""
-
-    acl: int
-    principals_end: int
-    metadata: int
-    metadata_end: int
-    content: int
-
-
-@lru_cache(maxsize=4096)
-def places_of(codes: str) -> ElementPlaces | None:
-    """Return the places of elements; None if the record must be parsed.
-
-    That is so with an element that is not known, and with two of what a record has once.
-    """
-    ends = END_ACL, END_METADATA, END_CONTENT
-    if not _WHOLE.fullmatch(codes) or max(map(codes.count, ends)) > 1:
-        return None
-    acl = max(codes.find(ACL), codes.find(PARENTED_ACL))
-    found = map(codes.find, (END_ACL, METADATA, END_METADATA, CONTENT))
-    return ElementPlaces(_REPEATED.sub(r"\1", codes.replace(DENY, PERMIT)), acl, *found)
 
 
 class Comparisons:

@@ -55,7 +55,6 @@ from transforms.formats.xml_text import escape_bytes, escape_text, holds, holds_
 
 _WRITTEN = (Action.ADD, Action.UPDATE, Action.DELETE)
 _NUL = "\0"
-_TYPED = '" mimetype="text/html">\n'
 _NO_ENCODING = Encoding.NONE  # a look-up in the enum costs ten times as much
 
 
