@@ -15,7 +15,8 @@ from support.varied_feeds import feed
 from transforms.formats import FeedOptions, ReadOptions, by_name
 from transforms.formats.columns import batch_plan
 from transforms.formats.columns.batch_plan import Counted
-from transforms.formats.columns.element_block import ElementBlock, ElementPlaces, ElementShape
+from transforms.formats.columns.element_block import ElementBlock, ElementShape
+from transforms.formats.columns.element_codes import ElementPlaces
 from transforms.formats.columns.element_plan import Pieces
 from transforms.formats.columns.encoded_block import EncodedBlock, Layout
 from transforms.formats.element_names import ElementNames
