@@ -14,6 +14,10 @@ DELETION_SENT = "gone"
 """The digest of a key whose deletion was sent."""
 
 
+StateRow = tuple[str, str, int, int | None, str]
+"""The key, URL, size, time and fingerprint of a `SentDocument`."""
+
+
 class SentDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A document as it was sent last.
 

@@ -20,20 +20,23 @@ A run that would delete too much is stopped: a folder that is not mounted looks 
 filter looks like many deletions. So the listing is counted before any document is read.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import closing
 from heapq import heappop, heappush
+from operator import itemgetter
 
 import msgspec
 
 from schemas.errors import FeedferryError, StoppedError
-from schemas.sent_document import NO_DIGEST, UNCHANGED, SentDocument
+from schemas.sent_document import NO_DIGEST, UNCHANGED, SentDocument, StateRow
 from schemas.source_options import SourceOptions
-from transforms.sources.listing import EntryKind, ListingEntry, is_folder
+from transforms.sources.listing import EntryKind, FileBlock, ListingEntry, entries_of, is_folder
 from transforms.storage.scratch import scratch_database
 from transforms.storage.state import SourceState
 
 VANISHED = "vanished"
+_KEY, _TIME = itemgetter(0), itemgetter(3)
 _FILE = EntryKind.FILE
 _SENT = (EntryKind.FILE, EntryKind.FOLDER)
 _SCHEMA = "CREATE TABLE claimed (url TEXT PRIMARY KEY) WITHOUT ROWID"
@@ -41,7 +44,7 @@ _YOUNG_NS = 2_000_000_000  # the ticks of FAT, the coarsest of all
 
 
 def compare(
-    listed: Iterable[ListingEntry],
+    listed: Iterable[ListingEntry | FileBlock],
     state: SourceState,
     *,
     rules: str,
@@ -72,8 +75,8 @@ def check_changes(
     first = None
     for line in lines:
         if line.code == UNCHANGED:
-            listed += not is_folder(line.key)
-            first, count = first or line, count + 1
+            listed += 0 if is_folder(line.key) else line.count
+            first, count = first or line, count + line.count
             continue
         if first is not None:
             yield msgspec.structs.replace(first, count=count)
@@ -106,7 +109,7 @@ def check_safety(listed: int, gone: int, *, known: int, options: SourceOptions) 
 
 class _Comparison:
     def __init__(
-        self, state: SourceState, claims: "_Claims", shared: Container[str], *, sends_all: bool
+        self, state: SourceState, claims: "_Claims", shared: Set[str], *, sends_all: bool
     ) -> None:
         self._state = state
         self._claims = claims
@@ -118,37 +121,69 @@ class _Comparison:
         self._unknown: tuple[str, ...] = ()  # prefixes of keys whose present state is unknown
         self._members: list[tuple[str, SentDocument]] = []  # a heap, of archives that are gone
 
-    def lines(self, listed: Iterable[ListingEntry]) -> Iterator[ListingEntry]:
-        for pair in _join(listed, self._state.outermost()):
-            if isinstance(pair, SentDocument):
-                yield from self._members_until(pair.key)
-                if pair.key.startswith(self._unknown):
-                    self._claims.hold(pair)
-                else:
-                    yield from self._gone(pair)
+    def lines(self, listed: Iterable[ListingEntry | FileBlock]) -> Iterator[ListingEntry]:
+        items = entries_of(listed) if self._sends_all else listed
+        for item, known in _join(items, self._state.outermost()):
+            if isinstance(item, FileBlock):
+                yield from self._files(item, range(len(item.keys)), item.rows(), known)
+            elif item is not None:
+                yield from self._line(item, known)
             else:
-                line, known = pair
-                if self._members:
-                    yield from self._members_until(line.key)
-                if known is not None and self._is_plainly_unchanged(line, known):
-                    yield _unchanged(line)
-                else:
-                    yield from self._listed(line, known)
+                for row in known:
+                    yield from self._missing(_document(row))
         while self._members:
             yield self._deletion(heappop(self._members)[1])
         for line in self._sharing:
-            yield line if self._has_changed else _unchanged(line)
+            yield line if self._has_changed else _unchanged(line.key, line.url)
 
-    def _is_plainly_unchanged(self, line: ListingEntry, known: SentDocument) -> bool:
-        """Whether a file needs nothing but to be counted: no other document shares its URL."""
+    def _files(
+        self,
+        block: FileBlock,
+        places: range,
+        rows: Sequence[StateRow],
+        known: Sequence[StateRow],
+    ) -> Iterator[ListingEntry]:
+        """Yield the lines of files of a block: halve them until they are unchanged, or single."""
+        if self._are_plainly_unchanged(rows, known):
+            yield _unchanged(*rows[0][:2], count=len(rows))
+        elif len(rows) == 1:
+            yield from self._line(block.entry_at(places[0]), known)
+        else:
+            half = len(rows) // 2
+            end = bisect_right(known, rows[half - 1][0], key=_KEY)
+            yield from self._files(block, places[:half], rows[:half], known[:end])
+            yield from self._files(block, places[half:], rows[half:], known[end:])
+
+    def _are_plainly_unchanged(self, rows: Sequence[StateRow], known: Sequence[StateRow]) -> bool:
+        """Whether files need nothing but to be counted: no other document shares their URLs."""
         return (
-            line.kind is _FILE
-            and line.url == known.url
-            and not (self._sends_all or self._claims.shares_urls)
-            and self._is_alike(line, known)
-            and self._has_same_time(line, known)
-            and line.key not in self._shared
+            rows == known
+            and not self._sends_all
+            and rows[0][3] is not None  # as of some remote files
+            and max(map(_TIME, rows)) < self._young_from_ns
+            and not (self._members and self._members[0][0] <= rows[-1][0])
+            and (not self._shared or self._shared.isdisjoint(map(_KEY, rows)))
         )
+
+    def _line(self, line: ListingEntry, known: Sequence[StateRow]) -> Iterator[ListingEntry]:
+        """Yield the lines of an entry, after those of missing documents before it."""
+        has_former = bool(known) and known[-1][0] == line.key
+        for row in known[:-1] if has_former else known:
+            yield from self._missing(_document(row))
+        yield from self._members_until(line.key)
+        former = known[-1:] if has_former else ()
+        row = (line.key, line.url, line.size, line.latest_ns, line.fingerprint)
+        if line.kind is _FILE and self._are_plainly_unchanged((row,), (*former,)):
+            yield _unchanged(line.key, line.url)
+        else:
+            yield from self._listed(line, _document(former[0]) if former else None)
+
+    def _missing(self, known: SentDocument) -> Iterator[ListingEntry]:
+        yield from self._members_until(known.key)
+        if known.key.startswith(self._unknown):
+            self._claims.hold(known)
+        else:
+            yield from self._gone(known)
 
     def _listed(self, line: ListingEntry, known: SentDocument | None) -> Iterator[ListingEntry]:
         if line.kind is EntryKind.REJECTED or line.code == VANISHED:
@@ -184,13 +219,13 @@ class _Comparison:
             line.key in self._shared,
         )
         if is_unchanged and not is_shared:
-            yield _unchanged(line)
+            yield _unchanged(line.key, line.url)
             return
         if has_moved and not self._claims.has(known):
             yield self._deletion(known)
         sent = msgspec.structs.replace(
             line,
-            sent_document=known if is_alike and not is_shared else None,
+            sent_document=self._state.find(known.key) if is_alike and not is_shared else None,
             members=() if has_moved or line.kind is EntryKind.FOLDER else self._before(known),
         )
         if is_shared:
@@ -236,8 +271,18 @@ class _Comparison:
         return ListingEntry(key=known.key, kind=EntryKind.GONE, url=url)
 
 
-def _unchanged(line: ListingEntry) -> ListingEntry:
-    return ListingEntry(key=line.key, kind=EntryKind.FILTERED, url=line.url, code=UNCHANGED)
+def _unchanged(key: str, url: str, count: int = 1) -> ListingEntry:
+    """Return the line of unchanged documents in a row, of the first of them."""
+    kind = EntryKind.FILTERED
+    return ListingEntry(key=key, kind=kind, url=url, code=UNCHANGED, count=count)
+
+
+def _document(row: StateRow) -> SentDocument:
+    """Return a document without its digest."""
+    key, url, size, modified_ns, fingerprint = row
+    return SentDocument(
+        key=key, url=url, size=size, modified_ns=modified_ns, fingerprint=fingerprint
+    )
 
 
 class _Claims:
@@ -274,27 +319,28 @@ class _Claims:
 
 
 def _join(
-    listed: Iterable[ListingEntry], outermost: Iterator[SentDocument]
-) -> Iterator[tuple[ListingEntry, SentDocument | None] | SentDocument]:
-    """Yield each line with its state, and states without a line, in the order of keys.
+    listed: Iterable[ListingEntry | FileBlock], pages: Iterator[Sequence[StateRow]]
+) -> Iterator[tuple[ListingEntry | FileBlock | None, Sequence[StateRow]]]:
+    """Yield each item with the rows of the state up to its last key; at the end, the other rows.
 
     A line out of order would make other documents look deleted.
     """
-    known, last = next(outermost, None), ""
-    for line in listed:
-        if line.key < last:
+    page, at, last = next(pages, ()), 0, ""
+    for item in listed:
+        keys = item.keys if isinstance(item, FileBlock) else (item.key,)
+        first, end = keys[0], keys[-1]
+        if first < last:
             raise FeedferryError(
-                f"{line.key!r} listed after {last!r}: a defect of feedferry; no document was read"
+                f"{first!r} listed after {last!r}: a defect of feedferry; no document was read"
             )
-        last = line.key
-        while known is not None and known.key < line.key:
-            yield known
-            known = next(outermost, None)
-        if known is not None and known.key == line.key:
-            yield line, known
-            known = next(outermost, None)
-        else:
-            yield line, None
-    if known is not None:
-        yield known
-        yield from outermost
+        last = end
+        known: list[StateRow] = []
+        while page:
+            begin, at = at, bisect_right(page, end, at, key=_KEY)
+            known += page[begin:at]
+            if at < len(page):
+                break
+            page, at = next(pages, ()), 0
+        yield item, known
+    yield None, page[at:]
+    yield from ((None, page) for page in pages)

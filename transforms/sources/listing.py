@@ -6,14 +6,14 @@ The lines are JSON, in the order of the bytes of their keys.
 
 import enum
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from schemas.sent_document import SentDocument
+from schemas.sent_document import SentDocument, StateRow
 from schemas.span import Span
 from schemas.span_size import AUTO, auto_span_bytes
 from transforms.sources.files import sign_path
@@ -71,9 +71,30 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     @property
     def latest_ns(self) -> int | None:
         """The later of its times: a write changes the ctime, if it does not change the mtime."""
-        if self.modified_ns and self.changed_ns:
-            return max(self.modified_ns, self.changed_ns)
-        return self.modified_ns or self.changed_ns or self.modified_ns
+        if self.modified_ns is None or self.changed_ns is None:
+            return self.changed_ns if self.modified_ns is None else self.modified_ns
+        return max(self.modified_ns, self.changed_ns)
+
+
+class FileBlock(NamedTuple):
+    """Files that follow one another in a listing; they are read before the next item is.
+
+    `rows` returns what a state would have of them, and `entry_at` makes the entry of one of them,
+    which is of another kind if the file has changed meanwhile.
+    """
+
+    keys: Sequence[str]
+    rows: Callable[[], Sequence[StateRow]]
+    entry_at: Callable[[int], ListingEntry]
+
+
+def entries_of(items: Iterable[ListingEntry | FileBlock]) -> Iterator[ListingEntry]:
+    """Yield the entries of blocks one by one, and other entries as they are."""
+    for item in items:
+        if isinstance(item, FileBlock):
+            yield from map(item.entry_at, range(len(item.keys)))
+        else:
+            yield item
 
 
 def file_entry(

@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from schemas.errors import ConfigError, FatalError
-from schemas.sent_document import SentDocument, StateChange
+from schemas.sent_document import SentDocument, StateChange, StateRow
 
 VERSION = 2
 _APPLICATION = 0x66657272  # "ferr", the type of the file
@@ -28,6 +28,7 @@ _WAIT_SECONDS = 10.0
 _CACHE = "PRAGMA cache_size = -16384"  # 16 MiB for any number of documents
 _BATCH_LENGTH = 1_000
 _MAX_INTEGER = (1 << 63) - 1
+_PAGE_ROWS = 1_000
 
 _IS_FOLDER = "(key = '' OR substr(key, -1) = '/')"
 _SCHEMA = (
@@ -105,9 +106,13 @@ class SourceState:
         """Yield all documents, in the order of the UTF-8 bytes of their keys."""
         return self._select("")
 
-    def outermost(self) -> Iterator[SentDocument]:
-        """Yield all documents but the members of archives, in the same order."""
-        return self._select("WHERE parent IS NULL")
+    def outermost(self) -> Iterator[Sequence[StateRow]]:
+        """Yield the rows of all documents but the members of archives, in pages in this order."""
+        query = "SELECT key, url, size, modified_ns, around FROM known WHERE parent IS NULL"
+        with _explained(self._path), closing(self._connection.cursor()) as cursor:
+            cursor.execute(f"{query} ORDER BY key")
+            while page := cursor.fetchmany(_PAGE_ROWS):
+                yield page
 
     def with_digest(self, digest: str) -> Iterator[SentDocument]:
         """Yield the documents with a digest, in the same order."""

@@ -16,12 +16,13 @@ from msgspec.structs import replace
 from schemas.errors import FeedferryError, StoppedError
 from schemas.sent_document import SentDocument, StateChange
 from schemas.source_options import SourceOptions
+from support.file_blocks import SIZES, in_blocks
 from transforms.sources.change_detection import (
     check_changes,
     check_safety,
     compare,
 )
-from transforms.sources.listing import EntryKind, ListingEntry
+from transforms.sources.listing import EntryKind, FileBlock, ListingEntry
 from transforms.storage.state import StateHead, open_state, update_state
 
 SECOND_NS = 1_000_000_000
@@ -40,6 +41,11 @@ def known(
 ) -> SentDocument:
     url = url_of(key) if url is None else url
     return SentDocument(key=key, url=url, size=size, modified_ns=modified_ns, digest="d1")
+
+
+def former(key: str, *, modified_ns: int | None = OLD_NS) -> SentDocument:
+    """Return a document as the line of its file has it: the digest is read where it is needed."""
+    return replace(known(key, modified_ns=modified_ns), digest="")
 
 
 def known_folder(key: str, fingerprint: str = "") -> SentDocument:
@@ -87,7 +93,7 @@ def rejected(key: str, code: str = "unreadable") -> ListingEntry:
 def changes(
     path: Path,
     state: Iterable[SentDocument],
-    listed: Iterable[ListingEntry],
+    listed: Iterable[ListingEntry | FileBlock],
     *,
     rules: str = "r1",
     is_refresh: bool = False,
@@ -112,6 +118,7 @@ CHANGED = (
     replace(file("a"), fingerprint="mode 0600"),
     replace(file("a"), fingerprint="mode 0600", modified_ns=OLD_NS + 1),
 )
+NO_LIMITS = SourceOptions(to_format="", min_records=0, max_delete_percent=Decimal(100))
 YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS)
 
 
@@ -122,11 +129,11 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
         ([], [folder("a/"), file("a/b"), filtered("c"), rejected("d")], None),
         ([known("a")], [file("a")], [unchanged("a")]),
         ([known("b")], [file("a"), file("b"), file("c")], [file("a"), unchanged("b"), file("c")]),
-        *(([known("a")], [line], [replace(line, members=(known("a"),))]) for line in CHANGED),
+        *(([known("a")], [line], [replace(line, members=(former("a"),))]) for line in CHANGED),
         (
             [known("a")],
             [LATER_FILE],
-            [replace(LATER_FILE, sent_document=known("a"), members=(known("a"),))],
+            [replace(LATER_FILE, sent_document=known("a"), members=(former("a"),))],
         ),
         *(  # it may have been written again within the tick of its time
             (
@@ -136,7 +143,7 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
                     replace(
                         file("a", modified_ns=time_ns),
                         sent_document=known("a", modified_ns=time_ns),
-                        members=(known("a", modified_ns=time_ns),),
+                        members=(former("a", modified_ns=time_ns),),
                     )
                 ],
             )
@@ -156,7 +163,7 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
                         file("a"),
                         changed_ns=listed_ns,
                         sent_document=known("a", modified_ns=sent_ns),
-                        members=(known("a", modified_ns=sent_ns),),
+                        members=(former("a", modified_ns=sent_ns),),
                     )
                 ],
             )
@@ -322,6 +329,16 @@ def test_a_listing_and_a_state_have_these_changes(
     expected: list[ListingEntry] | None,
 ) -> None:
     assert changes(tmp_path, state, listed) == (listed if expected is None else expected)
+    for size in SIZES[1:]:
+        folder = tmp_path / str(size)
+        folder.mkdir()
+        lines = changes(folder, state, in_blocks(listed, size))
+        assert joined(lines) == joined(listed if expected is None else expected)
+
+
+def joined(lines: Iterable[ListingEntry]) -> list[ListingEntry]:
+    """Return lines with one for unchanged documents that follow one another."""
+    return [*check_changes(lines, known=1000, options=NO_LIMITS)]
 
 
 def test_an_unchanged_document_adds_nothing_to_the_size_of_a_span(tmp_path: Path) -> None:
@@ -335,7 +352,7 @@ def test_with_other_rules_or_a_refresh_all_documents_are_new(
 ) -> None:
     state = [known("a"), ARCHIVE, replace(B, digest="d1"), known_folder("b/"), known("c")]
     assert changes(tmp_path, state, [file("a"), file("a.zip"), folder("b/")], **stated) == [  # type: ignore[arg-type]  # one of two
-        replace(file("a"), members=(known("a"),)),
+        replace(file("a"), members=(former("a"),)),
         replace(file("a.zip"), members=(B,)),
         folder("b/"),
         gone("c"),
@@ -434,9 +451,12 @@ Tree = Mapping[str, Leaf]
 class Run:
     """A target and a state, as one run after the other leaves them."""
 
-    def __init__(self, path: Path, url_of: Callable[[str], str] = url_of) -> None:
+    def __init__(
+        self, path: Path, url_of: Callable[[str], str] = url_of, *, block: int = 0
+    ) -> None:
         self._path = path
         self._url_of = url_of
+        self._block = block
         self._runs = 0
         self.target: dict[str, str] = {}
         self.sent: list[str] = []
@@ -444,7 +464,8 @@ class Run:
     def over(self, tree: Tree) -> None:
         self.sent = []
         with open_state(self._path) as state:
-            lines = list(compare(self._walk(tree), state, rules="r1", is_refresh=False))
+            listed = in_blocks(self._walk(tree), self._block)
+            lines = list(compare(listed, state, rules="r1", is_refresh=False))
         seen = [change for line in lines for change in self._read(line, tree)]
         update_state(self._path, seen, before=self._runs, stamp=STAMP)
         self._runs += 1
@@ -531,10 +552,12 @@ _TREES = st.builds(lambda files, archives: {**files, **archives}, _FILES, _ARCHI
 
 @pytest.mark.slow
 @settings(max_examples=60)
-@given(st.lists(_TREES, min_size=1, max_size=4))
-def test_after_each_run_the_target_has_the_documents_of_the_tree(trees: list[Tree]) -> None:
+@given(st.lists(_TREES, min_size=1, max_size=4), st.sampled_from(SIZES))
+def test_after_each_run_the_target_has_the_documents_of_the_tree(
+    trees: list[Tree], block: int
+) -> None:
     with TemporaryDirectory() as folder:
-        run = Run(Path(folder, "docs.state"))
+        run = Run(Path(folder, "docs.state"), block=block)
         for tree in trees:
             run.over(tree)
     assert run.target == held(trees[-1])
@@ -542,10 +565,10 @@ def test_after_each_run_the_target_has_the_documents_of_the_tree(trees: list[Tre
 
 @pytest.mark.slow
 @settings(max_examples=30)
-@given(st.lists(_TREES, min_size=1, max_size=3))
-def test_a_second_run_over_an_unchanged_tree_sends_nothing(trees: list[Tree]) -> None:
+@given(st.lists(_TREES, min_size=1, max_size=3), st.sampled_from(SIZES))
+def test_a_second_run_over_an_unchanged_tree_sends_nothing(trees: list[Tree], block: int) -> None:
     with TemporaryDirectory() as folder:
-        run = Run(Path(folder, "docs.state"))
+        run = Run(Path(folder, "docs.state"), block=block)
         for tree in (*trees, trees[-1]):
             run.over(tree)
     assert run.sent == []
@@ -563,12 +586,12 @@ _PLACES = st.dictionaries(
 
 @pytest.mark.slow
 @settings(max_examples=60)
-@given(st.lists(_PLACES, min_size=1, max_size=4))
+@given(st.lists(_PLACES, min_size=1, max_size=4), st.sampled_from(SIZES))
 def test_documents_that_move_and_keep_their_urls_stay(
-    places: list[dict[str, str]],
+    places: list[dict[str, str]], block: int
 ) -> None:
     with TemporaryDirectory() as folder:
-        run = Run(Path(folder, "docs.state"), url_of_name)
+        run = Run(Path(folder, "docs.state"), url_of_name, block=block)
         for place in places:
             run.over({place[name] + name: Leaf(f"content of {name}") for name in place})
     assert run.target == {
@@ -578,12 +601,15 @@ def test_documents_that_move_and_keep_their_urls_stay(
 
 @pytest.mark.slow
 @settings(max_examples=60)
-@given(st.lists(st.sets(st.sampled_from(["a/1", "b/1", "c/1", "1"])), min_size=1, max_size=4))
+@given(
+    st.lists(st.sets(st.sampled_from(["a/1", "b/1", "c/1", "1"])), min_size=1, max_size=4),
+    st.sampled_from(SIZES),
+)
 def test_a_url_of_several_documents_stays_as_long_as_one_has_it(
-    trees: list[set[str]],
+    trees: list[set[str]], block: int
 ) -> None:
     with TemporaryDirectory() as folder:
-        run = Run(Path(folder, "docs.state"), url_of_name)
+        run = Run(Path(folder, "docs.state"), url_of_name, block=block)
         for tree in trees:
             run.over({key: Leaf(key) for key in tree})
     assert set(run.target) == {url_of_name(key) for key in trees[-1]}
@@ -594,13 +620,13 @@ def test_a_url_of_several_documents_stays_as_long_as_one_has_it(
     ("listed", "expected"),
     [
         ([file("A"), file("a")], [unchanged("A"), unchanged("a")]),
-        ([file("a")], [gone("A"), replace(file("a"), members=(known("a"),))]),
-        ([file("A")], [gone("a"), replace(file("A"), members=(known("A"),))]),
+        ([file("a")], [gone("A"), replace(file("a"), members=(former("a"),))]),
+        ([file("A")], [gone("a"), replace(file("A"), members=(former("A"),))]),
         (
             [file("A", size=6), file("a")],
             [
-                replace(file("A", size=6), members=(known("A"),)),
-                replace(file("a"), members=(known("a"),)),
+                replace(file("A", size=6), members=(former("A"),)),
+                replace(file("a"), members=(former("a"),)),
             ],
         ),
     ],
@@ -612,10 +638,10 @@ def test_documents_whose_urls_become_one_are_sent_after_what_became_of_the_other
     state = map(_present, [known("A"), known("a"), known("b")])
     update_state(tmp_path / "s", state, before=0, stamp=STAMP)
     with open_state(tmp_path / "s") as opened:
-        lines = compare(
-            [*listed, file("b")], opened, rules="r1", is_refresh=False, rewrite=str.lower
-        )
-        assert sorted(lines, key=lambda line: line.key == "b") == [*expected, unchanged("b")]
+        for size in SIZES:
+            items = in_blocks([*listed, file("b")], size)
+            lines = compare(items, opened, rules="r1", is_refresh=False, rewrite=str.lower)
+            assert sorted(lines, key=lambda line: line.key == "b") == [*expected, unchanged("b")]
 
 
 def left(key: str, *, count: int = 1, code: str = "unchanged") -> ListingEntry:

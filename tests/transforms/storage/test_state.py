@@ -216,7 +216,11 @@ def test_changes_are_stored_in_their_order_with_the_same_or_another_url(path: Pa
 def test_archives_have_members_and_are_no_documents_and_neither_are_folders(path: Path) -> None:
     folder, root = document("a/"), document("")
     with stored(path, OTHER, root, MEMBER, ARCHIVE, folder, REPORT) as state:
-        assert list(state.outermost()) == [root, ARCHIVE, folder, REPORT]
+        rows = [row for page in state.outermost() for row in page]
+        assert rows == [
+            (each.key, each.url, each.size, each.modified_ns, each.fingerprint)
+            for each in (root, ARCHIVE, folder, REPORT)
+        ]
         assert state.members_of("a.zip") == (MEMBER, OTHER)
         assert state.members_of(REPORT.key) == ()
         assert state.head.documents == 3

@@ -13,14 +13,16 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from schemas.errors import ConfigError
+from schemas.sent_document import StateRow
 from schemas.span import FileSignature
 from transforms.sources.listing import (
     EntryKind,
@@ -48,18 +50,22 @@ NOT_PUBLIC = "shut"
 """Marks the fingerprint of a file that others may not read, in a tree without ACLs."""
 
 _CACHED_FOLDERS = 1 << 12
+_BATCH = 1_000
 LISTABLE = "expected a folder that can be listed"
 
 
 class FolderItems(NamedTuple):
-    """The entries of a folder, or the keys of some, whose entries `read` returns, in any order.
+    """The entries of a folder, or the keys of some files, in any order.
 
+    `read` returns the entry of a key. `rows` returns what a state has of files by their keys and
+    URLs; a file that cannot be read, or is no file, has a row that no state has.
     The entry of a folder has the kind FOLDER and a key that ends in `/`. An entry with the key of
     the listed folder itself is a line of the listing.
     """
 
     items: Iterable[ListingEntry | str] = ()
     read: Callable[[str], ListingEntry] = dict[str, ListingEntry]().__getitem__
+    rows: Callable[[Sequence[str], Sequence[str]], Sequence[StateRow]] = lambda _keys, _urls: ()
     close: Callable[[], None] = lambda: None
 
     def entry_of(self, item: ListingEntry | str) -> ListingEntry:
@@ -168,16 +174,9 @@ class LocalFolders:
             return FolderItems([left_out(folder.key, stored, "symlink-loop")])
         access = self._path_access(path)
         number = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        length, begin = len(folder.key), f"{path.rstrip('/')}/"
-
-        def read(key: str) -> ListingEntry:
-            name = key[length:]
-            entry = self._status_entry(key, begin + name, access, name=name, folder=number)
-            is_folder = entry.kind is EntryKind.FOLDER
-            return left_out(key, entry.path, "vanished") if is_folder else entry
-
+        reader = _LocalFolder(self, number, len(folder.key), f"{path.rstrip('/')}/", access)
         items = self._items(folder.key, stored, number, access)
-        return FolderItems(items, read, partial(os.close, number))
+        return FolderItems(items, reader.read, reader.rows, partial(os.close, number))
 
     def _items(
         self, key: str, stored: str, number: int, access: str
@@ -190,16 +189,18 @@ class LocalFolders:
             for name in self._named_files():
                 yield self._entry(name, os.path.join(path, name), access)
             return
-        charset, is_plain = self._tree.name_charset, path == stored
+        is_plain = path == stored
         with os.scandir(number) as entries:
-            for entry in entries:
-                name = entry.name
-                is_name = is_plain and (name.isascii() or is_unicode(name))
-                if is_name and entry.is_file(follow_symlinks=False):
-                    yield key + name
-                else:
-                    decoded = name if charset is None else decode_name(name, charset)
-                    yield self._entry(key + decoded, os.path.join(path, name), access)
+            while batch := [*islice(entries, _BATCH)]:
+                files = [each.name for each in batch if each.is_file(follow_symlinks=False)]
+                if not (is_plain and is_unicode("".join(files))):
+                    files = [*filter(is_unicode, files)] if is_plain else []
+                yield from map(key.__add__, files)
+                if len(files) < len(batch):
+                    known = {*files}
+                    for name in (each.name for each in batch if each.name not in known):
+                        decoded = decode_name(name, self._tree.name_charset)
+                        yield self._entry(key + decoded, os.path.join(path, name), access)
 
     def _named_files(self) -> Iterator[str]:
         """Yield the names of the files to read and of their sidecars, each once."""
@@ -292,6 +293,55 @@ class LocalFolders:
             if os.path.samestat(status, os.stat(path)):
                 return True
         return False
+
+
+class _LocalFolder(NamedTuple):
+    """Reads the files of an open folder by their names, their keys without `length` characters."""
+
+    folders: LocalFolders
+    number: int
+    length: int
+    path: str
+    access: str
+
+    def read(self, key: str) -> ListingEntry:
+        name = key[self.length :]
+        entry = self.folders._status_entry(
+            key, self.path + name, self.access, name=name, folder=self.number
+        )
+        is_folder = entry.kind is EntryKind.FOLDER
+        return left_out(key, entry.path, "vanished") if is_folder else entry
+
+    def rows(self, keys: Sequence[str], urls: Sequence[str]) -> Sequence[StateRow]:
+        length, number, follows = self.length, self.number, self.folders._follows_links
+        try:
+            found = [os.stat(key[length:], dir_fd=number, follow_symlinks=follows) for key in keys]
+        except OSError:  # they are read one by one
+            return [(key, "", 0, None, "vanished") for key in keys]
+        marks = self._marks(keys, found)
+        return [  # max() would take as long as all the rest
+            (
+                key,
+                url,
+                each.st_size,
+                m if (m := each.st_mtime_ns) > (c := each.st_ctime_ns) else c,
+                mark,
+            )
+            for key, url, each, mark in zip(keys, urls, found, marks, strict=True)
+        ]
+
+    def _marks(self, keys: Sequence[str], found: Sequence[os.stat_result]) -> list[str]:
+        """Return the fingerprints of files; in most trees, they follow from the modes."""
+        if self.folders._has_posix_acls or self.folders._follows_links:
+            paths = [self.path + key[self.length :] for key in keys]
+            return [self._mark(*each) for each in zip(paths, found, strict=True)]
+        of_mode = {status.st_mode: status for status in found}
+        marks = {mode: self._mark(self.path, status) for mode, status in of_mode.items()}
+        return [marks[status.st_mode] for status in found]
+
+    def _mark(self, path: str, status: os.stat_result) -> str:
+        is_file = stat.S_ISREG(status.st_mode)
+        return self.folders._mark(path, status, self.access) if is_file else "no-file"
 
 
 def _is_taken(key: str, path: str) -> bool:

@@ -253,7 +253,7 @@ def _check_outside(tree: Tree, options: SourceOptions) -> None:
 
 def _write_listing(run: SourceRun[Tree]) -> None:
     """Write the files of a tree, or the changes since the state was updated."""
-    from transforms.sources.tree.walk import list_tree
+    from transforms.sources.tree.walk import list_blocks, list_tree
 
     now, tree, options = time.time_ns(), run.config, run.options
     if options.state is None:
@@ -261,8 +261,7 @@ def _write_listing(run: SourceRun[Tree]) -> None:
         return
     _listed_at(run.listing).write_text(str(now))
     with open_state(Path(options.state)) as state:
-        files = list_tree(tree)
-        rules = TREE.fingerprint(tree)
+        rules, files = TREE.fingerprint(tree), list_blocks(tree)
         changes = compare(
             files, state, rules=rules, is_refresh=options.refresh, rewrite=run.rewrite
         )

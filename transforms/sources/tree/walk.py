@@ -4,14 +4,16 @@ Files that are left out or cannot be read are lines as well: only a root that ca
 a walk. A folder is listed to its end before its first line is made, so a folder that cannot be
 listed is REJECTED as a whole, and no file in it seems to be deleted. Memory is bounded: the entries
 of a large folder are sorted on disk. Of local files, only the keys are sorted; the status of a file
-is read when its line is made.
+is read when its line is made. Files that no rule leaves out are blocks, whose statuses are read and
+compared with a state together.
 
 Sidecars belong to the files that they describe, even if patterns exclude their names. The
 fingerprint of a file includes those of its sidecars.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby, islice
 from operator import itemgetter
@@ -20,7 +22,15 @@ import msgspec
 from msgspec.structs import replace
 
 from schemas.errors import FatalError, SourceError
-from transforms.sources.listing import EntryKind, ListingEntry, is_folder, left_out, rejected
+from transforms.sources.listing import (
+    EntryKind,
+    FileBlock,
+    ListingEntry,
+    entries_of,
+    is_folder,
+    left_out,
+    rejected,
+)
 from transforms.sources.remote import again, error_text, scheme_of, translate_errors
 from transforms.sources.tree.folders import LISTABLE, FolderItems, ListFolder, folder_lister, key_of
 from transforms.sources.tree.patterns import SIDECAR, SIDECARS, described_by, judge, takes_all
@@ -53,13 +63,18 @@ def list_tree(tree: Tree) -> Iterator[ListingEntry]:
 
     Raise SourceError if its root cannot be listed, ConfigError at once if it is no tree.
     """
+    return entries_of(list_blocks(tree))
+
+
+def list_blocks(tree: Tree) -> Iterator[ListingEntry | FileBlock]:
+    """Yield the lines of a tree as `list_tree` does, those of files in blocks where it can."""
     run_length = RUN_LENGTH if scheme_of(tree.root) else KEYS_LENGTH
     return walk(tree, folder_lister(tree), run_length=run_length)
 
 
 def walk(
     tree: Tree, list_folder: ListFolder, *, run_length: int = RUN_LENGTH
-) -> Iterator[ListingEntry]:
+) -> Iterator[ListingEntry | FileBlock]:
     """Yield the lines of a tree, depth first; folders that a rule leaves out are not listed.
 
     Raise SourceError if the root cannot be listed.
@@ -75,8 +90,9 @@ def walk(
             line = next(folders[-1].lines, None)
             if line is None:
                 folders.pop().close()
-                continue
-            if line.kind is EntryKind.FOLDER and line.key != folders[-1].key:
+            elif isinstance(line, FileBlock):
+                yield line
+            elif line.kind is EntryKind.FOLDER and line.key != folders[-1].key:
                 try:
                     if len(folders) == MAX_DEPTH:
                         raise OSError(f"{MAX_DEPTH} folders above it")
@@ -116,19 +132,30 @@ class LineMaker:
             return replace(entry, url=url)
         return replace(left_out(key, entry.path, code or entry.code), url=url)
 
-    def of_items(self, folder: str, listed: FolderItems) -> Iterator[ListingEntry]:
-        """Yield the lines of a folder; the URLs of keys in a row are made together."""
-        for kind, items in groupby(listed.items, type):
-            while part := [*islice(items, _PART_LENGTH)]:
-                keys = [*map(key_of, part)]
-                names = [key[len(folder) :] for key in keys]
-                if kind is not str or not takes_all(self._tree, folder, names):
-                    yield from map(self, map(listed.entry_of, part))
-                    continue
-                for key, url in zip(keys, urls_of(self._tree, keys), strict=True):
-                    entry = listed.read(key)
-                    is_file = entry.kind is EntryKind.FILE
-                    yield replace(entry, url=url) if is_file else self(entry)
+    def of_files(
+        self, folder: str, listed: FolderItems, keys: Sequence[str]
+    ) -> Iterator[ListingEntry | FileBlock]:
+        """Yield the lines of plain files that follow one another in a folder."""
+        for begin in range(0, len(keys), _PART_LENGTH):
+            part = keys[begin : begin + _PART_LENGTH]
+            if takes_all(self._tree, folder, [key[len(folder) :] for key in part]):
+                yield self._block_of(listed, part)
+                continue
+            for code, run in groupby(part, self._code_of):
+                if code is None:
+                    yield self._block_of(listed, [*run])
+                else:
+                    yield from map(self, map(listed.read, run))
+
+    def _block_of(self, listed: FolderItems, keys: Sequence[str]) -> FileBlock:
+        urls = urls_of(self._tree, keys)
+
+        def entry_at(place: int) -> ListingEntry:
+            entry = listed.read(keys[place])
+            is_file = entry.kind is EntryKind.FILE
+            return replace(entry, url=urls[place]) if is_file else self(entry)
+
+        return FileBlock(keys, partial(listed.rows, keys, urls), entry_at)
 
 
 class _OpenFolder:
@@ -150,25 +177,38 @@ class _OpenFolder:
 
     def _sort(
         self, folder: ListingEntry, list_folder: ListFolder, run_length: int
-    ) -> Iterator[ListingEntry]:
+    ) -> Iterator[ListingEntry | FileBlock]:
         self._items = FolderItems()
         try:
             with translate_errors(folder.path):
                 self._items = list_folder(folder)
                 entries = iter(self._items.items)
                 first = list(islice(entries, run_length + 1))
-                names = "\0".join((*map(key_of, first), ""))
+                keys = sorted(item for item in first if isinstance(item, str))
+                others = sorted((item for item in first if not isinstance(item, str)), key=key_of)
+                names = "\0".join((*keys, *map(key_of, others), ""))
                 if len(first) > run_length:
                     placed = self._sort_on_disk(_items(chain(first, entries)))
                 elif not any(f"{suffix}\0" in names for suffix in SIDECARS):
-                    items = sorted(first, key=key_of)
-                    return self._make.of_items(folder.key, self._items._replace(items=items))
+                    return self._merged(folder.key, keys, others)
                 else:
                     placed = iter(sorted(_items(first), key=_PLACE))
                 return map(self._make, self._with_sidecars(placed))
         except BaseException:
             self.close()
             raise
+
+    def _merged(
+        self, folder: str, keys: Sequence[str], others: Sequence[ListingEntry]
+    ) -> Iterator[ListingEntry | FileBlock]:
+        """Yield the lines of plain files and of other entries, both sorted, in one order."""
+        begin = 0
+        for entry in others:
+            end = bisect_left(keys, entry.key, begin)
+            yield from self._make.of_files(folder, self._items, keys[begin:end])
+            yield self._make(entry)
+            begin = end
+        yield from self._make.of_files(folder, self._items, keys[begin:])
 
     def _sort_on_disk(self, items: Iterable[_Item]) -> Iterator[_Item]:
         """Sort in a temporary database, which is removed when it is closed."""

@@ -26,7 +26,7 @@ from transforms.sources.change_detection import check_changes, compare
 from transforms.sources.listing import LISTING, write_listing
 from transforms.sources.tree.read import read_tree
 from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.walk import list_tree
+from transforms.sources.tree.walk import list_blocks, list_tree
 from transforms.storage.state import StateHead, open_state, update_state
 
 ALL = SourceOptions(to_format="", min_records=0, max_delete_percent=Decimal(100))
@@ -162,7 +162,8 @@ class TreeHistory:
     ) -> Conversion:
         """Convert what has changed, and update the state; times later than all files are sure."""
         with open_state(self._state) as state:
-            lines = compare(list_tree(tree), state, rules="r", is_refresh=is_refresh)
+            listed = list_blocks(tree) if size else list_tree(tree)
+            lines = compare(listed, state, rules="r", is_refresh=is_refresh)
             counted = check_changes(lines, known=state.head.documents, options=ALL)
             write_listing(counted if is_counted else lines, self._listing)
             before = state.head.generation

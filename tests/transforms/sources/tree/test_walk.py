@@ -18,6 +18,7 @@ from support.archives import put
 from transforms.sources.listing import (
     EntryKind,
     ListingEntry,
+    entries_of,
     file_entry,
     read_listing,
     write_listing,
@@ -62,7 +63,7 @@ def files(root: Path, *names: str) -> None:
 
 def listed(*entries: ListingEntry, rules: Tree = BUCKET) -> list[ListingEntry]:
     """Return the lines of a remote tree of one folder."""
-    return list(walk(rules, lambda _root: FolderItems(entries)))
+    return list(entries_of(walk(rules, lambda _root: FolderItems(entries))))
 
 
 def folder_of(entries: Callable[[ListingEntry], Iterable[ListingEntry]]) -> ListFolder:
@@ -83,6 +84,20 @@ def refusing(function: Callable[..., Any], path: Path, problem: OSError) -> Call
         return function(given_path, *flags, dir_fd=dir_fd, **options)
 
     return refuse
+
+
+def _become_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _become_empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _become_link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("a")
 
 
 def denied() -> OSError:
@@ -120,7 +135,7 @@ def test_the_order_is_that_of_all_keys_sorted(names: list[str], run_length: int)
     with tempfile.TemporaryDirectory() as folder:
         result = make(Path(folder), names)
         rules = tree(Path(folder), hidden=True)
-        walked = walk(rules, LocalFolders(rules), run_length=run_length)
+        walked = entries_of(walk(rules, LocalFolders(rules), run_length=run_length))
         assert [line.key for line in walked] == sorted(result, key=str.encode)
 
 
@@ -149,21 +164,38 @@ def _folders_of(key: str) -> list[str]:
     return ["/".join(names[:count]) for count in range(1, len(names))]
 
 
-@pytest.mark.parametrize("number", [1, 3])
-def test_a_file_that_is_gone_when_its_line_is_made_has_vanished(
-    tmp_path: Path, number: int
+@pytest.mark.parametrize("run_length", [1, 9])
+@pytest.mark.parametrize(
+    ("change", "outcome"),
+    [
+        (Path.unlink, (EntryKind.FILTERED, "vanished")),
+        (_become_folder, (EntryKind.FILTERED, "vanished")),
+        (_become_empty, (EntryKind.FILTERED, "empty")),
+        (_become_link, (EntryKind.FILTERED, "symlink")),
+    ],
+    ids=["gone", "folder", "empty", "link"],
+)
+def test_a_file_may_change_between_the_listing_of_its_folder_and_its_line(
+    tmp_path: Path, change: Callable[[Path], None], outcome: tuple[EntryKind, str], run_length: int
 ) -> None:
-    files(tmp_path, "a", "b", "c", "d/e")
+    files(tmp_path, "a", "b", "c", "d/e", "e")
     rules = tree(tmp_path)
-    walked = walk(rules, LocalFolders(rules), run_length=number)
-    next(walked)
-    (tmp_path / "b").unlink()
-    (tmp_path / "c").unlink()
-    (tmp_path / "c").mkdir()
+    folders = LocalFolders(rules)
+
+    def list_folder(above: ListingEntry) -> FolderItems:
+        listed = folders(above)
+        items = [*listed.items]
+        if not above.key:
+            change(tmp_path / "b")
+        return listed._replace(items=items)
+
+    walked = entries_of(walk(rules, list_folder, run_length=run_length))
     assert [(line.key, line.kind, line.code) for line in walked] == [
-        ("b", EntryKind.FILTERED, "vanished"),
-        ("c", EntryKind.FILTERED, "vanished"),
+        ("a", EntryKind.FILE, ""),
+        ("b", *outcome),
+        ("c", EntryKind.FILE, ""),
         ("d/e", EntryKind.FILE, ""),
+        ("e", EntryKind.FILE, ""),
     ]
 
 
@@ -189,7 +221,7 @@ def test_folders_nested_without_end_are_rejected() -> None:
     def list_folder(above: ListingEntry) -> list[ListingEntry]:
         return [ListingEntry(key=f"{above.key}a/", kind=EntryKind.FOLDER, path="s3://bucket/a")]
 
-    (line,) = walk(BUCKET, folder_of(list_folder))
+    (line,) = entries_of(walk(BUCKET, folder_of(list_folder)))
     assert (line.key, line.code) == ("a/" * 100, "unlistable-folder")
     assert line.reason == "100 folders above it; expected a folder that can be listed"
 
@@ -335,7 +367,7 @@ def test_no_file_of_a_folder_is_listed_if_its_listing_breaks_off() -> None:
             raise OSError(5, "Input/output error")
         yield ListingEntry(key="a/", kind=EntryKind.FOLDER, path="s3://bucket/a")
 
-    (line,) = walk(BUCKET, folder_of(list_folder))
+    (line,) = entries_of(walk(BUCKET, folder_of(list_folder)))
     expected = "Input/output error; expected a folder that can be listed"
     assert (line.key, line.code, line.reason) == ("a/", "unlistable-folder", expected)
 
@@ -348,7 +380,7 @@ def test_a_folder_whose_connection_ends_is_listed_again_once() -> None:
         if problems:
             raise problems.pop()
 
-    assert [line.key for line in walk(BUCKET, folder_of(list_folder))] == ["a"]
+    assert [line.key for line in entries_of(walk(BUCKET, folder_of(list_folder)))] == ["a"]
 
 
 def test_a_folder_that_vanishes_is_rejected(tmp_path: Path) -> None:
