@@ -24,7 +24,10 @@ MakeRecord = Callable[[FileType, str, bytes, datetime | None, int], Record]
 
 
 class FileRun:
-    """Collects plain files that follow one another; with 0 as `max_records`, it takes none."""
+    """Collects plain files that follow one another; with 0 as `max_records`, it takes none.
+
+    The first file is alone: the first records of a feed are converted one by one.
+    """
 
     def __init__(self, make: MakeRecord, *, max_records: int) -> None:
         self._make = make
@@ -32,6 +35,7 @@ class FileRun:
         self._shapes: dict[FileType, Shape] = {}
         self._rows: list[tuple[FileType, str, bytes, datetime, int]] = []
         self._bytes = 0
+        self._is_first = True
 
     @property
     def is_empty(self) -> bool:
@@ -39,7 +43,8 @@ class FileRun:
 
     @property
     def is_full(self) -> bool:
-        return len(self._rows) >= self._max_records or self._bytes >= _MAX_BYTES
+        most = 1 if self._is_first else self._max_records
+        return len(self._rows) >= most or self._bytes >= _MAX_BYTES
 
     def add(self, listed: ListingEntry, content: bytes, file_type: FileType, offset: int) -> bool:
         """Add a file if it is plain; `offset` is that of its line."""
@@ -71,7 +76,7 @@ class FileRun:
             for file_type, places, of_type in grouped(types, columns)
         ]
         batch = RecordBatch.of(groups)
-        self._rows, self._bytes = [], 0
+        self._rows, self._bytes, self._is_first = [], 0, False
         is_batch = len(texts) >= _MIN_RECORDS * len(groups)
         return _neutral_in_batches(batch, columns) if is_batch else batch
 

@@ -251,24 +251,26 @@ def folder(tmp_path: Path) -> Path:
 def test_plain_files_that_follow_one_another_are_a_batch_of_their_types(folder: Path) -> None:
     names = [f"{number}.{'html' if number % 2 else 'txt'}" for number in range(10)]
     write(folder, {**dict.fromkeys(names, (b"a", 0, 0o644)), "5.pdf": (b"%PDF-\xff", 0, 0o644)})
-    first, pdf, last = results(folder, 1000)
-    assert [group.count for group in first.groups] == [3, 3]
-    assert first.order == [0, 1, 0, 1, 0, 1]
+    single, first, pdf, last = results(folder, 1000)
+    assert single.url == f"{BASE}0.txt"
+    assert [group.count for group in first.groups] == [3, 2]
+    assert first.order == [0, 1, 0, 1, 0]
     assert pdf.mimetype == "application/pdf"
     assert [record.url.removeprefix(BASE) for record in last] == names[6:]
 
 
 def test_the_records_of_a_batch_are_those_of_single_files(folder: Path) -> None:
     write(folder, {f"{number} \u00fc.txt": (b"a & b\r\n", number, 0o644) for number in range(7)})
-    batches = [*results(folder, 1000)]
-    assert len(batches) == 1
-    assert [*batches[0]] == [*results(folder, 0)]
+    first, batch = results(folder, 1000)
+    assert [first, *batch] == [*results(folder, 0)]
 
 
 def test_batches_have_at_most_the_records_and_bytes_of_a_run(folder: Path) -> None:
     write(folder, {f"{number:03}.txt": (b"a" * 8000, 0, 0o644) for number in range(80)})
-    assert [len(batch.order) for batch in results(folder, 1000)] == [33, 33, 14]
-    assert {len(batch.order) for batch in results(folder, 20)} == {20}
+    _, *batches = results(folder, 1000)
+    assert [len(batch.order) for batch in batches] == [33, 33, 13]
+    _, *batches = results(folder, 20)
+    assert [len(batch.order) for batch in batches] == [20, 20, 20, 19]
 
 
 def test_files_of_a_tree_with_acls_or_paths_are_no_batches(folder: Path) -> None:
@@ -283,13 +285,24 @@ def test_most_plain_files_are_written_by_plans(
     target = Target(format="gsa-feed", datasource="docs", feedtype="full")
     with caplog.at_level("DEBUG", "transforms.convert"):
         converted(folder, Tree(root=str(folder), base_url=BASE), target, 10)
-    assert "20 of 30 records by a plan" in caplog.text
+    assert "29 of 30 records by a plan" in caplog.text
 
 
 def test_a_text_that_xml_cannot_hold_is_a_record_between_batches(folder: Path) -> None:
     texts = {f"{number}.txt": (b"\x01" if number == 3 else b"a", 0, 0o644) for number in range(8)}
     write(folder, texts)
-    first, single, last = results(folder, 1000)
-    assert len(first.order) == 3
+    _, first, single, last = results(folder, 1000)
+    assert len(first.order) == 2
     assert single.url == f"{BASE}3.txt"
     assert len(last.order) == 4
+
+
+def test_files_that_are_unchanged_do_not_end_a_batch(folder: Path) -> None:
+    write(folder, {f"{number}.txt": (b"a", 0, 0o644) for number in range(9)})
+    write(folder, {"4.tmp": (b"a", 0, 0o644), "6.txt": (b"", 0, 0o644)})
+    first, temporary, empty, batch = results(folder, 1000)
+    assert first.url == f"{BASE}0.txt"
+    assert [temporary.code, empty.code] == ["temporary", "empty"]
+    assert [record.url.removeprefix(BASE) for record in batch] == [
+        f"{number}.txt" for number in (1, 2, 3, 4, 5, 7, 8)
+    ]
