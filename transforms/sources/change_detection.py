@@ -125,7 +125,7 @@ class _Comparison:
         items = entries_of(listed) if self._sends_all else listed
         for item, known in _join(items, self._state.outermost()):
             if isinstance(item, FileBlock):
-                yield from self._files(item, range(len(item.keys)), item.rows(), known)
+                yield from self._files(item, known)
             elif item is not None:
                 yield from self._line(item, known)
             else:
@@ -136,23 +136,20 @@ class _Comparison:
         for line in self._sharing:
             yield line if self._has_changed else _unchanged(line.key, line.url)
 
-    def _files(
-        self,
-        block: FileBlock,
-        places: range,
-        rows: Sequence[StateRow],
-        known: Sequence[StateRow],
-    ) -> Iterator[ListingEntry]:
-        """Yield the lines of files of a block: halve them until they are unchanged, or single."""
-        if self._are_plainly_unchanged(rows, known):
-            yield _unchanged(*rows[0][:2], count=len(rows))
-        elif len(rows) == 1:
-            yield from self._line(block.entry_at(places[0]), known)
-        else:
-            half = len(rows) // 2
-            end = bisect_right(known, rows[half - 1][0], key=_KEY)
-            yield from self._files(block, places[:half], rows[:half], known[:end])
-            yield from self._files(block, places[half:], rows[half:], known[end:])
+    def _files(self, block: FileBlock, known: Sequence[StateRow]) -> Iterator[ListingEntry]:
+        """Yield the lines of a block, which is halved until files are unchanged, or single."""
+        parts = [(range(len(block.keys)), block.rows(), known)]
+        while parts:
+            places, rows, known = parts.pop()
+            if self._are_plainly_unchanged(rows, known):
+                yield _unchanged(*rows[0][:2], count=len(rows))
+            elif len(rows) == 1:
+                yield from self._line(block.entry_at(places[0]), known)
+            else:
+                half = len(rows) // 2
+                end = bisect_right(known, rows[half - 1][0], key=_KEY)
+                parts.append((places[half:], rows[half:], known[end:]))
+                parts.append((places[:half], rows[:half], known[:end]))
 
     def _are_plainly_unchanged(self, rows: Sequence[StateRow], known: Sequence[StateRow]) -> bool:
         """Whether files need nothing but to be counted: no other document shares their URLs."""

@@ -31,6 +31,7 @@ _TEMPORARY_NAMES = (
 )
 _TEMPORARY = re.compile(_TEMPORARY_NAMES, re.IGNORECASE)
 _ANY_TEMPORARY = re.compile(rf"\0(?:{_TEMPORARY_NAMES})(?=\0)", re.IGNORECASE)
+_MAY_BE_TEMPORARY = re.compile(r"\.(?:#|(?:swp|swo|tmp|crdownload|part|db|ini|ds_store)\0)")
 _TOKEN = re.compile(
     r"(?P<folders>(?:^|(?<=/))\*\*/)|(?P<all>\*\*+)|(?P<some>\*)|(?P<one>\?)"
     r"|\[(?P<negated>[!^]?)(?P<chars>\]?[^\]]+|\])\]|\\(?P<escaped>.)|(?P<char>.)",
@@ -73,7 +74,10 @@ def takes_all(tree: Tree, folder: str, names: Sequence[str]) -> bool:
     text = "\0".join(("", *names, ""))
     is_visible = tree.hidden or not ("\0." in text or folder.startswith(".") or "/." in folder)
     has_patterns = tree.include or tree.exclude
-    return is_visible and not has_patterns and not _ANY_TEMPORARY.search(text)
+    may_be_temporary = "~" in text or _MAY_BE_TEMPORARY.search(text.lower())
+    return (
+        is_visible and not has_patterns and not (may_be_temporary and _ANY_TEMPORARY.search(text))
+    )
 
 
 def glob(pattern: str) -> Match:

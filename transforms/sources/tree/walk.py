@@ -184,8 +184,8 @@ class _OpenFolder:
                 self._items = list_folder(folder)
                 entries = iter(self._items.items)
                 first = list(islice(entries, run_length + 1))
-                keys = sorted(item for item in first if isinstance(item, str))
-                others = sorted((item for item in first if not isinstance(item, str)), key=key_of)
+                others = sorted([item for item in first if not isinstance(item, str)], key=key_of)
+                keys = sorted([item for item in first if isinstance(item, str)])
                 names = "\0".join((*keys, *map(key_of, others), ""))
                 if len(first) > run_length:
                     placed = self._sort_on_disk(_items(chain(first, entries)))
