@@ -316,32 +316,22 @@ class _LocalFolder(NamedTuple):
         length, number, follows = self.length, self.number, self.folders._follows_links
         try:
             found = [os.stat(key[length:], dir_fd=number, follow_symlinks=follows) for key in keys]
-        except OSError:  # they are read one by one
-            return [(key, "", 0, None, "vanished") for key in keys]
-        marks = self._marks(keys, found)
-        return [  # max() would take as long as all the rest
-            (
-                key,
-                url,
-                each.st_size,
-                m if (m := each.st_mtime_ns) > (c := each.st_ctime_ns) else c,
-                mark,
-            )
-            for key, url, each, mark in zip(keys, urls, found, marks, strict=True)
-        ]
-
-    def _marks(self, keys: Sequence[str], found: Sequence[os.stat_result]) -> list[str]:
-        """Return the fingerprints of files; in most trees, they follow from the modes."""
-        if self.folders._has_posix_acls or self.folders._follows_links:
-            paths = [self.path + key[self.length :] for key in keys]
-            return [self._mark(*each) for each in zip(paths, found, strict=True)]
-        of_mode = {status.st_mode: status for status in found}
-        marks = {mode: self._mark(self.path, status) for mode, status in of_mode.items()}
-        return [marks[status.st_mode] for status in found]
-
-    def _mark(self, path: str, status: os.stat_result) -> str:
-        is_file = stat.S_ISREG(status.st_mode)
-        return self.folders._mark(path, status, self.access) if is_file else "no-file"
+        except OSError:
+            found = []
+        of_mode = {each.st_mode: each for each in found}
+        if not (found and all(map(stat.S_ISREG, of_mode))):  # they are read one by one
+            return [(key, "", 0, None, "") for key in keys]
+        mark = partial(self.folders._mark, path_access=self.access)
+        if self.folders._has_posix_acls or follows:
+            marks = [
+                mark(self.path + key[length:], each) for key, each in zip(keys, found, strict=True)
+            ]
+        else:
+            of_modes = {mode: mark(self.path, each) for mode, each in of_mode.items()}
+            marks = [of_modes[each.st_mode] for each in found]
+        sizes = [each.st_size for each in found]
+        times = [m if (m := each.st_mtime_ns) > (c := each.st_ctime_ns) else c for each in found]
+        return [*zip(keys, urls, sizes, times, marks, strict=True)]
 
 
 def _is_taken(key: str, path: str) -> bool:
