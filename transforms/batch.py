@@ -99,7 +99,7 @@ class BatchWriter:
         number, count = 0, len(block.ends)
         if feed_key(block.source.provenance) != feed_key(self._current().provenance):
             number = 1
-            yield from block.records(0, number)  # it may begin a feed
+            yield block.parsed(0)  # it may begin a feed
         if feed_key(block.source.provenance) == feed_key(self._current().provenance):
             encoder = self._chunks.encoder(self._current().target)
             encoded = self._encode_block(block, encoder)

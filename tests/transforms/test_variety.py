@@ -13,14 +13,13 @@ from schemas.record import Record
 from support.batches import SIZES, by_parser, conversion
 from support.varied_feeds import feed
 from transforms.formats import FeedOptions, ReadOptions, by_name
-from transforms.formats.columns import batch_plan
+from transforms.formats.columns import batch_plan, element_shapes
 from transforms.formats.columns.batch_plan import Counted
 from transforms.formats.columns.element_block import ElementBlock, ElementShape
 from transforms.formats.columns.element_codes import ElementPlaces
 from transforms.formats.columns.element_plan import Pieces
 from transforms.formats.columns.encoded_block import EncodedBlock, Layout
 from transforms.formats.element_names import ElementNames
-from transforms.formats.gsa import feed_blocks
 from transforms.formats.gsa.fast_reader import RecordTemplate
 from transforms.formats.gsa.feed_blocks import FeedBlocks
 from transforms.formats.xml import element_runs, elements
@@ -51,7 +50,7 @@ def test_a_shape_that_is_met_once_is_learned_within_a_budget(
     monkeypatch.setattr(RecordTemplate, "sample", note)
     records = [record(n, METADATA.format(n).replace('"a"', f'"a{n}"')) for n in range(2000)]
     conversion(feed("".join(records)), Target(format="avro"), batch_records=1024)
-    assert 0 < len(learned) <= element_runs._FREE_SHAPES + feed_blocks._FREE_SHAPES
+    assert 0 < len(learned) <= element_runs._FREE_SHAPES + element_shapes._FREE_SHAPES
 
 
 @pytest.mark.parametrize("size", [0, *SIZES])
@@ -526,4 +525,4 @@ def test_elements_that_are_met_once_are_learned_within_a_budget(
     monkeypatch.setattr(FeedBlocks, "_learn", note)
     records = [varied_record(n).replace('name="', f'name="{n}-') for n in range(2000)]
     conversion(feed("".join(records)), GSA_FEED, batch_records=1024)
-    assert 0 < len(learned) <= feed_blocks._FREE_SHAPES
+    assert 0 < len(learned) <= element_shapes._FREE_SHAPES

@@ -2,7 +2,7 @@
 
 import re
 
-from transforms.formats.byte_scans import has_controls
+from transforms.formats.byte_scans import find, has_controls
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NOT_RAW = bytes(range(0x20)) + b"<"
@@ -36,7 +36,7 @@ def holds_bytes(text: bytes) -> bool:
     """Whether XML 1.0 can hold `text`, which must be valid UTF-8."""
     if has_controls(text, allowed=b"\n\r\t"):
         return False
-    return text.isascii() or (b"\xef\xbf\xbe" not in text and b"\xef\xbf\xbf" not in text)
+    return text.isascii() or (find(text, b"\xef\xbf\xbe") < 0 and find(text, b"\xef\xbf\xbf") < 0)
 
 
 def escape_bytes(text: bytes) -> bytes:

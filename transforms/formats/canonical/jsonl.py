@@ -184,9 +184,11 @@ class JsonlEncoder(Encoder):
             comma = b"" if name in ("acl", "action") else b","  # these may be first
             if name == "acl":
                 principals = value.pop("principals", ())
-                begin = _json({name: value})[1:-2] + b"," * bool(value)
-                pieces.append((ACL, begin + b'"principals":['))
-                pieces += [*_items(PERMIT, principals), ("", b"]},")]
+                pieces.append((ACL, _json({name: value})[1:-2]))
+                begin = b"," * bool(value) + b'"principals":['
+                if principals:
+                    pieces += [("", begin), *_items(PERMIT, principals), ("", b"]")]
+                pieces.append(("", b"},"))
             elif name == "metadata":
                 pieces += [("", b',"metadata":['), *_items(META, value), ("", b"]")]
             else:

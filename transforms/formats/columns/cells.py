@@ -19,6 +19,8 @@ _REFERENCE_TO_QUOTES = re.compile(rb"&(?:quot|apos);")
 _BYTES_A_REFERENCE = 150
 """A text with fewer references for its size is searched once; in others, each kind is replaced."""
 
+_LONG_TEXT = 200
+
 _PLAIN_KINDS = {
     *(ColumnKind.NUMBER, ColumnKind.TIME, ColumnKind.CDATA, ColumnKind.FILE),
     *ENCODINGS,
@@ -144,6 +146,10 @@ def escaped(
     text = _NUL.join(texts)
     found = [pair for pair in references if pair[0] in text]  # ten times as fast as a replace
     if not found:
+        return texts
+    if len(text) > _LONG_TEXT * len(texts):  # a copy of many long texts takes longer than calls
+        for char, reference in found:
+            texts = [each.replace(char, reference) for each in texts]
         return texts
     if text.count(_NUL) >= len(texts):
         table = str.maketrans(dict(references))

@@ -18,7 +18,7 @@ from schemas.notice import Notice
 from schemas.record import Provenance, Record
 from transforms.formats.columns.batch_plan import ComparisonSchedule
 from transforms.formats.columns.cells import values_of
-from transforms.formats.columns.column_kinds import Column
+from transforms.formats.columns.column_kinds import Column, ColumnKind
 from transforms.formats.columns.element_codes import (
     ACLS,
     CONTENT,
@@ -64,11 +64,8 @@ class ElementGroup(NamedTuple):
     def parts(self) -> list[Any]:
         """Return the part of its record that each element is."""
         makes = {key: element.make_part or _no_part for key, element in self.elements.items()}
-        usual = next(iter(self.elements.values()))
-        kinds = usual.shape.kinds[usual.first_column :][: usual.columns]
-        columns = [
-            values_of(kind, column) for kind, column in zip(kinds, self.columns, strict=True)
-        ]
+        pairs = zip(self.kinds, self.columns, strict=True)
+        columns = [values_of(kind, column) for kind, column in pairs]
         if not columns:
             return [makes[key]() for key in self.keys]
         if len(makes) == 1:
@@ -76,6 +73,11 @@ class ElementGroup(NamedTuple):
             return [*map(make, *columns)]
         rows = zip(*columns, strict=True)
         return [makes[key](*row) for key, row in zip(self.keys, rows, strict=True)]
+
+    @property
+    def kinds(self) -> Sequence[ColumnKind]:
+        usual = next(iter(self.elements.values()))
+        return usual.shape.kinds[usual.first_column :][: usual.columns]
 
     @property
     def is_signed(self) -> bool:
@@ -162,6 +164,11 @@ class ElementBlock:
     """
 
     read: Callable[[Any], Any]
+    reads_single = False
+    """Whether it takes less time to read a single record than to build it of its elements."""
+
+    content_bytes = 0
+    """The size of the contents of all records, where a reader counts them."""
 
     def __init__(
         self,
@@ -189,6 +196,9 @@ class ElementBlock:
     def records(self, first: int, last: int) -> Iterator[Any]:
         """Yield adjacent records: built of their elements, or what the parser makes of them."""
         comparisons, are_made = self.source.comparisons, False
+        if self.reads_single and last - first == 1:
+            yield self.parsed(first)
+            return
         for number in range(first, last):
             codes = self.codes_of_records[number]
             places = places_of(codes)

@@ -35,16 +35,18 @@ class ElementEncoder(ColumnEncoder, Protocol):
 
 
 class PiecePlan(NamedTuple):
-    """The texts of a piece between its columns, or bytes for a binary format."""
+    """The texts of a piece between its columns, or bytes for a binary format; and its code."""
 
     texts: Column
     cells: Sequence[Cell]
+    code: str
 
 
 class ElementPlan(NamedTuple):
     """The pieces of an element in the form of one writer, and its code there.
 
-    An element that a target cannot hold has no pieces.
+    An element that a target cannot hold has no pieces. Those of a record may have the codes of
+    other elements, as a title that is written as metadata.
     """
 
     pieces: Sequence[PiecePlan]
@@ -73,28 +75,26 @@ def learn_element(
     own = [*range(element.first_column, element.first_column + element.columns)]
     if code == RECORD:  # the last columns are the line and the offset
         own += [number for number, kind in enumerate(kinds) if kind is ColumnKind.NUMBER]
-    found = []
+    pieces = []
     for of, data in pieces_of(plan.adapted, encoder):
         piece = find_cells(kinds, data, encoder)
         if piece is None:
             return None
-        if of == code or (of and of != RECORD and any(cell.column in own for cell in piece[1])):
-            code = of  # a writer may have elements of its own for some names
-            found.append(piece)
+        constants, cells = piece
+        if of == code or (of and of != RECORD and any(cell.column in own for cell in cells)):
+            texts = constants if plan.is_binary else [*map(bytes.decode, constants)]
+            pieces.append(PiecePlan(texts, cells, of))
     losses = {loss.field for loss in plan.counted.losses}
-    if not found and losses == {LOST_FIELDS.get(code)}:
+    if not pieces and losses == {LOST_FIELDS.get(code)}:
         return ElementPlan((), LOST)
-    columns = [cell.column for piece in found for cell in piece[1]]
+    columns = [cell.column for piece in pieces for cell in piece.cells]
     is_own = len(columns) == len({*columns}) and {*columns} <= {*own}
     is_whole = {*own[: element.columns]} <= {*columns}
     if code == RECORD:
-        is_known = bool(found) and (is_whole or bool(losses))
+        is_known = bool(pieces) and pieces[0].code == RECORD and (is_whole or bool(losses))
     else:
-        is_known = len(found) == 1 and is_whole and not losses
+        is_known = len(pieces) == 1 and is_whole and not losses
     if not (is_known and is_own):
         return None
-    pieces = []
-    for constants, cells in found:
-        texts = constants if plan.is_binary else [*map(bytes.decode, constants)]
-        pieces.append(PiecePlan(texts, cells))
-    return ElementPlan(pieces, code)
+    # A writer may have elements of its own for some names.
+    return ElementPlan(pieces, code if code == RECORD else pieces[0].code)

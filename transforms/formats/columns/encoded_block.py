@@ -31,7 +31,6 @@ from transforms.formats.columns.element_codes import (
     END_NAME,
     LOST,
     PERMIT,
-    RECORD,
     WRITTEN_CODES,
 )
 from transforms.formats.columns.element_plan import ElementPlan, PiecePlan, Pieces
@@ -78,6 +77,9 @@ class EncodedBlock:
         self._more: list[list[Any]] = [[] for _ in block.ends]
         """The pieces of a record itself after its first one."""
 
+        self._more_codes: dict[str, str] = {}
+        """The codes of these pieces, by the letter of the record."""
+
         self._written: dict[str, str] = {}
         """The codes of elements in the form of the writer, by their letters."""
 
@@ -94,18 +96,24 @@ class EncodedBlock:
         self._content_places = sorted(self._contents)
 
     def _encode(self, group: ElementGroup, plans: Mapping[Hashable, ElementPlan]) -> None:
-        usual = next(iter(plans.values()), None)
-        forms = usual and [piece.cells for piece in usual.pieces]
-        plans = {
-            key: plan for key, plan in plans.items() if [of.cells for of in plan.pieces] == forms
-        }
         if len(plans) < len(group.elements):
             for place, key in zip(group.places, group.keys, strict=True):
                 if key not in plans:
                     self._codes[place] = ALONE
-            group = group.rows([row for row, key in enumerate(group.keys) if key in plans])
-        if usual is None or not group.places:
-            return
+        forms: dict[object, dict[Hashable, ElementPlan]] = {}
+        for key, plan in plans.items():
+            form = tuple(tuple(piece.cells) for piece in plan.pieces)
+            forms.setdefault(form, {})[key] = plan
+        for of_form in forms.values():
+            some = group
+            if len(of_form) < len(group.elements):
+                some = group.rows([row for row, key in enumerate(group.keys) if key in of_form])
+            if some.places:
+                self._encode_form(some, of_form)
+
+    def _encode_form(self, group: ElementGroup, plans: Mapping[Hashable, ElementPlan]) -> None:
+        """Encode elements whose plans have the same cells."""
+        usual = next(iter(plans.values()))
         letters = {key: self._letter(group, key, plan) for key, plan in plans.items()}
         if any(letter != group.elements[key].code for key, letter in letters.items()):
             for place, key in zip(group.places, group.keys, strict=True):
@@ -128,6 +136,8 @@ class EncodedBlock:
             like = shape if group.is_signed else code, plan.code
             code = letter = self._letters.setdefault(like, chr(_FIRST_LETTER + len(self._letters)))
         self._written[code] = plan.code
+        if len(plan.pieces) > 1:
+            self._more_codes[code] = "".join([piece.code for piece in plan.pieces[1:]])
         return letter
 
     def _encode_pieces(
@@ -168,20 +178,24 @@ class EncodedBlock:
     def learn_layout(self, number: int, pieces: Pieces, counted: Counted) -> Layout | None:
         """Return the layout of a record that is encoded in pieces; None if it has another form.
 
-        Its elements are in the order of their letters.
+        Its elements are in the order of their letters. The texts of the record itself come before
+        its metadata.
         """
-        key, more = self.keys[number], len(self._more[number])
+        key, letters = self.keys[number], sorted(self.keys[number])
+        own, more = letters.index(key[0]), self._more_codes.get(key[0], "")
+        codes = [*(self._written.get(letter, LOST) for letter in letters), *more]
+        end = len(codes)
+        others = [at for at in range(len(key)) if at != own]
         places = defaultdict[str, deque[int]](deque)
-        for place, letter in enumerate(sorted(key)):
-            places[self._written.get(letter, LOST)].append(place)
+        for place in (own, *range(len(key), end), *others):
+            places[codes[place]].append(place)
         places.pop(LOST, None)
-        places[RECORD].extend(range(len(key), len(key) + more))
         order: list[int] = []
         constants: list[Any] = []
         for code, data in pieces:
             if code and not places[code]:
                 return None
-            order.append(places[code].popleft() if code else len(key) + more + len(constants))
+            order.append(places[code].popleft() if code else end + len(constants))
             if not code:
                 constants.append(data if self._is_binary else data.decode())
         if any(places.values()) or len(order) < 2:  # one item is no sequence

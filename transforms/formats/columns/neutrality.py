@@ -204,7 +204,7 @@ def _is_utf8(text: bytes) -> bool:
         text.decode()
     except UnicodeDecodeError:
         return False
-    return b"\xef\xbf\xbe" not in text and b"\xef\xbf\xbf" not in text
+    return find(text, b"\xef\xbf\xbe") < 0 and find(text, b"\xef\xbf\xbf") < 0
 
 
 _READ: Mapping[ColumnKind, Callable[[bytes], bool]] = {
@@ -225,6 +225,12 @@ def _are_files(values: Column, max_bytes: int) -> bool:
     return max(map(len, values)) <= max_bytes and holds_bytes(text) and _is_utf8(text)
 
 
+def _are_documents(values: Column, max_bytes: int) -> bool:
+    """Whether XML can hold texts as documents."""
+    documents = [*map(str.encode, values)]  # which proves that they are UTF-8
+    return max(map(len, documents)) <= max_bytes and holds_bytes(b"\n".join(documents))
+
+
 def _are_encoded(kind: ColumnKind, values: Column, max_bytes: int) -> bool:
     """Whether base64 is that of whole documents, as it is written."""
     try:
@@ -241,7 +247,7 @@ _CONTENTS: Mapping[ColumnKind, Callable[[Column, int], bool]] = {
     ColumnKind.CONTENT: partial(_are_texts, ColumnKind.CONTENT),
     ColumnKind.CDATA: partial(_are_texts, ColumnKind.CDATA),
     ColumnKind.FILE: _are_files,
-    ColumnKind.DOCUMENT: lambda values, most: _are_files([*map(str.encode, values)], most),
+    ColumnKind.DOCUMENT: _are_documents,
     ColumnKind.BASE64: partial(_are_encoded, ColumnKind.BASE64),
     ColumnKind.ZLIB: partial(_are_encoded, ColumnKind.ZLIB),
 }

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from itertools import repeat
@@ -43,8 +43,7 @@ from transforms.formats.columns.element_codes import (
     RECORD_WITH_CONTENT,
     RECORDS,
 )
-from transforms.formats.columns.learning_budget import RECORDS_A_PLAN, LearningBudget
-from transforms.formats.columns.neutrality import are_neutral, find_not_neutral
+from transforms.formats.columns.element_shapes import BlockElements, ElementShapes
 from transforms.formats.columns.record_batch import grouped
 from transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, common_markup
 from transforms.formats.gsa.gsa_formats import FEED_NAMES
@@ -56,7 +55,6 @@ _END = b"</record>"
 _CONTENT = b"<content"
 _CONTENT_TAG = re.compile(b"<(content)")
 _END_NAME = "</principal>"
-_FREE_SHAPES = 48
 _LEAST_RECORDS = 2
 _MOST_ALONE = 0.75
 """A run in which a larger share of records goes alone is no block."""
@@ -164,9 +162,7 @@ class FeedBlocks:
 
     def __init__(self, options: ReadOptions, new_shape: NewShape) -> None:
         self._options, self._new_shape = options, new_shape
-        self._budget = LearningBudget(_FREE_SHAPES)
-        self._elements: dict[tuple[str, str, Hashable], ElementShape | None] = {}
-        self._met = Counter[tuple[str, str, Hashable]]()
+        self._shapes = ElementShapes(lambda kind, key: self._learn(kind[0], kind[1], key))
         self._comparisons = Comparisons()
 
     def block(self, run: bytes, place: Place) -> tuple[ElementBlock, int] | None:
@@ -175,7 +171,7 @@ class FeedBlocks:
         pieces = _pieces(text)
         if not pieces or count(text, _END) < _LEAST_RECORDS:
             return None
-        elements = _Elements(self, pieces, self._options.max_content_bytes)
+        elements = _Elements(pieces, self._shapes, self._options.max_content_bytes)
         elements.add_all(contents)
         codes, groups = elements.codes, elements.groups
         ends = [match.start() for match in _ENDS.finditer("".join(codes))]
@@ -189,37 +185,12 @@ class FeedBlocks:
         alone = {bisect_left(ends, at.start()) for at in _ALONE.finditer("".join(codes[:end]))}
         if _MOST_ALONE * whole < len(alone):
             return None
-        self._budget.add(whole - len(alone))
+        self._shapes.add(whole - len(alone))
         element = next(iter(records[0].elements.values()))
         source = _Run(FEED_NAMES.records[0], run, place, lambda: ranges)
         source.provenance = element.shape.model.provenance
         source.comparisons = self._comparisons
         return ElementBlock(codes[:end], groups, ends, source), ranges[-1][1]
-
-    def elements(
-        self, kind: str, markup: str, keys: Sequence[Hashable]
-    ) -> dict[Hashable, ElementShape | None]:
-        """Return the shapes of signatures; elements of those without one go alone.
-
-        A signature is learned if that is paid for, or if it was met often.
-        """
-        counts: Counter[Hashable] | None = None
-        found: dict[Hashable, ElementShape | None] = {}
-        for key in {*keys}:
-            signature = kind, markup, key
-            if signature not in self._elements and not self._budget.pay():
-                counts = counts or Counter(keys)
-                self._met[signature] += counts[key]
-                if self._met[signature] < RECORDS_A_PLAN:
-                    found[key] = None
-                    continue
-            if signature not in self._elements:
-                self._elements[signature] = self._learn(kind, markup, key)
-            found[key] = self._elements[signature]
-        for known in (self._elements, self._met):
-            if len(known) > _MAX_SHAPES:
-                known.clear()
-        return found
 
     def _learn(
         self, kind: str, markup: str, key: Hashable, *, has_content: bool = False
@@ -256,17 +227,18 @@ class FeedBlocks:
         return element_shape(shape, code, range(frame.columns, end)) if code else None
 
 
-class _Elements:
+class _Elements(BlockElements):
     """The elements of one run: their codes, and groups of those with values."""
 
-    def __init__(self, known: FeedBlocks, pieces: Sequence[str], max_content_bytes: int) -> None:
-        self._known, self._pieces, self._max_bytes = known, pieces, max_content_bytes
-        self.codes: list[str] = []
-        self.groups: list[ElementGroup] = []
+    def __init__(
+        self, pieces: Sequence[str], shapes: ElementShapes, max_content_bytes: int
+    ) -> None:
+        codes = [*map(_TAG_CODES.get, pieces, repeat(ALONE))]
+        super().__init__(codes, shapes, max_content_bytes=max_content_bytes)
+        self._pieces = pieces
 
     def add_all(self, contents: Sequence[CutContent]) -> None:
         pieces = self._pieces
-        self.codes = [*map(_TAG_CODES.get, pieces, repeat(ALONE))]
         places: defaultdict[str, list[int]] = defaultdict(list)
         for place, code in enumerate(self.codes):
             if code is ALONE:
@@ -288,8 +260,7 @@ class _Elements:
             keys = [(type_, pieces[at], content.is_cdata) for at, content, type_ in rows]
             data = [content.data for content in contents]
             for (type_, *key), _, [of_key, values] in grouped(keys, [of_contents, data]):
-                group = ElementGroup({}, [tuple(key)] * len(of_key), [values], of_key)
-                self._add(CONTENT, type_, [], group)
+                self.add((CONTENT, type_), [tuple(key)] * len(of_key), [values], of_key)
 
     def _types(self, contents: Sequence[int], records: Sequence[int]) -> list[str]:
         """Return the types of contents, as far as targets have rules for them."""
@@ -354,44 +325,15 @@ class _Elements:
             else [()] * len(places)
         )
         free = [columns[at] for at in template.free]
-        self._add(kind, markup, template.kinds, ElementGroup({}, keys, free, places))
+        self.add((kind, markup), keys, free, places)
 
     def _add_principals(self, places: Sequence[int]) -> None:
         parts = [self._pieces[place].rpartition(">") for place in places]
         heads, _, names = zip(*parts, strict=True)
-        group = ElementGroup({}, heads, [names], places)
         if '"' in "".join(names):  # no value of a column has one
-            group = group.rows([row for row, name in enumerate(names) if '"' not in name])
-        self._add(PERMIT, "", [ColumnKind.NAME], group)
-
-    def _add(
-        self, kind: str, markup: str, kinds: Sequence[ColumnKind], group: ElementGroup
-    ) -> None:
-        """Add elements with one markup whose signatures are known, and whose values are neutral."""
-        found = self._known.elements(kind, markup, group.keys)
-        elements = {key: element for key, element in found.items() if element is not None}
-        group = group._replace(elements=elements)
-        if len(elements) < len(found):
-            group = group.rows([row for row, key in enumerate(group.keys) if key in elements])
-        if not group.places:
-            return
-        if kind == CONTENT:
-            [element] = elements.values()
-            kinds = element.shape.kinds[element.first_column :][: element.columns]
-        columns, most, max_bytes = group.columns, len(group.places), self._max_bytes
-        if not are_neutral(kinds, columns, max_content_bytes=max_bytes):
-            alone = find_not_neutral(kinds, columns, most=most, max_content_bytes=max_bytes)
-            group = group.rows([row for row in range(most) if row not in alone])
-        codes, of_keys = self.codes, {key: element.code for key, element in elements.items()}
-        if len({*of_keys.values()}) == 1:
-            [code] = {*of_keys.values()}
-            for place in group.places:
-                codes[place] = code
-        else:
-            for place, key in zip(group.places, group.keys, strict=True):
-                codes[place] = of_keys[key]
-        if group.places:
-            self.groups.append(group)
+            rows = [row for row in zip(heads, names, places, strict=True) if '"' not in row[1]]
+            heads, names, places = zip(*rows, strict=True) if rows else ((), (), ())
+        self.add((PERMIT, ""), heads, [names], places)
 
 
 def _ranges(run: bytes, end_codes: Sequence[str]) -> list[tuple[int, int]]:
