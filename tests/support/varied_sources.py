@@ -59,7 +59,7 @@ _ROW_VALUES: dict[str, tuple[object, ...]] = {
     "slug": ("a", "a b", "Z\u00fcrich", 7, "x/y"),
     "title": ("a", "a & b", '<b>"x"</b>', "it's", "\u6771\u4eac", 3, None),
     "body": ("text", "<p>a & b</p>", "a\n\tb ", '"', "\u6771\u4eac" * 99, "x" * 700, "a\r\nb"),
-    "tags": ("a;b", "a", "", None, "a & b; c"),
+    "tags": ("a;b", "a", "", None, "a & b; c", ";".join("defghijklmno")),
     "at": ("2026-01-31 08:30:00", "2026-01-31T08:30:00.123456Z", "2026-01-31", None),
     "link": ("http://www.example.com/a?b=1&c=2", "https://www.example.com/\u00fc"),
     "users": ("anna, ben", "anna", r"CORP\anna", "d,e,f,g", None),
@@ -101,7 +101,51 @@ _MAPPINGS: tuple[dict[str, Any], ...] = (
     },
     {"url": "http://www.example.com/{id}", "content": ContentSource(), "title": "title"},
     {"url": ColumnReference(column="link"), "content": ContentSource(is_none=True)},
+    {
+        "url": "http://www.example.com/{id}",
+        "title": "title",
+        "keywords": "tags",
+        "metadata": (
+            MetadataColumn(column="tags", separator=";"),
+            MetadataColumn(name="phone", query="SELECT id, phone FROM phones"),
+            MetadataColumn(column="kind"),
+        ),
+        "acl": AclSource(
+            query="SELECT id, name, scope, access, namespace FROM readers",
+            inherit_from=ColumnReference(column="link"),
+            inheritance="child-overrides",
+        ),
+    },
+    {
+        "url": "http://www.example.com/{id}",
+        "display_url": "https://www.example.com/{slug}",
+        "description": "title",
+        "deleted_at": "at",
+        "metadata": (MetadataColumn(column="slug"), MetadataColumn(column="slug", name="a")),
+        "acl": AclSource(
+            users="users",
+            deny_users="tags",
+            deny_groups="op",
+            delimiter=";",
+            namespace="Z\u00fcrich & co",
+            case_sensitive=False,
+        ),
+    },
+    {
+        "url": "http://www.example.com/{id}",
+        "metadata": (
+            MetadataColumn(column="users", name="google:aclusers"),
+            MetadataColumn(column="tags", separator=";"),
+        ),
+        "mimetype": ColumnReference(column="kind"),
+    },
 )
+_READERS = (
+    *("anna", r"CORP\ben", "Z\u00fcrich & co", "d.e", "anna"),
+    *("", " f", '"g"', "h\x07", "\u00a0", "i" * 300, "~hole-0001~"),
+)
+_SCOPES, _ACCESSES = ("user", "group", "User", "user", "group"), ("permit", "deny", "permit")
+_NAMESPACES = ("", None, "Default", "ldap", "a & b")
 _FILE_CONTENTS = (
     b"a",
     b"two words\n",
@@ -215,9 +259,32 @@ def varied_rows(random: Random, path: Path) -> RowMapping:
         connection.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {', '.join(_COLUMNS)})")
         values = ", ".join("?" * len(_COLUMNS))
         connection.executemany(f"INSERT INTO t ({', '.join(_COLUMNS)}) VALUES ({values})", rows)
+        connection.execute("CREATE TABLE phones (id, phone)")
+        connection.executemany("INSERT INTO phones VALUES (?, ?)", _phones(random, len(rows)))
+        connection.execute("CREATE TABLE readers (id, name, scope, access, namespace)")
+        readers = _readers(random, len(rows), rarely)
+        connection.executemany("INSERT INTO readers VALUES (?, ?, ?, ?, ?)", readers)
     keys = {"table": "t", "content": ContentSource(column="body"), **random.choice(_MAPPINGS)}
     page_rows = random.choice((1, 7, 1000))
     return RowMapping(connection=f"sqlite:///{path}", page_rows=page_rows, **keys)
+
+
+def _phones(random: Random, rows: int) -> list[tuple[int, object]]:
+    phones = random.choices(("1", "2 & 3", None, b"4"), (6, 6, 1, 1), k=rows)
+    return [(random.randrange(1, rows + 1), phone) for phone in phones]
+
+
+def _readers(random: Random, rows: int, rarely: int) -> list[tuple[object, ...]]:
+    """Readers of rows, in any number; a few have names and scopes that are not usual."""
+    readers: list[tuple[object, ...]] = []
+    for number in range(1, rows + 1):
+        for _ in range(random.choice((0, 1, 2, 3, 6))):
+            is_hostile = rarely and not random.randrange(rarely)
+            name = random.choice(_READERS if is_hostile else _READERS[:5])
+            scope = random.choice((*_SCOPES, "owner") if is_hostile else _SCOPES)
+            access, namespace = random.choice(_ACCESSES), random.choice(_NAMESPACES)
+            readers.append((number, name, scope, access, namespace))
+    return readers
 
 
 def varied_tree(random: Random, root: Path) -> Tree:

@@ -15,6 +15,7 @@ from schemas.record import Record
 from schemas.source_options import SourceOptions
 from schemas.span import Span
 from transforms.formats import ReadResult, find_format
+from transforms.formats.columns.element_block import ElementBlock
 from transforms.formats.columns.record_batch import RecordBatch
 from transforms.registry import Registry
 from transforms.sources.base import (
@@ -102,7 +103,7 @@ def _count_contents(
 ) -> Generator[ReadResult, None, None]:
     with closing(results):
         for result in results:
-            if isinstance(result, RecordBatch):
+            if isinstance(result, RecordBatch | ElementBlock):
                 count.add(result.content_bytes)
             elif isinstance(result, Record) and result.content is not None:
                 count.add(len(result.content.data))

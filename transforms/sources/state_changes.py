@@ -92,11 +92,13 @@ class StateChangeFile:
         place = self._places.get((reject.url or "", is_deleted))
         if reject.url is None or place not in self._changes:
             return
-        change = self._changes.pop(place)
+        change = self._changes[place]
         if change.document.parent is not None:
             self._incomplete_archives.add(change.document.parent)
         if self._keeps_rejected:
             self._changes[place] = rejected(change)
+        else:
+            del self._changes[place]
 
     def write(self) -> None:
         """Write a line for each document; without documents, there is no file."""

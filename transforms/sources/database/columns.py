@@ -135,8 +135,31 @@ class TextGetter(Generic[_T]):
         types = {*map(type, values)}
         if types == {str}:
             return values
-        convert: Callable[[object], str | _T] = str if types == {int} else self._convert
-        return [*map(convert, values)]
+        if types == {int}:
+            return [*map(str, values)]
+        convert = self._convert
+        return [value if type(value) is str else convert(value) for value in values]
+
+
+class ValueGetter(Generic[_T]):
+    """Returns what `convert` makes of a value of a column; of a page, it converts each text once.
+
+    Callers do not change what is returned.
+    """
+
+    def __init__(self, at: int, convert: Callable[[object], _T]) -> None:
+        self._at = at
+        self._convert = convert
+
+    def __call__(self, row: Row) -> _T:
+        return self._convert(row[self._at])
+
+    def column(self, page: Page) -> Sequence[_T]:
+        values = page.columns[self._at]
+        if not {*map(type, values)} <= {str, type(None)}:  # others may be equal: 1, 1.0, True
+            return [*map(self._convert, values)]
+        converted = {value: self._convert(value) for value in {*values}}
+        return [*map(converted.__getitem__, values)]
 
 
 class TimeGetter:
@@ -157,8 +180,16 @@ class TimeGetter:
         types = {*map(type, values)}
         if types == {datetime} and {value.tzinfo for value in values} == {UTC}:
             return values
-        times = parse_utc_dates(values) if types == {str} and not self._has_form else None
-        return [*map(self._convert, values)] if times is None else times
+        texts = [value for value in values if value is not None]
+        times = None
+        if types <= {str, type(None)} and texts and not self._has_form:
+            times = parse_utc_dates(texts)
+        if times is None:
+            return [*map(self._convert, values)]
+        if len(texts) == len(values):
+            return times
+        following = iter(times)
+        return [None if value is None else next(following) for value in values]
 
 
 def column_text(name: str, value: object) -> str | None:

@@ -7,7 +7,7 @@ record becomes a Reject, which has the key of the row, and the row as JSON witho
 is.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from transforms.sources.database.columns import (
     Row,
     TextGetter,
     TimeGetter,
+    ValueGetter,
     url_getter,
 )
 from transforms.sources.database.content import TypedContent, content_getter
@@ -32,13 +33,13 @@ from transforms.sources.database.mapping import (
     MetadataColumn,
     RowMapping,
 )
-from transforms.sources.database.row_acl import acl_getter
+from transforms.sources.database.row_acl import AclGetter
 from transforms.sources.database.values import text_of, time_converter, values_of
 
 TEXT_FIELDS = ("title", "description", "keywords")
 
-MetaGetter = Callable[[Row], str | list[Meta]]
-"""Returns the value of a metadata name, or its metadata if there is not one text."""
+MetaGetter = Callable[[Row], str | Sequence[str | bytes]]
+"""Returns the value of a metadata name, or its values if there is not one text."""
 
 _ADD = Action.ADD  # the attribute lookup of an enum costs ten times as much
 
@@ -64,8 +65,9 @@ class RecordMaker:
         self._index = index
         self._span = span
         self._max_bytes = max_bytes
-        self._provenance = Provenance(source=span.source, span=span.ordinal)
-        self._arrival = Arrival.CRAWLED if content.is_none else Arrival.PUSHED
+        self.provenance = Provenance(source=span.source, span=span.ordinal)
+        self.has_content = not content.is_none
+        self._arrival = Arrival.PUSHED if self.has_content else Arrival.CRAWLED
         places = {index.at(f"content: {key}", name) for key, name in content.columns.items()}
         hidden = _hidden_columns(mapping, index)
         self._not_kept = places
@@ -80,8 +82,9 @@ class RecordMaker:
         self.metadata = metadata_getter(mapping, index, load_rows, without=hidden | places)
         if mapping.modified is not None:
             self.fields["modified"] = _time_getter(mapping.modified, index, options.zone)
+        self.acl: AclGetter | None = None
         if mapping.acl is not None:
-            self.fields["acl"] = acl_getter(mapping.acl, index, load_rows)
+            self.fields["acl"] = self.acl = AclGetter(mapping.acl, index, load_rows)
         if mapping.display_url is not None:
             self.fields["crawl"] = _crawl_getter(mapping.display_url, index)
 
@@ -93,7 +96,7 @@ class RecordMaker:
                 action = Action.DELETE
             url = self.url(row)
             if action is not _ADD:
-                return Record(url=url, action=action, provenance=self._provenance)
+                return Record(url=url, action=action, provenance=self.provenance)
             if too_large is not None:
                 reason = (
                     f"{too_large} has more than {self._max_bytes} bytes; expected at most that; "
@@ -125,7 +128,7 @@ class RecordMaker:
             mimetype=mimetype,
             charset=charset,
             metadata=metadata,
-            provenance=self._provenance,
+            provenance=self.provenance,
             **fields,
         )
 
@@ -160,7 +163,10 @@ class MetadataGetter:
         metas: list[Meta] = []
         for name, read in self.entries:
             value = read(row)
-            metas += [Meta(name, value)] if isinstance(value, str) else value
+            metas += [
+                Meta(name, each) if isinstance(each, str) else Meta(name, "", each)
+                for each in ((value,) if isinstance(value, str) else value)
+            ]
         return tuple(metas)
 
 
@@ -199,36 +205,36 @@ def _meta_getter(entry: MetadataColumn, index: ColumnIndex, load_rows: LoadRows)
     name, separator = entry.label, entry.separator
     if entry.column is None:
         query, key_of = entry.query or "", index.key_getter()
-        return lambda row: [*_metas_of_query(name, load_rows(query, key_of(row)))]
+        return lambda row: [*_answered(name, load_rows(query, key_of(row)))]
     at = index.at(f"metadata: {name}", entry.column)
     if separator is None:
-        return TextGetter(at, partial(_metas, name))
-    return lambda row: [*_split_metas(name, row[at], separator)]
+        return TextGetter(at, partial(_values, name))
+    return ValueGetter(at, partial(_split, name, separator))
 
 
-def _metas(name: str, value: object) -> list[Meta]:
+def _values(name: str, value: object) -> Sequence[str | bytes]:
     try:
-        values = values_of(value)
+        return values_of(value)
     except RecordError as exc:
         raise RecordError(exc.code, f"{name}: {exc.reason}") from exc
-    return [Meta(name, item) if isinstance(item, str) else Meta(name, "", item) for item in values]
 
 
-def _split_metas(name: str, value: object, separator: str) -> Iterator[Meta]:
-    for meta in _metas(name, value):
-        text = meta.value if meta.data is None else text_of(meta.data) or ""
-        for part in text.split(separator):
-            if stripped := part.strip():
-                yield Meta(name, stripped)
+def _split(name: str, separator: str, value: object) -> Sequence[str]:
+    texts = [
+        item if isinstance(item, str) else text_of(item) or ""
+        for item in ((value,) if isinstance(value, str) else _values(name, value))
+    ]
+    parts = [part for text in texts for part in text.split(separator)]
+    return [stripped for part in parts if (stripped := part.strip())]
 
 
-def _metas_of_query(name: str, answers: Iterable[Row]) -> Iterator[Meta]:
+def _answered(name: str, answers: Iterable[Row]) -> Iterator[str | bytes]:
     for answer in answers:
         if len(answer) != 1:
             raise RecordError(
                 "bad-query", f"{name}: {len(answer)} columns after the key; expected one value"
             )
-        yield from _metas(name, answer[0])
+        yield from _values(name, answer[0])
 
 
 def _hidden_columns(mapping: RowMapping, index: ColumnIndex) -> set[int]:

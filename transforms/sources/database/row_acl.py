@@ -16,13 +16,18 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from schemas.acl import ACCESSES, SCOPES, Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from transforms.sources.database.columns import (
     ColumnIndex,
     ColumnReference,
     LoadRows,
+    Page,
     Row,
+    ValueGetter,
+    column_of,
     column_text,
     url_getter,
 )
@@ -37,23 +42,88 @@ _LISTS = (
 )
 
 _Member = TypeVar("_Member", Scope, Access)
-_Principals = Callable[[Row], tuple[Principal, ...]]
+NamedPrincipals = Sequence[tuple[int, str]]
+"""For each principal, the number of an entry and a name."""
 
 
-def acl_getter(acl: AclSource, index: ColumnIndex, load_rows: LoadRows) -> Callable[[Row], Acl]:
-    """Return the function that returns the ACL of a row; raise ConfigError for a missing column.
+class AclGetter:
+    """Returns the ACL of a row; `entries` are the different principals of all rows without names.
 
-    The function raises RecordError for values that are no principals.
+    Raise ConfigError for a missing column. A call raises RecordError for values that are no
+    principals.
     """
-    if acl.query is None:
-        principals_of = _principals_in_columns(acl, index)
-    else:
-        principals_of = _principals_of_query(acl, acl.query, index, load_rows)
-    parent_of = _parent_getter(acl, index)
-    inheritance = acl.inheritance and Inheritance[acl.inheritance.upper().replace("-", "_")]
-    return lambda row: Acl(
-        principals=principals_of(row), inherit_from=parent_of(row), inheritance=inheritance
-    )
+
+    def __init__(self, acl: AclSource, index: ColumnIndex, load_rows: LoadRows) -> None:
+        self._acl = acl
+        self.entries: list[Principal] = []
+        self._numbers: dict[tuple[Scope, Access, str], int] = {}
+        self._lists: list[Callable[[Row], NamedPrincipals]] = []
+        if acl.query is None:
+            for field, scope, access in _LISTS:
+                if (column := getattr(acl, field)) is not None:
+                    named = partial(self._in_list, column, self._number(scope, access))
+                    self._lists.append(ValueGetter(index.at(f"acl: {field}", column), named))
+        else:
+            query, key_of = acl.query, index.key_getter()
+            self._lists.append(lambda row: [*self._answered(load_rows(query, key_of(row)))])
+        self._parent_of = _parent_getter(acl, index)
+        inheritance = acl.inheritance and Inheritance[acl.inheritance.upper().replace("-", "_")]
+        self._make = partial(Acl, inheritance=inheritance)
+
+    def __call__(self, row: Row) -> Acl:
+        named = [principal for get in self._lists for principal in get(row)]
+        return self.acl(named, self._parent_of(row))
+
+    def column(self, page: Page) -> Sequence[tuple[NamedPrincipals, str | None]]:
+        """Return the principals and the parent of each row."""
+        lists = [column_of(get, page) for get in self._lists]
+        named = lists[0] if lists else [()] * len(page.rows)
+        for more in lists[1:]:
+            named = [[*before, *after] for before, after in zip(named, more, strict=True)]
+        return [*zip(named, column_of(self._parent_of, page), strict=True)]
+
+    def acl(self, principals: NamedPrincipals, parent: str | None) -> Acl:
+        """Return an ACL of principals and a parent."""
+        entries = self.entries
+        named = [replace(entries[number], name=name) for number, name in principals]
+        return self._make(principals=tuple(named), inherit_from=parent)
+
+    def _in_list(self, column: str, number: int, value: object) -> NamedPrincipals:
+        if value is None:
+            return ()
+        return [(number, name) for name in _split_value(column, value, self._acl.delimiter)]
+
+    def _answered(self, answers: Sequence[Row]) -> Iterator[tuple[int, str]]:
+        for answer in answers:
+            if not 3 <= len(answer) <= 4:
+                raise RecordError(
+                    "bad-acl",
+                    f"{len(answer)} columns after the key in the query for ACLs; expected name, "
+                    "scope, access and optionally namespace",
+                )
+            name, scope, access, *namespace = [(text_of(value) or "").strip() for value in answer]
+            if name:
+                number = self._number(
+                    _member(SCOPES, "scope", scope),
+                    _member(ACCESSES, "access", access),
+                    *namespace,
+                )
+                yield number, name
+
+    def _number(self, scope: Scope, access: Access, namespace: str = "") -> int:
+        """Return the number of an entry."""
+        key = scope, access, namespace
+        if key not in self._numbers:
+            self._numbers[key] = len(self.entries)
+            entry = Principal(
+                name="",
+                scope=scope,
+                access=access,
+                namespace=namespace or self._acl.namespace,
+                case_sensitive=self._acl.case_sensitive,
+            )
+            self.entries.append(entry)
+        return self._numbers[key]
 
 
 def split_principals(text: str, delimiter: str) -> list[str]:
@@ -70,23 +140,6 @@ def split_principals(text: str, delimiter: str) -> list[str]:
     return [stripped for name in names if (stripped := name.strip())]
 
 
-def _principals_in_columns(acl: AclSource, index: ColumnIndex) -> _Principals:
-    columns = tuple(
-        (index.at(f"acl: {field}", name), name, partial(_principal, acl, scope, access))
-        for field, scope, access in _LISTS
-        if (name := getattr(acl, field)) is not None
-    )
-
-    def get(row: Row) -> tuple[Principal, ...]:
-        principals: list[Principal] = []
-        for at, name, principal in columns:
-            if row[at] is not None:
-                principals.extend(map(principal, _split_value(name, row[at], acl.delimiter)))
-        return tuple(principals)
-
-    return get
-
-
 def _split_value(column: str, value: object, delimiter: str) -> list[str]:
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):  # JSON columns are texts
         with suppress(ValueError, RecursionError):
@@ -101,53 +154,17 @@ def _split_value(column: str, value: object, delimiter: str) -> list[str]:
     return split_principals(column_text(column, value) or "", delimiter)
 
 
-def _principal(
-    acl: AclSource, scope: Scope, access: Access, name: str, namespace: str = ""
-) -> Principal:
-    return Principal(
-        name=name,
-        scope=scope,
-        access=access,
-        namespace=namespace or acl.namespace,
-        case_sensitive=acl.case_sensitive,
-    )
-
-
-def _principals_of_query(
-    acl: AclSource, query: str, index: ColumnIndex, load_rows: LoadRows
-) -> _Principals:
-    key_of = index.key_getter()
-    return lambda row: tuple(_read_answers(acl, load_rows(query, key_of(row))))
-
-
 def _parent_getter(acl: AclSource, index: ColumnIndex) -> Callable[[Row], str | None]:
     """Return the function that returns the URL of the parent; NULL in a column is no parent."""
     setting = "acl: inherit_from"
     if acl.inherit_from is None:
         return lambda _row: None
     if isinstance(acl.inherit_from, ColumnReference):
-        text = index.text_getter(setting, acl.inherit_from.column)
-        return lambda row: (text(row) or "").strip() or None
+        name = acl.inherit_from.column
+        return ValueGetter(
+            index.at(setting, name), lambda value: (column_text(name, value) or "").strip() or None
+        )
     return url_getter(setting, acl.inherit_from, index)
-
-
-def _read_answers(acl: AclSource, answers: Sequence[Row]) -> Iterator[Principal]:
-    for answer in answers:
-        if not 3 <= len(answer) <= 4:
-            raise RecordError(
-                "bad-acl",
-                f"{len(answer)} columns after the key in the query for ACLs; expected name, scope, "
-                "access and optionally namespace",
-            )
-        name, scope, access, *namespace = [(text_of(value) or "").strip() for value in answer]
-        if name:
-            yield _principal(
-                acl,
-                _member(SCOPES, "scope", scope),
-                _member(ACCESSES, "access", access),
-                name,
-                *namespace,
-            )
 
 
 def _member(members: Mapping[str, _Member], word: str, text: str) -> _Member:

@@ -13,26 +13,30 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any, ClassVar
 
-from msgspec.structs import replace
-
 from schemas.acl import Acl
 from schemas.record import Content, Crawl, Meta, Record
 from schemas.reject import Reject
 from transforms.formats.columns.cells import escaped
 from transforms.formats.columns.column_kinds import TEXT_KINDS, Column, ColumnKind, Values
+from transforms.formats.columns.element_block import ElementBlock
 from transforms.formats.columns.neutrality import are_neutral
 from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
 from transforms.sources.database.columns import Page, Row, column_of
 from transforms.sources.database.content import TypedContent, TypedContents
 from transforms.sources.database.records import TEXT_FIELDS, RecordMaker
+from transforms.sources.database.row_acl import AclGetter
+from transforms.sources.database.row_blocks import RowBlocks
 
 _PARTS = 8
-"""Rows that are not alike are tried again in this number of parts, until these are as short."""
+"""Into how many parts rows are divided of which one has no value."""
 
 _MAX_SHAPES = 256
+_MAX_SHAPES_OF_BATCH = 16
 _MAX_PAUSE = 64
-_LEAST_SHARE = 0.5
-"""The share of the rows of a page that must be in batches for the next page to be tried, too."""
+_SAMPLE = 64
+"""How many rows show whether those of a page have too many shapes."""
+
+RowResult = Record | Reject | RecordBatch | ElementBlock
 
 Constant = Any
 """What of a value is the same in all records of a shape; each part has its own type."""
@@ -152,43 +156,37 @@ class _Metas(_ValuePart):
         return (ColumnKind.TEXT,) * count
 
     def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
-        if constant == 1 and {*map(type, values)} == {str}:
+        types = {*map(type, values)}
+        if constant == 1 and types == {str}:
             return (values,)
-        rows = ((value,) if isinstance(value, str) else map(_text_of, value) for value in values)
+        rows = [(value,) if isinstance(value, str) else value for value in values]
+        if any(not isinstance(text, str) for texts in rows for text in texts):
+            raise NotAlikeError
         return [*zip(*rows, strict=True)]
 
     def join(self, constant: Constant, cells: Iterator[Any]) -> list[Meta]:
         return [Meta(self._name, next(cells)) for _ in range(constant)]
 
 
-def _text_of(meta: Meta) -> str:
-    if meta.data is not None:
-        raise NotAlikeError
-    return meta.value
-
-
 class _Acl(_ValuePart):
     """An ACL; the constant is the ACL without the names of principals."""
 
+    def __init__(self, acl: AclGetter) -> None:
+        super().__init__(acl)
+        self._acl = acl
+
     def constants(self, values: Column) -> Sequence[Constant]:
-        return _same([_without_names(acl) for acl in values])
+        return _same([(tuple([number for number, _ in named]), of) for named, of in values])
 
     def kinds(self, constant: Constant) -> Sequence[ColumnKind]:
-        return (ColumnKind.NAME,) * len(constant.principals)
+        return (ColumnKind.NAME,) * len(constant[0])
 
     def columns(self, constant: Constant, values: Column) -> Sequence[Column]:
-        rows = ([principal.name for principal in acl.principals] for acl in values)
-        return [*zip(*rows, strict=True)]
+        return [*zip(*([name for _, name in named] for named, _ in values), strict=True)]
 
     def join(self, constant: Constant, cells: Iterator[Any]) -> Acl:
-        principals = [replace(principal, name=next(cells)) for principal in constant.principals]
-        acl: Acl = replace(constant, principals=tuple(principals))
-        return acl
-
-
-def _without_names(acl: Acl) -> Acl:
-    principals = [replace(principal, name="") for principal in acl.principals]
-    return replace(acl, principals=tuple(principals))
+        numbers, parent = constant
+        return self._acl.acl([(number, next(cells)) for number in numbers], parent)
 
 
 def _same(constants: Sequence[Constant]) -> Sequence[Constant]:
@@ -196,16 +194,16 @@ def _same(constants: Sequence[Constant]) -> Sequence[Constant]:
 
 
 class RowBatches:
-    """Makes the records of rows, in batches of at most `max_records` where they are alike.
+    """Makes the records of rows, at most `max_records` at once, in columns.
 
-    The first record of a span is single, because it begins a feed. If few rows of a page are alike,
-    the next pages are not tried.
+    They are a batch if they are alike, else a block. The first record of a span is single, because
+    it begins a feed. After a page of which most rows are single, some are not tried.
     """
 
     def __init__(self, maker: RecordMaker, *, max_records: int) -> None:
         self._maker = maker
         self._max_records = max_records
-        of_fields: dict[str, Callable[[Callable[[Row], Any]], _ValuePart]] = {
+        of_fields: dict[str, Callable[[Any], _ValuePart]] = {
             **dict.fromkeys(TEXT_FIELDS, _Scalar),
             "modified": partial(_Scalar, kind=ColumnKind.TIME),
             "acl": _Acl,
@@ -217,63 +215,91 @@ class RowBatches:
             *(_Metas(get, name) for name, get in maker.metadata.entries),
         ]
         self._shapes: dict[tuple[Constant, ...], Shape] = {}
+        self._blocks = RowBlocks(maker)
         self._begin, self._pause, self._paused = 1, 0, 0
 
-    def outcomes(self, rows: Sequence[Row]) -> Iterator[Record | Reject | RecordBatch]:
+    def outcomes(self, rows: Sequence[Row]) -> Iterator[RowResult]:
         """Yield the outcomes of the rows of a page, in their order."""
         if self._paused or not self._max_records:
             self._paused -= bool(self._paused)
             yield from map(self._maker.make, rows)
             return
-        in_batches = 0
         first, self._begin = self._begin, 0
         yield from map(self._maker.make, rows[:first])
         for begin in range(first, len(rows), self._max_records):
-            for outcome in self._outcomes(rows[begin : begin + self._max_records]):
-                in_batches += len(outcome.order) if isinstance(outcome, RecordBatch) else 0
-                yield outcome
-        is_worth_it = in_batches > _LEAST_SHARE * len(rows)
-        self._pause = 0 if is_worth_it else min(2 * self._pause + 1, _MAX_PAUSE)
+            yield from self._outcomes(rows[begin : begin + self._max_records])
+
+    def _outcomes(self, rows: Sequence[Row]) -> Iterator[RowResult]:
+        numbers = self._not_deleted(rows)
+        values = self._values(rows, numbers)
+        if values is None:
+            numbers = [*self._readable(rows, numbers)]
+            values = self._values(rows, numbers) if numbers else None
+        elif len(numbers) == len(rows):
+            with suppress(NotAlikeError):
+                batch = self._batch(values)
+                self._pause = 0
+                yield batch
+                return
+        block = None if values is None else self._blocks.block(rows, numbers, values)
+        self._pause = 0 if block is not None else min(2 * self._pause + 1, _MAX_PAUSE)
         self._paused = self._pause
+        yield from map(self._maker.make, rows) if block is None else (block,)
 
-    def _outcomes(self, rows: Sequence[Row]) -> Iterator[Record | Reject | RecordBatch]:
-        with suppress(NotAlikeError):
-            yield self._batch(Page(rows))
-            return
-        if len(rows) <= _PARTS:
-            yield from map(self._maker.make, rows)
-            return
-        step = -(-len(rows) // _PARTS)
-        for begin in range(0, len(rows), step):
-            yield from self._outcomes(rows[begin : begin + step])
+    def _not_deleted(self, rows: Sequence[Row]) -> Sequence[int]:
+        """Return the numbers of rows without a mark of deletion."""
+        is_deletion, numbers = self._maker.is_deletion, range(len(rows))
+        if is_deletion is None:
+            return numbers
+        with suppress(Exception):  # single rows find out which of them is concerned
+            return [number for number in numbers if not is_deletion(rows[number])]
+        return numbers
 
-    def _batch(self, page: Page) -> RecordBatch:
-        """Return the records of a page; raise NotAlikeError if they need to be single."""
-        is_deletion, count = self._maker.is_deletion, len(page.rows)
-        try:
-            if is_deletion is not None and any(map(is_deletion, page.rows)):
-                raise NotAlikeError
-            values = [part.values(page) for part in self._parts]
-        except Exception as exc:  # single rows find out which of them is concerned
-            raise NotAlikeError from exc
-        constants = [
-            part.constants(of_part) for part, of_part in zip(self._parts, values, strict=True)
-        ]
-        if all(len(of_part) == 1 for of_part in constants):
-            key = tuple(of_part[0] for of_part in constants)
-            return RecordBatch([self._columns(key, values)], [0] * count)
-        of_rows = (
-            of_part if len(of_part) > 1 else repeat(of_part[0], count) for of_part in constants
-        )
-        alike = [*grouped([*zip(*of_rows, strict=False)], ())]
-        if len(alike) > _PARTS + count // _PARTS:
+    def _values(self, rows: Sequence[Row], numbers: Sequence[int]) -> list[Column] | None:
+        """Return the values of some rows; None if these must be single."""
+        some = rows if len(numbers) == len(rows) else [rows[number] for number in numbers]
+        page, is_deletion = Page(some), self._maker.is_deletion
+        with suppress(Exception):
+            if is_deletion is None or not any(map(is_deletion, some)):
+                return [part.values(page) for part in self._parts]
+        return None
+
+    def _readable(self, rows: Sequence[Row], numbers: Sequence[int]) -> Iterator[int]:
+        """Yield the numbers of rows that have values, by trying parts of them."""
+        if self._values(rows, numbers) is not None:
+            yield from numbers
+        elif len(numbers) > 1:
+            step = -(-len(numbers) // _PARTS)
+            for begin in range(0, len(numbers), step):
+                yield from self._readable(rows, numbers[begin : begin + step])
+
+    def _batch(self, values: Sequence[Column]) -> RecordBatch:
+        """Return the records of values in columns; raise NotAlikeError if they are not alike."""
+        pairs, count = [*zip(self._parts, values, strict=True)], len(values[0])  # of URLs
+        begins = (part.select(of_part, range(min(count, _SAMPLE))) for part, of_part in pairs)
+        if len(self._alike([*begins])) > _MAX_SHAPES_OF_BATCH:
+            raise NotAlikeError
+        alike = self._alike(values)
+        if len(alike) == 1:
+            return RecordBatch([self._columns(alike[0][0], values)], [0] * count)
+        if len(alike) > _MAX_SHAPES_OF_BATCH:
             raise NotAlikeError
         groups = []
-        for key, places, _ in alike:
-            of_parts = zip(self._parts, values, strict=True)
-            of_key = [part.select(of_part, places) for part, of_part in of_parts]
+        for key, places in alike:
+            of_key = [part.select(of_part, places) for part, of_part in pairs]
             groups.append((self._columns(key, of_key), places))
         return RecordBatch.of(groups)
+
+    def _alike(
+        self, values: Sequence[Column]
+    ) -> Sequence[tuple[tuple[Constant, ...], Sequence[int]]]:
+        """Return the constants of rows, and the places of the rows that have them."""
+        pairs, count = zip(self._parts, values, strict=True), len(values[0])
+        constants = [part.constants(of_part) for part, of_part in pairs]
+        if all(len(of_part) == 1 for of_part in constants):
+            return [(tuple(of_part[0] for of_part in constants), range(count))]
+        of_rows = (of if len(of) > 1 else repeat(of[0], count) for of in constants)
+        return [(key, places) for key, places, _ in grouped([*zip(*of_rows, strict=False)], ())]
 
     def _columns(self, key: tuple[Constant, ...], values: Sequence[Column]) -> Columns:
         """Return the columns of rows with the same constants, if they are neutral."""

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from schemas import avro
 from schemas.errors import RecordError
+from schemas.notice import Notice
 from schemas.record import Action, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.sent_document import NO_DIGEST, UNCHANGED, OnChange, SentDocument, StateChange
@@ -32,10 +33,12 @@ from transforms.formats.byte_scans import hash64
 from transforms.formats.canonical.avro import AvroEncoder
 from transforms.formats.columns.batch_plan import BatchPlan, learn
 from transforms.formats.columns.cells import plain
+from transforms.formats.columns.element_block import ElementBlock
 from transforms.formats.columns.record_batch import Columns, RecordBatch
 from transforms.sources.database.columns import ColumnIndex, Page, Row
 from transforms.sources.database.mapping import TIMESTAMP, RowMapping
 from transforms.sources.database.plan import rules_of
+from transforms.sources.database.row_batches import RowResult
 from transforms.sources.database.table import write_key, write_keys
 from transforms.sources.database.watermark import timestamp_text
 from transforms.storage.state import SourceState
@@ -54,8 +57,8 @@ _DIGEST = "digest"
 _NO_PROVENANCE = Provenance()
 _ADDED = Action.ADD.value
 
-Outcome = Record | Reject | RecordBatch | Filtered
-OutcomesOf = Callable[[Sequence[Row]], Iterator[Record | Reject | RecordBatch]]
+Outcome = RowResult | Notice | Filtered
+OutcomesOf = Callable[[Sequence[Row]], Iterator[RowResult]]
 
 
 SignaturesOf = Callable[[Page], Sequence[int]]
@@ -120,7 +123,11 @@ class RowChanges:
         before = {} if self._state is None else self._state.find_all(keys)
         begin = 0
         for outcome in outcomes_of(rows):
-            end = begin + (len(outcome.order) if isinstance(outcome, RecordBatch) else 1)
+            end = begin + 1
+            if isinstance(outcome, RecordBatch):
+                end = begin + len(outcome.order)
+            elif isinstance(outcome, ElementBlock):
+                end = begin + len(outcome.ends)
             documents = [
                 SentDocument(key=key, url="", size=signature, fingerprint=self._timestamp(row))
                 for row, key, signature in zip(
@@ -129,6 +136,8 @@ class RowChanges:
             ]
             if isinstance(outcome, RecordBatch):
                 yield from self._of_batch(outcome, documents, before)
+            elif isinstance(outcome, ElementBlock):
+                yield from self._of_block(outcome, documents, before)
             else:
                 yield from self._of_outcome(outcome, documents[0], before.get(keys[begin]))
             begin = end
@@ -145,17 +154,31 @@ class RowChanges:
     def _of_outcome(
         self, outcome: Record | Reject, stated: SentDocument, before: SentDocument | None
     ) -> Iterator[Record | Reject | Filtered]:
-        digest, is_deleted = NO_DIGEST, False
-        if isinstance(outcome, Record):
-            digest, is_deleted = digest_of(outcome), outcome.action is Action.DELETE
-        if is_deleted:
-            stated = replace(stated, size=NO_SIGNATURE)
-        document = _completed(stated, outcome.url or "", digest)
+        document, is_deleted = _document_of(outcome, stated)
         self._see_change(document, before, is_deleted=is_deleted)
         if isinstance(outcome, Record) and _is_unchanged(before, document):
             yield Filtered(code=UNCHANGED, url=outcome.url, action=outcome.action.value)
         else:
             yield outcome
+
+    def _of_block(
+        self, block: ElementBlock, stated: Sequence[SentDocument], before: dict[str, SentDocument]
+    ) -> Iterator[Record | Reject | Notice | ElementBlock | Filtered]:
+        """Yield a block of which all is to be sent, as of most; else its records one by one."""
+        items = [*block]
+        yield from (item for item in items if isinstance(item, Notice))
+        outcomes = [item for item in items if not isinstance(item, Notice)]
+        documents = [*map(_document_of, outcomes, stated)]
+        urls = [document.url for document, _ in documents if document.url]
+        if len({*urls}) < len(urls) or any(
+            _is_unchanged(before.get(document.key), document) for document, _ in documents
+        ):
+            for outcome, document in zip(outcomes, stated, strict=True):
+                yield from self._of_outcome(outcome, document, before.get(document.key))
+            return
+        for document, is_deleted in documents:
+            self._see_change(document, before.get(document.key), is_deleted=is_deleted)
+        yield block
 
     def _of_batch(
         self, batch: RecordBatch, stated: Sequence[SentDocument], before: dict[str, SentDocument]
@@ -199,6 +222,16 @@ class RowChanges:
 
     def _timestamp(self, row: Row) -> str:
         return "" if self._timestamp_at is None else timestamp_text(row[self._timestamp_at])
+
+
+def _document_of(outcome: Record | Reject, stated: SentDocument) -> tuple[SentDocument, bool]:
+    """Return a document with its URL and digest, and whether it is deleted."""
+    digest, is_deleted = NO_DIGEST, False
+    if isinstance(outcome, Record):
+        digest, is_deleted = digest_of(outcome), outcome.action is Action.DELETE
+    if is_deleted:
+        stated = replace(stated, size=NO_SIGNATURE)
+    return _completed(stated, outcome.url or "", digest), is_deleted
 
 
 def _completed(document: SentDocument, url: str, digest: str) -> SentDocument:

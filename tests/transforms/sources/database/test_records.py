@@ -36,7 +36,7 @@ from transforms.sources.database.mapping import (
     RowMapping,
 )
 from transforms.sources.database.records import RecordMaker, metadata_getter, used_columns
-from transforms.sources.database.row_acl import acl_getter, split_principals
+from transforms.sources.database.row_acl import AclGetter, split_principals
 
 INDEX = ColumnIndex(names=("id", "name", "body", "link", "at", "op", "users"), key=("id",))
 NO_TEXT = "bytes that are not UTF-8; expected text, a number or a date"
@@ -349,7 +349,7 @@ BY_TEMPLATE = AclSource(inherit_from="http://x.example.com/{groups}/")
 
 def acl_of(acl: AclSource, *values: object) -> Acl:
     """The ACL of a row that is filled up with NULL."""
-    return acl_getter(acl, LISTED, no_rows)((7, *values, *(None,) * (4 - len(values))))
+    return AclGetter(acl, LISTED, no_rows)((7, *values, *(None,) * (4 - len(values))))
 
 
 def acl_of_query(acl: AclSource, *answers: Row) -> Acl:
@@ -359,7 +359,7 @@ def acl_of_query(acl: AclSource, *answers: Row) -> Acl:
         assert (query, key) == (acl.query, (7,))
         return answers
 
-    return acl_getter(acl, LISTED, load_rows)((7, None, None, None, None))
+    return AclGetter(acl, LISTED, load_rows)((7, None, None, None, None))
 
 
 def user(name: str, **fields: Any) -> Principal:

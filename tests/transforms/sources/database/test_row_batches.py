@@ -17,9 +17,11 @@ from support.batches import SIZES, conversion
 from support.database_runs import AnyServer, new_mapping
 from transforms.formats import ContentOptions, ReadOptions
 from transforms.formats.columns.column_kinds import ColumnKind
+from transforms.formats.columns.element_block import ElementBlock
 from transforms.formats.columns.record_batch import RecordBatch
+from transforms.formats.columns.singly import singly
 from transforms.rules.adapt import Target
-from transforms.sources.database.columns import ColumnReference, Page
+from transforms.sources.database.columns import ColumnReference
 from transforms.sources.database.mapping import (
     AclSource,
     ActionColumn,
@@ -29,7 +31,6 @@ from transforms.sources.database.mapping import (
     RowMapping,
 )
 from transforms.sources.database.read import read_rows
-from transforms.sources.database.row_batches import RowBatches
 
 COLUMNS = ("slug", "title", "body", "tags", "at", "link", "users", "op", "kind")
 NEUTRAL: dict[str, tuple[object, ...]] = {
@@ -189,9 +190,7 @@ def outcomes(mapping: RowMapping, *, batch_records: int) -> list[Any]:
 
 
 def records_of(items: list[Any]) -> list[Any]:
-    return [
-        record for item in items for record in (item if isinstance(item, RecordBatch) else [item])
-    ]
+    return [*singly(items)]
 
 
 def test_rows_of_several_shapes_are_one_batch_in_their_order(tmp_path: Path) -> None:
@@ -207,36 +206,14 @@ def test_rows_of_several_shapes_are_one_batch_in_their_order(tmp_path: Path) -> 
     assert records_of(batched) == outcomes(mapping, batch_records=0)
 
 
-def test_a_row_that_is_not_neutral_leaves_the_others_in_batches(tmp_path: Path) -> None:
+def test_a_row_that_is_not_neutral_makes_no_other_row_single(tmp_path: Path) -> None:
     neutral = tuple(values[0] for values in NEUTRAL.values())
     rows: list[tuple[object, ...]] = [neutral] * 800
     rows[500] = (*neutral[:2], "a\x07b", *neutral[3:])
     mapping = mapping_of(rows, str(tmp_path), "texts")
     batched = outcomes(mapping, batch_records=1024)
-    assert sum(isinstance(item, Record) for item in batched) < 10
+    assert [type(item) for item in batched] == [Record, ElementBlock]
     assert records_of(batched) == outcomes(mapping, batch_records=0)
-
-
-def test_pages_of_which_few_rows_are_alike_are_not_all_tried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    neutral = tuple(values[0] for values in NEUTRAL.values())
-    link = [*COLUMNS].index("link")
-    rows = [  # every tenth part of a page is alike
-        (*neutral[:link], f"http://a.example.com/{n if n % 200 > 20 else 0}", *neutral[link + 1 :])
-        for n in range(20_000)
-    ]
-    mapping = mapping_of([*rows], str(tmp_path), "deletions")
-    tried: list[int] = []
-    batch = RowBatches._batch
-
-    def note(batches: RowBatches, page: Page) -> RecordBatch:
-        tried.append(len(page.rows))
-        return batch(batches, page)
-
-    monkeypatch.setattr(RowBatches, "_batch", note)
-    outcomes(mapping, batch_records=1024)
-    assert 0 < sum(tried) < len(rows)
 
 
 def test_texts_of_documents_are_columns_as_the_driver_gives_them(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from transforms.formats.base import ReadOptions
 from transforms.formats.columns.record_batch import RecordBatch
 from transforms.rules.adapt import Target
 from transforms.sources.base import SourceRun
+from transforms.sources.database import row_batches
 from transforms.sources.database.columns import ColumnReference, Page
 from transforms.sources.database.deletions import advance_state
 from transforms.sources.database.dialects import INLINE_BYTES
@@ -50,7 +51,7 @@ VALUES: dict[str, tuple[object, ...]] = {
     "link": tuple(f"http://www.example.com/{name}" for name in "abc"),
     "title": ("a", "b & c", "\u6771\u4eac", None),
     "body": ("text", "<p>a & b</p>", "x" * 700, None),
-    "users": ("anna, ben", "anna", None),
+    "users": ("anna, ben", "anna", None, "c,d,e,f"),
     "at": ("2026-01-31 08:30:00", "2026-01-31T08:30:00Z", None),
     "op": ("I", "U", None),
 }
@@ -247,12 +248,21 @@ def change_rows(folder: Path, night: Night, stamp: int) -> None:
     page_rows=st.sampled_from((3, 1000, 1000)),
     size=st.sampled_from((*SIZES, 1024)),
     limits=st.sampled_from(((2500, 3000), (1 << 22, 1 << 22))),
+    most_shapes=st.sampled_from((0, 16)),
 )
-def test_nights_with_batches_and_signatures_are_nights_with_single_rows(  # noqa: PLR0913, PLR0917 - of a property
-    name: str, history: list[Night], to: str, page_rows: int, size: int, limits: tuple[int, int]
+def test_nights_in_columns_and_with_signatures_are_nights_with_single_rows(  # noqa: PLR0913, PLR0917 - of a property
+    name: str,
+    history: list[Night],
+    to: str,
+    page_rows: int,
+    size: int,
+    limits: tuple[int, int],
+    most_shapes: int,
 ) -> None:
+    """With batches, and with blocks only."""
     target = Target(format=to, datasource=TARGETS[to])
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_batches, "_MAX_SHAPES_OF_BATCH", most_shapes)
         mapping = new_table(Path(folder), name, page_rows=page_rows)
         single, batched, unsigned = (
             History(Path(folder), each, mapping) for each in ("single", "batched", "unsigned")
