@@ -14,7 +14,8 @@ which is no document itself, or a document whose URL now belongs to another docu
 an archive that is GONE are GONE too. Those of a changed archive are in `members`, and its reader
 deletes the members that are missing or have another URL. A changed document is its own only member,
 because it may be an archive now, and an archive may be a document now. If all documents are sent as
-if they were new, members have no digest.
+if they were new, members have no digest. A file that is new in place of a folder comes after the
+deletions of what was in the folder: it may be an archive whose members have the same keys and URLs.
 
 A run that would delete too much is stopped: a folder that is not mounted looks empty, and a wrong
 filter looks like many deletions. So the listing is counted before any document is read.
@@ -114,6 +115,7 @@ class _Comparison:
         self._state = state
         self._claims = claims
         self._shared = shared
+        self._above_gone: list[ListingEntry] = []
         self._sharing: list[ListingEntry] = []
         self._has_changed = False  # any of those
         self._sends_all = sends_all
@@ -133,6 +135,7 @@ class _Comparison:
                     yield from self._missing(_document(row))
         while self._members:
             yield self._deletion(heappop(self._members)[1])
+        yield from self._above_gone
         for line in self._sharing:
             yield line if self._has_changed else _unchanged(line.key, line.url)
 
@@ -205,7 +208,10 @@ class _Comparison:
         if known is None or known.url != line.url:
             self._claims.claim(line.url, key=line.key)
         if known is None:
-            yield line
+            if any(self._state.since(f"{line.key}/", before=f"{line.key}0")):
+                self._above_gone.append(line)  # after the deletions of what was in the folder
+            else:
+                yield line
             return
         has_moved = known.url not in ("", line.url)
         if not has_moved:

@@ -256,6 +256,11 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
             [folder("a.zip/"), file("a.zip/b")],
             [forgotten("a.zip"), folder("a.zip/"), gone("a.zip/b"), file("a.zip/b")],
         ),
+        (  # a folder with the name of an archive, and then an archive
+            [known("a.zip/b")],
+            [file("a.zip"), file("a.zip!")],
+            [file("a.zip!"), gone("a.zip/b"), file("a.zip")],
+        ),
         # URLs of several documents, and documents that move
         (
             [known("a")],

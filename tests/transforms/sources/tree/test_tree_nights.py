@@ -39,7 +39,7 @@ NO_LIMITS = SourceOptions(to_format="", min_records=0, max_delete_percent=Decima
 CONTENTS = (b"red", b"tan", b"green", b"")
 NAMES = (
     *("a", "a.b", "a-", "a/b", "a/c", "a0", "b.txt", "b/c", "b/d/e", "c d.txt", "50%.txt"),
-    *("é", "b/é.txt", "\ufb01", "\N{CHERRIES}", ".hidden", "t.tmp", "b.txt.meta.json"),
+    *("a.zip/a", "a.zip/b/c", "é", "b/é.txt", "\ufb01", "\N{CHERRIES}", ".hidden", "t.tmp", "b.txt.meta.json"),
     *(f"many/{number:02}" for number in range(12)),
 )
 ARCHIVES = ("a.zip", "b/c.zip")
