@@ -29,8 +29,8 @@ _TEMPORARY_NAMES = (
     r"~\$[^\0]*|\.~lock\.[^\0]*#|\.#[^\0]*|[^\0]*~|[^\0]*\.(?:swp|swo|tmp|crdownload|part)"
     r"|thumbs\.db|desktop\.ini|\.ds_store"
 )
-_TEMPORARY = re.compile(_TEMPORARY_NAMES, re.IGNORECASE)
-_ANY_TEMPORARY = re.compile(rf"\0(?:{_TEMPORARY_NAMES})(?=\0)", re.IGNORECASE)
+_TEMPORARY = re.compile(_TEMPORARY_NAMES, re.IGNORECASE | re.ASCII)
+_ANY_TEMPORARY = re.compile(rf"\0(?:{_TEMPORARY_NAMES})(?=\0)", re.IGNORECASE | re.ASCII)
 _MAY_BE_TEMPORARY = re.compile(r"\.(?:#|(?:swp|swo|tmp|crdownload|part|db|ini|ds_store)\0)")
 _TOKEN = re.compile(
     r"(?P<folders>(?:^|(?<=/))\*\*/)|(?P<all>\*\*+)|(?P<some>\*)|(?P<one>\?)"

@@ -10,7 +10,10 @@ from schemas.errors import ConfigError
 from transforms.sources.tree.patterns import described_by, glob, judge, takes_all
 from transforms.sources.tree.tree import Tree
 
-NAMES = ("Thumbs.db", "thumbs.db2", "x.TMP", "x.tmp.a", ".~lock.x#", "~$x", ".DS_Store", "a.part")
+NAMES = (
+    *("Thumbs.db", "thumbs.db2", "x.TMP", "x.tmp.a", ".~lock.x#", "~$x", ".DS_Store", "a.part"),
+    *("a.\u017fwp", "desktop.\u0131n\u0131"),  # letters that are i and s in another case
+)
 
 
 def code(key: str, **rules: Any) -> str | None:  # the fields of a Tree
