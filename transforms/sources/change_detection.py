@@ -59,7 +59,7 @@ def compare(
     of them are sent if one is changed or gone, because it has replaced the others.
     """
     shared = {document.parent or document.key for document in state.sharing(rewrite)}
-    with closing(_Claims(state)) as claims:
+    with closing(_Claims(state, rewrite)) as claims:
         sends_all = is_refresh or rules != state.head.rules
         yield from _Comparison(state, claims, shared, sends_all=sends_all).lines(listed)
 
@@ -291,34 +291,41 @@ def _document(row: StateRow) -> SentDocument:
 class _Claims:
     """URLs of present documents that the state has for other keys, and that must not be deleted.
 
-    Two documents may have one URL, by a template, and a moved document may keep its URL.
+    Two documents may have one URL, by a template, and a moved document may keep its URL. With
+    `rewrite`, the URLs of new documents are compared as it makes them.
     """
 
-    def __init__(self, state: SourceState) -> None:
+    def __init__(self, state: SourceState, rewrite: Callable[[str], str] | None) -> None:
         self._state = state
+        self._rewrite = rewrite
         self.shares_urls = bool(state.sharing(None))
         self._database = scratch_database(_SCHEMA)
 
     def claim(self, url: str, *, key: str) -> None:
         """Protect a URL from deletion, for the document with this key."""
-        if url and self._state.has_elsewhere(url, key=key):
-            self._database.execute("INSERT OR IGNORE INTO claimed VALUES (?)", (url,))
+        if url and (self._rewrite is not None or self._state.has_elsewhere(url, key=key)):
+            row = (self._sent_url(url),)
+            self._database.execute("INSERT OR IGNORE INTO claimed VALUES (?)", row)
 
     def hold(self, known: SentDocument) -> None:
         """Claim the URL of a document that stays, or those of the members of an archive."""
         if self.shares_urls:
             for document in (known,) if known.url else self._state.members_of(known.key):
-                self.claim(document.url, key=document.key)
+                if self._state.has_elsewhere(document.url, key=document.key):
+                    self.claim(document.url, key=document.key)
 
     def has(self, known: SentDocument) -> bool:
         """Whether the URL is claimed, or a later document decides about its deletion."""
         query = "SELECT 1 FROM claimed WHERE url = ?"
-        if self._database.execute(query, (known.url,)).fetchone() is not None:
+        if self._database.execute(query, (self._sent_url(known.url),)).fetchone() is not None:
             return True
         return self.shares_urls and self._state.has_later(known.url, key=known.key)
 
     def close(self) -> None:
         self._database.close()
+
+    def _sent_url(self, url: str) -> str:
+        return url if self._rewrite is None else self._rewrite(url)
 
 
 def _join(

@@ -649,6 +649,15 @@ def test_documents_whose_urls_become_one_are_sent_after_what_became_of_the_other
             assert sorted(lines, key=lambda line: line.key == "b") == [*expected, unchanged("b")]
 
 
+def test_a_new_document_keeps_the_url_that_a_missing_one_had_after_rewriting(
+    tmp_path: Path,
+) -> None:
+    update_state(tmp_path / "s", [_present(known("a"))], before=0, stamp=STAMP)
+    with open_state(tmp_path / "s") as opened:
+        lines = compare([file("A")], opened, rules="r1", is_refresh=False, rewrite=str.lower)
+        assert [*lines] == [file("A"), forgotten("a")]
+
+
 def left(key: str, *, count: int = 1, code: str = "unchanged") -> ListingEntry:
     return ListingEntry(key=key, kind=EntryKind.FILTERED, url=url_of(key), code=code, count=count)
 
