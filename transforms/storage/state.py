@@ -73,6 +73,13 @@ _CHANGED = (
 )
 
 
+_REWRITTEN = (
+    "CREATE TEMP TABLE IF NOT EXISTS rewritten AS"
+    " SELECT rewritten(url) AS url, key FROM known WHERE url <> ''",
+    "CREATE INDEX IF NOT EXISTS temp.rewritten_url ON rewritten (url)",
+)
+
+
 class StateHead(msgspec.Struct, frozen=True, kw_only=True):
     """The only row of the table `head`: the last update, in the order of its columns.
 
@@ -146,9 +153,19 @@ class SourceState:
         """Return the members of an archive, in the order of their keys."""
         return tuple(self._select("WHERE parent = ?", key))
 
-    def with_url(self, url: str) -> Iterator[SentDocument]:
-        """Yield the documents with a URL."""
-        return self._select("WHERE url = ?", url)
+    def with_url(
+        self, url: str, rewrite: Callable[[str], str] | None = None
+    ) -> Iterator[SentDocument]:
+        """Yield the documents with a URL, or with the same URL after a rewriting."""
+        if rewrite is None:
+            return self._select("WHERE url = ?", url)
+        with _explained(self._path):
+            self._connection.create_function("rewritten", 1, rewrite, deterministic=True)
+            for statement in _REWRITTEN:
+                self._connection.execute(statement)
+        return self._select(
+            "WHERE key IN (SELECT key FROM temp.rewritten WHERE url = ?)", rewrite(url)
+        )
 
     def sharing(self, rewrite: Callable[[str], str] | None) -> Sequence[SentDocument]:
         """Return the documents whose URL, after a rewriting, another document has, too."""

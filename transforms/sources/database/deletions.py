@@ -151,9 +151,16 @@ class DeletionLister:
     """
 
     def __init__(
-        self, state: SourceState, keys: KeySets, *, compares_keys: bool, is_refresh: bool = False
+        self,
+        state: SourceState,
+        keys: KeySets,
+        *,
+        compares_keys: bool,
+        is_refresh: bool = False,
+        rewrite: Callable[[str], str] | None = None,
     ) -> None:
         self._state = state
+        self._rewrite = rewrite
         self._keys = keys
         self._compares_keys = compares_keys
         self._is_refresh = is_refresh
@@ -204,7 +211,7 @@ class DeletionLister:
         return self._deletion(key, url)
 
     def _deletion(self, key: str, url: str) -> ListingEntry:
-        if url and any(map(self._remains, self._state.with_url(url))):
+        if url and any(map(self._remains, self._state.with_url(url, self._rewrite))):
             url = ""
         return ListingEntry(key=key, kind=EntryKind.GONE, url=url)
 

@@ -277,7 +277,9 @@ def _deletion_spans(
     compares_keys = table.mapping.reading.compares_keys
     with closing(KeySets()) as keys:
         _collect_keys(table, keys)
-        deletions = DeletionLister(state, keys, compares_keys=compares_keys, is_refresh=is_refresh)
+        deletions = DeletionLister(
+            state, keys, compares_keys=compares_keys, is_refresh=is_refresh, rewrite=run.rewrite
+        )
         forgotten = () if compares_keys else _forgotten_rows(table, state, keys, run.rewrite)
         write_listing(chain(deletions.lines(run.options), forgotten), path)
     whole = replace(run.span, path=str(path), position=None)

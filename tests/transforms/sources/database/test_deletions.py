@@ -87,6 +87,18 @@ def test_keys_without_a_row_are_deleted(
         assert list(DeletionLister(state, keys, compares_keys=True).lines(LAX)) == lines
 
 
+def test_a_former_url_that_a_row_has_after_a_rewriting_is_only_forgotten(
+    tmp_path: Path, keys: KeySets
+) -> None:
+    now = row(2, TAKEN.url.upper(), digest="b")
+    keys.add_existing(["[1]", "[2]"])
+    with state_of(tmp_path, ANNA, now, MOVED) as state:
+        plain = DeletionLister(state, keys, compares_keys=True)
+        assert list(plain.lines(LAX)) == [gone(MOVED.key, TAKEN.url)]
+        rewritten = DeletionLister(state, keys, compares_keys=True, rewrite=str.lower)
+        assert list(rewritten.lines(LAX)) == [gone(MOVED.key)]
+
+
 UNKNOWN = ListingEntry(
     key="[9]",
     kind=EntryKind.REJECTED,
