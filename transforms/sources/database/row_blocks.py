@@ -150,9 +150,9 @@ class RowBlocks:
         shape = Shape(make, [ColumnKind.URL, *own, *of_content])
         if not shape.has_model or (code == META and is_acl_name(key)):  # it gets an ACL of that
             return None
-        return element_shape(shape, self._code(code, of_kind, key), range(begin, end))
+        return element_shape(shape, self._letter(code, of_kind, key), range(begin, end))
 
-    def _code(self, code: str, of_kind: Any, key: Any) -> str:
+    def _letter(self, code: str, of_kind: Any, key: Any) -> str:
         """Return the code of elements of one signature."""
         if code == RECORD and self._maker.has_content:
             return RECORD_WITH_CONTENT

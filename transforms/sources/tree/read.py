@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from schemas.choices import Oversize
 from schemas.errors import RecordError
 from schemas.reject import Filtered, Reject, record_error
-from schemas.sent_document import OnChange, SentDocument
+from schemas.sent_document import UNCHANGED, OnChange, SentDocument
 from schemas.span import Span
 from transforms.content_types.detection import FileType, detect
 from transforms.content_types.mimetype_table import is_archive_type
@@ -90,8 +90,8 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
 ) -> Generator[ReadResult, None, None]:
     """Yield the results of each line of a part of a listing, in its order.
 
-    But files that are filtered, such as those that have not changed, do not end a batch: they may
-    come before the records of earlier lines.
+    But files that have not changed, which are only counted, do not end a batch: they may come
+    before the records of earlier lines.
 
     A line has one Record, Filtered or Reject, with notices before it; an opened archive has one for
     each member; a deletion without a URL has none. After a file that became an archive, or the
@@ -112,7 +112,7 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
             opener.leading.is_closed_in_tree.cache_clear()
         try:
             for result in reader.read(listed):
-                if not isinstance(result, Filtered):
+                if not isinstance(result, Filtered) or result.code != UNCHANGED:
                     yield from run.take()
                 yield result
         except Exception as exc:

@@ -297,12 +297,14 @@ def test_a_text_that_xml_cannot_hold_is_a_record_between_batches(folder: Path) -
     assert len(last.order) == 4
 
 
-def test_files_that_are_unchanged_do_not_end_a_batch(folder: Path) -> None:
+def test_files_that_are_left_out_end_a_batch(folder: Path) -> None:
     write(folder, {f"{number}.txt": (b"a", 0, 0o644) for number in range(9)})
     write(folder, {"4.tmp": (b"a", 0, 0o644), "6.txt": (b"", 0, 0o644)})
-    first, temporary, empty, batch = results(folder, 1000)
+    first, before, temporary, between, empty, after = results(folder, 1000)
     assert first.url == f"{BASE}0.txt"
     assert [temporary.code, empty.code] == ["temporary", "empty"]
-    assert [record.url.removeprefix(BASE) for record in batch] == [
-        f"{number}.txt" for number in (1, 2, 3, 4, 5, 7, 8)
+    assert [[record.url.removeprefix(BASE) for record in batch] for batch in (before, after)] == [
+        ["1.txt", "2.txt", "3.txt"],
+        ["7.txt", "8.txt"],
     ]
+    assert [record.url.removeprefix(BASE) for record in between] == ["4.txt", "5.txt"]
