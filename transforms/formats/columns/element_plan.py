@@ -97,4 +97,5 @@ def learn_element(
     if not (is_known and is_own):
         return None
     # A writer may have elements of its own for some names.
-    return ElementPlan(pieces, code if code == RECORD else pieces[0].code)
+    written = code if code == RECORD else pieces[0].code
+    return ElementPlan(pieces, written)
