@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.record import Record
-from schemas.sent_document import StateChange
+from schemas.sent_document import UNCHANGED, StateChange
 from schemas.source_options import SourceOptions
 from schemas.span import Span
 from support.batches import SIZES, Conversion, span_conversion
@@ -23,7 +23,7 @@ from transforms.formats import ContentOptions, ReadOptions
 from transforms.formats.gsa.gsa_formats import FeedOptions
 from transforms.rules.adapt import Target
 from transforms.sources.change_detection import check_changes, compare
-from transforms.sources.listing import LISTING, write_listing
+from transforms.sources.listing import LISTING, EntryKind, write_listing
 from transforms.sources.tree.read import read_tree
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.walk import list_blocks, list_tree
@@ -234,9 +234,17 @@ def _counts_of(conversion: Conversion) -> dict[str, Any]:
     return {name: account.get(name) for name in names}
 
 
-def results(folder: Path, size: int, **rules: Any) -> Iterator[Any]:
+def results(
+    folder: Path, size: int, unchanged: frozenset[str] = frozenset(), **rules: Any
+) -> Iterator[Any]:
     tree = Tree(root=str(folder), base_url=BASE, **rules)
-    write_listing(list_tree(tree), folder.parent / "listing")
+    lines = (
+        msgspec.structs.replace(line, kind=EntryKind.FILTERED, code=UNCHANGED)
+        if line.key in unchanged
+        else line
+        for line in list_tree(tree)
+    )
+    write_listing(lines, folder.parent / "listing")
     stream = io.BytesIO((folder.parent / "listing").read_bytes())
     options = ReadOptions(batch_records=size)
     yield from read_tree(stream, span=Span(source="docs"), tree=tree, options=options)
@@ -295,6 +303,16 @@ def test_a_text_that_xml_cannot_hold_is_a_record_between_batches(folder: Path) -
     assert len(first.order) == 2
     assert single.url == f"{BASE}3.txt"
     assert len(last.order) == 4
+
+
+def test_files_that_are_unchanged_do_not_end_a_batch(folder: Path) -> None:
+    write(folder, {f"{number}.txt": (b"a", 0, 0o644) for number in range(9)})
+    first, four, six, batch = results(folder, 1000, frozenset({"4.txt", "6.txt"}))
+    assert first.url == f"{BASE}0.txt"
+    assert [four.code, six.code] == ["unchanged", "unchanged"]
+    assert [record.url.removeprefix(BASE) for record in batch] == [
+        f"{number}.txt" for number in (1, 2, 3, 5, 7, 8)
+    ]
 
 
 def test_files_that_are_left_out_end_a_batch(folder: Path) -> None:
