@@ -1,34 +1,16 @@
 """A feed that a client sent to the receiver: one line of the journal of the spool."""
 
-import enum
-
 import msgspec
 
 JOURNAL = "deliveries.jsonl"
 """File name of the journal of a spool: one line per delivery, in the order of arrival."""
 
 
-class Door(enum.Enum):
-    """The endpoint that received a feed: the last part of its path."""
-
-    FEED = "xmlfeed"
-    GROUPS = "xmlgroups"
-    DATA = "recvdata"
-
-    @property
-    def has_feedtypes(self) -> bool:
-        """Whether a feed is full or incremental; otherwise, it adds to what is there."""
-        return self is not Door.DATA
-
-    @property
-    def has_index_updates(self) -> bool:
-        """Whether the appliance updates its search indexes only when a document requests it."""
-        return self is Door.DATA
-
-
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """A feed that is complete in a spool.
 
+    `endpoint` is the name of the endpoint that received it, such as `xmlfeed`, and `format` that of
+    the format that it takes.
     `path` is relative to the spool; `None` for a cleanup, which has no feed. `datasource` is the
     posted datasource or groupsource, `feedtype` the posted feedtype; for groups also `cleanup` and
     `replace`. Both override the header of the feed: "Only the data source and feed type provided
@@ -39,7 +21,8 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     ordinal: int
-    door: Door
+    endpoint: str
+    format: str
     path: str | None
     bytes: int
     datasource: str = ""

@@ -13,15 +13,14 @@ from pipelines.job.init_mapping import draft_for
 from pipelines.job.job_keys import FEEDS, job_keys
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.value_parsers import NO_OUTPUT, parse_output, parse_to
-from schemas.delivery import Door
 from schemas.errors import ConfigError, FeedferryError
 from schemas.feed import FeedHeader
 from schemas.record import Record
 from schemas.span import Span
 from transforms.config.secrets import check_no_secret
 from transforms.config.yaml_structs import PLACEHOLDER, YAML_SUFFIXES, quote_text, read_text
-from transforms.formats import FORMATS, JSONL, ReadOptions, find_format
-from transforms.sinks.push.wire.recvdata import RECVDATA_PATH
+from transforms.formats import JSONL, ReadOptions, find_format
+from transforms.sinks.push.wire.address import find_kind
 from transforms.sources import (
     PROGRAMS,
     ROWS,
@@ -182,13 +181,11 @@ def _source_lines(sketch: InputSketch, folder: Path) -> Iterator[str]:
 
 def _target_lines(target: str, sketch: InputSketch) -> Iterator[str]:
     is_url = "://" in target
-    is_recvdata = target.rstrip("/").endswith(RECVDATA_PATH)
-    door = Door.DATA if is_recvdata else Door.FEED
-    type_ = next(one.name for one in FORMATS if one.door is door)
-    type_ = type_ if is_url else _format_of(target)
+    kind = find_kind(target)[0] if is_url else None
+    type_ = kind.endpoints[0].formats[0] if kind else _format_of(target)
     yield f"type: {type_}"
     yield f"url: {quote_text(target)}" if is_url else "# url: http://HOST:19900"
-    if is_recvdata:
+    if kind and kind.has_profiles:
         yield f"profile: {PLACEHOLDER}  # replace: the profile that receives the documents"
     format_ = find_format(type_)
     if format_ is not None and format_.has_feedtypes:

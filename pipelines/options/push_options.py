@@ -193,7 +193,7 @@ def check_pushed_format(name: str, push: PushSettings | None) -> None:
         return
     from transforms.sinks.push.push_plan import pushed_formats  # --help does not load the codecs
 
-    names = [format.name for format in pushed_formats(push.appliance.protocol)]
+    names = pushed_formats(push.appliance.protocol)
     if name not in names:
         raise ConfigError(
             f"⟦to_format⟧ {name}: not for {push.appliance.url}, which takes {' or '.join(names)};"

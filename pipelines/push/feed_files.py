@@ -34,14 +34,14 @@ from transforms.sinks.push.model import BLOCK_BYTES, REQUEST_BYTES_LIMIT, open_c
 from transforms.sinks.push.push_plan import (
     UPDATE_FILE,
     check_several_full,
+    endpoint_of,
     is_update,
     plan_chunks,
     pushed_formats,
-    request_form,
     write_update,
 )
 from transforms.sinks.push.settings import PushSettings, SeveralFull
-from transforms.sinks.push.wire.protocol import RequestForm
+from transforms.sinks.push.wire.protocol import Endpoint
 from transforms.sources import check_input_name, open_span
 from transforms.storage.atomic import link_or_copy, whole_file, write_json
 from transforms.storage.storage import LocalStorage
@@ -137,7 +137,7 @@ def unpack(path: Path, plain: Path, *, max_bytes: int = REQUEST_BYTES_LIMIT) -> 
 def _scan(path: Path, plain: Path, options: PushOptions) -> Chunk:
     """Return the chunk of a file; raise FormatError if it does not read as one whole feed."""
     with open_chunk_file(plain) as stream:
-        format, form = _format(path, stream.read(_SNIFFED_BYTES))
+        format, endpoint = _format(path, stream.read(_SNIFFED_BYTES))
     offsets, reader = scan_feed(plain, format.name, source=str(path))
     if offsets.documents > 1:
         raise FormatError(
@@ -148,9 +148,9 @@ def _scan(path: Path, plain: Path, options: PushOptions) -> Chunk:
             f"{path}: the last end tag is missing; expected a complete feed: records may be lost"
         )
     datasource = feedtype = None
-    if form.source_field:
+    if endpoint.source_field:
         datasource = options.datasource or offsets.datasource
-        feedtype = options.feedtype or form.default_feedtype or offsets.feedtype
+        feedtype = options.feedtype or endpoint.default_feedtype or offsets.feedtype
     records = MembershipAction.MEMBERSHIP.value if format.holds_only_memberships else RECORDS
     counts = {
         Action.UPDATE_INDEX.value: offsets.updates,
@@ -172,18 +172,18 @@ def _scan(path: Path, plain: Path, options: PushOptions) -> Chunk:
     )
 
 
-def _format(path: Path, head: bytes) -> tuple[Format, RequestForm]:
-    expected = "expected " + " or ".join(format.name for format in pushed_formats())
+def _format(path: Path, head: bytes) -> tuple[Format, Endpoint]:
+    expected = "expected " + " or ".join(pushed_formats())
     if not head:
         raise FormatError(f"{path}: an empty file; {expected}")
     name = sniff(head, source=str(path))
     if name is None:
         raise FormatError(f"{path}: looks like {look_of(head)}; {expected}")
     format = find_format(name)
-    form = request_form(format) if format else None
-    if format is None or form is None:
+    endpoint = endpoint_of(name)
+    if format is None or endpoint is None:
         raise FormatError(f"{path}: {name}; {expected}: convert it first")
-    return format, form
+    return format, endpoint
 
 
 def _with_first_full(chunks: list[Chunk]) -> Iterator[Chunk]:

@@ -45,7 +45,7 @@ from pipelines.serve.retry import describe
 from pipelines.serve.spool_consumer import SpoolConsumer, name
 from pipelines.serve.worker_process import SetAsideError, WorkerProcess
 from schemas.account import Account, Chunk, merge
-from schemas.delivery import JOURNAL, Delivery, Door
+from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import ConfigError, FeedferryError, SourceError, StoppedError, TargetError
 from schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, check_datasource
 from schemas.receipt import ChunkState
@@ -55,7 +55,7 @@ from schemas.units import counted
 from transforms.conversion_settings import Settings
 from transforms.convert import DELETIONS, convert_on
 from transforms.file_spans import begin
-from transforms.formats import GSA_FEED, Format, by_door
+from transforms.formats import GSA_FEED, Format, by_name
 from transforms.net.retry import RetryPolicy
 from transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
@@ -236,16 +236,24 @@ class Gateway(SpoolConsumer):
         self._clear(delivery.ordinal)
 
     def _forward(self, delivery: Delivery, pusher: Pusher) -> DeliveryOutcome:
-        door = self._protocol.forwards.get(delivery.door)
-        if door is None:
-            _log.info("%s", f"{name(delivery)}: groups, which Thunderstone does not have; left out")
+        to_format = self._format_for(delivery)
+        if to_format is None:
+            _log.info("%s: groups, which the appliance does not take; left out", name(delivery))
             return DeliveryOutcome(delivery.ordinal, ForwardState.LEFT_OUT)
         if delivery.feedtype == CLEANUP:
             verdict = judge_response(self._protocol, pusher.client.cleanup(delivery.datasource))
             if verdict.meaning is not ResponseMeaning.ACCEPTED:
                 raise TargetError(verdict.message)
             return DeliveryOutcome(delivery.ordinal, ForwardState.FORWARDED)
-        return self._push(delivery, self._convert(delivery, by_door(door)), pusher)
+        return self._push(delivery, self._convert(delivery, to_format), pusher)
+
+    def _format_for(self, delivery: Delivery) -> Format | None:
+        """Return the format in which the appliance takes a delivery, None for groups if in none."""
+        is_taken = self._protocol.endpoint_of(delivery.format) is not None
+        format_ = by_name(delivery.format)
+        if is_taken or format_.holds_only_memberships:
+            return format_ if is_taken else None
+        return by_name(self._protocol.endpoints[0].formats[0])
 
     def is_ready(self, delivery: Delivery) -> bool:
         """Whether the deletions of a delivery are known.
@@ -292,7 +300,8 @@ class Gateway(SpoolConsumer):
 
     def _needs_deletions(self, delivery: Delivery) -> bool:
         """Whether a full feed is for an appliance without full feeds."""
-        is_full = delivery.door is Door.FEED and is_whole(delivery)
+        is_feed = not by_name(delivery.format).holds_only_memberships
+        is_full = is_feed and is_whole(delivery)
         return is_full and not self._protocol.has_full_feeds
 
     def _spans_of(self, delivery: Delivery, work: Path) -> list[Span]:
@@ -331,7 +340,7 @@ class Gateway(SpoolConsumer):
             allow_empty_full=True,  # the client requested it
             accept_holes=True,  # a full feed with rejects is set aside, see `_check`
         )
-        if delivery.door is Door.DATA and to_format is GSA_FEED:
+        if delivery.profile and to_format.has_feedtypes:
             try:
                 as_datasource = "the profile as a datasource:"
                 datasource = check_datasource(delivery.profile, label=as_datasource)

@@ -91,7 +91,7 @@ class Receiver:
         started = time.monotonic()
         callbacks = Callbacks(
             arrived=self._arrived,
-            behave=lambda door: rules.next(door, time.monotonic() - started),
+            behave=lambda endpoint: rules.next(endpoint, time.monotonic() - started),
             wait=self._stopping.wait,
             backlog=self._history.sample,
             set_aside=self._set_aside,

@@ -94,7 +94,7 @@ def describe(outcome: DeliveryOutcome, delivery: Delivery | None) -> SetAsideDel
         return aside
     return replace(
         aside,
-        door=delivery.door,
+        endpoint=delivery.endpoint,
         name=name_of(delivery),
         feedtype=delivery.feedtype,
         bytes=delivery.bytes,

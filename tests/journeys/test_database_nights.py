@@ -44,7 +44,7 @@ TABLE = (
     f" FROM generate_series(1, {ROWS}) AS id",
     "CREATE INDEX ON people (updated_at)",
 )
-SLOW = "- {door: xmlfeed, delay: 100ms}\n"
+SLOW = "- {endpoint: xmlfeed, delay: 100ms}\n"
 
 
 class People(NamedTuple):

@@ -25,7 +25,7 @@ target:
 chunk: {{max_bytes: 64KiB}}
 loss: {{accept: [acl]}}
 """
-SLOW = "- {door: recvdata, delay: 100ms}\n"
+SLOW = "- {endpoint: recvdata, delay: 100ms}\n"
 
 
 def write_archive(folder: Path) -> dict[str, str | None]:

@@ -34,7 +34,7 @@ target:
 chunk: {{max_bytes: 1MiB}}
 keep: {{runs: 2}}
 """
-SLOW = "- {door: xmlfeed, delay: 50ms}\n"
+SLOW = "- {endpoint: xmlfeed, delay: 50ms}\n"
 
 
 def files_of_this_system() -> Iterator[Path]:

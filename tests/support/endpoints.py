@@ -13,7 +13,6 @@ from pipelines.serve.rehearsal.index import Index
 from pipelines.serve.rehearsal.scenario import IN_ORDER, Behaviour
 from pipelines.serve.settings import ServeSettings
 from pipelines.serve.spool_writer import SpoolWriter
-from schemas.delivery import Door
 from transforms.storage.journal import DISK, Disk
 
 URLENCODED = ("content-type", "application/x-www-form-urlencoded")
@@ -57,10 +56,10 @@ class StoredEndpoints:
             msgspec.structs.replace(SETTINGS, **changes),
             self.spool,
             self.index,
-            self.callbacks(lambda door: behaviour),
+            self.callbacks(lambda endpoint: behaviour),
         )
 
-    def callbacks(self, behave: Callable[[Door | None], Behaviour]) -> Callbacks:
+    def callbacks(self, behave: Callable[[str], Behaviour]) -> Callbacks:
         return Callbacks(
             arrived=self._arrive,
             behave=behave,

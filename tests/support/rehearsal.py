@@ -8,8 +8,9 @@ import msgspec
 
 from pipelines.serve.rehearsal.index import FeedRow, Index
 from pipelines.serve.worker_process import WorkerProcess
-from schemas.delivery import JOURNAL, Delivery, Door
+from schemas.delivery import JOURNAL, Delivery
 from schemas.indexed_document import IndexedDocument
+from support.spools import FORMATS
 
 Result = TypeVar("Result")
 
@@ -108,7 +109,7 @@ class Rehearsal:
         self, markup: str, *, groupsource: str = "ldap", feedtype: str = "incremental"
     ) -> FeedRow:
         return self.apply(
-            self.write(markup, door=Door.GROUPS, datasource=groupsource, feedtype=feedtype)
+            self.write(markup, endpoint="xmlgroups", datasource=groupsource, feedtype=feedtype)
         )
 
     def cleanup(self, groupsource: str) -> FeedRow:
@@ -116,7 +117,8 @@ class Rehearsal:
         return self.apply(
             Delivery(
                 ordinal=self._ordinal,
-                door=Door.GROUPS,
+                endpoint="xmlgroups",
+                format="gsa-groups",
                 path=None,
                 bytes=0,
                 datasource=groupsource,
@@ -127,14 +129,14 @@ class Rehearsal:
     def send(
         self, *items: str, profile: str = "intranet", refused: tuple[str, ...] = ()
     ) -> FeedRow:
-        delivery = self.write(data(*items), door=Door.DATA, profile=profile)
+        delivery = self.write(data(*items), endpoint="recvdata", profile=profile)
         return self.apply(msgspec.structs.replace(delivery, refused=refused))
 
     def write(
         self,
         markup: str | bytes,
         *,
-        door: Door = Door.FEED,
+        endpoint: str = "xmlfeed",
         datasource: str = "",
         feedtype: str = "",
         profile: str = "",
@@ -146,7 +148,8 @@ class Rehearsal:
         (self.spool / path).write_bytes(octets)
         return Delivery(
             ordinal=self._ordinal,
-            door=door,
+            endpoint=endpoint,
+            format=FORMATS[endpoint],
             path=path,
             bytes=len(octets),
             datasource=datasource,

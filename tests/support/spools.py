@@ -4,17 +4,20 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.delivery import JOURNAL, Delivery, Door
+from schemas.delivery import JOURNAL, Delivery
 from support.archives import put
 
 _NOTHING_POSTED = {"datasource": "", "feedtype": "", "profile": ""}
-ENDS = {Door.FEED: "xml", Door.GROUPS: "groups.xml", Door.DATA: "data.xml"}
+ENDS = {"xmlfeed": "xml", "xmlgroups": "groups.xml", "recvdata": "data.xml"}
+FORMATS = {"xmlfeed": "gsa-feed", "xmlgroups": "gsa-groups", "recvdata": "thunderstone"}
+"""The format of what arrives at an endpoint."""
 
 
-def delivered(ordinal: int, **more: str | int | Door | None) -> Delivery:
+def delivered(ordinal: int, endpoint: str = "xmlfeed", **more: str | int | None) -> Delivery:
     """Return a delivery, by default of an incremental feed of `intranet`."""
     usual = {
-        "door": Door.FEED,
+        "endpoint": endpoint,
+        "format": FORMATS[endpoint],
         "path": f"feeds/{ordinal:06d}.xml",
         "bytes": 0,
         "datasource": "intranet",
@@ -38,35 +41,35 @@ class HandSpool:
 
     def feed(self, text: bytes, datasource: str = "intranet", feedtype: str = "incremental") -> str:
         """Deliver a feed; return the path of its file."""
-        return self._deliver(Door.FEED, text, datasource=datasource, feedtype=feedtype)
+        return self._deliver("xmlfeed", text, datasource=datasource, feedtype=feedtype)
 
     def groups(self, text: bytes, groupsource: str = "ldap", feedtype: str = "incremental") -> str:
         """Deliver groups; return the path of their file."""
-        return self._deliver(Door.GROUPS, text, datasource=groupsource, feedtype=feedtype)
+        return self._deliver("xmlgroups", text, datasource=groupsource, feedtype=feedtype)
 
     def data(self, text: bytes, profile: str = "intranet") -> str:
         """Deliver Thunderstone data; return the path of its file."""
-        return self._deliver(Door.DATA, text, profile=profile)
+        return self._deliver("recvdata", text, profile=profile)
 
     def cleanup(self, groupsource: str = "ldap") -> None:
         """Deliver an order to remove the groups of a groupsource."""
-        self._note(Door.GROUPS, None, 0, datasource=groupsource, feedtype="cleanup")
+        self._note("xmlgroups", None, 0, datasource=groupsource, feedtype="cleanup")
 
     def tear(self, line: bytes = b'{"ordinal":9') -> None:
         """Begin a line of the journal that has no end so far."""
         with (self.root / JOURNAL).open("ab") as stream:
             stream.write(line)
 
-    def _deliver(self, door: Door, text: bytes, **posted: str) -> str:
-        path = f"feeds/{self.count + 1:06d}.{ENDS[door]}"
+    def _deliver(self, endpoint: str, text: bytes, **posted: str) -> str:
+        path = f"feeds/{self.count + 1:06d}.{ENDS[endpoint]}"
         put(self.root / path, text)
-        self._note(door, path, len(text), **posted)
+        self._note(endpoint, path, len(text), **posted)
         return str(self.root / path)
 
-    def _note(self, door: Door, path: str | None, size: int, **posted: str) -> None:
+    def _note(self, endpoint: str, path: str | None, size: int, **posted: str) -> None:
         self.count += 1
         delivery = delivered(
-            self.count, door=door, path=path, bytes=size, **{**_NOTHING_POSTED, **posted}
+            self.count, endpoint, path=path, bytes=size, **{**_NOTHING_POSTED, **posted}
         )
         (self.root / "feeds").mkdir(parents=True, exist_ok=True)
         self.tear(msgspec.json.encode(delivery) + b"\n")

@@ -8,7 +8,6 @@ a test or a program that uses this package as a library does.
 import re
 from collections.abc import Callable
 
-from schemas.delivery import Door
 from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
 from transforms.formats.base import (
@@ -63,7 +62,6 @@ __all__ = [
     "StreamOptions",
     "WriteOptions",
     "binary_look_of",
-    "by_door",
     "by_name",
     "check_delimiter",
     "check_docids",
@@ -105,11 +103,6 @@ def by_name(name: str) -> Format:
     return format_
 
 
-def by_door(door: Door) -> Format:
-    """Return the format of the feeds that an appliance takes at a door."""
-    return next(format_ for format_ in FORMATS if format_.door is door)
-
-
 def format_of(target: Target, *, memberships: bool) -> Format | None:
     """Return the format of the documents, or of the groups, of a run; None if they are left out."""
     format_ = by_name(target.format)
@@ -117,7 +110,7 @@ def format_of(target: Target, *, memberships: bool) -> Format | None:
         return None if format_.holds_only_memberships else format_
     if format_.holds.memberships:
         return format_
-    return by_door(Door.GROUPS) if format_.held_by(target).groups_feed else None
+    return find_format(format_.held_by(target).groups_feed)
 
 
 def sniff(head: bytes, *, source: str = "", encoding: str = "") -> str | None:

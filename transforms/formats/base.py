@@ -11,7 +11,6 @@ import msgspec
 
 from schemas.choices import CONTENT_ENCODINGS
 from schemas.content import MAX_CONTENT_BYTES
-from schemas.delivery import Door
 from schemas.errors import ConfigError
 from schemas.feed import Feed, FeedHeader
 from schemas.membership import RecordOrMembership
@@ -283,8 +282,8 @@ class Holds(msgspec.Struct, frozen=True, kw_only=True):
 
     memberships: bool = False
 
-    groups_feed: bool = False
-    """Whether the target takes groups, too, as groups feeds of their own."""
+    groups_feed: str = ""
+    """The name of the format of groups, if the target takes them as feeds of their own."""
 
     partly: Mapping[str, str] = {}
     """The values that are lost of fields that are held, for the tables of losses."""
@@ -381,8 +380,14 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     has_record_ends: bool = False
     """Whether a record states its end, so that the last record before a fault is known whole."""
 
-    door: Door | None = None
-    """The door of an appliance that takes chunks of this format; None if no appliance does."""
+    has_feedtypes: bool = False
+    """Whether a chunk is pushed as a full or an incremental feed of a datasource."""
+
+    keeps_unlisted: bool = False
+    """Whether the target keeps the documents that a full feed leaves out."""
+
+    has_index_updates: bool = False
+    """Whether the target updates its search indexes only when a document requests it."""
 
     content_type: str = "text/xml"
     """The content type of a chunk in a multipart form."""
@@ -409,11 +414,6 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
         return self.holds.memberships and not self.holds.actions
 
     @property
-    def has_feedtypes(self) -> bool:
-        """Whether a chunk is pushed as a full or an incremental feed of a datasource."""
-        return self.door is not None and self.door.has_feedtypes
-
-    @property
     def has_document_feeds(self) -> bool:
         """Whether a chunk is a feed of documents, and may state which in its first bytes."""
         return self.has_feedtypes and bool(self.holds.actions)
@@ -422,16 +422,6 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     def keeps_feedtypes(self) -> bool:
         """Whether the feedtype of a feed survives, in the push or in the records."""
         return self.has_feedtypes or self.keeps_everything
-
-    @property
-    def keeps_unlisted(self) -> bool:
-        """Whether the target keeps the documents that a full feed leaves out."""
-        return self.door is not None and not self.door.has_feedtypes
-
-    @property
-    def has_index_updates(self) -> bool:
-        """Whether the target updates its search indexes only when a document requests it."""
-        return self.door is not None and self.door.has_index_updates
 
     def is_fetched_by_target(self, *, datasource: str | None, feedtype: str | None) -> bool:
         """Whether the target fetches the documents of such a feed itself."""

@@ -33,17 +33,18 @@ from pipelines.serve.http.server import (
 from pipelines.serve.http.trusted_addresses import ALL, Trust
 from pipelines.serve.rehearsal import page, thunderstone_result
 from pipelines.serve.rehearsal.index import Index, SetAsideDelivery
-from pipelines.serve.rehearsal.scenario import Behaviour
+from pipelines.serve.rehearsal.scenario import BACKLOG, Behaviour
 from pipelines.serve.rehearsal.thunderstone_result import ItemReplies
 from pipelines.serve.settings import LOOPBACK, ServeSettings
 from pipelines.serve.spool_writer import DiskFullError, IncomingFeed, SpoolWriter
-from schemas.delivery import Delivery, Door
+from schemas.delivery import Delivery
 from schemas.errors import FormatError
 from schemas.feed import A_NAME, CLEANUP, DATASOURCE, FEEDTYPES, FULL, INCREMENTAL, REPLACE
 from schemas.record import Record
-from transforms.formats import by_door
-from transforms.sinks.push.wire.feedergate import BACKLOG_PATH, FEEDERGATE
-from transforms.sinks.push.wire.recvdata import RECVDATA_PATH
+from transforms.formats import by_name
+from transforms.sinks.push.wire.feedergate import BACKLOG_PATH, XMLFEED, XMLGROUPS
+from transforms.sinks.push.wire.protocol import Endpoint
+from transforms.sinks.push.wire.recvdata import RECVDATA_PATH, RECVDATA_XML
 
 # The words of an appliance, to the letter: clients compare them.
 SUCCESS = "Success"
@@ -52,13 +53,13 @@ UNAUTHORIZED = "Error - Unauthorized Request"
 
 DTD_PATHS = ("/getdtd", "/gsafeed.dtd")
 MAX_PAGE = 1000
-_POST_PATHS = {form.path: door for door, form in FEEDERGATE.forms.items()}
+_POST_PATHS = {endpoint.path: endpoint for endpoint in (XMLFEED, XMLGROUPS)}
 _GET_PATHS = (BACKLOG_PATH, *DTD_PATHS, "/documents", "/set-aside", "/")
 _GROUPSOURCE_FIELDS = ("groupsource", CLEANUP, REPLACE)
 _FIELDS = {
-    Door.FEED: ("datasource", "feedtype"),
-    Door.GROUPS: (*_GROUPSOURCE_FIELDS, "feedtype"),
-    Door.DATA: ("profile",),
+    XMLFEED.name: ("datasource", "feedtype"),
+    XMLGROUPS.name: (*_GROUPSOURCE_FIELDS, "feedtype"),
+    RECVDATA_XML.name: ("profile",),
 }
 _LIMIT = re.compile("[0-9]{1,9}", re.ASCII)
 _MAX_AGENT = 200
@@ -75,13 +76,13 @@ class Callbacks(msgspec.Struct, frozen=True, kw_only=True):
     """The functions of a receiver that its endpoints call.
 
     `arrived` is called after each delivery. `behave` returns the behaviour for the next request at
-    an endpoint, None for the backlog. `wait` waits some seconds, fewer when the receiver stops.
+    an endpoint. `wait` waits some seconds, fewer when the receiver stops.
     `backlog` returns the number of deliveries that wait, `set_aside` those that are set aside,
     `render_page` the page.
     """
 
     arrived: Callable[[], object]
-    behave: Callable[[Door | None], Behaviour]
+    behave: Callable[[str], Behaviour]
     wait: Callable[[float], object]
     backlog: Callable[[], int]
     set_aside: Callable[[], list[SetAsideDelivery]]
@@ -111,29 +112,30 @@ class Endpoints:
         self._callbacks = callbacks
         self._reading = Lock()  # one document in memory, for any number of connections
         self._take = {
-            Door.FEED: self._take_feed,
-            Door.GROUPS: self._take_groups,
-            Door.DATA: self._take_data,
+            XMLFEED.name: self._take_feed,
+            XMLGROUPS.name: self._take_groups,
+            RECVDATA_XML.name: self._take_data,
         }
 
     def answer(self, request: Request) -> Reply:
         """Return the reply; raise RefusedError, or ConnectionDroppedError for no reply."""
         path = request.path
-        door = Door.DATA if path.endswith(RECVDATA_PATH) else _POST_PATHS.get(path)
-        if door is not None:
+        is_recvdata = path.endswith(RECVDATA_PATH)
+        endpoint = RECVDATA_XML if is_recvdata else _POST_PATHS.get(path)
+        if endpoint is not None:
             if request.method == "POST":
-                return self._post(door, request)
-            return self._get_data(request) if door is Door.DATA else _only("POST")
+                return self._post(endpoint, request)
+            return self._get_data(request) if is_recvdata else _only("POST")
         if path not in _GET_PATHS:
             known = ", ".join((*_POST_PATHS, *_GET_PATHS))
             raise RefusedError(404, f"{path!r}; expected {known} or ...{RECVDATA_PATH}")
         return self._get(request) if request.method in {"GET", "HEAD"} else _only("GET, HEAD")
 
-    def _post(self, door: Door, request: Request) -> Reply:
+    def _post(self, endpoint: Endpoint, request: Request) -> Reply:
         """Answer a delivery, and log it in one line."""
         begun, facts, outcome = time.monotonic(), dict[str, object](), "no reply"
         try:
-            reply = self._take_post(door, request, facts)
+            reply = self._take_post(endpoint, request, facts)
             outcome = f"{reply.status} {_words_of(reply)}"
         except RefusedError as exc:
             outcome = f"{exc.status} {exc.words}"
@@ -144,25 +146,25 @@ class Endpoints:
             _log.info("%s: %s, %.3f s", place, outcome.strip(), time.monotonic() - begun)
         return reply
 
-    def _take_post(self, door: Door, request: Request, facts: dict[str, object]) -> Reply:
+    def _take_post(self, endpoint: Endpoint, request: Request, facts: dict[str, object]) -> Reply:
         """Return the reply; store the known facts of the delivery in `facts`."""
-        if not self._is_trusted(door, request):
-            if door is Door.DATA:
+        if not self._is_trusted(endpoint, request):
+            if endpoint is RECVDATA_XML:
                 return _refuse_data(thunderstone_result.NOT_ALLOWED)
             return _text(UNAUTHORIZED)
-        behaviour = self._meet(door, request)
+        behaviour = self._meet(endpoint.name, request)
         blocks = self._read_body(request, behaviour)
         reply = _scripted_reply(behaviour)
         if reply is None:
             refused_urls = frozenset(behaviour.refuse_urls or ())
-            reply = self._receive(door, request, blocks, refused_urls, facts)
+            reply = self._receive(endpoint, request, blocks, refused_urls, facts)
         else:
             deque(blocks, maxlen=0)
         return self._finish(reply, behaviour)
 
     def _get_data(self, request: Request) -> Reply:
         """Return the result of a request without data, which has no profile either."""
-        is_trusted = self._is_trusted(Door.DATA, request)
+        is_trusted = self._is_trusted(RECVDATA_XML, request)
         status = thunderstone_result.NO_PROFILE if is_trusted else thunderstone_result.NOT_ALLOWED
         return _refuse_data(status)
 
@@ -191,7 +193,7 @@ class Endpoints:
         )
 
     def _count(self, request: Request) -> Reply:
-        behaviour = self._meet(None, request)
+        behaviour = self._meet(BACKLOG, request)
         reply = _scripted_reply(behaviour)
         if reply is None:
             is_real = behaviour.backlog is None
@@ -218,9 +220,9 @@ class Endpoints:
             }
         )
 
-    def _meet(self, door: Door | None, request: Request) -> Behaviour:
+    def _meet(self, endpoint: str, request: Request) -> Behaviour:
         """Return the behaviour; reset the connection at once, also if there is no body."""
-        behaviour = self._callbacks.behave(door)
+        behaviour = self._callbacks.behave(endpoint)
         if behaviour.reset == "at-once" or (behaviour.reset == "in-body" and request.length == 0):
             raise _reset_connection()
         return behaviour
@@ -232,10 +234,10 @@ class Endpoints:
             raise _reset_connection()
         return reply
 
-    def _is_trusted(self, door: Door, request: Request) -> bool:
+    def _is_trusted(self, endpoint: Endpoint, request: Request) -> bool:
         """A Thunderstone appliance also requires trust in all proxies of the request."""
         chains = [value for name, value in request.headers if name == "x-forwarded-for"]
-        if door is Door.DATA and not all(map(self._trust.allows_all, chains)):
+        if endpoint is RECVDATA_XML and not all(map(self._trust.allows_all, chains)):
             return False
         return self._trust.allows(request.client)
 
@@ -252,7 +254,7 @@ class Endpoints:
 
     def _receive(
         self,
-        door: Door,
+        endpoint: Endpoint,
         request: Request,
         blocks: Iterator[bytes],
         refused_urls: frozenset[str],
@@ -261,7 +263,8 @@ class Endpoints:
         """Return the reply once the delivery is durable; raise RefusedError."""
         delivery = Delivery(
             ordinal=0,
-            door=door,
+            endpoint=endpoint.name,
+            format=endpoint.formats[0],
             path=None,
             bytes=0,
             at=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -272,15 +275,17 @@ class Endpoints:
             self._spool.check_room(request.length or 0)
             with self._spool.open_intake() as intake:
                 kind = request.header("content-type")
-                fields = read_form(blocks, kind, known=_FIELDS[door], write=intake.write)
-                facts.update({name: fields[name] for name in _FIELDS[door] if name in fields})
+                known = _FIELDS[endpoint.name]
+                fields = read_form(blocks, kind, known=known, write=intake.write)
+                facts.update({name: fields[name] for name in known if name in fields})
                 facts["bytes"] = intake.bytes
                 form = PostedForm(
                     fields=fields, intake=intake, refused_urls=refused_urls, delivery=delivery
                 )
-                return self._take[door](form)
+                return self._take[endpoint.name](form)
         except DiskFullError:
-            return _refuse_data(thunderstone_result.FAIL) if door is Door.DATA else _text(DISK_FULL)
+            is_recvdata = endpoint is RECVDATA_XML
+            return _refuse_data(thunderstone_result.FAIL) if is_recvdata else _text(DISK_FULL)
 
     def _take_feed(self, form: PostedForm) -> Reply:
         return self._store(form, "datasource", form.fields.get("feedtype", ""), FEEDTYPES)
@@ -424,7 +429,7 @@ def _check_content(form: PostedForm) -> None:
     if not form.refused_urls:
         return
     with suppress(FormatError), form.intake.open() as stream:
-        for result in by_door(form.delivery.door).read(stream):
+        for result in by_name(form.delivery.format).read(stream):
             if isinstance(result, Record) and result.url in form.refused_urls:
                 words = f"malformed feed: {result.url!r}; expected a feed without it"
                 raise RefusedError(400, words)

@@ -40,7 +40,7 @@ import msgspec
 from pipelines.report.page_text import short_text
 from schemas.acl import identity
 from schemas.content import CHECKED, decode
-from schemas.delivery import Delivery, Door
+from schemas.delivery import Delivery
 from schemas.errors import FormatError, RecordError
 from schemas.feed import FULL, Feed, is_web
 from schemas.membership import Membership
@@ -48,7 +48,7 @@ from schemas.record import Action, Arrival, Crawl, Record
 from schemas.reject import Reject, record_error
 from schemas.span import Span
 from schemas.url_pattern import is_wide, prefix_of, sqlite_glob
-from transforms.formats import ReadOptions, ReadResult, by_door
+from transforms.formats import ReadOptions, ReadResult, by_name
 from transforms.sources.spool import is_whole
 
 EMPTY_METADATA = "Element record content does not follow the DTD, Misplaced metadata"
@@ -214,7 +214,7 @@ def read_changes(
     without its end would remove the documents of the missing part, and a full feed of which no
     record can be read would remove all documents.
     """
-    is_feed = delivery.door is Door.FEED
+    is_feed = _is_feed(delivery)
     if is_whole(delivery) and is_feed:
         yield _LEAVE_OUT, (delivery.ordinal, delivery.datasource)  # everything of before
         yield _FORGET, (delivery.datasource,)
@@ -229,13 +229,18 @@ def read_changes(
         span = Span(source=delivery.path, feed=posted if is_feed else None)
         change = change_of(delivery)
         is_read = False
-        for result in by_door(delivery.door).read(stream, span=span, options=options):
+        for result in by_name(delivery.format).read(stream, span=span, options=options):
             is_read = is_read or isinstance(result, Record | Membership)
             yield from _changes_of(result, delivery, tally, change)
     if tally.in_error and not is_read and is_whole(delivery):
         raise FormatError(f"none of its {tally.in_error} records can be read")
     if is_feed and is_whole(delivery):
         yield _KEEP, (delivery.ordinal,)  # its own URLs are not left out
+
+
+def _is_feed(delivery: Delivery) -> bool:
+    """Whether a delivery is a feed of documents of a datasource."""
+    return by_name(delivery.format).has_document_feeds
 
 
 def _changes_of(
@@ -248,7 +253,7 @@ def _changes_of(
             made = change(result) if isinstance(result, Record) else add_group(delivery, result)
         except Exception as exc:  # a defect costs the record, not the feed
             tally.refuse(result.provenance.line, record_error(exc).reason)
-            is_fed = isinstance(result, Record) and delivery.door is Door.FEED
+            is_fed = isinstance(result, Record) and _is_feed(delivery)
             if is_fed and result.action is not _IS_DELETE:  # a gateway still forwards it
                 yield _SKIP, (result.url, delivery.datasource)
         else:
@@ -270,7 +275,7 @@ def change_of(delivery: Delivery) -> Callable[[Record], Change]:
 
     The function raises RecordError for a record that the appliance refuses.
     """
-    change_by = _change_by_data if delivery.door is Door.DATA else _change_by_feed
+    change_by = _change_by_data if delivery.profile else _change_by_feed
     change = partial(change_by, delivery)
     refused = frozenset(delivery.refused)
 

@@ -35,7 +35,7 @@ from pipelines.serve.rehearsal.documents import (
     read_changes,
 )
 from pipelines.serve.worker_process import SetAsideError
-from schemas.delivery import Delivery, Door
+from schemas.delivery import Delivery
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import INCREMENTAL, Feed
 from schemas.indexed_document import DocumentOrigin, IndexedDocument
@@ -58,18 +58,18 @@ _SCHEMA = (
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
     *SCHEMA,
-    "CREATE TABLE deliveries (ordinal INTEGER PRIMARY KEY, door TEXT NOT NULL,"
+    "CREATE TABLE deliveries (ordinal INTEGER PRIMARY KEY, endpoint TEXT NOT NULL,"
     " datasource TEXT NOT NULL, feedtype TEXT NOT NULL, bytes INTEGER NOT NULL, at TEXT NOT NULL,"
     " client TEXT NOT NULL, user_agent TEXT NOT NULL, status TEXT NOT NULL,"
     " included INTEGER NOT NULL DEFAULT 0,"
     " in_error INTEGER NOT NULL DEFAULT 0, details TEXT NOT NULL DEFAULT '[]',"
     " finished_at TEXT NOT NULL DEFAULT '')",
-    "CREATE INDEX deliveries_of ON deliveries (door, datasource, ordinal)",
+    "CREATE INDEX deliveries_of ON deliveries (endpoint, datasource, ordinal)",
     "CREATE INDEX deliveries_by_status ON deliveries (status, ordinal)",
 )
 _BEGIN = (
     "INSERT INTO deliveries"
-    " (ordinal, door, datasource, feedtype, bytes, at, client, user_agent, status)"
+    " (ordinal, endpoint, datasource, feedtype, bytes, at, client, user_agent, status)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'In progress') ON CONFLICT (ordinal) DO UPDATE SET"
     " status = 'In progress', included = 0, in_error = 0, details = '[]', finished_at = ''"
 )
@@ -121,7 +121,7 @@ class SetAsideDelivery(msgspec.Struct, frozen=True, kw_only=True):
     by: SetAsideBy
     reason: str
     set_aside_at: str
-    door: Door | None = None
+    endpoint: str = ""
     name: str = ""
     feedtype: str = ""
     bytes: int = 0
@@ -152,7 +152,7 @@ class FeedRow(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     ordinal: int
-    door: Door
+    endpoint: str
     datasource: str
     feedtype: str
     bytes: int
@@ -167,7 +167,7 @@ class FeedRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def place(self) -> tuple[str, str]:
         """The name and the endpoint; a name at two endpoints is two datasources."""
-        return self.datasource, self.door.value
+        return self.datasource, self.endpoint
 
 
 def _json_object(row: type[msgspec.Struct], **expressions: str) -> str:
@@ -193,7 +193,7 @@ _SET_ASIDE = f"SELECT {_SET_ASIDE_JSON} FROM deliveries WHERE status = 'Set asid
 _FEED_ROWS = (
     f"SELECT {_json_object(FeedRow, details='json(details)')} FROM deliveries"
     " WHERE ordinal IN (SELECT ordinal FROM"
-    " (SELECT ordinal, row_number() OVER (PARTITION BY door, datasource ORDER BY ordinal DESC)"
+    " (SELECT ordinal, row_number() OVER (PARTITION BY endpoint, datasource ORDER BY ordinal DESC)"
     " AS place FROM deliveries) WHERE place <= ?) ORDER BY ordinal DESC"
 )
 _DOCUMENT_JSON = _json_object(
@@ -358,7 +358,7 @@ class Index:
     def begin(self, delivery: Delivery) -> None:
         """Record that a delivery is being digested."""
         name, size = name_of(delivery), delivery.bytes
-        row = (delivery.ordinal, delivery.door.value, name, delivery.feedtype, size)
+        row = (delivery.ordinal, delivery.endpoint, name, delivery.feedtype, size)
         with self._lock:
             self._database.execute(
                 _BEGIN, (*row, delivery.at, delivery.client, delivery.user_agent)

@@ -19,6 +19,8 @@ from pipelines.serve.rehearsal.index import (
 )
 from schemas.indexed_document import DocumentOrigin
 from schemas.units import format_duration
+from transforms.sinks.push.wire.feedergate import XMLFEED, XMLGROUPS
+from transforms.sinks.push.wire.recvdata import RECVDATA_XML
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; img-src data:; "
@@ -27,7 +29,11 @@ CONTENT_SECURITY_POLICY = (
 )
 """The header of a reply with a page; the digest is that of its only style sheet."""
 
-_DOORS = {"xmlfeed": "feeds", "xmlgroups": "groups", "recvdata": "Thunderstone data"}
+_KINDS = {
+    XMLFEED.name: "feeds",
+    XMLGROUPS.name: "groups",
+    RECVDATA_XML.name: "Thunderstone data",
+}
 _ORIGINS = {DocumentOrigin.FEED: "feeds", DocumentOrigin.DATA: "Thunderstone data"}
 _STATUS_SIGNS = {
     DeliveryStatus.COMPLETED: ("good", "✓"),
@@ -73,7 +79,7 @@ def render(view: PageView) -> bytes:
         ago=_format_age,
         signs=_STATUS_SIGNS,
         origins=_ORIGINS,
-        doors=_DOORS,
+        kinds=_KINDS,
     )
 
 

@@ -2,7 +2,7 @@
 
 ::
 
-    - {door: xmlfeed, requests: 3-5, disk_full: true}
+    - {endpoint: xmlfeed, requests: 3-5, disk_full: true}
     - {after: 1m, until: 2m, status: 503}
     - {every: 10, reset: before-reply}
     - {backlog: [0, 6000, 6000, 0]}
@@ -15,23 +15,28 @@ import re
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
-from schemas.delivery import Door
 from transforms.config.yaml_structs import Duration, Natural, Positive, Value, read_yaml_list
+from transforms.sinks.push.wire.feedergate import FEEDERGATE
+from transforms.sinks.push.wire.recvdata import RECVDATA
 
-BACKLOG_DOOR = "getbacklogcount"
-DoorName = Literal["xmlfeed", "xmlgroups", "recvdata", "getbacklogcount"]
+BACKLOG = "getbacklogcount"
+_OF_GSA = tuple(endpoint.name for endpoint in FEEDERGATE.endpoints)
+_OF_DOCUMENTS = tuple(kind.endpoints[0].name for kind in (FEEDERGATE, RECVDATA))
+ENDPOINTS = (*_OF_GSA, *(endpoint.name for endpoint in RECVDATA.endpoints), BACKLOG)
+"""The names of the endpoints of both appliances that a receiver plays, and that of the backlog."""
+
 Reset = Literal["at-once", "in-body", "before-reply"]
 
 _REQUESTS = re.compile(r"([1-9][0-9]*)(?:(-)([1-9][0-9]*)?)?", re.ASCII)
 _ANSWERS = ("status", "text", "disk_full", "reset", "refuse_urls", "backlog")
 _ONLY_AT = {
-    "disk_full": (Door.FEED.value, Door.GROUPS.value),
-    "refuse_urls": (Door.FEED.value, Door.DATA.value),
-    "backlog": (BACKLOG_DOOR,),
+    "disk_full": _OF_GSA,
+    "refuse_urls": _OF_DOCUMENTS,
+    "backlog": (BACKLOG,),
 }
 
 
@@ -60,6 +65,15 @@ def parse_status(value: object) -> int:
     return value
 
 
+def parse_endpoint(value: object) -> str:
+    if value not in ENDPOINTS:
+        raise ValueError
+    return str(value)
+
+
+EndpointName = Annotated[str, Value(parse_endpoint, " or ".join(ENDPOINTS))]
+
+
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """The behaviour for one request; without any value, that of an appliance in good order.
 
@@ -84,7 +98,7 @@ IN_ORDER = Behaviour()
 class ScenarioRule(Behaviour, frozen=True, kw_only=True):
     """The keys of a rule, as a user writes them: when it applies, and the behaviour then."""
 
-    door: DoorName | tuple[DoorName, ...] | None = None
+    endpoint: EndpointName | tuple[EndpointName, ...] | None = None
     requests: Annotated[
         RequestRange, Value(parse_requests, "numbers from 1, such as 3, 3-5 or 3-")
     ] = RequestRange(1, None)
@@ -101,40 +115,40 @@ class ScenarioRule(Behaviour, frozen=True, kw_only=True):
             raise ValueError(f"{', '.join(answers)}; expected one of them: a request has one reply")
         if self.backlog is not None and self.delay is not None:
             raise ValueError("backlog, delay; expected a rule for each")
-        if () in (self.backlog, self.refuse_urls, self.door):
+        if () in (self.backlog, self.refuse_urls, self.endpoint):
             raise ValueError("an empty list; expected one value or more")
         if self.until is not None and self.until <= self.after:
             raise ValueError("until: not later than `after`; expected a later moment")
-        possible = self._possible_doors()
-        for door in self.doors - {*possible}:
-            raise ValueError(f"door: {door!r}; expected one of {', '.join(possible)}")
+        possible = self._possible_endpoints()
+        for name in self.endpoints - {*possible}:
+            raise ValueError(f"endpoint: {name!r}; expected one of {', '.join(possible)}")
 
     @property
-    def doors(self) -> frozenset[str]:
-        """The doors whose requests the rule counts."""
-        if self.door is None:
-            return frozenset(self._possible_doors())
-        return frozenset((self.door,) if isinstance(self.door, str) else self.door)
+    def endpoints(self) -> frozenset[str]:
+        """The endpoints whose requests the rule counts."""
+        if self.endpoint is None:
+            return frozenset(self._possible_endpoints())
+        return frozenset((self.endpoint,) if isinstance(self.endpoint, str) else self.endpoint)
 
     def _answers(self) -> list[str]:
         return [name for name in _ANSWERS if getattr(self, name) is not None]
 
-    def _possible_doors(self) -> tuple[str, ...]:
+    def _possible_endpoints(self) -> tuple[str, ...]:
         limits = (_ONLY_AT[name] for name in self._answers() if name in _ONLY_AT)
-        return next(limits, get_args(DoorName))
+        return next(limits, ENDPOINTS)
 
 
 class RuleCounter:
-    """A rule, and the number of requests at its doors."""
+    """A rule, and the number of requests at its endpoints."""
 
     def __init__(self, rule: ScenarioRule) -> None:
         self.rule = rule
-        self._doors = rule.doors
+        self._endpoints = rule.endpoints
         self._requests = self._eligible = 0
 
-    def applies(self, door: str, now: float) -> bool:
+    def applies(self, endpoint: str, now: float) -> bool:
         """Count a request; return whether the rule applies to it."""
-        if door not in self._doors:
+        if endpoint not in self._endpoints:
             return False
         self._requests += 1
         rule, (first, last) = self.rule, self.rule.requests
@@ -160,15 +174,11 @@ class Scenario:
         self._lock = threading.Lock()
         self._rules = tuple(map(RuleCounter, rules))
 
-    def next(self, door: Door | None, now: float) -> Behaviour:
-        """Return the behaviour for the next request, `now` seconds after the start.
-
-        A `door` of None is a request for the backlog.
-        """
-        name = BACKLOG_DOOR if door is None else door.value
+    def next(self, endpoint: str, now: float) -> Behaviour:
+        """Return the behaviour for the next request, `now` seconds after the start."""
         with self._lock:
-            # Every rule counts the requests at its doors, whichever rule applies first.
-            active = [rule for rule in self._rules if rule.applies(name, now)]
+            # Every rule counts the requests at its endpoints, whichever rule applies first.
+            active = [rule for rule in self._rules if rule.applies(endpoint, now)]
             backlogs = [rule.count_backlog() for rule in active if rule.rule.backlog is not None]
         behaviours = (rule.rule for rule in active if rule.rule.backlog is None)
         backlog = backlogs[0] if backlogs else None

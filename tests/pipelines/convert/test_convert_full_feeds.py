@@ -227,12 +227,12 @@ def test_an_empty_full_feed_of_a_spool_stops_the_run() -> None:
     spool.groups(GROUPS, feedtype="full")
     spool.groups(NO_GROUPS, feedtype="full")
 
-    for door, target, expected in (
+    for endpoint, target, expected in (
         ("xmlfeed", TO_GSA, ("spool#2", "full")),
         ("xmlgroups", ("-o", "groups", *TO_GROUPS[2:]), ("spool#4", "full")),
     ):
-        assert convert("spool", "--only", door, *target) == 3
-        assert convert("spool", "--only", door, *target, ALLOWED) == 0
+        assert convert("spool", "--only", endpoint, *target) == 3
+        assert convert("spool", "--only", endpoint, *target, ALLOWED) == 0
         (line,) = manifest(target[1])
         assert (line["source"], line["feedtype"]) == expected
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.serve.spool_writer import SpoolWriter
-from schemas.delivery import JOURNAL, Door
+from schemas.delivery import JOURNAL
 from support.archives import HOST, document, documents, gsa_feed, put, thunderstone
 from support.runs import column, convert, manifest, report
 from support.spools import HandSpool, delivered
@@ -254,7 +254,7 @@ def test_the_spool_of_a_receiver_is_read() -> None:
             with spool.open_intake() as intake:
                 intake.write(text)
                 spool.commit(delivered(0, path=None, datasource="crm"), intake)
-        spool.commit(delivered(0, door=Door.GROUPS, path=None, feedtype="cleanup"))
+        spool.commit(delivered(0, "xmlgroups", path=None, feedtype="cleanup"))
         convert("spool", "-o", "out", "--to", "gsa-feed")
 
     assert sent() == [("crm", "incremental", "1.txt"), ("crm", "incremental", "2.txt")]

@@ -86,7 +86,7 @@ def test_a_page_that_cannot_be_written_does_not_change_how_a_run_has_ended(
 
 
 def test_a_run_has_a_log_with_all_its_attempts(here: Path) -> None:
-    (here / "busy.yaml").write_text("- {door: getbacklogcount, backlog: 6000, requests: 1-2}\n")
+    (here / "busy.yaml").write_text("- {endpoint: getbacklogcount, backlog: 6000, requests: 1-2}\n")
     with serving(here / "spool", "--scenario", "busy.yaml") as appliance:
         job = TreeJob(here / "job", appliance.url, documents=10)
         job.run("--max-wait", "0s", "--log-file", str(here / "all.log"))
@@ -208,7 +208,7 @@ def test_a_run_that_ends_before_it_has_converted_anything_goes_on(
 
 
 def test_a_deadline_ends_the_push_and_the_next_start_goes_on(here: Path) -> None:
-    (here / "busy.yaml").write_text("- {door: getbacklogcount, backlog: 6000, requests: 1-2}\n")
+    (here / "busy.yaml").write_text("- {endpoint: getbacklogcount, backlog: 6000, requests: 1-2}\n")
     with serving(here / "spool", "--scenario", "busy.yaml") as appliance:
         job = TreeJob(here / "job", appliance.url, documents=10)
         job.kill_when(lambda: bool(job.records()) and job.records()[-1].phase is Phase.PUSH)
@@ -228,7 +228,7 @@ def stop_in_push(job: TreeJob, appliance: Served, *flags: str) -> RunRecord:
 @pytest.fixture
 def refusing(here: Path) -> Iterator[tuple[TreeJob, Served]]:
     """A job, and an appliance that fails once, at the third chunk."""
-    (here / "bad.yaml").write_text("- {door: xmlfeed, requests: 3-3, status: 400}\n")
+    (here / "bad.yaml").write_text("- {endpoint: xmlfeed, requests: 3-3, status: 400}\n")
     with serving(here / "spool", "--scenario", "bad.yaml") as served:
         yield TreeJob(here, served.url, documents=10), served
 
@@ -357,8 +357,8 @@ def test_a_deadline_that_has_passed_when_the_old_run_is_done_begins_no_new_one(
 
 def test_a_signal_during_the_last_chunk_of_the_old_run_begins_no_new_one(here: Path) -> None:
     (here / "slow.yaml").write_text(
-        "- {door: xmlfeed, requests: 1-1, status: 400}\n"
-        "- {door: xmlfeed, requests: 2-2, delay: 3s}\n"
+        "- {endpoint: xmlfeed, requests: 1-1, status: 400}\n"
+        "- {endpoint: xmlfeed, requests: 2-2, delay: 3s}\n"
     )
     with serving(here / "spool", "--scenario", "slow.yaml") as appliance:
         job = TreeJob(here / "job", appliance.url, documents=10)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from schemas.delivery import Door
 from support.archives import documents, gsa_feed, put
 from support.receivers import deliveries
 from support.rehearsal import membership, xmlgroups
@@ -21,8 +20,8 @@ target: {type: gsa-feed, url: %s, datasource: wiki}
 chunk: {max_records: 1}
 jobs: 4
 """
-FEED = [(Door.FEED, "wiki", "incremental")] * 2
-GROUPS = [(Door.GROUPS, "wiki", "incremental")] * 2
+FEED = [("xmlfeed", "wiki", "incremental")] * 2
+GROUPS = [("xmlgroups", "wiki", "incremental")] * 2
 
 
 def write_job(folder: Path, appliance: Served, job: str = JOB) -> None:
@@ -34,8 +33,8 @@ def write_job(folder: Path, appliance: Served, job: str = JOB) -> None:
     (folder / "wiki.yaml").write_text(job % appliance.url)
 
 
-def received(appliance: Served) -> list[tuple[Door, str, str]]:
-    return [(each.door, each.datasource, each.feedtype) for each in deliveries(appliance.spool)]
+def received(appliance: Served) -> list[tuple[str, str, str]]:
+    return [(each.endpoint, each.datasource, each.feedtype) for each in deliveries(appliance.spool)]
 
 
 def run_job(folder: Path, *flags: str) -> tuple[int, str]:
@@ -44,7 +43,7 @@ def run_job(folder: Path, *flags: str) -> tuple[int, str]:
 
 
 def test_three_nights_with_a_kill_send_the_documents_and_then_the_groups(tmp_path: Path) -> None:
-    put(tmp_path / "slow.yaml", b"- {door: xmlgroups, requests: 4, delay: 5s}\n")
+    put(tmp_path / "slow.yaml", b"- {endpoint: xmlgroups, requests: 4, delay: 5s}\n")
     with serving(tmp_path / "spool", "--scenario", str(tmp_path / "slow.yaml")) as appliance:
         write_job(tmp_path, appliance)
         assert run_job(tmp_path) == (0, "")
@@ -67,7 +66,7 @@ def test_three_nights_with_a_kill_send_the_documents_and_then_the_groups(tmp_pat
 
 
 def test_refused_groups_are_replayed_with_their_groupsource(tmp_path: Path) -> None:
-    put(tmp_path / "bad.yaml", b"- {door: xmlgroups, requests: 1, status: 400}\n")
+    put(tmp_path / "bad.yaml", b"- {endpoint: xmlgroups, requests: 1, status: 400}\n")
     with serving(tmp_path / "spool", "--scenario", str(tmp_path / "bad.yaml")) as appliance:
         write_job(tmp_path, appliance)
         assert run_job(tmp_path)[0] == 1

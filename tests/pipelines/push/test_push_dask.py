@@ -21,7 +21,7 @@ from transforms.storage.find_storage import storage_of
 URI = f"s3://{remotes.BUCKET}/run"
 TO = ("--to", "gsa-feed", "--max-chunk-records", "2")
 RECEIPTS = 20
-HELD = f"- {{door: xmlfeed, requests: {RECEIPTS + 2}, delay: 20s}}\n"
+HELD = f"- {{endpoint: xmlfeed, requests: {RECEIPTS + 2}, delay: 20s}}\n"
 """The push is in its middle for so long."""
 
 pytestmark = pytest.mark.slow

@@ -77,16 +77,18 @@ def test_all_chunks_arrive_once_and_in_order(folder: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "misbehaviour",
     [
-        pytest.param("- {door: xmlfeed, every: 2, status: 500}", id="internal errors"),
-        pytest.param("- {door: xmlfeed, every: 2, reset: at-once}", id="torn at once"),
-        pytest.param("- {door: xmlfeed, every: 2, reset: in-body}", id="torn in the body"),
+        pytest.param("- {endpoint: xmlfeed, every: 2, status: 500}", id="internal errors"),
+        pytest.param("- {endpoint: xmlfeed, every: 2, reset: at-once}", id="torn at once"),
+        pytest.param("- {endpoint: xmlfeed, every: 2, reset: in-body}", id="torn in the body"),
         pytest.param(
-            "- {door: xmlfeed, every: 2, reset: before-reply}", id="torn before the reply"
+            "- {endpoint: xmlfeed, every: 2, reset: before-reply}", id="torn before the reply"
         ),
-        pytest.param("- {door: xmlfeed, requests: 1, disk_full: true}", id="a full disk"),
-        pytest.param("- {door: xmlfeed, requests: 1-2, status: 503, text: later}", id="busy"),
+        pytest.param("- {endpoint: xmlfeed, requests: 1, disk_full: true}", id="a full disk"),
+        pytest.param("- {endpoint: xmlfeed, requests: 1-2, status: 503, text: later}", id="busy"),
         pytest.param("- {backlog: [0, 4001, 4001, 1000, 999]}", id="a backlog that falls"),
-        pytest.param("- {door: getbacklogcount, requests: 1, status: 401}", id="a hidden backlog"),
+        pytest.param(
+            "- {endpoint: getbacklogcount, requests: 1, status: 401}", id="a hidden backlog"
+        ),
     ],
 )
 def test_temporary_errors_do_not_end_a_push(
@@ -153,7 +155,7 @@ def test_thunderstone_gets_its_items_and_then_one_update(tmp_path: Path) -> None
 def test_a_signal_ends_a_push_after_the_current_chunk(
     folder: Path, tmp_path: Path, number: int, expected: int
 ) -> None:
-    flags = scenario(tmp_path, "- {door: xmlfeed, requests: 2, delay: 2h}")
+    flags = scenario(tmp_path, "- {endpoint: xmlfeed, requests: 2, delay: 2h}")
     with kept_port() as port:
         with serving(tmp_path / "spool", "--port", str(port), *flags) as appliance:
             process = start("push", str(folder), "--to", appliance.url, *FAST)
@@ -175,7 +177,7 @@ def test_a_signal_ends_a_push_after_the_current_chunk(
 
 
 def test_a_second_signal_ends_a_push_at_once(folder: Path, tmp_path: Path) -> None:
-    flags = scenario(tmp_path, "- {door: xmlfeed, requests: 2, delay: 2h}")
+    flags = scenario(tmp_path, "- {endpoint: xmlfeed, requests: 2, delay: 2h}")
     with serving(tmp_path / "spool", *flags) as appliance:
         process = start("push", str(folder), "--to", appliance.url, *FAST)
         wait_until(lambda: _taken(tmp_path / "spool") == 2)

@@ -228,7 +228,7 @@ def test_an_export_belongs_to_its_run_whatever_was_run_or_replayed_since(
 
 
 def test_a_replay_that_is_finished_by_another_start_is_not_sent_again(here: Path) -> None:
-    failing = [{"door": "xmlfeed", "requests": "3-4", "status": 500}]
+    failing = [{"endpoint": "xmlfeed", "requests": "3-4", "status": 500}]
     Path("fail.yaml").write_text(json.dumps(failing), "utf-8")
     with served.serving(here / "spool", "--scenario", "fail.yaml") as appliance:
         Path("wiki.yaml").write_text(JOB.replace("URL", repr(appliance.url)))

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import pytest
 
-from schemas.delivery import Door
 from support.receivers import deliveries, kept, receiving
 from support.talk import Talk, say
 
@@ -220,7 +219,7 @@ class OldClient(NamedTuple):
     """A request, and how it is to be understood."""
 
     raw: bytes
-    door: Door
+    endpoint: str
     datasource: str
     feedtype: str
     feed: bytes
@@ -229,25 +228,27 @@ class OldClient(NamedTuple):
 
 CLIENTS = {
     "adaptor library": OldClient(
-        ADAPTOR_LIBRARY, Door.FEED, "adaptor", "metadata-and-url", WEB_FEED
+        ADAPTOR_LIBRARY, "xmlfeed", "adaptor", "metadata-and-url", WEB_FEED
     ),
     "adaptor library, gzip in chunks": OldClient(
-        ADAPTOR_LIBRARY_GZIP, Door.FEED, "adaptor", "metadata-and-url", WEB_FEED
+        ADAPTOR_LIBRARY_GZIP, "xmlfeed", "adaptor", "metadata-and-url", WEB_FEED
     ),
     "adaptor library, groups": OldClient(
-        ADAPTOR_LIBRARY_GROUPS, Door.GROUPS, "adaptor", "incremental", GROUPS_FEED
+        ADAPTOR_LIBRARY_GROUPS, "xmlgroups", "adaptor", "incremental", GROUPS_FEED
     ),
-    "adaptor library, cleanup": OldClient(CLEANUP, Door.GROUPS, "adaptor", "cleanup", b""),
-    "gsafeed library, replace": OldClient(REPLACE, Door.GROUPS, "adaptor", "replace", GROUPS_FEED),
+    "adaptor library, cleanup": OldClient(CLEANUP, "xmlgroups", "adaptor", "cleanup", b""),
+    "gsafeed library, replace": OldClient(REPLACE, "xmlgroups", "adaptor", "replace", GROUPS_FEED),
     "connector manager": OldClient(
-        CONNECTOR_MANAGER, Door.FEED, "files", "incremental", CONTENT_FEED
+        CONNECTOR_MANAGER, "xmlfeed", "files", "incremental", CONTENT_FEED
     ),
     "pushgroups_client.py": OldClient(
-        PUSHGROUPS_CLIENT, Door.GROUPS, "others", "incremental", GROUPS_FEED
+        PUSHGROUPS_CLIENT, "xmlgroups", "others", "incremental", GROUPS_FEED
     ),
-    "a Thunderstone appliance": OldClient(REPLICATION, Door.DATA, "intranet", "", DATA, REPLICATED),
+    "a Thunderstone appliance": OldClient(
+        REPLICATION, "recvdata", "intranet", "", DATA, REPLICATED
+    ),
 } | {
-    name: OldClient(raw, Door.FEED, "sample", "full", SMALL_FEED)
+    name: OldClient(raw, "xmlfeed", "sample", "full", SMALL_FEED)
     for name, raw in {
         "connector manager of 2006": OLD_CONNECTOR_MANAGER,
         "gsa_feed.py of the admin toolkit": ADMIN_TOOLKIT,
@@ -269,7 +270,7 @@ def test_request_of_a_client_is_stored_and_answered(name: str, tmp_path: Path) -
     assert (heard.status, heard.body) == (200, client.says)
     assert kept(tmp_path) == [(client.datasource, client.feedtype, client.feed)]
     (delivery,) = deliveries(tmp_path)
-    assert (delivery.door, delivery.client) == (client.door, "127.0.0.1")
+    assert (delivery.endpoint, delivery.client) == (client.endpoint, "127.0.0.1")
     agent = re.search(rb"(?i)\r\nuser-agent: ([^\r]*)", client.raw)
     assert delivery.user_agent == (agent[1].decode() if agent else "")
 

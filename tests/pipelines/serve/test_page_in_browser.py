@@ -10,7 +10,6 @@ import pytest
 
 from pipelines.serve.rehearsal.index import DatasourceTotal, DeliveryStatus, FeedRow
 from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
-from schemas.delivery import Door
 from schemas.indexed_document import DocumentOrigin
 from support.browser import Page, needs_chromium
 from support.page_checks import CONTRAST, OWN_TEXTS
@@ -25,11 +24,11 @@ HOSTILE = "\"'><script>document.title = 'mine'</script><img src=http://example.c
 
 
 def fed(
-    ordinal: int, status: DeliveryStatus, *, text: str = "intranet", door: Door = Door.FEED
+    ordinal: int, status: DeliveryStatus, *, text: str = "intranet", endpoint: str = "xmlfeed"
 ) -> FeedRow:
     return FeedRow(
         ordinal=ordinal,
-        door=door,
+        endpoint=endpoint,
         datasource=text,
         feedtype="incremental" if text == "intranet" else text,
         bytes=930_000_000,
@@ -55,7 +54,7 @@ def full(text: str) -> PageView:
             fed(2, DeliveryStatus.WITH_ERRORS, text=text),
             fed(3, DeliveryStatus.FAILED, text=text),
             fed(4, DeliveryStatus.IN_PROGRESS, text=text),
-            fed(5, DeliveryStatus.COMPLETED, text=text, door=Door.GROUPS),
+            fed(5, DeliveryStatus.COMPLETED, text=text, endpoint="xmlgroups"),
         ),
         totals=(
             DatasourceTotal(

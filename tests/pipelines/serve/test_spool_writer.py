@@ -14,21 +14,29 @@ import pytest
 
 from pipelines.serve import spool_writer as spools
 from pipelines.serve.spool_writer import DiskFullError, SpoolWriter
-from schemas.delivery import JOURNAL, Delivery, Door
+from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import BusyError, FatalError
 from support.disks import RecordingDisk
 from support.endpoints import DATA, FEED, GROUPS, StoredEndpoints, body_of, post
 from transforms.storage import journal as durable
 from transforms.storage.journal import Disk
 
-POSTED = Delivery(ordinal=0, door=Door.FEED, path=None, bytes=0, datasource="s", feedtype="full")
+POSTED = Delivery(
+    ordinal=0,
+    endpoint="xmlfeed",
+    format="gsa-feed",
+    path=None,
+    bytes=0,
+    datasource="s",
+    feedtype="full",
+)
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from schemas.delivery import Delivery, Door
+from schemas.delivery import Delivery
 from pipelines.serve.spool_writer import SpoolWriter
 spool = SpoolWriter(Path(sys.argv[1]))
-posted = Delivery(ordinal=0, door=Door.FEED, path=None, bytes=0)
+posted = Delivery(ordinal=0, endpoint="xmlfeed", format="gsa-feed", path=None, bytes=0)
 with spool.open_intake() as intake:
     intake.write(b"<whole/>")
     spool.commit(posted, intake)
@@ -49,7 +57,7 @@ SECOND = [
     *("write deliveries.jsonl", "sync deliveries.jsonl"),
 ]
 CLEANUP = ["write deliveries.jsonl", "sync deliveries.jsonl"]
-DOORS = [("/xmlfeed", FEED), ("/xmlgroups", GROUPS), ("/recvdata.xml", DATA)]
+ENDPOINTS = [("/xmlfeed", FEED), ("/xmlgroups", GROUPS), ("/recvdata.xml", DATA)]
 
 
 def deliver(spool: SpoolWriter, *blocks: bytes) -> Delivery:
@@ -244,7 +252,7 @@ def is_accepted(reply: bytes) -> bool:
     return reply == b"Success" or b"<Status>OK</Status>" in reply
 
 
-@pytest.mark.parametrize(("path", "body"), DOORS)
+@pytest.mark.parametrize(("path", "body"), ENDPOINTS)
 def test_a_feed_its_folder_and_its_line_are_on_the_disk_in_this_order(
     stored: StoredEndpoints, disk: RecordingDisk, path: str, body: str
 ) -> None:
@@ -262,7 +270,7 @@ def test_the_line_of_a_cleanup_is_on_the_disk(stored: StoredEndpoints, disk: Rec
     assert disk.done == CLEANUP
 
 
-@pytest.mark.parametrize(("path", "body"), DOORS)
+@pytest.mark.parametrize(("path", "body"), ENDPOINTS)
 @pytest.mark.parametrize("operation", range(1, len(SECOND) + 1))
 def test_success_is_answered_after_the_last_step(
     stored: StoredEndpoints, disk: RecordingDisk, path: str, body: str, operation: int

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import IO
 
-from schemas.delivery import Door
 from schemas.errors import RecordError
 from schemas.record import Action, Content, Provenance, Record
 from schemas.reject import Place, Reject, record_error, reject_bytes
@@ -98,7 +97,6 @@ TOY = Format(
     split=split,
     encoder=encoder,
     holds=Holds(fields={"title", "content", "mimetype"}, actions={Action.ADD, Action.DELETE}),
-    door=Door.FEED,
     content_type="text/plain",
 )
 

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from schemas.choices import DIALECT_5_0, DIALECTS, EMPTY_METADATA
 from schemas.choices import GROUPS as GROUPS_CHOICES
-from schemas.delivery import Door
 from schemas.feed import FULL, is_web
 from schemas.record import Action
 from transforms.formats.base import (
@@ -97,7 +96,7 @@ FEED = Holds(
     encodings=True,
     actions=frozenset({Action.ADD, Action.UPDATE, Action.DELETE}),
     acls_alone=True,
-    groups_feed=True,
+    groups_feed="gsa-groups",
     partly={"charset": "neither UTF-8 nor stated by the content", "metadata": "empty values"},
     refuses={Kind.UNTYPED: NO_MIMETYPE, Kind.UPDATE_OF_FIELDS: _UPDATE_OF_FIELDS},
     absolute_urls=True,
@@ -123,7 +122,7 @@ def held_by(target: Target) -> Holds:
         FEED,
         fields=FEED.fields - unheld | {"charset"},
         extras=("record/", "group/") if is_old else FEED.extras,
-        groups_feed=own.groups == GROUPS_CHOICES[0] and not is_old,
+        groups_feed="" if is_old or own.groups != GROUPS_CHOICES[0] else FEED.groups_feed,
         partly=_PARTLY_5_0 if is_old else FEED.partly,
         refuses=refuses,
     )
@@ -159,7 +158,7 @@ GSA_FEED = Format(
     holds=FEED,
     variant=held_by,
     adapter=deferred("gsa.adapt_feed:adapter"),
-    door=Door.FEED,
+    has_feedtypes=True,
     options=(FeedOptions, ContentOptions),
     has_record_ends=True,
 )
@@ -175,7 +174,7 @@ GSA_GROUPS = Format(
     split=partial(deferred("xml.borders:cut"), GROUPS_NAMES),
     borders=partial(deferred("xml.borders:ElementBorders"), GROUPS_NAMES),
     encoder=lambda _options: _make_groups_encoder(),
-    door=Door.GROUPS,
+    has_feedtypes=True,
     holds=GROUPS,
     has_record_ends=True,
 )

@@ -4,7 +4,6 @@ from functools import partial
 
 import msgspec
 
-from schemas.delivery import Door
 from schemas.record import Action
 from transforms.formats.base import FIELDS, HINTS, Format, Holds, deferred
 from transforms.formats.element_names import ElementNames
@@ -44,6 +43,7 @@ THUNDERSTONE = Format(
     holds=HOLDS,
     options=(DataloadOptions,),
     adapter=deferred("thunderstone.adapt_dataload:adapter"),
-    door=Door.DATA,
+    keeps_unlisted=True,
+    has_index_updates=True,
     has_record_ends=True,
 )

@@ -15,24 +15,22 @@ import msgspec
 from msgspec.structs import replace
 
 from schemas.account import Chunk
-from schemas.delivery import Door
 from schemas.errors import ConfigError
-from schemas.feed import FULL, INCREMENTAL, METADATA_AND_URL, check_datasource
+from schemas.feed import FULL, check_datasource
 from schemas.lazy_sequence import LazySequence
 from schemas.record import Action, Record
 from transforms.chunk import write_chunk
-from transforms.formats import FORMATS, THUNDERSTONE, Format, WriteOptions, find_format
+from transforms.formats import THUNDERSTONE, WriteOptions, find_format
 from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.wire.address import APPLIANCES
-from transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol, RequestForm
+from transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol, Endpoint
 from transforms.storage.storage import Storage
 
 UPDATE_FILE = "update-index.xml"
 """The request that updates search indexes, if no feed file makes one."""
 
 _MAX_FAULTS = 20
-_WEB_FEEDTYPES = (METADATA_AND_URL, INCREMENTAL)
 _DEFAULT_OPTIONS = WriteOptions()
 
 
@@ -98,45 +96,38 @@ def _faults(planned: Iterable[Chunk], settings: PushSettings) -> Iterator[str]:
             )
 
 
-def pushed_formats(protocol: ApplianceProtocol | None = None) -> list[Format]:
-    """Return the formats that appliances take, or that one kind of appliance takes."""
-    doors = {door for each in ((protocol,) if protocol else APPLIANCES) for door in each.forms}
-    return [format for format in FORMATS if format.door in doors]
+def pushed_formats(protocol: ApplianceProtocol | None = None) -> list[str]:
+    """Return the names of the formats that appliances take, or that one kind of appliance takes."""
+    kinds = (protocol,) if protocol else APPLIANCES
+    return [name for kind in kinds for endpoint in kind.endpoints for name in endpoint.formats]
 
 
-def request_form(format: Format) -> RequestForm | None:
-    """Return the form in which appliances take a format, None if none does."""
-    forms = (each.forms.get(format.door) for each in APPLIANCES if format.door is not None)
-    return next(filter(None, forms), None)
+def endpoint_of(format: str) -> Endpoint | None:
+    """Return the first endpoint of any kind of appliance for a format, None if none takes it."""
+    return next(filter(None, (kind.endpoint_of(format) for kind in APPLIANCES)), None)
 
 
 def check_chunk(chunk: Chunk, appliance: Appliance) -> None:
-    """Raise ConfigError unless the appliance takes the format, the datasource and the feedtype.
-
-    A chunk without a format is a feed.
-    """
-    formats = pushed_formats(appliance.protocol)
-    taken = (format for format in formats if chunk.format in (None, format.name))
-    door = next((format.door for format in taken), None)
-    if door is None:
-        expected = " or ".join(format.name for format in formats)
+    """Raise ConfigError unless the appliance takes the format, the datasource and the feedtype."""
+    endpoint = appliance.protocol.endpoint_of(chunk.format)
+    if endpoint is None:
+        expected = " or ".join(pushed_formats(appliance.protocol))
         raise ConfigError(f"{chunk.path}: {chunk.format}; expected {expected} for {appliance.url}")
-    form = appliance.protocol.forms[door]
-    if not form.source_field:
+    if not endpoint.source_field:
         return
-    name, label = chunk.datasource, f"{chunk.path}: {form.source_field}"
+    name, label = chunk.datasource, f"{chunk.path}: {endpoint.source_field}"
     if name is None:
         raise ConfigError(
-            f"{chunk.path}: no {form.source_field}; expected a name: give it by ⟦datasource⟧"
+            f"{chunk.path}: no {endpoint.source_field}; expected a name: give it by ⟦datasource⟧"
         )
     check_datasource(name, label=label)
-    feedtype, is_web = chunk.feedtype, name == "web" and door is Door.FEED
-    feedtypes = _WEB_FEEDTYPES if is_web else form.feedtypes
-    if feedtype in feedtypes or (is_web and feedtype is None):
+    feedtype, own = chunk.feedtype, endpoint.feedtypes_of.get(name)
+    feedtypes = own or endpoint.feedtypes
+    if feedtype in feedtypes or (own and feedtype is None):
         return
     found = "no feedtype" if feedtype is None else f"feedtype={feedtype!r}"
-    for_web = " for the datasource web" if is_web else ": give it by ⟦feedtype⟧"
-    raise ConfigError(f"{chunk.path}: {found}; expected {' or '.join(feedtypes)}{for_web}")
+    hint = f" for the datasource {name}" if own else ": give it by ⟦feedtype⟧"
+    raise ConfigError(f"{chunk.path}: {found}; expected {' or '.join(feedtypes)}{hint}")
 
 
 def check_several_full(inputs: Iterable[tuple[str, Sequence[Chunk]]]) -> None:
@@ -183,7 +174,7 @@ def _groups_feedtypes(chunks: Iterable[Chunk], mode: str) -> dict[int, str]:
     feedtypes: dict[int, str] = {}
     for chunk in chunks:
         format = find_format(chunk.format)
-        is_groups = format is not None and format.door is Door.GROUPS
+        is_groups = format is not None and format.holds_only_memberships
         if is_groups and (chunk.feedtype == FULL or chunk.datasource not in seen):
             seen.add(chunk.datasource)
             feedtypes[chunk.ordinal] = mode

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.delivery import JOURNAL, Delivery, Door
+from schemas.delivery import JOURNAL, Delivery
 from schemas.feed import CLEANUP, FULL, REPLACE, is_web
+from transforms.formats import by_name
 from transforms.storage.journal import DISK, Disk, Journal
 
 _decoder = msgspec.json.Decoder(Delivery)
@@ -46,20 +47,21 @@ def read_deliveries(spool: Path) -> Iterator[Delivery]:
 
 def is_whole(delivery: Delivery) -> bool:
     """Whether a delivery replaces everything of its datasource or groupsource."""
-    if delivery.door is Door.GROUPS:
+    format_ = by_name(delivery.format)
+    if format_.holds_only_memberships:
         return delivery.feedtype in (FULL, CLEANUP, REPLACE)
     is_content = not is_web(delivery.datasource, delivery.feedtype)
-    return delivery.door is Door.FEED and delivery.feedtype == FULL and is_content
+    return format_.has_feedtypes and delivery.feedtype == FULL and is_content
 
 
 def name_of(delivery: Delivery) -> str:
     """Return the datasource, groupsource or profile of a delivery."""
-    return delivery.profile if delivery.door is Door.DATA else delivery.datasource
+    return delivery.profile or delivery.datasource
 
 
-def queue_of(delivery: Delivery) -> tuple[Door, str]:
+def queue_of(delivery: Delivery) -> tuple[str, str]:
     """Return what orders deliveries: those with the same value are processed in order."""
-    return delivery.door, name_of(delivery)
+    return delivery.endpoint, name_of(delivery)
 
 
 def _is_inside(path: str) -> bool:

@@ -19,7 +19,7 @@ import msgspec
 from schemas.account import NoticeCount
 from schemas.check import Check, CheckLine, fail, ok
 from schemas.choices import SpoolHistory
-from schemas.delivery import JOURNAL, Delivery, Door
+from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import ConfigError, EncodingError, FormatError, SourceError
 from schemas.feed import FULL, METADATA_AND_URL, REPLACE, Feed, FeedHeader
 from schemas.notice import Notice
@@ -27,7 +27,7 @@ from schemas.reject import Reject
 from schemas.source_options import SourceOptions
 from schemas.span import FileSignature, Span
 from schemas.units import counted
-from transforms.formats import Format, by_door, by_name
+from transforms.formats import Format, by_name
 from transforms.formats.base import ReadResult
 from transforms.sources.base import (
     Source,
@@ -38,7 +38,7 @@ from transforms.sources.base import (
 )
 from transforms.sources.feed_files import read_files
 from transforms.sources.files import open_span
-from transforms.sources.spool.deliveries import is_whole, name_of, read_deliveries
+from transforms.sources.spool.deliveries import is_whole, name_of, queue_of, read_deliveries
 from transforms.storage.atomic import write_json
 
 SPOOL = "spool"
@@ -72,8 +72,8 @@ _KEPT = {
 class Spool(msgspec.Struct, frozen=True, kw_only=True):
     """Which feeds of a spool are read: all, or `only` the feeds of some names.
 
-    A name is that of a datasource, groupsource or profile, or of a door. `source` is the name in
-    messages, `root` the folder. `first` distinguishes the spool from another in the same folder.
+    A name is that of a datasource, groupsource or profile, or of an endpoint. `source` is the name
+    in messages, `root` the folder. `first` distinguishes the spool from another in the same folder.
     """
 
     source: str
@@ -219,7 +219,7 @@ def find_faults(deliveries: Iterable[Delivery], root: Path) -> dict[int, FeedFau
         delivery.ordinal: fault
         for delivery in deliveries
         if delivery.path is not None and is_whole(delivery)
-        if (fault := _fault_of(root / delivery.path, by_door(delivery.door))) is not None
+        if (fault := _fault_of(root / delivery.path, by_name(delivery.format))) is not None
     }
 
 
@@ -240,16 +240,16 @@ def select(
     _check_names(spool, every)
     torn: list[Delivery] = []
     gone: list[Delivery] = []
-    current: dict[tuple[Door, str], list[Delivery]] = {}
+    current: dict[tuple[str, str], list[Delivery]] = {}
     for delivery in every:
         name, fault = name_of(delivery), faults.get(delivery.ordinal)
-        if spool.only and not {name, delivery.door.value} & {*spool.only}:
+        if spool.only and not {name, delivery.endpoint} & {*spool.only}:
             continue
         if fault is FeedFault.TORN:
             torn.append(delivery)
             continue
         supersedes = fault is None and spool.history is SpoolHistory.LATEST
-        earlier = current.setdefault((delivery.door, name), [])
+        earlier = current.setdefault(queue_of(delivery), [])
         if is_whole(delivery) and (supersedes or fault is FeedFault.EMPTY):
             gone += earlier
             earlier.clear()
@@ -286,7 +286,7 @@ def spans_of(
             source=name,
             path=str(path),
             source_ordinal=ordinal,
-            format=by_door(delivery.door).name,
+            format=delivery.format,
             feed=_feed_of(delivery),
             encoding=spool.encoding,
             signature=FileSignature(size=delivery.bytes),
@@ -320,24 +320,25 @@ def _has_end(stream: IO[bytes]) -> bool:
 
 
 def _feed_of(delivery: Delivery) -> Feed | None:
-    if delivery.door is Door.DATA:
+    format_ = by_name(delivery.format)
+    if not format_.has_feedtypes:
         return None
     feedtype = FULL if delivery.feedtype == REPLACE else delivery.feedtype
-    if feedtype == FULL and delivery.door is Door.FEED and not is_whole(delivery):
+    if feedtype == FULL and not format_.holds_only_memberships and not is_whole(delivery):
         feedtype = METADATA_AND_URL  # web is never replaced, whichever feedtype a client posts
     return Feed(datasource=delivery.datasource, feedtype=feedtype)
 
 
 def _check_names(spool: Spool, deliveries: tuple[Delivery, ...]) -> None:
     names = {name_of(delivery) for delivery in deliveries}
-    doors = {delivery.door.value for delivery in deliveries}
-    unknown = sorted(set(spool.only) - names - doors)
+    endpoints = {delivery.endpoint for delivery in deliveries}
+    unknown = sorted(set(spool.only) - names - endpoints)
     if unknown:
         raise ConfigError(
             f"⟦only⟧ {unknown[0]}: {spool.source!r} holds nothing of that name; expected one of"
-            f" {_quote_all(names)}, or a door: {_quote_all(doors)}"
+            f" {_quote_all(names)}, or an endpoint: {_quote_all(endpoints)}"
         )
-    profiles = {delivery.profile for delivery in deliveries if delivery.door is Door.DATA}
+    profiles = {delivery.profile for delivery in deliveries if delivery.profile}
     if len(profiles) > 1 and not spool.only:
         raise ConfigError(
             f"⟦inputs⟧: {spool.source!r} holds data of the profiles {_quote_all(profiles)}; "
@@ -395,8 +396,8 @@ def _check_erased(selection: Selection, options: SourceOptions) -> None:
     if options.datasource is None or options.feedtype is not None:
         return
     format_ = by_name(options.to_format)
-    for door in (format_.door, Door.GROUPS) if format_.holds.groups_feed else (format_.door,):
-        feeds = [delivery for delivery in selection.deliveries if delivery.door is door]
+    for name in filter(None, (format_.name, format_.holds.groups_feed)):
+        feeds = [delivery for delivery in selection.deliveries if delivery.format == name]
         names = sorted({name_of(delivery) for delivery in feeds})
         if len(names) > 1 and any(delivery.feedtype in (FULL, REPLACE) for delivery in feeds):
             raise ConfigError(

@@ -12,7 +12,6 @@ from msgspec.structs import replace as changed
 from pipelines.serve.http.endpoints import Endpoints
 from pipelines.serve.http.server import ConnectionDroppedError, Request
 from pipelines.serve.rehearsal.scenario import Behaviour, Reset
-from schemas.delivery import Door
 from support.endpoints import (
     DATA,
     FEED,
@@ -223,10 +222,10 @@ def test_scenario_replaces_the_backlog(
 
 
 def test_scenario_counts_only_trusted_requests(stored: StoredEndpoints) -> None:
-    asked: list[Door | None] = []
+    asked: list[str] = []
 
-    def behave(door: Door | None) -> Behaviour:
-        asked.append(door)
+    def behave(endpoint: str) -> Behaviour:
+        asked.append(endpoint)
         return Behaviour(status=200, text="")
 
     endpoints = Endpoints(SETTINGS, stored.spool, stored.index, stored.callbacks(behave))
@@ -235,14 +234,19 @@ def test_scenario_counts_only_trusted_requests(stored: StoredEndpoints) -> None:
         *(get("/getbacklogcount"), post("/xmlfeed", FEED, client="8.8.8.8"), get("/documents")),
     ):
         endpoints.answer(request)
-    assert asked == [Door.FEED, Door.GROUPS, Door.DATA, None]
+    assert asked == ["xmlfeed", "xmlgroups", "recvdata", "getbacklogcount"]
 
 
 def test_a_feed_is_kept_and_then_answered(stored: StoredEndpoints) -> None:
     reply = stored.endpoints().answer(post("/xmlfeed", FEED, ("user-agent", "Java/1.8")))
     assert (reply.status, reply.body, reply.content_type) == (200, b"Success", "text/plain")
     (kept,) = deliveries(stored.folder)
-    assert (kept.door, kept.datasource, kept.feedtype, kept.bytes) == (Door.FEED, "s", "full", 10)
+    assert (kept.endpoint, kept.datasource, kept.feedtype, kept.bytes) == (
+        "xmlfeed",
+        "s",
+        "full",
+        10,
+    )
     assert (kept.client, kept.user_agent) == ("127.0.0.1", "Java/1.8")
     assert stored.arrivals == 1
 
@@ -302,7 +306,7 @@ def test_each_item_of_thunderstone_data_is_answered(stored: StoredEndpoints) -> 
         b"</ThunderstoneReplicationResult>\n"
     )
     (delivery,) = deliveries(stored.folder)
-    assert (delivery.door, delivery.profile, delivery.datasource) == (Door.DATA, "p", "")
+    assert (delivery.endpoint, delivery.profile, delivery.datasource) == ("recvdata", "p", "")
 
 
 @pytest.mark.parametrize(

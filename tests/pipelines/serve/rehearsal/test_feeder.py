@@ -250,7 +250,7 @@ def test_a_delivery_that_is_set_aside_is_on_the_page_and_in_the_json(tmp_path: P
         documents = json.loads(say(receiver.port, get("/documents"), method="GET").body)
         assert say(receiver.port, get("/getbacklogcount"), method="GET").body == b"0"
     (aside,) = listed["set_aside"]
-    results = (aside["ordinal"], aside["by"], aside["name"], aside["door"])
+    results = (aside["ordinal"], aside["by"], aside["name"], aside["endpoint"])
     assert results == (1, "index", "bad", "xmlfeed")
     assert (aside["reason"], aside["bytes"]) == (FAILED, len(gsa_feed(page("a"))))
     assert aside["at"][:19] <= aside["set_aside_at"][:19]

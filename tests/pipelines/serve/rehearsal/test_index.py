@@ -23,7 +23,6 @@ from kits.base import MARK
 from pipelines.serve.rehearsal import index as index_module
 from pipelines.serve.rehearsal.index import DeliveryStatus, FeedRow, Index
 from pipelines.serve.worker_process import SetAsideError
-from schemas.delivery import Door
 from schemas.errors import ConfigError, ProgressError
 from support.defects import break_at, put_in
 from support.rehearsal import (
@@ -43,7 +42,7 @@ from support.runs import ROOT
 DIGEST_AND_WAIT = """
 import sys
 from pathlib import Path
-from schemas.delivery import Delivery, Door
+from schemas.delivery import Delivery
 from pipelines.serve.rehearsal import index
 
 index._SETTINGS = (*index._SETTINGS, "PRAGMA cache_size = 10")
@@ -59,7 +58,8 @@ def wait_in_the_middle(*arguments):
 index.read_changes = wait_in_the_middle
 spool = Path(sys.argv[1])
 delivery = Delivery(
-    ordinal=2, door=Door.FEED, path="002.xml", bytes=0, datasource="sample", feedtype="full"
+    ordinal=2, endpoint="xmlfeed", format="gsa-feed", path="002.xml", bytes=0,
+    datasource="sample", feedtype="full"
 )
 rehearsal = index.Index(spool / "index.db")
 rehearsal.begin(delivery)
@@ -79,7 +79,7 @@ def test_a_delivery_is_a_row_of_the_page(rehearsal: Rehearsal) -> None:
     assert rehearsal.index.feed_rows() == [
         FeedRow(
             ordinal=1,
-            door=Door.FEED,
+            endpoint="xmlfeed",
             datasource="sample",
             feedtype="full",
             bytes=len(markup),

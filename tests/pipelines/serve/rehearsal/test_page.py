@@ -19,7 +19,6 @@ from pipelines.serve.rehearsal.index import (
 )
 from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
 from pipelines.serve.spool_consumer import BacklogHistory
-from schemas.delivery import Door
 from schemas.indexed_document import DocumentOrigin
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -31,7 +30,7 @@ HOSTILE = [
 
 def fed(ordinal: int = 1, **fields: Any) -> FeedRow:  # the fields of Fed
     usual: dict[str, Any] = {
-        "door": Door.FEED,
+        "endpoint": "xmlfeed",
         "datasource": "intranet",
         "feedtype": "incremental",
         "bytes": 2048,
@@ -53,7 +52,7 @@ def set_aside(**fields: Any) -> SetAsideDelivery:  # the fields of SetAside
         "by": SetAsideBy.INDEX,
         "reason": "not finished after 300 seconds, the limit for 2,048 bytes",
         "set_aside_at": "2026-07-01T11:30:00+00:00",
-        "door": Door.FEED,
+        "endpoint": "xmlfeed",
         "name": "crm",
         "feedtype": "full",
         "bytes": 2048,
@@ -96,7 +95,7 @@ def everything(text: str) -> PageView:
     """A view that has a text wherever one comes from outside."""
     feeds = (
         fed(1, datasource=text, feedtype=text, client=text, user_agent=text, details=(text,)),
-        fed(2, door=Door.GROUPS, datasource=text, feedtype=text, client=text),
+        fed(2, endpoint="xmlgroups", datasource=text, feedtype=text, client=text),
     )
     totals = (DatasourceTotal(datasource=text, kind=DocumentOrigin.FEED),)
     aside = (set_aside(name=text, feedtype=text, reason=text),)
@@ -213,9 +212,9 @@ def test_reasons_are_below_their_feed() -> None:
 def test_each_datasource_has_its_table_and_each_door() -> None:
     feeds = (
         fed(1, datasource="wiki"),
-        fed(2, datasource="others", door=Door.GROUPS),
+        fed(2, datasource="others", endpoint="xmlgroups"),
         fed(3, datasource="others"),
-        fed(4, datasource="products", door=Door.DATA),
+        fed(4, datasource="products", endpoint="recvdata"),
         fed(5, datasource="others"),
     )
     assert rendered(feeds=feeds).texts("//caption") == [

@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import asdict
 
 from pipelines.serve.rehearsal.scenario import Behaviour, Scenario, ScenarioRule, load
-from schemas.delivery import Door
 from schemas.errors import ConfigError
 from support.pages import read_page
 
@@ -17,7 +16,7 @@ ROWS = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))
 EXAMPLES = dict(re.findall(r'```yaml title="(.*?)\.yaml"\n(.*?)```', PAGE, re.DOTALL))
 URL = "http://intranet.example.com/board/minutes.pdf"
 
-FEED, GROUPS, DATA, BACKLOG = Door.FEED, Door.GROUPS, Door.DATA, None
+FEED, GROUPS, DATA, BACKLOG = "xmlfeed", "xmlgroups", "recvdata", "getbacklogcount"
 IN_ORDER: dict[str, object] = {}
 BROKEN = {"status": 500}
 FULL = {"disk_full": True}
@@ -30,9 +29,9 @@ def load_text(folder: Path, text: str) -> Scenario:
     return load(path)
 
 
-def behaviours(scenario: Scenario, *doors: Door | None, now: float = 0) -> list[dict[str, object]]:
+def behaviours(scenario: Scenario, *endpoints: str, now: float = 0) -> list[dict[str, object]]:
     """The values that a scenario states for each request."""
-    results = [asdict(scenario.next(door, now)) for door in doors]
+    results = [asdict(scenario.next(endpoint, now)) for endpoint in endpoints]
     names = Behaviour.__struct_fields__
     return [{name: item[name] for name in names if item[name] is not None} for item in results]
 
@@ -60,7 +59,7 @@ AT_ONCE, IN_BODY, BEFORE = ({"reset": name} for name in ("at-once", "in-body", "
 
 
 @pytest.mark.parametrize(
-    ("example", "doors", "expected"),
+    ("example", "endpoints", "expected"),
     [
         ("disk-full", (FEED, GROUPS, BACKLOG, DATA), [FULL, FULL, IN_ORDER, IN_ORDER]),
         ("no-backlog", (BACKLOG, FEED), [{"status": 404}, IN_ORDER]),
@@ -83,9 +82,9 @@ AT_ONCE, IN_BODY, BEFORE = ({"reset": name} for name in ("at-once", "in-body", "
     ],
 )
 def test_an_example_of_the_page_behaves_as_it_says(
-    tmp_path: Path, example: str, doors: list[Door | None], expected: list[dict[str, object]]
+    tmp_path: Path, example: str, endpoints: list[str], expected: list[dict[str, object]]
 ) -> None:
-    assert behaviours(load_text(tmp_path, EXAMPLES[example]), *doors) == expected
+    assert behaviours(load_text(tmp_path, EXAMPLES[example]), *endpoints) == expected
 
 
 @pytest.mark.parametrize(
@@ -138,9 +137,9 @@ def test_moments_are_counted_from_the_start(
 
 
 def test_only_requests_at_the_doors_of_a_rule_are_numbered(tmp_path: Path) -> None:
-    scenario = load_text(tmp_path, "- {door: xmlgroups, requests: 2, status: 500}")
+    scenario = load_text(tmp_path, "- {endpoint: xmlgroups, requests: 2, status: 500}")
     assert behaviours(scenario, FEED, GROUPS, DATA, GROUPS) == [*[IN_ORDER] * 3, BROKEN]
-    scenario = load_text(tmp_path, "- {door: [xmlgroups, recvdata], requests: 2, status: 500}")
+    scenario = load_text(tmp_path, "- {endpoint: [xmlgroups, recvdata], requests: 2, status: 500}")
     assert behaviours(scenario, FEED, GROUPS, DATA) == [IN_ORDER, IN_ORDER, BROKEN]
 
 
@@ -181,8 +180,8 @@ def test_a_file_may_be_json(tmp_path: Path) -> None:
         ("", "1:1: an empty document; expected a list"),
         ("status: 500", "1:1: a mapping; expected a list"),
         (
-            "# a comment\n- door: xmlfeed\n  status: 500\n\n- door: xmlfeed\n  status: 99\n",
-            "6:11: [1].status: 99; expected 400 to 599",
+            "# a comment\n- endpoint: xmlfeed\n  status: 500\n\n- status: 99\n",
+            "5:11: [1].status: 99; expected 400 to 599",
         ),
     ],
 )
@@ -191,7 +190,7 @@ def test_a_file_with_an_error_is_refused(tmp_path: Path, text: str, expected: st
 
 
 BEHAVIOURS = "status, text, disk_full, {}reset, refuse_urls, backlog"
-DOORS = "xmlfeed or xmlgroups or recvdata or getbacklogcount or a list"
+ENDPOINTS = "xmlfeed or xmlgroups or recvdata or getbacklogcount or a list"
 
 
 @pytest.mark.parametrize(
@@ -199,16 +198,16 @@ DOORS = "xmlfeed or xmlgroups or recvdata or getbacklogcount or a list"
     [
         (
             "{statsu: 500}",
-            f"'statsu'; expected one of {BEHAVIOURS.format('delay, ')}, door, requests, after,"
+            f"'statsu'; expected one of {BEHAVIOURS.format('delay, ')}, endpoint, requests, after,"
             " until, every; did you mean 'status'?",
         ),
-        ("{door: xmlfeed}", f"no behaviour; expected one of {BEHAVIOURS.format('')}, delay"),
-        ("{door: groups, status: 500}", f"door: 'groups'; expected {DOORS}"),
+        ("{endpoint: xmlfeed}", f"no behaviour; expected one of {BEHAVIOURS.format('')}, delay"),
+        ("{endpoint: groups, status: 500}", f"endpoint: 'groups'; expected {ENDPOINTS}"),
         (
-            "{door: recvdata, disk_full: true}",
-            "door: 'recvdata'; expected one of xmlfeed, xmlgroups",
+            "{endpoint: recvdata, disk_full: true}",
+            "endpoint: 'recvdata'; expected one of xmlfeed, xmlgroups",
         ),
-        ("{door: [], status: 500}", "an empty list; expected one value or more"),
+        ("{endpoint: [], status: 500}", "an empty list; expected one value or more"),
         (
             "{requests: 5-3, status: 500}",
             "requests: '5-3'; expected numbers from 1, such as 3, 3-5 or 3-",

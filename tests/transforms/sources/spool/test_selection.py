@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from schemas.choices import SpoolHistory
-from schemas.delivery import JOURNAL, Delivery, Door
+from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import ConfigError, FatalError, SourceError
 from schemas.feed import Feed
 from schemas.span import FileSignature, Span
@@ -29,11 +29,11 @@ FULL_2, FULL_3 = delivered(2, feedtype="full"), delivered(3, feedtype="full")
 
 def groups(ordinal: int, feedtype: str, datasource: str = "ldap") -> Delivery:
     more = {"path": None} if feedtype == "cleanup" else {}
-    return delivered(ordinal, door=Door.GROUPS, datasource=datasource, feedtype=feedtype, **more)
+    return delivered(ordinal, "xmlgroups", datasource=datasource, feedtype=feedtype, **more)
 
 
 def data(ordinal: int, profile: str = "docs") -> Delivery:
-    return delivered(ordinal, door=Door.DATA, datasource="", feedtype="", profile=profile)
+    return delivered(ordinal, "recvdata", datasource="", feedtype="", profile=profile)
 
 
 def damage(spool: Path) -> str:
@@ -101,8 +101,8 @@ def test_a_journal_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     [
         (b'{"ordinal"{"ordinal":1}', "JSON is malformed: expected ':' (byte 10)"),
         (
-            b'{"ordinal":1,"door":"back","path":"feeds/1","bytes":1}',
-            "Invalid enum value 'back' - at `$.door`",
+            b'{"ordinal":1,"endpoint":1,"format":"gsa-feed","path":"feeds/1","bytes":1}',
+            "Expected `str`, got `int` - at `$.endpoint`",
         ),
         (msgspec.json.encode(delivered(4)), "ordinal 4 after 4"),
     ],
@@ -162,8 +162,8 @@ def test_current_feeds_of_the_named_datasources_are_selected(
 
 def test_a_name_without_deliveries_is_refused() -> None:
     assert refusal(delivered(1), data(2, "crm"), only=("crm", "nix")) == (
-        "--only nix: 'spool' holds nothing of that name; expected one of 'crm', 'intranet', or a"
-        " door: 'recvdata', 'xmlfeed'"
+        "--only nix: 'spool' holds nothing of that name; expected one of 'crm', 'intranet', or an"
+        " endpoint: 'recvdata', 'xmlfeed'"
     )
 
 

@@ -32,13 +32,7 @@ def parse_target(
     >>> parse_target("http://gsa.example.com/xmlfeed").url
     'http://gsa.example.com:19900'
     """
-    expected = f"expected {' or '.join(protocol.addresses for protocol in APPLIANCES)}"
-    address = _split("⟦url⟧", url, expected)
-    for protocol in APPLIANCES:
-        if found := protocol.find_url(address):
-            break
-    else:
-        raise ConfigError(f"⟦url⟧: {url!r}: path {address.path!r}; {expected}")
+    protocol, found = find_kind(url)
     if profile is not None and not protocol.has_profiles:
         raise ConfigError(f"⟦profile⟧: {profile!r}; expected none: only Thunderstone has profiles")
     if protocol.has_profiles and not profile:
@@ -55,6 +49,16 @@ def parse_target(
         ca_file=ca_file,
         proxy=None if proxy is None else _parse_proxy(proxy),
     )
+
+
+def find_kind(url: str) -> tuple[ApplianceProtocol, str]:
+    """Return the kind of the appliance at an address, and its URL; raise ConfigError for none."""
+    expected = f"expected {' or '.join(protocol.addresses for protocol in APPLIANCES)}"
+    address = _split("⟦url⟧", url, expected)
+    for protocol in APPLIANCES:
+        if found := protocol.find_url(address):
+            return protocol, found
+    raise ConfigError(f"⟦url⟧: {url!r}: path {address.path!r}; {expected}")
 
 
 def trusted_certificates(ca_file: str | None) -> ssl.SSLContext:

@@ -12,13 +12,12 @@ from the adaptor library, which accepts `Success` with a status of 500.
 import re
 
 from schemas.check import CheckLine, fail_of, ok, warn
-from schemas.delivery import Door
 from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, METADATA_AND_URL, REPLACE
-from transforms.formats import by_door, find_format
+from transforms.formats import GSA_FEED, GSA_GROUPS, by_name
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
 from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.sinks.push.wire.body import RequestBody, multipart
-from transforms.sinks.push.wire.protocol import Address, ApplianceProtocol, RequestForm
+from transforms.sinks.push.wire.protocol import Address, ApplianceProtocol, Endpoint
 from transforms.sinks.push.wire.responses import (
     describe,
     is_html,
@@ -28,16 +27,24 @@ from transforms.sinks.push.wire.responses import (
 )
 
 BACKLOG_PATH = "/getbacklogcount"
-_FORMS = {
-    Door.FEED: RequestForm(path="/xmlfeed", source_field="datasource", feedtypes=FEEDTYPES),
-    Door.GROUPS: RequestForm(
-        path="/xmlgroups",
-        source_field="groupsource",
-        feedtypes=(FULL, INCREMENTAL, REPLACE, CLEANUP),
-        default_feedtype=INCREMENTAL,  # a full feed would delete the other groups of its source
-    ),
-}
-_PATHS = ("", BACKLOG_PATH, *(form.path for form in _FORMS.values()))
+XMLFEED = Endpoint(
+    name="xmlfeed",
+    formats=(GSA_FEED.name,),
+    path="/xmlfeed",
+    source_field="datasource",
+    feedtypes=FEEDTYPES,
+    feedtypes_of={"web": (METADATA_AND_URL, INCREMENTAL)},
+)
+XMLGROUPS = Endpoint(
+    name="xmlgroups",
+    formats=(GSA_GROUPS.name,),
+    path="/xmlgroups",
+    source_field="groupsource",
+    feedtypes=(FULL, INCREMENTAL, REPLACE, CLEANUP),
+    default_feedtype=INCREMENTAL,  # a full feed would delete the other groups of its source
+)
+_ENDPOINTS = XMLFEED, XMLGROUPS
+_PATHS = ("", BACKLOG_PATH, *(endpoint.path for endpoint in _ENDPOINTS))
 _DEFAULT_PORTS = {"http": ":19900", "https": ":19902"}
 _PORTS = "a feedergate listens on port 19900, with TLS on 19902"
 _TRUST = (
@@ -63,19 +70,19 @@ _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 def _request(part: ChunkPart, _profile: str, feedtype: str | None) -> tuple[str, RequestBody]:
-    format = find_format(part.chunk.format) or by_door(Door.FEED)
-    form, source = _FORMS[format.door or Door.FEED], part.chunk.datasource or ""
+    name, source = part.chunk.format or GSA_FEED.name, part.chunk.datasource or ""
+    endpoint = XMLGROUPS if name in XMLGROUPS.formats else XMLFEED
     feedtype = feedtype or part.chunk.feedtype or METADATA_AND_URL
     if feedtype == REPLACE:
-        return form.path, multipart([(REPLACE, source)], part)
+        return endpoint.path, multipart([(REPLACE, source)], part)
     if feedtype == CLEANUP:
         feedtype = INCREMENTAL  # a request before this one has removed the groups
-    fields = [(form.source_field, source), ("feedtype", feedtype)]
-    return form.path, multipart(fields, part, content_type=format.content_type)
+    fields = [(endpoint.source_field, source), ("feedtype", feedtype)]
+    return endpoint.path, multipart(fields, part, content_type=by_name(name).content_type)
 
 
 def _cleanup(groupsource: str) -> tuple[str, RequestBody]:
-    return _FORMS[Door.GROUPS].path, multipart([(CLEANUP, groupsource)])
+    return XMLGROUPS.path, multipart([(CLEANUP, groupsource)])
 
 
 def _find_url(address: Address) -> str | None:
@@ -125,8 +132,7 @@ def _judge_probe(response: ApplianceResponse) -> CheckLine:
 
 FEEDERGATE = ApplianceProtocol(
     name="feedergate",
-    forms=_FORMS,
-    forwards={Door.FEED: Door.FEED, Door.GROUPS: Door.GROUPS, Door.DATA: Door.FEED},
+    endpoints=_ENDPOINTS,
     addresses="http://HOST[:19900], https://HOST[:19902]",
     find_url=_find_url,
     acceptance="Success",

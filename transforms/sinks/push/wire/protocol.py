@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from schemas.check import CheckLine
-from schemas.delivery import Door
 from schemas.feed import FULL
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, Verdict
 from transforms.sinks.push.throttle.gate import BacklogCount
@@ -22,18 +21,23 @@ _NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")
 _PORTS = {"http": 80, "https": 443}
 
 
-class RequestForm(msgspec.Struct, frozen=True, kw_only=True):
-    """The form in which an appliance takes the feeds of one door.
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an appliance takes feeds of some formats, and in which form.
 
+    `name` is the last part of its path, `formats` are the names of the formats that it takes.
     `path` follows the address of the appliance. `source_field` is the form field with the name of
     the datasource; forms without one have no feedtypes either. `feedtypes` can be sent; a file that
-    states none is sent with `default_feedtype`.
+    states none is sent with `default_feedtype`. A datasource in `feedtypes_of` has those instead,
+    and needs none.
     """
 
+    name: str
+    formats: tuple[str, ...]
     path: str = ""
     source_field: str = ""
     feedtypes: tuple[str, ...] = ()
     default_feedtype: str | None = None
+    feedtypes_of: Mapping[str, tuple[str, ...]] = {}
 
 
 class Address(NamedTuple):
@@ -48,9 +52,8 @@ class Address(NamedTuple):
 class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """How one kind of appliance takes feeds, and what it can do.
 
-    `forms` has a form for each door. A gateway forwards what arrived at a door as a feed for the
-    door in `forwards`, and leaves out what is not there. `find_url` returns the URL of an appliance
-    at an address, None for an address of another kind; `addresses` describes them in messages.
+    The first of its `endpoints` takes documents. `find_url` returns the URL of an appliance at an
+    address, None for an address of another kind; `addresses` describes them in messages.
     `make_cleanup` makes the request that removes the groups of a groupsource.
 
     `make_request` returns the path and the body of a request; it raises SourceError if the file of
@@ -64,8 +67,7 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    forms: Mapping[Door, RequestForm]
-    forwards: Mapping[Door, Door]
+    endpoints: tuple[Endpoint, ...]
     addresses: str
     find_url: Callable[[Address], str | None]
     acceptance: str
@@ -86,7 +88,14 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_full_feeds(self) -> bool:
-        return any(FULL in form.feedtypes for form in self.forms.values())
+        return any(FULL in endpoint.feedtypes for endpoint in self.endpoints)
+
+    def endpoint_of(self, format: str | None) -> Endpoint | None:
+        """Return the endpoint for a format, None if it takes none; by default, for documents."""
+        if format is None:
+            return self.endpoints[0]
+        taken = (endpoint for endpoint in self.endpoints if format in endpoint.formats)
+        return next(taken, None)
 
 
 class Appliance(msgspec.Struct, frozen=True, kw_only=True):

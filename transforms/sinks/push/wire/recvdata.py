@@ -11,11 +11,11 @@ from typing import NamedTuple
 from lxml import etree
 
 from schemas.check import CheckLine, fail_of, ok, warn
-from schemas.delivery import Door
 from schemas.receipt import Refusal
+from transforms.formats import THUNDERSTONE
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
 from transforms.sinks.push.wire.body import RequestBody, urlencoded
-from transforms.sinks.push.wire.protocol import Address, ApplianceProtocol, RequestForm
+from transforms.sinks.push.wire.protocol import Address, ApplianceProtocol, Endpoint
 from transforms.sinks.push.wire.responses import (
     MAX_RESPONSE_BYTES,
     describe,
@@ -27,6 +27,7 @@ from transforms.sinks.push.wire.responses import (
 )
 
 RECVDATA_PATH = "/recvdata.xml"
+RECVDATA_XML = Endpoint(name="recvdata", formats=(THUNDERSTONE.name,))
 MAX_ITEMS = 100_000
 """Items in one request: each has a result in the response, which is held in memory."""
 
@@ -211,8 +212,7 @@ def _judge_probe(response: ApplianceResponse) -> CheckLine:
 
 RECVDATA = ApplianceProtocol(
     name="recvdata",
-    forms={Door.DATA: RequestForm()},
-    forwards={Door.FEED: Door.DATA, Door.DATA: Door.DATA},
+    endpoints=(RECVDATA_XML,),
     addresses="the whole address of a recvdata.xml",
     find_url=_find_url,
     acceptance=f"a {_ROOT}",
