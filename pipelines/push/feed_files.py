@@ -138,7 +138,7 @@ def _scan(path: Path, plain: Path, options: PushOptions) -> Chunk:
     """Return the chunk of a file; raise FormatError if it does not read as one whole feed."""
     with open_chunk_file(plain) as stream:
         format, endpoint = _format(path, stream.read(_SNIFFED_BYTES))
-    offsets, reader = scan_feed(plain, format.name, source=str(path))
+    offsets, reader = scan_feed(plain, format, source=str(path))
     if offsets.documents > 1:
         raise FormatError(
             f"{path}: {offsets.documents} feeds in one file; expected one: convert it first"

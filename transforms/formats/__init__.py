@@ -33,6 +33,7 @@ from transforms.formats.command_stream.stream_formats import (
     StreamOptions,
 )
 from transforms.formats.gsa.gsa_formats import GROUPS_CSV, GSA_FEED, GSA_GROUPS, FeedOptions
+from transforms.formats.places import Places
 from transforms.formats.thunderstone.dataload_format import THUNDERSTONE, DataloadOptions
 from transforms.formats.unknown_formats import binary_look_of, look_of
 from transforms.formats.xml.encoding import detect, is_encoding
@@ -55,6 +56,7 @@ __all__ = [
     "FeedOptions",
     "Format",
     "Holds",
+    "Places",
     "ReadOptions",
     "ReadResult",
     "Reader",

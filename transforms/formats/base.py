@@ -11,7 +11,7 @@ import msgspec
 
 from schemas.choices import CONTENT_ENCODINGS
 from schemas.content import MAX_CONTENT_BYTES
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, FormatError
 from schemas.feed import Feed, FeedHeader
 from schemas.membership import RecordOrMembership
 from schemas.notice import Loss, Notice
@@ -21,6 +21,7 @@ from schemas.span import Span, SpanEnd
 from transforms.formats.columns.element_block import ElementBlock
 from transforms.formats.columns.record_batch import RecordBatch
 from transforms.formats.element_names import ElementNames
+from transforms.formats.places import Places
 
 MORE_BYTES = 4 << 20
 """The most bytes of a record besides its content."""
@@ -364,8 +365,14 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     element_names: ElementNames | None = None
     """The elements of an XML format: its root, and those of its records.
 
-    By these, the format is recognised, and parts of its chunks are sent where an appliance refuses
-    a whole chunk.
+    By these, the format is recognised.
+    """
+
+    places: Callable[..., Places] | None = None
+    """Finds the records of a chunk, so that it can be sent in parts.
+
+    It is called with a stream, and `source`, its name in messages. Raises FormatError for a stream
+    of another format. Without it, a chunk is sent as a whole.
     """
 
     dtd: str | None = None
@@ -427,6 +434,16 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the target fetches the documents of such a feed itself."""
         held = self.held_by(Target(format=self.name, datasource=datasource, feedtype=feedtype))
         return "arrival" in held.fields and "content" not in held.fields
+
+    def find_places(self, stream: IO[bytes], *, source: str = "") -> Places:
+        """Return the places of the records of a chunk.
+
+        Raise FormatError, which names the `source`, if it is no chunk of the format, or if chunks
+        of the format have no parts.
+        """
+        if self.places is None:
+            raise FormatError(f"{source}: {self.name}; expected a format whose chunks have parts")
+        return self.places(stream, source=source)
 
     def make_encoder(self, options: WriteOptions) -> Encoder:
         """Return an encoder; raise ConfigError if the format is only read."""

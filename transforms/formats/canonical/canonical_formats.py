@@ -28,6 +28,7 @@ JSONL = Format(
     read=deferred("canonical.jsonl:read"),
     split=deferred("canonical.jsonl:cut"),
     borders=deferred("canonical.borders:LineBorders"),
+    places=deferred("canonical.jsonl:places"),
     encoder=deferred("canonical.jsonl:JsonlEncoder"),
     holds=EVERYTHING,
     options=(ContentOptions,),

@@ -44,6 +44,7 @@ from transforms.formats.columns.holes import InspectedError
 from transforms.formats.columns.marks import stated
 from transforms.formats.columns.record_batch import RecordBatch
 from transforms.formats.dates import parse_date
+from transforms.formats.places import LinePlaces
 from transforms.formats.streams import PIECE_BYTES, Line, read_lines, skip_line
 
 _SLOTS = ("acl", "content", "metadata")
@@ -58,6 +59,17 @@ class _GroupKey(msgspec.Struct):
     """The part of a line that distinguishes a membership from a record."""
 
     group: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _StatedGroup(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _StatedIdentity(msgspec.Struct):
+    """What a line states of its record: its URL, or its group."""
+
+    url: str = ""
+    group: _StatedGroup = _StatedGroup()
 
 
 def read(
@@ -111,6 +123,20 @@ def cut(
         yield msgspec.structs.replace(span, length=length, grid=0)
         span, length = following, next_length
     yield msgspec.structs.replace(span, grid=0)
+
+
+def places(stream: IO[bytes], *, source: str = "") -> LinePlaces:
+    """Return the places of the lines of a stream."""
+    return LinePlaces(stream, source=source, find_url=_find_url)
+
+
+def _find_url(text: bytes) -> str | None:
+    """Return the URL or the name of the group of a line."""
+    try:
+        stated = msgspec.json.decode(text, type=_StatedIdentity)
+    except _NO_JSON:
+        return None
+    return stated.url or stated.group.name or None
 
 
 def line(result: ReadResult) -> bytes:

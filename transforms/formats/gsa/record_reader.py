@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import pybase64
 from lxml import etree
@@ -35,8 +35,10 @@ from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
 from transforms.formats.gsa.acl import Extras, bad_acl, read_acl, require_no_text, tag_of
 from transforms.formats.gsa.feed_runs import FeedRuns
+from transforms.formats.gsa.gsa_formats import FEED_NAMES
 from transforms.formats.gsa.rows import ACTION, CONTENT, GROUP, HINTS, META, METADATA
 from transforms.formats.xml.elements import ParsedElement, parse_markup
+from transforms.formats.xml.places import XmlPlaces
 from transforms.formats.xml.scanner import NESTED, UNKNOWN
 from transforms.formats.xml.serializer import extra_element
 
@@ -85,6 +87,11 @@ def feed_context(context: ElementContext) -> FeedContext:
         fault=fault,
         is_unknown=context.header == UNKNOWN,
     )
+
+
+def places(stream: IO[bytes], *, source: str = "") -> XmlPlaces:
+    """Return the places of the records of a feed."""
+    return XmlPlaces(FEED_NAMES, stream, source=source, feed_of=lambda header: _header(header)[:2])
 
 
 @lru_cache(maxsize=4)

@@ -39,6 +39,7 @@ THUNDERSTONE = Format(
     read=deferred("thunderstone.dataload:read"),
     split=partial(deferred("xml.borders:cut"), ELEMENT_NAMES),
     borders=partial(deferred("xml.borders:ElementBorders"), ELEMENT_NAMES),
+    places=deferred("thunderstone.item_reader:places"),
     encoder=deferred("thunderstone.dataload:ThunderstoneEncoder"),
     holds=HOLDS,
     options=(DataloadOptions,),

@@ -17,8 +17,7 @@ from schemas.account import Chunk
 from schemas.errors import FormatError, RecordError
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
-from transforms.formats.splitter import RecordOffsets
-from transforms.formats.xml.scanner import find_url
+from transforms.formats import Format, Places, find_format
 from transforms.sinks.push.model import (
     ChunkPart,
     changed_error,
@@ -32,15 +31,15 @@ MAX_REJECT_BYTES = 1 << 20
 """How much of a refused record a reject keeps."""
 
 
-def scan_feed(path: Path, format: str, *, source: str) -> tuple[RecordOffsets, HashingReader]:
+def scan_feed(path: Path, format: Format, *, source: str) -> tuple[Places, HashingReader]:
     """Read a feed once; return its records, and the reader with its size and digest.
 
-    `source` is its name in messages. Raises FormatError if it is no feed of this format, and
-    SourceError if it cannot be read.
+    `source` is its name in messages. Raises FormatError if it is no feed of this format, or if the
+    format has no parts, and SourceError if it cannot be read.
     """
     with open_chunk_file(path) as stream:
         reader = HashingReader(stream)
-        return RecordOffsets(io.BufferedReader(reader), format, source=source), reader
+        return format.find_places(io.BufferedReader(reader), source=source), reader
 
 
 def whole_chunk(chunk: Chunk, root: Path) -> ChunkPart:
@@ -65,10 +64,10 @@ class ChunkSplitter:
 
     def split(self, part: ChunkPart) -> list[ChunkPart]:
         """Return two halves, by bytes; raise ValueError for a part with a single record."""
-        first, count = part.first, part.count or len(self._offsets)
+        first, count = part.first, part.count or len(self._places)
         if count < 2:
             raise ValueError(f"{part.path}: {count} records; expected several to split")
-        middle = self._offsets.middle(first, count)
+        middle = self._places.middle(first, count)
         ranges = ((first, middle - first), (middle, first + count - middle))
         with open_chunk_file(part.path) as stream:
             halves = [self._part(stream, *records) for records in ranges]
@@ -82,19 +81,25 @@ class ChunkSplitter:
         with open_chunk_file(self.whole.path) as stream:
             stream.seek(place.offset)
             data = stream.read(min(place.length, MAX_REJECT_BYTES))
+        url = None
+        with suppress(FormatError):
+            url = self._places.url_of(data)
         span = Span(source=self.whole.chunk.path)
-        reject = reject_bytes(error, span=span, place=place, data=data, url=find_url(data))
+        reject = reject_bytes(error, span=span, place=place, data=data, url=url)
         return msgspec.structs.replace(reject, stage="push")
 
     @cached_property
-    def _offsets(self) -> RecordOffsets:
+    def _places(self) -> Places:
         path = self.whole.path
-        offsets, reader = scan_feed(path, self.whole.chunk.format or "", source=str(path))
+        format = find_format(self.whole.chunk.format)
+        if format is None:
+            raise FormatError(f"{path}: a chunk without a format; expected one that is stated")
+        places, reader = scan_feed(path, format, source=str(path))
         _check_digest(self.whole, reader.digest.hexdigest())
-        return offsets
+        return places
 
     def _part(self, stream: IO[bytes], first: int, count: int) -> ChunkPart:
-        piece = self._offsets.part(first, count)
+        piece = self._places.part(first, count)
         return ChunkPart(
             chunk=self.whole.chunk,
             path=self.whole.path,
@@ -110,10 +115,10 @@ class ChunkSplitter:
     def _place(self, record: int | None) -> Place:
         """Return the place of a record, or of all of them; of the file if it cannot be split."""
         with suppress(FormatError):
-            if count := len(self._offsets):
+            if count := len(self._places):
                 first, count = (0, count) if record is None else (record, 1)
-                piece = self._offsets.part(first, count)
-                return Place(piece.offset, piece.length, self._offsets.line(first))
+                piece = self._places.part(first, count)
+                return Place(piece.offset, piece.length, self._places.line(first))
         return Place(0, self.whole.length, 1)
 
 

@@ -118,7 +118,8 @@ def test_a_single_record_is_not_split(tmp_path: Path) -> None:
     ("markup", "format", "expected"),
     [
         (LATIN + HEAD + record("0") * 2 + TAIL, "gsa-feed", ":1: .*expected UTF-8"),
-        (b"text", "", ": ''; expected one of gsa-feed, "),
+        (b"text", "", ": a chunk without a format; expected "),
+        (b"Obj", "avro", ": avro; expected a format whose chunks have parts"),
         (
             HEAD + record("0") + TAIL,
             "thunderstone",
@@ -131,6 +132,14 @@ def test_another_format_or_encoding_is_not_split(
 ) -> None:
     with pytest.raises(FormatError, match=f"^{tmp_path}/000001.xml{expected}"):
         halves(splitter_of(tmp_path, markup, format=format))
+
+
+def test_the_reject_of_a_record_of_any_format_has_its_own_bytes(tmp_path: Path) -> None:
+    lines = [b'{"url":"http://a/%d"}\n' % number for number in range(3)]
+    chunk_splitter = splitter_of(tmp_path, b"".join(lines), format="jsonl")
+    reject = chunk_splitter.reject(REFUSED, 1)
+    assert (reject.url, reject.data, reject.line) == ("http://a/1", lines[1], 2)
+    assert halves(chunk_splitter) == [(0, 1), (1, 2)]
 
 
 @pytest.mark.parametrize("after_splits", [0, 1])

@@ -20,8 +20,8 @@ from support.damage import MadeFeed, damaged, feeds, torn
 from support.gsa_records import held
 from support.strategies import held_memberships, records
 from support.streams import slow
-from transforms.formats import FORMATS, Encoder, WriteOptions, by_name
-from transforms.formats.splitter import FeedPart, RecordOffsets
+from transforms.formats import FORMATS, GSA_FEED, Encoder, Places, WriteOptions, by_name
+from transforms.formats.places import LinePlaces, PartPlace
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 PROLOG = b'<?xml version="1.0"?>\n<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
@@ -48,11 +48,11 @@ MEMBERSHIP = (
 )
 
 
-def look(markup: bytes, format: str = "gsa-feed") -> RecordOffsets:
-    return RecordOffsets(io.BytesIO(markup), format, source="f.xml")
+def look(markup: bytes, format: str = "gsa-feed") -> Places:
+    return by_name(format).find_places(io.BytesIO(markup), source="f.xml")
 
 
-def document(markup: bytes, piece: FeedPart) -> bytes:
+def document(markup: bytes, piece: PartPlace) -> bytes:
     return piece.head + markup[piece.offset :][: piece.length] + piece.tail
 
 
@@ -181,11 +181,11 @@ def test_the_records_of_a_golden_input_are_those_of_its_parts(path: Path) -> Non
 @settings(max_examples=60)
 @given(damaged().map(lambda case: case.markup).filter(has_parts), st.sampled_from((1, 3, 64, 1000)))
 def test_blocks_make_no_difference(markup: bytes, block_bytes: int) -> None:
-    offsets = RecordOffsets(slow(markup, block_bytes), "gsa-feed", source="f.xml")
+    offsets = GSA_FEED.find_places(slow(markup, block_bytes), source="f.xml")
     assert pieces_of(offsets) == pieces_of(look(markup))
 
 
-def pieces_of(offsets: RecordOffsets) -> list[FeedPart]:
+def pieces_of(offsets: Places) -> list[PartPlace]:
     return [offsets.part(number, 1) for number in range(len(offsets))]
 
 
@@ -332,12 +332,53 @@ def test_a_stream_without_parts_is_refused(markup: bytes, finding: str) -> None:
 @pytest.mark.parametrize(
     ("markup", "format", "message"),
     [
-        (FEED, "avro", "f.xml: 'avro'; expected one of gsa-feed, thunderstone, gsa-groups"),
+        (FEED, "avro", "f.xml: avro; expected a format whose chunks have parts"),
         (b"<html/>", "gsa-feed", "f.xml:1: root element 'html'; expected <gsafeed>"),
     ],
 )
 def test_another_format_has_no_parts(markup: bytes, format: str, message: str) -> None:
     assert refusal(markup, format) == message
+
+
+LINES = (
+    b'\n{"url":"http://a/1","title":"caf\xc3\xa9"}\n{"url":"http://a/2"}\n\n \n'
+    b'{"group":{"name":"staff"},"members":[]}\nno JSON\n{"url":"http://a/3"}'
+)
+
+
+def test_a_line_is_a_record_with_the_blank_lines_after_it() -> None:
+    places = look(LINES, "jsonl")
+    parts = [part(LINES, number, 1, "jsonl") for number in range(len(places))]
+    assert [text.strip()[:20] for text in parts] == [
+        b'{"url":"http://a/1",',
+        b'{"url":"http://a/2"}',
+        b'{"group":{"name":"st',
+        b"no JSON",
+        b'{"url":"http://a/3"}',
+    ]
+    assert b"".join(parts) == LINES == part(LINES, 0, 5, "jsonl")
+    assert part(LINES, 1, 3, "jsonl") == b"".join(parts[1:4])
+    assert [places.line(number) for number in range(5)] == [2, 3, 6, 7, 8]
+    urls = ["http://a/1", "http://a/2", "staff", None, "http://a/3"]
+    assert [*map(places.url_of, parts)] == urls
+    assert (places.first_url, places.last_url) == ("http://a/1", "http://a/3")
+
+
+def test_a_record_of_several_lines_begins_where_the_format_says() -> None:
+    bulk = b"+ a\nbody\n- b\n+ c\n+ no action\n"
+    places = LinePlaces(
+        io.BytesIO(bulk),
+        begins_record=lambda line: line[:2] in (b"+ ", b"- ") and b"action" not in line,
+        find_url=lambda line: line[2:].decode(),
+    )
+    parts = [document(bulk, places.part(number, 1)) for number in range(len(places))]
+    assert parts == [b"+ a\nbody\n", b"- b\n", b"+ c\n+ no action\n"]
+    assert (places.first_url, places.last_url) == ("a", "c")
+
+
+def test_a_stream_without_lines_has_no_records() -> None:
+    places = look(b"", "jsonl")
+    assert (len(places), places.first_url, places.last_url) == (0, "", "")
 
 
 @pytest.mark.slow
@@ -347,7 +388,7 @@ def test_a_large_feed_takes_little_memory() -> None:
     )
     stream = cast("IO[bytes]", _Repeated(b"<gsafeed><group>", record, 30_000))
     tracemalloc.start()
-    count = len(RecordOffsets(stream, "gsa-feed"))
+    count = len(GSA_FEED.find_places(stream))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (count, peak < 8 << 20) == (30_000, True)
