@@ -164,7 +164,7 @@ class _ValueReader:
 
     def _shown(self, key: JobKey, text: str) -> str:
         """Return a text with its references; all paths are absolute."""
-        if key.declared.value.schema == TEXT.schema:
+        if key.has_references:
             check_references(text)
             text = REFERENCE.sub(self._absolute_reference, text)
         return text if text.startswith("${") else key.absolute(self._folder, text)
@@ -175,6 +175,8 @@ class _ValueReader:
     def _resolved(self, key: JobKey, text: str) -> str:
         """Return a text without references; those in a query of HTTP are resolved by the source."""
         type_ = key.declared.value
+        if key.is_pair:
+            resolve(text, self._environment)  # its user resolves it again
         if type_.schema != TEXT.schema:
             return text
         resolved = key.absolute(self._folder, resolve(text, self._environment))
@@ -203,6 +205,11 @@ def _typed(key: JobKey, value: object) -> object:
     if key.declared.is_switch:
         if not isinstance(value, bool):
             raise ValueError
+    elif key.is_pair:
+        pairs = [*value.items()] if isinstance(value, dict) else []
+        if len(pairs) != 1 or not all(isinstance(text, str) for text in pairs[0]):
+            raise ValueError(f"expected {key.expected}")
+        return "=".join(pairs[0])
     elif key.is_list:
         items = value if isinstance(value, list) else [value]
         if not all(isinstance(item, str) and item for item in items):

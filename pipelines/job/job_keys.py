@@ -20,6 +20,7 @@ from pipelines.options.display_options import LogOptions
 from pipelines.options.flags import FieldFlag, flags_of
 from pipelines.options.job_options import JobOptions
 from pipelines.options.push_options import PUSH_TO, ApplianceOptions, PushOptions
+from pipelines.options.value_parsers import TEXT
 from transforms.config.yaml_structs import Value
 from transforms.formats import FORMATS
 from transforms.registry import Named
@@ -103,6 +104,16 @@ class JobKey:
     def is_list(self) -> bool:
         return self.declared.is_repeatable or self.declared.value.schema.get("type") == "array"
 
+    @property
+    def is_pair(self) -> bool:
+        """Whether the value in a file is an object with one text, and `NAME=TEXT` in a flag."""
+        return self.declared.value.schema.get("type") == "object"
+
+    @property
+    def has_references(self) -> bool:
+        """Whether a text may have `${env:NAME}` and `${file:PATH}` in place of secrets."""
+        return self.is_pair or self.declared.value.schema == TEXT.schema
+
     def fits(self, type_: str) -> bool:
         """Whether a type of source or target has this key."""
         kinds = _kinds(self.path.partition(".")[0], type_)
@@ -118,6 +129,8 @@ class JobKey:
             return f"a list: [{self.declared.metavar}]"
         if "enum" in schema:
             return f"one of {', '.join(map(str, schema['enum']))}"  # type: ignore[call-overload]  # a list
+        if self.is_pair:
+            return "an object with one key and its text"
         return {"integer": "a number", "string": "a text in quotes"}.get(
             str(schema["type"]), "a number or a text"
         )

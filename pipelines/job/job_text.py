@@ -72,6 +72,9 @@ def _value_text(key: JobKey, shown: Mapping[str, object]) -> str:
     if key.path not in shown and (declared.default is None or key.is_list):
         return "[]" if key.is_list else ""
     text = str(value)
+    if key.is_pair:
+        name, _, stated = text.partition("=")
+        return f"{{{name}: {quote_text(stated)}}}"
     is_number = declared.value.schema.get("type") != "string" and text.isdecimal()
     return text if is_number and "enum" not in declared.value.schema else quote_text(text)
 

@@ -7,6 +7,7 @@ import msgspec
 from pipelines.options.flags import Flag, declare, decode, flags_of, shared_options
 from pipelines.options.section import Section
 from pipelines.options.value_parsers import (
+    AUTH,
     DEADLINE,
     DURATION,
     OUTPUT_FOLDER,
@@ -23,6 +24,7 @@ from transforms.net.retry import RetryPolicy
 from transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
 from transforms.sinks.push.throttle.gate import BacklogLimits
 from transforms.sinks.push.throttle.window import SendWindow
+from transforms.sinks.push.wire.auth import Auth
 
 PUSH_TO = Flag(
     "Push the output to this appliance, as `feedferry push --to`.",
@@ -53,6 +55,7 @@ class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
     profile: str | None = None
     ca_file: str | None = None
     proxy: str | None = None
+    auth: Auth | None = None
     connect_timeout: float = 10.0
     write_timeout: float = 60.0
     reply_timeout: float = 15 * 60.0
@@ -84,6 +87,12 @@ declare(
         metavar="URL",
         default="none",
         key="target.proxy",
+    ),
+    auth=Flag(
+        "Credentials by reference: ${env:NAME} or ${file:PATH}.",
+        AUTH,
+        default="none",
+        key="target.auth",
     ),
     connect_timeout=Flag("Time limit to connect.", TIMEOUT, key="push.timeout.connect"),
     write_timeout=Flag(
@@ -212,7 +221,11 @@ def _push_settings(words: Mapping[str, object]) -> PushSettings:
         interval_seconds=options.backlog_interval,
     )
     target = parse_target(
-        options.url, profile=options.profile, ca_file=options.ca_file, proxy=options.proxy
+        options.url,
+        profile=options.profile,
+        ca_file=options.ca_file,
+        proxy=options.proxy,
+        auth=options.auth,
     )
     if options.gzip and not target.protocol.can_gzip:
         raise ConfigError("⟦gzip⟧: not for Thunderstone data; expected http://HOST:19900")

@@ -29,6 +29,7 @@ from schemas.units import (
 )
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.sinks.push.throttle.window import find_zone, parse_deadline, parse_window
+from transforms.sinks.push.wire.auth import AuthKind, format_auth, parse_auth
 
 MIN_CHUNK_BYTES = 64 * 1024
 _AUTO = "auto"
@@ -363,6 +364,18 @@ PERCENT = ValueType("P", parse_percent, schema=_PERCENT_SCHEMA)
 REJECTS = ValueType("N|P%", parse_rejects, schema=_REJECTS_SCHEMA)
 SAMPLE = ValueType("N|P%", parse_sample, schema=_REJECTS_SCHEMA)
 FIELDS = ValueType("FIELD,...", parse_fields, schema=_FIELDS_SCHEMA)
+AUTH = ValueType(
+    "KIND=REFERENCE",
+    parse_auth,
+    format_auth,
+    schema={
+        "type": "object",
+        "properties": {kind.value: _TEXT_SCHEMA for kind in AuthKind},
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": 1,
+    },
+)
 MAPPINGS = ValueType("NAME=FIELD", parse_mappings)
 CHARSET = ValueType("NAME", parse_charset)
 ENCODING = ValueType("NAME", parse_encoding)

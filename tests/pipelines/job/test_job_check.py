@@ -7,6 +7,7 @@ import pytest
 
 from pipelines.cli.main import main
 from support import remotes
+from support.appliance_sockets import listening, reply, saying
 from support.archives import put
 from support.runs import ROOT
 
@@ -170,3 +171,52 @@ def test_the_secret_of_an_input_is_sent_and_nowhere_stored(
     assert status == 200 or "${env:FEED_TOKEN}" in err
     stored = [path for path in (here / "runs").rglob("*") if path.is_file()]
     assert [path for path in stored if b"hunter2" in path.read_bytes()] == []
+
+
+@pytest.mark.slow
+def test_the_credentials_of_an_appliance_are_sent_and_nowhere_stored(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "hunter2hunter2")
+    put(here / "feed.xml", (ROOT / "pipelines/sample/01-intranet.xml").read_bytes())
+    with listening(saying(*[reply("0 hunter2hunter2")] * 3)) as listener:
+        put(
+            here / "jobs/job.yaml",
+            f"{HEAD}source: {{type: gsa-feed, path: ../feed.xml}}\n"
+            f"target: {{type: gsa-feed, url: '{listener.url}',"
+            " auth: {bearer: '${env:TOKEN}'}}\n"
+            "push: {attempts: 1, max_wait: 0s}\n".encode(),
+        )
+        assert main(["run", "jobs/job.yaml", "-vv"]) in (4, 75)
+    assert all(b"\r\nAuthorization: Bearer hunter2hunter2\r\n" in head for head in listener.heard)
+    assert listener.heard
+    out, err = capsys.readouterr()
+    assert "hunter2" not in out + err
+    assert "***" in out + err
+    stored = [path for path in (here / "jobs").rglob("*") if path.is_file()]
+    assert [path for path in stored if b"hunter2" in path.read_bytes()] == []
+    [rendered] = [path for path in stored if path.name == "config.rendered.yaml"]
+    assert 'auth: {bearer: "${env:TOKEN}"}' in rendered.read_text()
+
+
+@pytest.mark.parametrize(
+    ("auth", "expected"),
+    [
+        ("{bearer: hunter2}", "bearer: a secret in plain text, or none; expected "),
+        ("{bearer: '${env:NONE}'}", "${env:NONE}: not set; expected a variable of the environment"),
+        ("{bearer: '${env:TOKEN}', basic: '${env:TOKEN}'}", "expected an object with one key"),
+        ("hunter2", "expected an object with one key and its text"),
+        ("{digest: '${env:TOKEN}'}", "'digest'; expected api_key=REFERENCE or basic="),
+        ("{basic: 'joe:${env:TOKEN}'}", "basic for http://gsa.example.com:19900: everybody on"),
+    ],
+)
+def test_wrong_credentials_are_refused_and_not_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, auth: str, expected: str
+) -> None:
+    monkeypatch.setenv("TOKEN", "hunter2")
+    target = f"target: {{type: gsa-feed, url: 'http://gsa.example.com', auth: {auth}}}\n"
+    code, output = check(TREE + target, capsys)
+    assert code == 2
+    assert "target.auth: " in output
+    assert expected in output
+    assert "hunter2" not in output

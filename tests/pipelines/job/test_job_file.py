@@ -145,7 +145,7 @@ push: {timeout: {connect: 10}}
 """
     target = (
         "type, empty_metadata, urls, default_mimetype, fields, known_urls, allow_wide_deletes,"
-        " url, profile, ca_file, proxy"
+        " url, profile, ca_file, proxy, auth"
     )
     assert errors(tmp_path, text, FEEDFERRY_JOBS="x") == [
         "job.yaml:1:10: version: 2; expected 1",

@@ -2,9 +2,11 @@
 
 import re
 import ssl
+from urllib.parse import urlsplit
 
 from schemas.errors import ConfigError
 from transforms.registry import Registry
+from transforms.sinks.push.wire.auth import Auth, is_loopback
 from transforms.sinks.push.wire.feedergate import FEEDERGATE
 from transforms.sinks.push.wire.protocol import Address, Appliance, ApplianceProtocol
 from transforms.sinks.push.wire.recvdata import RECVDATA
@@ -26,6 +28,7 @@ def parse_target(
     profile: str | None = None,
     ca_file: str | None = None,
     proxy: str | None = None,
+    auth: Auth | None = None,
 ) -> Appliance:
     """Return the appliance at an address; raise ConfigError unless feeds can be sent there.
 
@@ -40,6 +43,11 @@ def parse_target(
             "⟦profile⟧: not given; expected the profile that receives, because the address ends in "
             "recvdata.xml"
         )
+    if auth is not None and found.startswith("http://") and not is_loopback(_host_of(found)):
+        raise ConfigError(
+            f"⟦auth⟧: {auth.kind.value} for {found}: everybody on the way could read it; expected"
+            " https://"
+        )
     if ca_file is not None:
         trusted_certificates(ca_file)
     return Appliance(
@@ -48,6 +56,7 @@ def parse_target(
         profile=profile or "",
         ca_file=ca_file,
         proxy=None if proxy is None else _parse_proxy(proxy),
+        auth=auth,
     )
 
 
@@ -70,6 +79,10 @@ def trusted_certificates(ca_file: str | None) -> ssl.SSLContext:
         raise ConfigError(f"⟦ca_file⟧: {ca_file}: no certificates; {expected}") from exc
     except OSError as exc:
         raise ConfigError(f"⟦ca_file⟧: {ca_file}: {exc.strerror}; {expected}") from exc
+
+
+def _host_of(url: str) -> str:
+    return urlsplit(url).hostname or ""
 
 
 def _parse_proxy(proxy: str) -> str:

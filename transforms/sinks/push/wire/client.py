@@ -12,7 +12,7 @@ import math
 import socket
 import ssl
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from typing import Self
 
@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from schemas.errors import SourceError
 from schemas.feed import CLEANUP
+from transforms.net.redaction import Mask
 from transforms.net.response_deadline import ResponseDeadline
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
 from transforms.sinks.push.wire.address import trusted_certificates
@@ -57,6 +58,9 @@ class ApplianceClient:
     ) -> None:
         self._appliance = appliance
         self._clock = clock
+        auth = appliance.auth
+        self._headers = {} if auth is None else {"Authorization": auth.header()}
+        self._mask = Mask(() if auth is None else auth.secrets())
         self._transport = httpx2.HTTPTransport(
             verify=trusted_certificates(appliance.ca_file),
             proxy=appliance.proxy,
@@ -126,7 +130,16 @@ class ApplianceClient:
     ) -> ApplianceResponse:
         seconds = min(self._appliance.reply_seconds, max_seconds)
         appliance = replace(self._appliance, reply_seconds=seconds)
-        return _HttpExchange(self._transport, appliance, self._clock).run(path, body)
+        exchange = _HttpExchange(self._transport, appliance, self._clock)
+        response = exchange.run(path, body, self._headers)
+        return response if self._appliance.auth is None else self._masked(response)
+
+    def _masked(self, response: ApplianceResponse) -> ApplianceResponse:
+        """Return a response without the credentials, which a page of errors may repeat."""
+        text = response.body.decode("utf-8", "surrogateescape")
+        masked = self._mask.text(text).encode("utf-8", "surrogateescape")
+        location, error = map(self._mask.text, (response.location, response.error))
+        return replace(response, body=masked, location=location, error=error)
 
 
 class _HttpExchange:
@@ -142,15 +155,22 @@ class _HttpExchange:
         self._is_answering = False
         self._deadline = ResponseDeadline(appliance.reply_seconds)
 
-    def run(self, path: str, body: RequestBody | None) -> ApplianceResponse:
-        """Post a body, or get a page without one; return the response or the error in its place."""
+    def run(self, path: str, body: RequestBody | None, own: Mapping[str, str]) -> ApplianceResponse:
+        """Post a body, or get a page without one; return the response or the error in its place.
+
+        `own` are headers of the appliance.
+        """
         started, url = self._clock(), self._appliance.url + path
         try:
             if body is None:
-                response = self._respond("GET", url, {})
+                response = self._respond("GET", url, own)
             else:
                 self._length = body.length
-                headers = {"Content-Type": body.content_type, "Content-Length": str(body.length)}
+                headers = {
+                    **own,
+                    "Content-Type": body.content_type,
+                    "Content-Length": str(body.length),
+                }
                 if body.content_encoding:
                     headers["Content-Encoding"] = body.content_encoding
                 with closing(self._counted(body)) as blocks:
@@ -182,7 +202,7 @@ class _HttpExchange:
                 self._sent += len(block)
 
     def _respond(
-        self, method: str, url: str, headers: dict[str, str], body: Iterator[bytes] | None = None
+        self, method: str, url: str, headers: Mapping[str, str], body: Iterator[bytes] | None = None
     ) -> ApplianceResponse:
         timeout = httpx2.Timeout(
             connect=self._appliance.connect_seconds,
@@ -193,7 +213,7 @@ class _HttpExchange:
         request = httpx2.Request(
             method,
             url,
-            headers=_HEADERS | headers,
+            headers={**_HEADERS, **headers},
             content=body,
             extensions={"timeout": timeout.as_dict(), "trace": self._deadline.trace},
         )

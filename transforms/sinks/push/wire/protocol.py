@@ -15,6 +15,7 @@ from schemas.check import CheckLine
 from schemas.feed import FULL
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, Verdict
 from transforms.sinks.push.throttle.gate import BacklogCount
+from transforms.sinks.push.wire.auth import Auth
 from transforms.sinks.push.wire.body import RequestBody
 
 _NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")
@@ -103,8 +104,9 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
 
     `url` has scheme, host and port for a GSA, and is the whole address of recvdata.xml for
     Thunderstone. `ca_file` replaces the certificate authorities of the system. Without `proxy`,
-    none is used. Each timeout limits one step of a request; `reply_seconds` limits the head of a
-    response, and again its body. With `gzip`, requests below 1 MiB are compressed.
+    none is used; without `auth`, no credentials are sent. Each timeout limits one step of a
+    request; `reply_seconds` limits the head of a response, and again its body. With `gzip`,
+    requests below 1 MiB are compressed.
     """
 
     protocol: ApplianceProtocol
@@ -112,6 +114,7 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
     profile: str = ""
     ca_file: str | None = None
     proxy: str | None = None
+    auth: Auth | None = None
     connect_seconds: float = 10.0
     write_seconds: float = 60.0
     reply_seconds: float = 900.0

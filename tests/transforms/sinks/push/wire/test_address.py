@@ -1,6 +1,7 @@
 """The address of an appliance."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ EXPECTED = (
 EXPECTED_PROXY = "expected http://HOST:PORT or https://HOST:PORT"
 
 
-def refusal(url: str, **options: str | None) -> str:
+def refusal(url: str, **options: Any) -> str:
     with pytest.raises(ConfigError) as caught:
         parse_target(url, **options)
     return str(caught.value)
