@@ -39,13 +39,10 @@ class SentDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class StateChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The present state of a document, or its deletion.
+    """The present state of a document, or its deletion."""
 
-    The names in files are those that earlier releases wrote: a run of theirs can be resumed.
-    """
-
-    document: SentDocument = msgspec.field(name="known")
-    is_deleted: bool = msgspec.field(default=False, name="is_gone")
+    document: SentDocument
+    is_deleted: bool = False
 
 
 OnChange = Callable[[StateChange], None]

@@ -6,11 +6,12 @@ Another package adds an object of its own by an entry point with the name of the
     rss = "acme_feeds.rss:RSS"
 
 Entry points are read when a name is not ours, or when all objects are needed. An object is imported
-when its name is used. One that cannot be imported is left out of lists.
+when its name is used. One that cannot be imported is left out of lists, with a warning.
 """
 
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, Protocol, TypeVar
@@ -20,34 +21,42 @@ from schemas.errors import ConfigError
 OURS = "feedferry"
 
 
+class UnusableWarning(UserWarning):
+    """An object of another package cannot be imported."""
+
+
 class Named(Protocol):
-    """An object of a registry; commands and stored runs may still have its former names."""
+    """An object of a registry."""
 
     @property
     def name(self) -> str: ...
-
-    @property
-    def former_names(self) -> tuple[str, ...]: ...
 
 
 Item = TypeVar("Item", bound=Named)
 
 
 class Registry(Generic[Item]):
-    """Objects of one kind by their names, in order: ours, then those of a group of entry points."""
+    """Objects of one kind by their names, in order: ours, then those of a group of entry points.
+
+    `faults` are the errors of those that cannot be imported, by their names.
+    """
 
     def __init__(self, group: str, kind: type[Item], *items: Item) -> None:
         self._group, self._kind = group, kind
         self.ours = items
         self._items = {item.name: item for item in items}
-        self._former = {name: item for item in items for name in item.former_names}
+        self.faults: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[Item]:
         yield from [*self._items.values()]
         for name in self._entry_points:
             if name not in self._items:
-                with suppress(ConfigError):
+                try:
                     yield self._load(name)
+                except ConfigError as exc:
+                    if name not in self.faults:
+                        self.faults[name] = str(exc)
+                        warnings.warn(str(exc), UnusableWarning, stacklevel=2)
 
     def __reversed__(self) -> Iterator[Item]:
         return iter([*self][::-1])
@@ -58,13 +67,13 @@ class Registry(Generic[Item]):
         return tuple(dict.fromkeys((*self._items, *self._entry_points)))
 
     def find(self, name: str | None) -> Item | None:
-        """Return the object with a name or a former name, None if there is none.
+        """Return the object with a name, None if there is none.
 
         Raise ConfigError for an object that cannot be imported, and for a name with two objects.
         """
         if name is None:
             return None
-        item = self._items.get(name) or self._former.get(name)
+        item = self._items.get(name)
         return self._load(name) if item is None and name in self._entry_points else item
 
     @contextmanager
@@ -88,7 +97,7 @@ class Registry(Generic[Item]):
         found: dict[str, EntryPoint] = {}
         for point in entry_points(group=self._group):
             other = _package(found[point.name]) if point.name in found else OURS
-            if point.name in found or point.name in self._items or point.name in self._former:
+            if point.name in found or point.name in self._items:
                 raise ConfigError(
                     f"{self._group}: {point.name!r} is in {other} and in {_package(point)};"
                     f" expected different names; remove {_package(point)}"

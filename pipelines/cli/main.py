@@ -5,7 +5,10 @@ Everything but click is imported where it is used, so that `feedferry --help` an
 
 import logging
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -28,7 +31,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """
     error: BaseException | None = None
     try:
-        with raised():
+        with raised(), _warnings_in_a_line():
             status = feedferry.main(args, prog_name="feedferry", standalone_mode=False) or 0
     except (Exception, KeyboardInterrupt, Terminated, DeadlinePassed) as exc:
         error, status = exc, _explain(exc)
@@ -38,6 +41,24 @@ def main(args: Sequence[str] | None = None) -> int:
         command = next_start(sys.argv[1:] if args is None else args, error)
         click.echo(f"feedferry: start again: {command}", err=True)
     return int(status)
+
+
+@contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """Show the warning of an object of another package as a message of the command."""
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if category.__name__ == "UnusableWarning":  # its module is not loaded for --help
+            click.echo(f"feedferry: {message}", err=True)
+        else:
+            usual(message, category, *place, **more)
+
+    usual = warnings.showwarning
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = usual
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -55,8 +76,11 @@ def formats() -> None:
     for source in SOURCES:
         click.echo(f"{source.name:<19}{'read':<12}{source.title}")
     for format_ in FORMATS:
-        uses = "read/write" if format_.encoder else "read"
+        uses = "/".join(["read"] * format_.is_read + ["write"] * bool(format_.encoder))
         click.echo(f"{format_.name:<19}{uses:<12}{format_.title}")
+    for registry in (SOURCES, FORMATS):
+        for name, fault in registry.faults.items():
+            click.echo(f"{name:<19}{'-':<12}cannot be used: {fault}")
 
 
 def _flags_of(verb: str) -> list[click.Parameter]:

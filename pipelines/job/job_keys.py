@@ -186,11 +186,6 @@ def typed_keys(keys: Mapping[str, JobKey], type_: str) -> dict[str, JobKey]:
     return {path: key for path, key in keys.items() if path != "type" and key.fits(type_)}
 
 
-def former_types(section: str, type_: str) -> tuple[str, ...]:
-    """Return the former names of a type of source or target."""
-    return tuple(former for kind in _kinds(section, type_) for former in kind.former_names)
-
-
 def job_type(parse: Parse) -> type[msgspec.Struct]:
     """Return the struct of a job file, in which `parse` makes the value of each key."""
     fields: list[_StructField] = [("version", Annotated[int, Value(_parse_version, f"{VERSION}")])]
@@ -219,9 +214,7 @@ def _struct(
         for head, part in parts_of(keys)
     ]
     namespace: dict[str, object] = {}
-    if tag is not None:
-        namespace["former_tags"] = former_types(name, tag)
-    elif short := SHORT_FORMS.get(name):
+    if tag is None and (short := SHORT_FORMS.get(name)):
         namespace["from_scalar"] = staticmethod(partial(short.parse, parse))
     return msgspec.defstruct(
         name.capitalize(),
@@ -272,7 +265,8 @@ def _parse_version(value: object) -> int:
 
 
 def _kinds(section: str, name: str = "") -> list[Named]:
-    """Return the sources and formats of a section, or those with a name or former name."""
+    """Return the sources and formats of a section, or those with a name."""
     kinds: list[Named] = [*SOURCES] if section == "source" else []
-    kinds += [format_ for format_ in FORMATS if section == "source" or format_.encoder]
-    return [kind for kind in kinds if not name or name in (kind.name, *kind.former_names)]
+    is_source = section == "source"
+    kinds += [each for each in FORMATS if (each.is_read if is_source else each.encoder)]
+    return [kind for kind in kinds if not name or name == kind.name]

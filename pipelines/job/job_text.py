@@ -12,7 +12,6 @@ from pipelines.job.job_keys import (
     TYPES,
     VERSION,
     JobKey,
-    former_types,
     job_keys,
     parts_of,
     typed_keys,
@@ -102,7 +101,7 @@ def _part_schema(name: str, part: JobKey | Mapping[str, JobKey]) -> Schema:
         return _key_schema(part)
     described = {"description": SECTIONS[name]} if name in SECTIONS else {}
     if name in TYPES:
-        choices = [_type_schema(name, part, type_) for type_ in types_of(name)]
+        choices = [_type_schema(part, type_) for type_ in types_of(name)]
         return {**described, "oneOf": choices}
     choices = [_keys_schema(part)]
     if name in SHORT_FORMS:
@@ -110,10 +109,8 @@ def _part_schema(name: str, part: JobKey | Mapping[str, JobKey]) -> Schema:
     return {**described, "oneOf": [*choices, {"type": "null"}]}
 
 
-def _type_schema(section: str, keys: Mapping[str, JobKey], type_: str) -> Schema:
-    former = former_types(section, type_)
-    named: Schema = {"enum": [type_, *former]} if former else {"const": type_}
-    return _keys_schema(typed_keys(keys, type_), {"type": named})
+def _type_schema(keys: Mapping[str, JobKey], type_: str) -> Schema:
+    return _keys_schema(typed_keys(keys, type_), {"type": {"const": type_}})
 
 
 def _keys_schema(keys: Mapping[str, JobKey], first: Mapping[str, Schema] = {}) -> Schema:

@@ -266,16 +266,17 @@ def parse_run_folder(text: str) -> str:
 
 
 def parse_from(text: str) -> str:
-    """Return the name of a source or a format, the present one for a former one."""
+    """Return the name of a source or a format that is read."""
     from transforms.formats import find_format
     from transforms.sources import find_source
 
-    kind = find_source(text) or find_format(text)
+    format_ = find_format(text)
+    kind = find_source(text) or (format_ if format_ and format_.is_read else None)
     return kind.name if kind else parse_choice(text, _source_names())
 
 
 def parse_to(text: str) -> str:
-    """Return the name of a format that is written, the present one for a former one."""
+    """Return the name of a format that is written."""
     from transforms.formats import find_format
 
     kind = find_format(text)
@@ -286,7 +287,8 @@ def _source_names() -> list[str]:
     from transforms.formats import FORMATS
     from transforms.sources import SOURCES
 
-    return [*(source.name for source in SOURCES), *(format_.name for format_ in FORMATS)]
+    formats = (format_.name for format_ in FORMATS if format_.is_read)
+    return [*(source.name for source in SOURCES), *formats]
 
 
 def _target_names() -> list[str]:

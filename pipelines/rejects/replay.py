@@ -254,13 +254,11 @@ class _ExportReplay:
 def _options_of_report(run: Path) -> dict[str, object]:
     """Return the options of a conversion, by the names of their fields, from its report."""
     report = json.loads((run / "report.json").read_bytes())
-    if not report.get("settings"):
+    if not report.get("options"):
         raise ConfigError(
             f"{run}: a push of files; expected a conversion: push the files of an export with"
             " feedferry push"
         )
-    if "options" not in report:
-        raise ConfigError(f"{run}: a run of an earlier release; convert its inputs again")
     options: dict[str, object] = report["options"]
     return {name: value for name, value in options.items() if name != "max_rejects"}
 

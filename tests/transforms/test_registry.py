@@ -11,7 +11,7 @@ from schemas.errors import ConfigError
 from support.runs import ROOT
 from support.toy_format import TOY
 from transforms.formats import GSA_FEED, Format
-from transforms.registry import Registry
+from transforms.registry import Registry, UnusableWarning
 
 GROUP = "feedferry.formats"
 TOY_POINT = "toy = support.toy_format:TOY"
@@ -45,7 +45,12 @@ def test_an_object_of_another_package_is_found_and_listed_after_ours(folder: Pat
 
 def test_an_object_that_cannot_be_imported_is_an_error_of_its_name_alone(folder: Path) -> None:
     install(folder, "acme", "toy = acme_missing:TOY", "odd = support.toy_format:encoder")
-    assert [*formats()] == [GSA_FEED]
+    several = formats()
+    with pytest.warns(UnusableWarning) as warned:
+        assert [*several] == [GSA_FEED]
+    assert [*several] == [GSA_FEED]  # without another warning
+    assert [str(warning.message) for warning in warned] == [*several.faults.values()]
+    assert [*several.faults] == ["toy", "odd"]
     assert formats().find("gsa-feed") is GSA_FEED
     with pytest.raises(ConfigError) as missing:
         formats().find("toy")
@@ -86,9 +91,26 @@ def test_a_format_of_another_package_is_converted(tmp_path: Path) -> None:
     command = Path(sys.executable).with_name("feedferry")
     for args in (
         ("convert", "in.toy", "-o", "out", "--to", "jsonl"),
-        ("convert", "out/chunks", "-o", "back", "--to", "toy", "--datasource", "d"),
+        ("convert", "out/chunks", "-o", "back", "--to", "toy"),
     ):
         subprocess.run(
             (command, *args), cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, check=True
         )
+    listed = subprocess.run(
+        (command, "formats"),
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": path},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    fault = (
+        "feedferry.sources: 'lost' of broken: ModuleNotFoundError(\"No module named"
+        " 'acme_missing'\"); update or remove broken"
+    )
+    assert listed.stderr == f"feedferry: {fault}\n"
+    assert (
+        listed.stdout.splitlines()[-1] == f"lost               -           cannot be used: {fault}"
+    )
+    assert "toy                read/write  blocks of name: value lines" in listed.stdout
     assert (tmp_path / "back/chunks/000001.toy").read_text() == (tmp_path / "in.toy").read_text()

@@ -412,13 +412,10 @@ class _Decoder:
         """Return the struct that the tag names, or the most similar one after an error."""
         field = _tag_field(structs[0])
         by_tag = {str(struct.__struct_config__.tag): struct for struct in structs}
-        by_former_tag = {tag: struct for struct in structs for tag in former_tags(struct)}
         expected = f"expected one of {', '.join(by_tag)}"
         for key_node, value_node in node.value:
             if _name_of(key_node) == field:
                 name = _name_of(value_node)
-                if name in by_former_tag:
-                    return by_former_tag[name]
                 if name not in by_tag and self._has_no_secret(value_node, _join(key, field)):
                     message = f"{name!r}; {expected}{did_you_mean(name, by_tag)}"
                     self._fail(value_node, _join(key, field), message)
@@ -451,11 +448,6 @@ def _kind(node: yaml.Node | None) -> str:
 
 def _name_of(node: yaml.Node) -> str:
     return str(node.value) if isinstance(node, yaml.ScalarNode) else f"a {node.id}"
-
-
-def former_tags(type_: type[msgspec.Struct]) -> tuple[str, ...]:
-    """Return the tags of earlier releases, which files may still have: a class attribute."""
-    return getattr(type_, "former_tags", ())
 
 
 def _tag_field(type_: type[msgspec.Struct]) -> str:

@@ -7,6 +7,7 @@ a test or a program that uses this package as a library does.
 
 import re
 from collections.abc import Callable
+from operator import attrgetter
 
 from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
@@ -121,7 +122,7 @@ def sniff(head: bytes, *, source: str = "", encoding: str = "") -> str | None:
     An XML document is read in `encoding` if it is given, whatever it declares.
     Raise EncodingError, which names the source, for a document in an unknown encoding.
     """
-    for format_ in FORMATS:
+    for format_ in sorted(FORMATS, key=attrgetter("is_common_text")):  # these claim more
         if format_.matches(head):
             return format_.name
     codec, mark = detect(head, source=source, encoding=encoding)

@@ -194,6 +194,12 @@ def _keep_whole(
     yield Span(source=source)
 
 
+def _no_reader(
+    stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
+) -> Iterator[ReadResult]:
+    raise FormatError(f"{span.source}: of a format that is only written; expected one that is read")
+
+
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
     """What the bytes of a file from one multiple of its grid to the next show of its borders.
 
@@ -333,10 +339,8 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     """One line for `feedferry formats`."""
 
-    read: Reader
-
-    former_names: tuple[str, ...] = ()
-    """Names of earlier releases, which commands, job files and stored runs may still have."""
+    read: Reader = _no_reader
+    """Without it, the format is only written."""
 
     split: Splitter = _keep_whole
     """Without it, a file is one span."""
@@ -402,6 +406,10 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def option_names(self) -> frozenset[str]:
         return frozenset(name for kind in self.options for name in kind.__struct_fields__)
+
+    @property
+    def is_read(self) -> bool:
+        return self.read is not _no_reader
 
     @property
     def is_xml(self) -> bool:

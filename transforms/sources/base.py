@@ -104,9 +104,6 @@ class Source(Generic[Config]):
     name: ClassVar[str]
     """The name for --from."""
 
-    former_names: ClassVar[tuple[str, ...]] = ()
-    """Names of earlier releases, which commands and job files may still have."""
-
     title: ClassVar[str]
     """One line for `feedferry formats`."""
 

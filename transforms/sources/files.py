@@ -242,7 +242,7 @@ def sniff_format(span: Span) -> str:
     if name is None and fault is not None:
         raise UnreadableError(span.source, fault.code, fault.reason)
     if name is None:
-        names = ", ".join(format_.name for format_ in FORMATS)
+        names = ", ".join(format_.name for format_ in FORMATS if format_.is_read)
         raise UnknownFormatError(
             f"⟦inputs⟧: {span.source!r} looks like {look_of(head)}; expected one of the formats"
             f" {names}; convert ⟦from_format files⟧ takes any file as a document"

@@ -102,7 +102,7 @@ def test_errors_in_a_mapping_and_in_the_job_are_reported_together(
 ) -> None:
     put(Path("jobs/people.yaml"), b"table: 7\n")
     text = f"{HEAD}source: {{type: database, mapping: people.yaml}}\n"
-    code, output = check(f"{text}target: {{type: native, url: x}}\njobs: 0\n", capsys)
+    code, output = check(f"{text}target: {{type: jsonl, url: x}}\njobs: 0\n", capsys)
     assert code == 2
     for error in ("jobs: ", "people.yaml:1:8: table: 7", "target.url: 'x'"):
         assert error in output

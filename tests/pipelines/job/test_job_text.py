@@ -14,12 +14,10 @@ from pipelines.job.job_file import load_job
 from pipelines.job.job_keys import OPTIONS, job_keys
 from pipelines.job.job_text import json_schema, render
 from pipelines.options.flags import flags_of
-from pipelines.options.value_parsers import parse_from, parse_to
 from schemas.errors import ConfigError
 from support.archives import put
 from support.job_files import MARK, PAGE, examples, reference
 from support.runs import ROOT
-from transforms.formats import JSONL, find_format
 
 SCHEMA = ROOT / "docs" / "job-file.schema.json"
 EXAMPLES = examples()
@@ -48,24 +46,6 @@ def test_the_published_schema_is_that_of_the_parser(accept: bool) -> None:
 def test_each_example_fits_the_schema_and_can_be_loaded(tmp_path: Path, name: str) -> None:
     jsonschema.validate(yaml.safe_load(EXAMPLES[name]), json_schema())
     assert load(tmp_path, EXAMPLES[name]).path == tmp_path / "job.yaml"
-
-
-def test_former_names_of_formats_are_read_and_rendered_as_the_present_names(tmp_path: Path) -> None:
-    text = (
-        "version: 1\njob: a\nsource: {type: command, path: programs.yaml, base_url: 'http://a.b/'}\n"
-        "target: {type: native}\n"
-    )
-    jsonschema.validate(yaml.safe_load(text), json_schema())
-    job = load(tmp_path, text)
-    assert (job.convert.from_format, job.convert.to_format) == ("adaptor", "jsonl")
-    assert re.findall(r"^  type: (\w+)", render(job), re.MULTILINE) == ["adaptor", "jsonl"]
-    flags = {"from_format": "native", "to_format": "native"}
-    assert {parse_from("native"), parse_to("native"), parse_from("command")} == {"jsonl", "adaptor"}
-    by_variable = load_job(tmp_path / "job.yaml", flags, {"FEEDFERRY_TARGET_TYPE": "native"})
-    assert (by_variable.convert.from_format, by_variable.convert.to_format) == ("jsonl", "jsonl")
-    assert find_format("native") is JSONL
-    with pytest.raises(ConfigError, match="'command'; expected one of gsa-feed"):
-        parse_to("command")
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -21,7 +21,6 @@ AVRO = Format(
 
 JSONL = Format(
     name="jsonl",
-    former_names=("native",),
     title="canonical records as JSON lines: lossless, for eyes and diffs",
     matches=lambda head: head.lstrip(_BLANKS).startswith(b"{"),
     is_common_text=True,

@@ -38,7 +38,6 @@ class ProgramsSource(Source[Programs]):
     """Programs that speak command streams, as a YAML file names them."""
 
     name = ADAPTOR
-    former_names = ("command",)
     title = "GSA adaptor programs that speak command streams (a YAML file)"
     noun = "programs"
     span_formats = frozenset({ADAPTOR})

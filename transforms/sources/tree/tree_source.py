@@ -130,7 +130,6 @@ class TreeSource(Source[Tree]):
     def fingerprint(self, config: Tree) -> str:
         """Return a fingerprint of everything that decides over the records besides the files."""
         rules = msgspec.json.encode(config, order="sorted")
-        rules = rules.replace(b'"name_charset":null,', b"")  # as in states of earlier releases
         if config.acl is not None and config.acl.table is not None:
             rules += Path(config.acl.table).read_bytes()
         return hashlib.sha256(rules).hexdigest()

@@ -85,7 +85,6 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     has_profiles: bool = False
     has_index_updates: bool = False
     can_gzip: bool = False
-    former_names: tuple[str, ...] = ()
 
     @property
     def has_full_feeds(self) -> bool:
