@@ -1,9 +1,16 @@
 """Canonical records without loss: an Avro container, and JSON lines."""
 
+import re
+
+from schemas.membership import Membership
+from schemas.record import Record
 from transforms.formats.base import EVERYTHING, ContentOptions, Format, deferred
 
 AVRO_MAGIC = b"Obj\x01"
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
+_KEYS = "|".join(Record.__struct_fields__ + Membership.__struct_fields__)
+_LINE = re.compile(rf'\{{\s*"(?:{_KEYS})"\s*:'.encode())
+"""The beginning of a line: a brace, and the name of a field."""
 
 
 AVRO = Format(
@@ -22,7 +29,7 @@ AVRO = Format(
 JSONL = Format(
     name="jsonl",
     title="canonical records as JSON lines: lossless, for eyes and diffs",
-    matches=lambda head: head.lstrip(_BLANKS).startswith(b"{"),
+    matches=lambda head: _LINE.match(head.lstrip(_BLANKS)) is not None,
     is_common_text=True,
     read=deferred("canonical.jsonl:read"),
     split=deferred("canonical.jsonl:cut"),
