@@ -53,6 +53,18 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
     of: RefusalOf = RefusalOf.RECORD
 
 
+class StepReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A step before or after the chunks of a run: a line when it begins, and one when it is done.
+
+    `reply` is the beginning of the response, `at` the time in RFC 3339.
+    """
+
+    step: str
+    is_done: bool = False
+    reply: str = ""
+    at: str = ""
+
+
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt to send the records `first` to `first + count` of a chunk; `count=0` means all.
 

@@ -28,7 +28,6 @@ from schemas.span import Span
 from transforms.conversion_settings import Settings
 from transforms.formats import by_name
 from transforms.rules.full_feeds import settle_full_feeds
-from transforms.sinks.push.push_plan import write_update
 from transforms.storage.atomic import AtomicFile, link_or_copy, paths_of, whole_file, write_json
 from transforms.storage.attempts import SPAN_REJECTS, is_untouched
 from transforms.storage.find_storage import storage_of
@@ -99,18 +98,13 @@ def publish(
 def number_chunks(account: Account, settings: Settings) -> Iterator[tuple[Chunk, Chunk]]:
     """Yield the chunks of a run in input order, each as it was written and as it is published.
 
-    The groups of a run with documents come after these. A target with index updates gets one after
-    the chunks. If the published chunk states another feedtype, its `bytes` are right and its
-    `sha256` is not.
+    The groups of a run with documents come after these. If the published chunk states another
+    feedtype, its `bytes` are right and its `sha256` is not.
     """
-    updates: list[Chunk] = []
-    if account.chunks and by_name(settings.target.format).has_index_updates:
-        run = storage_of(settings.folder)
-        updates.append(write_update(run, "update-index.xml", options=settings.writing))
     full = _full_chunks(account.chunks)
     documents = (chunk for chunk in account.chunks if chunk.format is None)
     groups = (chunk for chunk in account.chunks if chunk.format is not None)
-    for ordinal, chunk in enumerate(chain(documents, groups, updates), start=1):
+    for ordinal, chunk in enumerate(chain(documents, groups), start=1):
         yield chunk, _number(chunk, ordinal, settings, is_full=chunk.path in full)
 
 

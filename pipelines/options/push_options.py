@@ -100,7 +100,7 @@ declare(
     ),
     reply_timeout=Flag("Time limit to wait for a reply.", TIMEOUT, key="push.timeout.read"),
     on_refusal=Flag("Search a refused chunk for the bad records, stop, or skip it."),
-    gzip=Flag("Compress requests below 1 MiB. A GSA accepts this."),
+    gzip=Flag("Compress small requests, if the appliance takes that. A GSA does, below 1 MiB."),
     attempts=Flag("Times to try a chunk.", count_of("times", minimum=1)),
 )
 declare(
@@ -227,8 +227,8 @@ def _push_settings(words: Mapping[str, object]) -> PushSettings:
         proxy=options.proxy,
         auth=options.auth,
     )
-    if options.gzip and not target.protocol.can_gzip:
-        raise ConfigError("⟦gzip⟧: not for Thunderstone data; expected http://HOST:19900")
+    if options.gzip and not target.protocol.gzip_bytes:
+        raise ConfigError(f"⟦gzip⟧: not for {target.url}, which takes no compressed requests")
     appliance = msgspec.structs.replace(
         target,
         gzip=options.gzip,

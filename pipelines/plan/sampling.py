@@ -79,7 +79,7 @@ def estimate_chunks(account: Account, settings: Settings, *, spans: int) -> int:
     most = 1 if format_.has_one_record else settings.max_chunk_records or records
     size = sum(chunk.bytes for chunk in account.chunks)
     chunks = max(1, -(-size // spans // settings.max_chunk_bytes), -(-records // spans // most))
-    return spans * chunks + format_.has_index_updates
+    return spans * chunks
 
 
 def count_spans(parts: Sequence[Span], *, span_bytes: int) -> int:

@@ -26,25 +26,20 @@ from schemas.account import AccountTotals, Chunk
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import FULL, INCREMENTAL
 from schemas.membership import MembershipAction
-from schemas.record import Action
 from schemas.span import Span
 from transforms.formats import Format, find_format, look_of, sniff
 from transforms.sinks.push.chunk_parts import scan_feed
 from transforms.sinks.push.model import BLOCK_BYTES, REQUEST_BYTES_LIMIT, open_chunk_file
 from transforms.sinks.push.push_plan import (
-    UPDATE_FILE,
     check_several_full,
     endpoint_of,
-    is_update,
     plan_chunks,
     pushed_formats,
-    write_update,
 )
 from transforms.sinks.push.settings import PushSettings, SeveralFull
 from transforms.sinks.push.wire.protocol import Endpoint
 from transforms.sources import check_input_name, open_span
 from transforms.storage.atomic import link_or_copy, whole_file, write_json
-from transforms.storage.storage import LocalStorage
 
 STAGING = ".staging"
 """Folder for decompressed feed files."""
@@ -101,10 +96,6 @@ def scan_files(options: PushOptions, settings: PushSettings, staging: Path) -> l
     elif options.several_full is SeveralFull.REFUSE:
         check_several_full((chunk.source, [chunk]) for chunk in chunks)
     plan_chunks([replace(chunk, path=chunk.source) for chunk in chunks], settings)
-    if settings.appliance.protocol.has_index_updates and not is_update(chunks[-1]):
-        path = staging / UPDATE_FILE
-        update = write_update(LocalStorage(path.parent), path.name)
-        chunks.append(replace(update, path=str(path), ordinal=len(chunks) + 1))
     return chunks
 
 
@@ -152,15 +143,11 @@ def _scan(path: Path, plain: Path, options: PushOptions) -> Chunk:
         datasource = options.datasource or offsets.datasource
         feedtype = options.feedtype or endpoint.default_feedtype or offsets.feedtype
     records = MembershipAction.MEMBERSHIP.value if format.holds_only_memberships else RECORDS
-    counts = {
-        Action.UPDATE_INDEX.value: offsets.updates,
-        records: len(offsets) - offsets.updates,
-    }
     return Chunk(
         path=str(plain),
         bytes=reader.bytes,
         sha256=reader.digest.hexdigest(),
-        records={action: count for action, count in counts.items() if count},
+        records={records: len(offsets)} if len(offsets) else {},
         first_url=offsets.first_url,
         last_url=offsets.last_url,
         source=str(path),

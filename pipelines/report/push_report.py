@@ -12,7 +12,6 @@ from schemas.receipt import ChunkState
 from schemas.units import counted, format_clock
 from transforms.sinks.push.model import count_records
 from transforms.sinks.push.outcome import ChunkOutcome, OutcomeTotals, PushAccount, totals_of
-from transforms.sinks.push.push_plan import is_added_update
 from transforms.sinks.push.settings import PushSettings
 from transforms.storage.mirrors import shown
 
@@ -30,6 +29,7 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     """The account of a push: the `report.json` next to its receipts.
 
     `sent_bytes`, `waited_seconds` and `seconds` do not count earlier pushes that it continues.
+    `steps` are what was done at the target before and after the chunks, with its replies.
     """
 
     version: int = 1
@@ -41,6 +41,7 @@ class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     sent_bytes: int = 0
     attempts: int = 0
     notices: dict[str, int] = {}
+    steps: dict[str, str] = {}
     accepted_rejects: dict[str, int] = {}
     reject_samples: dict[str, tuple[RejectSample, ...]] = {}
     stopped: str | None = None
@@ -78,14 +79,14 @@ def _lines(
         yield "push", f"nothing to send: {chunks}; --replay sends them again"
     elif earlier:
         yield "sent", f"an earlier push has settled {earlier:,} of the {total:,} chunks"
-    if totals.rejects or totals.chunks[ChunkState.REFUSED]:
+    if totals.refused or totals.chunks[ChunkState.REFUSED]:
         yield from (("refused", line) for line in _refusals(account.outcomes))
     for words, count in sorted(account.notices.items()):
         yield "notice", f"{words}: {count:,}"
-    if totals.rejects:
+    if totals.refused:
         accepted = sum(account.accepted_rejects.values())
         known = f" ({accepted:,} accepted)" if accepted else ""
-        yield "rejects", f"{totals.rejects:,}{known}, in {shown(root)}/rejects/"
+        yield "rejects", f"{totals.refused:,}{known}, in {shown(root)}/rejects/"
     time, waited = format_clock(account.seconds), account.waited_seconds
     waiting = f", {format_clock(waited)} waiting" if waited >= 1 else ""
     sent = f", {totals.bytes - account.earlier_bytes:,} bytes on the wire in {time}{waiting}"
@@ -106,6 +107,7 @@ def as_json(account: PushAccount) -> dict[str, object]:
         sent_bytes=totals.bytes - account.earlier_bytes,
         attempts=totals.attempts,
         notices=account.notices,
+        steps=account.steps,
         accepted_rejects=account.accepted_rejects,
         reject_samples=account.reject_samples,
         stopped=account.stopped,
@@ -122,7 +124,7 @@ def plan_text(chunks: Iterable[Chunk], settings: PushSettings) -> str:
     for chunk in chunks:
         totals = by_source[chunk.format or "", chunk.datasource or ""]
         totals.feedtypes[chunk.feedtype or chunk.format or ""] += 1
-        totals.records += 0 if is_added_update(chunk) else count_records(chunk)
+        totals.records += count_records(chunk)
         totals.bytes += chunk.bytes
     lines = []
     for (format, datasource), totals in by_source.items():

@@ -123,7 +123,7 @@ class Gateway(SpoolConsumer):
             keep=Keep.REFUSED,
             max_wait_seconds=None,
             allow_empty_full=True,
-            update_index=False,
+            finish=False,
         )
         self._options = options
         self._folder = spool / FOLDER
@@ -194,10 +194,10 @@ class Gateway(SpoolConsumer):
     def idle(self) -> None:
         """Make pushed data searchable on Thunderstone, but not too often."""
         is_due = self._needs_update and time.monotonic() >= self._update_at
-        if not is_due or not self._protocol.has_index_updates:
+        if not is_due or self._protocol.finish is None:
             return
         try:
-            self._open_pusher().update_index(self.spool / FOLDER)
+            self._open_pusher().finish(self.spool / FOLDER)
             self._needs_update, self._update_at = False, time.monotonic() + UPDATE_SECONDS
         except (FeedferryError, OSError) as exc:
             pause = self._retry.pause_seconds(1)

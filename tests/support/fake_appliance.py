@@ -1,6 +1,7 @@
 """An appliance that is a function, and chunks to send to it."""
 
 import hashlib
+import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +17,7 @@ from schemas.receipt import Receipt
 from schemas.record import Action, Content, Record
 from transforms.formats import WriteOptions, by_name
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart
-from transforms.sinks.push.wire.body import verified_blocks
+from transforms.sinks.push.wire.body import RequestBody, verified_blocks
 from transforms.sinks.push.wire.client import ApplianceClient
 from transforms.sinks.push.wire.feedergate import FEEDERGATE
 from transforms.sinks.push.wire.protocol import Appliance
@@ -70,6 +71,15 @@ class FakeClient(ApplianceClient):
             self.sent.append(sent)
             self.texts.append(text)
         return self._answer(sent)
+
+    def request(
+        self, method: str, path: str, body: RequestBody | None, *, max_seconds: float = math.inf
+    ) -> ApplianceResponse:
+        """Answer a request that is no chunk, as one for the chunk 0."""
+        with self._lock:
+            self.sent.append(Sent(0, None, ()))
+            self.texts.append(b"" if body is None else b"".join(body.blocks()))
+        return self._answer(self.sent[-1])
 
     def request_bytes(self, part: ChunkPart, *, feedtype: str | None) -> int:
         """Return the size of the document and the feedtype, without a form around them."""

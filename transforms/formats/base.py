@@ -397,9 +397,6 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     keeps_unlisted: bool = False
     """Whether the target keeps the documents that a full feed leaves out."""
 
-    has_index_updates: bool = False
-    """Whether the target updates its search indexes only when a document requests it."""
-
     content_type: str = "text/xml"
     """The content type of a chunk in a multipart form."""
 

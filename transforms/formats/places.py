@@ -25,16 +25,14 @@ class Places(ABC):
     """The place of each record of a stream, in 16 bytes per record.
 
     `documents` is the number of feeds in the stream; `datasource` and `feedtype` are those that the
-    first states. `is_torn` says that the last feed does not end. `updates` counts the records that
-    only ask for new search indexes. `first_url` and `last_url` are those of records, or names of
-    groups.
+    first states. `is_torn` says that the last feed does not end. `first_url` and
+    `last_url` are those of records, or names of groups.
     """
 
     documents = 1
     datasource: str | None = None
     feedtype: str | None = None
     is_torn = False
-    updates = 0
     first_url = last_url = ""
 
     def __init__(self, source: str) -> None:

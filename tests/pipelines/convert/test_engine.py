@@ -427,19 +427,6 @@ def test_chunks_of_all_files_are_numbered_and_have_at_most_the_stated_number_of_
         assert urls == [f"{HOST}/{number}.txt" for number in (1, 2, *range(1, 81))]
 
 
-def test_the_index_of_a_thunderstone_is_updated_by_a_last_chunk(good: str, feed: str) -> None:
-    convert(good, feed, "-o", "out", "--to", "thunderstone")
-
-    assert column("out", "records") == [{"ADD": 2}, {"ADD": 2, "DELETE": 1}, {"UPDATE_INDEX": 1}]
-    assert chunks("out")[-1].decode() == (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        '<ThunderstoneReplication xmlns:dt="urn:schemas-microsoft-com:datatypes"'
-        ' xmlns:u="http://www.thunderstone.com/ParametricSearch/1.0/">\n'
-        "<Item><Type>UI</Type></Item>\n"
-        "</ThunderstoneReplication>\n"
-    )
-
-
 def test_urls_that_must_be_crawled_are_listed() -> None:
     for name in "ab":
         crawled = gsa_feed(f'<record url="{HOST}/{name}"/>', feedtype="metadata-and-url")

@@ -88,7 +88,8 @@ def test_options_of_a_push_are_parsed() -> None:
                 "profile": "intranet",
                 "gzip": True,
             },
-            "--gzip: not for Thunderstone data; expected http://HOST:19900",
+            "--gzip: not for http://search.example.com/texis/dowalk/recvdata.xml, which takes no"
+            " compressed requests",
         ),
     ],
     ids=lambda value: str(value)[:40],

@@ -88,9 +88,8 @@ def test_a_feed_is_described_by_its_header_and_its_records(tmp_path: Path) -> No
         (
             THUNDERSTONE % (ITEM + ITEM + UPDATE),
             ("docs", "full"),
-            ("thunderstone", None, None, {"UPDATE_INDEX": 1, "records": 2}),
+            ("thunderstone", None, None, {"records": 3}),
         ),
-        (THUNDERSTONE % UPDATE, (None, None), ("thunderstone", None, None, {"UPDATE_INDEX": 1})),
         (LATIN, (None, None), ("gsa-feed", "docs", "incremental", {"records": 2})),
         (feed(records=0), (None, None), ("gsa-feed", "docs", "incremental", {})),
     ],
@@ -106,17 +105,6 @@ def test_flags_override_a_file(
     chunk, *_ = chunks_of(tmp_path, files, datasource=datasource, feedtype=feedtype)
 
     assert (chunk.format, chunk.datasource, chunk.feedtype, chunk.records) == expected
-
-
-@pytest.mark.parametrize(("items", "ordinals"), [(ITEM, [1, 2]), (UPDATE, [1])])
-def test_search_indexes_are_updated_after_the_files(
-    tmp_path: Path, items: bytes, ordinals: list[int]
-) -> None:
-    chunks = chunks_of(tmp_path, {"items.xml": THUNDERSTONE % items})
-
-    assert [chunk.ordinal for chunk in chunks] == ordinals
-    assert chunks[-1].records == {"UPDATE_INDEX": 1}
-    assert UPDATE in Path(chunks[-1].path).read_bytes()
 
 
 # Compressed files

@@ -252,11 +252,11 @@ def test_every_account_of_the_sample_has_the_same_counts(tmp_path: Path) -> None
         pushed = run("push", str(out), *named)
 
     assert re.findall(r"^total +57 +(\d+) +0 +3$", converted.stdout, re.MULTILINE) == ["54"]
-    assert re.findall(r"^chunks +(\d+), 67,028 bytes", converted.stdout, re.MULTILINE) == ["4"]
-    assert "chunks    thunderstone: 4 (4 thunderstone), 54 records, 67,028 bytes" in plan.stdout
+    assert re.findall(r"^chunks +(\d+), 66,800 bytes", converted.stdout, re.MULTILINE) == ["3"]
+    assert "chunks    thunderstone: 3 (3 thunderstone), 54 records, 66,800 bytes" in plan.stdout
     assert re.findall(r"^(?:accepted|total) +(\d+) +(\d+)$", pushed.stdout, re.MULTILINE) == [
-        ("4", "54"),
-        ("4", "54"),
+        ("3", "54"),
+        ("3", "54"),
     ]
     *_, last = (out / "timeline.jsonl").read_text().splitlines()
     point = json.loads(last)

@@ -78,6 +78,7 @@ def test_the_report_of_a_push_as_json() -> None:
         "sent_bytes": 5000,
         "attempts": 6,
         "notices": {"OK, 'Not found'": 2},
+        "steps": {},
         "accepted_rejects": {},
         "reject_samples": {},
         "stopped": "why it stopped",
@@ -94,14 +95,6 @@ def test_a_plan_has_a_line_for_each_datasource() -> None:
         "target    http://gsa.example.com:19900",
         "nothing was sent",
     ]
-
-
-def test_an_update_of_search_indexes_is_no_record_in_json_either() -> None:
-    update = replace(CHUNK, records={"UPDATE_INDEX": 1})
-    pushed = replace(
-        PUSHED, outcomes=(ChunkOutcome(chunk=update, state=ChunkState.ACCEPTED, accepted=1),)
-    )
-    assert as_json(pushed)["records"] == {"accepted": 0, "refused": 0, "left": 0}
 
 
 def test_a_chunk_with_single_refused_records_is_shown_once() -> None:

@@ -377,7 +377,7 @@ def test_groups_are_left_out_for_thunderstone(spool: HandSpool, wired: Wired) ->
     spool.groups(b"<xmlgroups></xmlgroups>")
     run = GatewayRun(spool, appliance=THUNDERSTONE).to_the_end()
     assert run.remarks == [
-        "delivery 1 of 'ldap': groups, which Thunderstone does not have; left out"
+        "delivery 1 of 'ldap': groups, which the appliance does not take; left out"
     ]
     assert [entry.state for entry in run.journal()] == [ForwardState.LEFT_OUT]
 

@@ -39,12 +39,11 @@ THUNDERSTONE = Format(
     read=deferred("thunderstone.dataload:read"),
     split=partial(deferred("xml.borders:cut"), ELEMENT_NAMES),
     borders=partial(deferred("xml.borders:ElementBorders"), ELEMENT_NAMES),
-    places=deferred("thunderstone.item_reader:places"),
+    places=partial(deferred("xml.places:XmlPlaces"), ELEMENT_NAMES),
     encoder=deferred("thunderstone.dataload:ThunderstoneEncoder"),
     holds=HOLDS,
     options=(DataloadOptions,),
     adapter=deferred("thunderstone.adapt_dataload:adapter"),
     keeps_unlisted=True,
-    has_index_updates=True,
     has_record_ends=True,
 )

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import pybase64
 from lxml import etree
@@ -34,11 +34,9 @@ from schemas.record import (
 )
 from transforms.content_types.charset import NO_CHARSETS
 from transforms.formats.base import ReadOptions
-from transforms.formats.thunderstone.dataload_format import DATATYPES, ELEMENT_NAMES, PARAMETRIC
+from transforms.formats.thunderstone.dataload_format import DATATYPES, PARAMETRIC
 from transforms.formats.thunderstone.rows import NESTED, SEPARATORS, TYPES, item_rows
-from transforms.formats.xml.places import XmlPlaces
 from transforms.formats.xml.rows import Row
-from transforms.formats.xml.scanner import RawElement
 from transforms.formats.xml.serializer import XML_NAMESPACE, extra_element, shut_parser
 
 CHARSET = "UTF-8"
@@ -50,8 +48,6 @@ LEAVES = {"Refs": "Ref", "Errors": "Reason"}
 """The element of a text in the results of Refs and Errors."""
 
 _DT = f"{{{DATATYPES}}}dt"
-_UPDATE_INDEX = re.compile(rb"<Type>\s*UI\s*</Type>")
-_UPDATE_BYTES = 1024
 _FIRST = ("Url", "Charset")
 """Other elements depend on these."""
 
@@ -59,15 +55,6 @@ _SPECIFIED = frozenset(("Type", "RawData", *LEAVES, *(row.name for row in item_r
 _NO_FIELDS = (DATATYPES, XML_NAMESPACE)
 _PUSHED = (Action.ADD, Action.UPDATE)
 _Value = TypeVar("_Value")
-
-
-def places(stream: IO[bytes], *, source: str = "") -> XmlPlaces:
-    """Return the places of the Items of a document."""
-    return XmlPlaces(ELEMENT_NAMES, stream, source=source, is_update=_is_update)
-
-
-def _is_update(item: RawElement) -> bool:
-    return len(item.text) < _UPDATE_BYTES and bool(_UPDATE_INDEX.search(item.text))
 
 
 def parse_item(item: etree._Element, *, options: ReadOptions, provenance: Provenance) -> Record:

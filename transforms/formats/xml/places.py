@@ -40,19 +40,14 @@ class XmlPlaces(Places):
         *,
         source: str = "",
         feed_of: FeedOf = lambda _header: (None, None),
-        is_update: Callable[[RawElement], bool] = lambda _record: False,
     ) -> None:
-        """Read the stream once, with one record in memory at a time; raise FormatError for no feed.
-
-        `is_update` says whether a record only asks for new search indexes.
-        """
+        """Read the stream once, with one record in memory; raise FormatError for no feed."""
         super().__init__(source)
         self._root = names.root.encode()
         # Of runs of records in one context: first record, end, and contexts before and after.
         self._firsts, self._ends = array("Q"), array("Q")
         self._befores, self._afters = array("L"), array("L")
         self._contexts: dict[ElementContext, int] = {}
-        self._is_update = is_update
         span = Span(source=source)
         scanner = RecordScanner(stream, names, span, max_unit_bytes=_MAX_RECORD_BYTES)
         self._prolog = b""
@@ -92,7 +87,6 @@ class XmlPlaces(Places):
                     after = item.context
                 self.add(start.offset, start.line or 0)
                 end, last = item.offset + len(item.text), item
-                self.updates += self._is_update(item)
         if last is not None:
             self.last_url = _unescaped_url(last)
             self._end_run(end, after)

@@ -20,6 +20,9 @@ REQUEST_BYTES_LIMIT = 1_000_000_000
 ERASING_FEEDTYPES = (FULL, REPLACE, CLEANUP)
 """Feedtypes that delete the previous content of a datasource; only its first request has one."""
 
+MAX_REPLY_LETTERS = 2000
+"""How much of a response a receipt keeps."""
+
 BLOCK_BYTES = 1 << 21
 """Smaller blocks wake the receiver more often; larger ones do not stay in the processor cache."""
 

@@ -14,7 +14,6 @@ from schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
 from schemas.reject import Reject
 from transforms.rules.known_rejects import entry_of
 from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
-from transforms.sinks.push.push_plan import is_added_update
 from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.storage.atomic import RejectFile
 from transforms.storage.storage import LocalStorage
@@ -55,7 +54,8 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
     `stopped` says why the push ended before everything was settled, and `exit_code` what kind of
     reason that is. `accepted_rejects` and `reject_samples` are those of the refused records, as in
     the account of a conversion; they are known when the rejects are written.
-    `earlier_chunks` were settled by earlier pushes, which sent `earlier_bytes`.
+    `earlier_chunks` were settled by earlier pushes, which sent `earlier_bytes`. `steps` are those
+    before and after the chunks that are done, with the replies.
     """
 
     target: str
@@ -63,6 +63,7 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
     earlier_chunks: int = 0
     earlier_bytes: int = 0
     notices: dict[str, int] = {}
+    steps: dict[str, str] = {}
     accepted_rejects: dict[str, int] = {}
     reject_samples: dict[str, tuple[RejectSample, ...]] = {}
     stopped: str | None = None
@@ -96,7 +97,7 @@ class PushProgress:
             chunk, settled = outcome.chunk, outcome.accepted + outcome.refused
             self.add(
                 size=int(chunk.bytes * settled / (count_records(chunk) or 1)),
-                records=0 if is_added_update(chunk) else outcome.accepted,
+                records=outcome.accepted,
                 rejects=outcome.refused,
             )
 
@@ -116,16 +117,12 @@ class PushProgress:
 
 
 class OutcomeTotals(msgspec.Struct, kw_only=True):
-    """The sums of outcomes.
-
-    An update of indexes that we added is no record, but a reject if it is refused.
-    """
+    """The sums of outcomes."""
 
     chunks: Counter[ChunkState] = msgspec.field(default_factory=Counter)
     accepted: int = 0
     refused: int = 0
     left: int = 0
-    rejects: int = 0
     attempts: int = 0
     bytes: int = 0
     is_settled: bool = True
@@ -138,12 +135,10 @@ def totals_of(outcomes: Iterable[ChunkOutcome]) -> OutcomeTotals:
         totals.chunks[outcome.state] += 1
         totals.attempts += outcome.attempts
         totals.bytes += outcome.bytes
-        totals.rejects += outcome.refused
         totals.is_settled &= outcome.allows_next
-        if not is_added_update(outcome.chunk):
-            totals.accepted += outcome.accepted
-            totals.refused += outcome.refused
-            totals.left += outcome.left
+        totals.accepted += outcome.accepted
+        totals.refused += outcome.refused
+        totals.left += outcome.left
     return totals
 
 

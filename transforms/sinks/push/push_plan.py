@@ -1,8 +1,4 @@
-"""The plan of a push: its chunks in order, checked; and updates of search indexes.
-
-**Spec:** Thunderstone dataload API: "UI - Update search indexes (call after a batch of
-inserts/deletes)".
-"""
+"""The plan of a push: its chunks in order, checked."""
 
 import hashlib
 from collections import defaultdict
@@ -18,20 +14,13 @@ from schemas.account import Chunk
 from schemas.errors import ConfigError
 from schemas.feed import FULL, check_datasource
 from schemas.lazy_sequence import LazySequence
-from schemas.record import Action, Record
-from transforms.chunk import write_chunk
-from transforms.formats import THUNDERSTONE, WriteOptions, find_format
+from transforms.formats import find_format
 from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.wire.address import APPLIANCES
 from transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol, Endpoint
-from transforms.storage.storage import Storage
-
-UPDATE_FILE = "update-index.xml"
-"""The request that updates search indexes, if no feed file makes one."""
 
 _MAX_FAULTS = 20
-_DEFAULT_OPTIONS = WriteOptions()
 
 
 class PlannedChunks(LazySequence[Chunk]):
@@ -144,25 +133,6 @@ def check_several_full(inputs: Iterable[tuple[str, Sequence[Chunk]]]) -> None:
                 " because each deletes the one before it: push the newest alone, or give"
                 " ⟦several_full each⟧ to send all, or ⟦several_full first⟧ for files of one feed"
             )
-
-
-def is_update(chunk: Chunk) -> bool:
-    """Whether a chunk only requests an update of the search indexes."""
-    return set(chunk.records) == {Action.UPDATE_INDEX.value}
-
-
-def is_added_update(chunk: Chunk) -> bool:
-    """Whether feedferry added the request. It comes from no source and is no record."""
-    return is_update(chunk) and not chunk.source
-
-
-def write_update(storage: Storage, name: str, *, options: WriteOptions = _DEFAULT_OPTIONS) -> Chunk:
-    """Write a request for an update; return its chunk, without an ordinal."""
-    encoder = THUNDERSTONE.make_encoder(options)
-    update = encoder.encode(Record(url="", action=Action.UPDATE_INDEX))
-    text = encoder.prolog() + encoder.frame([update]) + encoder.epilog()
-    chunk = write_chunk(storage, name, text)
-    return replace(chunk, records={Action.UPDATE_INDEX.value: 1}, format=THUNDERSTONE.name)
 
 
 def _groups_feedtypes(chunks: Iterable[Chunk], mode: str) -> dict[int, str]:

@@ -24,6 +24,7 @@ from datetime import UTC, datetime
 from operator import not_
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from tempfile import TemporaryDirectory
 from typing import Self
 
 from msgspec.structs import replace
@@ -48,34 +49,27 @@ from transforms.sinks.push.chunk_parts import ChunkSplitter, whole_chunk
 from transforms.sinks.push.generations import claimed_datasources
 from transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
+    MAX_REPLY_LETTERS,
     ApplianceResponse,
     ChunkPart,
     ResponseMeaning,
     Verdict,
 )
 from transforms.sinks.push.outcome import (
+    OutcomeTotals,
     PushAccount,
     PushProgress,
     rejects_of,
     totals_of,
 )
-from transforms.sinks.push.push_plan import (
-    UPDATE_FILE,
-    is_added_update,
-    is_update,
-    plan_chunks,
-    write_update,
-)
+from transforms.sinks.push.push_plan import plan_chunks
 from transforms.sinks.push.receipts import Receipts
+from transforms.sinks.push.session import PushInterrupted, PushSession, RunSteps
 from transforms.sinks.push.settings import OnRefusal, PushSettings
 from transforms.sinks.push.throttle.gate import BacklogThrottle, SendGate, StopSignal
 from transforms.sinks.push.wire.client import ApplianceClient
 from transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
 from transforms.storage.journal import DISK, Disk
-from transforms.storage.storage import LocalStorage
-
-MAX_REPLY_LETTERS = 2000
-"""How much of a response a receipt keeps."""
 
 MAX_LOGGED_LETTERS = 200
 
@@ -97,13 +91,6 @@ _NO_VERDICT = Verdict(meaning=ResponseMeaning.RETRY)
 _WITH_REFUSALS = (ChunkState.PARTLY_ACCEPTED, ChunkState.REFUSED)
 _BY_SEVERITY = (5, 4, 3, 2, 75, 0)
 """Exit codes of errors; the most serious error of several datasources decides."""
-
-
-class PushInterrupted(Exception):  # noqa: N818 - no error: the operator asked for it
-    """The push was asked to end after the current chunk."""
-
-    def __str__(self) -> str:
-        return "stopped after the current chunk; push again to continue"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -174,7 +161,7 @@ class ChunkSender:
         max_records = self.settings.appliance.protocol.max_records
         if max_records is not None and part.records > max_records:
             return ChunkState.SPLIT
-        limit = self.settings.max_request_bytes
+        limit = self.settings.appliance.protocol.max_request_bytes
         if part.size * _MAX_GROWTH >= limit:
             size = self.client.request_bytes(part, feedtype=feedtype)
             if size >= limit and part.records > 1:
@@ -193,7 +180,7 @@ class ChunkSender:
                 raise PushInterrupted
             self._add_receipt(part, ChunkState.SENDING, feedtype)
             response = self.client.send(part, feedtype=feedtype)
-            verdict = judge_response(self.settings.appliance.protocol, response, part.records)
+            verdict = judge_response(self.settings.appliance.protocol, response, part)
             if verdict.meaning not in (ResponseMeaning.RETRY, ResponseMeaning.FULL_DISK):
                 return self._settle(part, feedtype, response, verdict)
             self._add_receipt(part, ChunkState.FAILED, feedtype, response, verdict)
@@ -279,7 +266,7 @@ class ChunkSender:
     def _count(self, part: ChunkPart, verdict: Verdict, state: ChunkState) -> None:
         """Count a settled part; raise if too many records are refused."""
         refused = len(verdict.refused) if state is ChunkState.ACCEPTED else part.records
-        accepted = 0 if is_added_update(part.chunk) else part.records - refused
+        accepted = part.records - refused
         known = self._count_known(part, verdict, state) if refused else 0
         self.progress.add(size=part.size, records=accepted, rejects=refused, accepted=known)
         with self._lock:
@@ -376,12 +363,9 @@ class Pusher:
         planned = plan_chunks(manifest, settings)
         with ExitStack() as claims:
             receipts = claims.enter_context(Receipts(folder, planned, settings, disk=self._disk))
-            chunks: Sequence[Chunk] = planned
-            if not settings.update_index:
-                chunks = flagged(planned, (not is_update(chunk) for chunk in planned))
-            earlier = receipts.outcomes(chunks)
+            earlier = receipts.outcomes(planned)
             earlier_bytes = sum(outcome.bytes for outcome in earlier)
-            remaining = flagged(chunks, (not outcome.allows_next for outcome in earlier))
+            remaining = flagged(planned, (not outcome.allows_next for outcome in earlier))
             for chunk in remaining:  # a full part deletes what missing files could not bring back
                 whole_chunk(chunk, root)
             if remaining:
@@ -402,17 +386,17 @@ class Pusher:
                 progress=self._progress,
                 known_rejects=known,
             )
+            steps = RunSteps(receipts.steps_path, disk=self._disk)
+            claims.callback(steps.close)
+            session = PushSession(settings, self.client, self._gate, steps=steps, chunks=planned)
             error: Exception | None = None
             try:
                 if remaining:
-                    sender.check_rejects()
-                    self._connect()
-                    are_groups = [_has_groups(chunk) for chunk in remaining]
-                    self._send(flagged(remaining, map(not_, are_groups)), sender)
-                    self._send(flagged(remaining, are_groups), sender)
+                    self._send_all(remaining, sender, session)
+                self._finish(totals_of(receipts.outcomes(planned)), session)
             except (FeedferryError, PushInterrupted, OSError) as exc:
                 error = exc
-            outcomes = receipts.outcomes(chunks)
+            outcomes = receipts.outcomes(planned)
         totals = totals_of(outcomes)
         is_settled = error is None and totals.is_settled
         has_refusals = any(totals.chunks[state] for state in _WITH_REFUSALS)
@@ -422,23 +406,44 @@ class Pusher:
             earlier_chunks=len(earlier) - len(remaining),
             earlier_bytes=earlier_bytes,
             notices=dict(sender.notices),
+            steps=steps.done,
             stopped=None if is_settled else _text_of(error or PushInterrupted()),
             exit_code=(_error_code(error) if error else 0) or FINDINGS_EXIT * has_refusals,
             waited_seconds=self._gate.waited_seconds,
             seconds=time.monotonic() - started,
         )
 
-    def update_index(self, folder: Path) -> None:
-        """Update Thunderstone's search indexes; raise TargetError unless it confirms that.
+    def finish(self, folder: Path) -> None:
+        """Do what ends a run, for a gateway, which has no end; raise TargetError if it fails.
 
-        This is for a gateway, which has no end; `push` updates them after all chunks. There is no
-        receipt, because the caller repeats a request that failed.
+        The caller repeats what failed, so nothing is kept of it.
         """
-        update = write_update(LocalStorage(folder), UPDATE_FILE)
-        response = self.client.send(whole_chunk(update, folder), feedtype=None)
-        verdict = judge_response(self._settings.appliance.protocol, response, 1)
-        if verdict.meaning is not ResponseMeaning.ACCEPTED or verdict.refused:
-            raise TargetError(verdict.message)
+        finish = self._settings.appliance.protocol.finish
+        if finish is not None:
+            with TemporaryDirectory(dir=folder) as work:
+                steps = RunSteps(Path(work, "steps.jsonl"), disk=self._disk)
+                finish(PushSession(self._settings, self.client, self._gate, steps=steps))
+                steps.close()
+
+    def _send_all(
+        self, remaining: Sequence[Chunk], sender: ChunkSender, session: PushSession
+    ) -> None:
+        """Send the chunks that are left: first the documents, then the groups."""
+        sender.check_rejects()
+        self._connect()
+        begin = self._settings.appliance.protocol.begin
+        if begin is not None:
+            begin(session)
+        are_groups = [_has_groups(chunk) for chunk in remaining]
+        self._send(flagged(remaining, map(not_, are_groups)), sender)
+        self._send(flagged(remaining, are_groups), sender)
+
+    def _finish(self, totals: OutcomeTotals, session: PushSession) -> None:
+        """Have the appliance end a run whose chunks are all settled."""
+        finish = self._settings.appliance.protocol.finish
+        if finish and self._settings.finish and session.chunks and totals.is_settled:
+            session.refused = totals.refused
+            finish(session)
 
     def _connect(self) -> None:
         """Request the backlog until there is a connection; raise TargetError if there is none.

@@ -186,6 +186,12 @@ class Receipts:
         with self._lock:
             return self._index.last(chunk.ordinal, first, count)
 
+    @property
+    def steps_path(self) -> Path:
+        """The journal of the steps before and after the chunks, of this push or replay."""
+        path = self._journal.path
+        return path.with_name(path.name.replace("receipts", "steps"))
+
     def read(self) -> ReceiptIndex:
         """Return the receipts in the folder; make no file.
 

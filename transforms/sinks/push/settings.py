@@ -5,7 +5,6 @@ import enum
 import msgspec
 
 from transforms.net.retry import RetryPolicy
-from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.sinks.push.throttle.gate import BacklogLimits
 from transforms.sinks.push.throttle.window import SendWindow
 from transforms.sinks.push.wire.protocol import Appliance
@@ -45,7 +44,7 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Up to `jobs` datasources are pushed in parallel. No chunk is begun after `deadline`, in seconds
     since the epoch. `max_wait_seconds` limits all waiting for the appliance together. Without
-    `update_index`, chunks that only update Thunderstone's search indexes are not sent.
+    `finish`, the caller does what ends a run.
     `allow_empty_full` allows a full feed without records, which empties its datasource. With
     `replay`, the chunks of a finished push are sent again. `groups_mode` is the feedtype of the
     first groups feed of each groupsource, `replace` or `cleanup`; without it, feedtypes are as
@@ -61,10 +60,9 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     window: SendWindow | None = None
     deadline: float | None = None
     max_wait_seconds: float | None = 24 * 3600.0
-    max_request_bytes: int = REQUEST_BYTES_LIMIT
     max_rejects: int | None = None
     keep: Keep = Keep.ALL
-    update_index: bool = True
+    finish: bool = True
     allow_empty_full: bool = False
     replay: bool = False
     groups_mode: str | None = None

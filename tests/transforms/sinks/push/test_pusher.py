@@ -1,6 +1,7 @@
 """A push to an appliance that is a function: order, receipts, refusals, and how it ends."""
 
 import hashlib
+import json
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,18 +28,24 @@ from transforms.rules.known_rejects import add_known_rejects, load_known_rejects
 from transforms.sinks.push.chunk_parts import ChunkSplitter
 from transforms.sinks.push.model import ApplianceResponse
 from transforms.sinks.push.outcome import PushAccount, PushProgress, write_rejects
-from transforms.sinks.push.push_plan import write_update
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import OnRefusal, PushSettings
 from transforms.sinks.push.throttle.gate import BacklogLimits, StopSignal
+from transforms.sinks.push.wire.feedergate import FEEDERGATE
+from transforms.sinks.push.wire.protocol import RunSession
 from transforms.storage.journal import DISK, Disk
-from transforms.storage.storage import LocalStorage
 
 AT_ONCE = RetryPolicy(max_attempts=3, jitter=lambda: 0.0)
 TO_GSA = PushSettings(appliance=GSA, retry=AT_ONCE, backlog=BacklogLimits(interval_seconds=0.001))
 TO_THUNDERSTONE = PushSettings(appliance=THUNDERSTONE, retry=AT_ONCE)
 CLOSED = ApplianceResponse(error="http://gsa/xmlfeed: connection closed", sent_bytes=9)
 Respond = Callable[[Sent], ApplianceResponse]
+
+
+def limited(max_request_bytes: int) -> PushSettings:
+    """Return settings for an appliance that takes requests of fewer bytes only."""
+    protocol = replace(FEEDERGATE, max_request_bytes=max_request_bytes)
+    return replace(TO_GSA, appliance=replace(GSA, protocol=protocol))
 
 
 def accept(_sent: Sent) -> ApplianceResponse:
@@ -427,7 +434,7 @@ def test_a_hundred_consecutive_refusals_end_the_push(rig: PushRig) -> None:
 
 def test_a_record_too_large_for_a_request_is_refused_unsent(rig: PushRig) -> None:
     chunk = chunk_of(rig.root, 1, ["a", "b" * 2000, "c"], feedtype="full")
-    account = rig.push([chunk], replace(TO_GSA, max_request_bytes=1500))
+    account = rig.push([chunk], limited(1500))
     [outcome] = account.outcomes
 
     assert rig.client.sent == [Sent(1, "full", ("a",)), Sent(1, "incremental", ("c",))]
@@ -443,7 +450,7 @@ def test_later_parts_of_a_full_feed_fit_as_incremental(rig: PushRig) -> None:
     chunk = chunk_of(rig.root, 1, "abcd", feedtype="full")
     splitter = ChunkSplitter(chunk, rig.root)
     half = max(part.size for part in splitter.split(splitter.whole))
-    account = rig.push([chunk], replace(TO_GSA, max_request_bytes=half + len("full") + 1))
+    account = rig.push([chunk], limited(half + len("full") + 1))
 
     assert states(account) == ["accepted"]
     assert rig.client.sent == [
@@ -456,22 +463,95 @@ def test_later_parts_of_a_full_feed_fit_as_incremental(rig: PushRig) -> None:
 # Thunderstone
 
 
-@pytest.mark.parametrize(("update_index", "sent"), [(True, [1, 2, 3, 4]), (False, [1, 3])])
-def test_updates_of_search_indexes_are_sent_in_their_place_unless_the_caller_makes_them(
-    rig: PushRig, update_index: bool, sent: list[int]
-) -> None:
-    update = write_update(LocalStorage(rig.root), "u.xml")
-    chunks = [
-        items_of(rig.root, 1, "ab"),
-        replace(update, ordinal=2),
-        items_of(rig.root, 3, "c"),
-        replace(update, ordinal=4),
-    ]
-    settings = replace(TO_THUNDERSTONE, jobs=3, update_index=update_index)
-    account = rig.push(chunks, settings, to=take_items)
+def test_the_search_indexes_are_updated_once_after_all_chunks(rig: PushRig) -> None:
+    chunks = [items_of(rig.root, 1, "ab"), items_of(rig.root, 2, "c")]
+    account = rig.push(chunks, replace(TO_THUNDERSTONE, jobs=3), to=take_items)
 
-    assert rig.sent() == sent
-    assert states(account) == ["accepted"] * len(sent)
+    assert rig.sent() == [1, 2, 0]
+    assert rig.client.texts[-1].startswith(b"profile=intranet&data=%3C%3Fxml")
+    assert b"%3CType%3EUI%3C%2FType%3E" in rig.client.texts[-1]
+    assert (states(account), account.exit_code) == (["accepted"] * 2, 0)
+    assert account.steps == {"update the search indexes": "OK for 1 of 1 Items"}
+    again = rig.push(chunks, TO_THUNDERSTONE, to=take_items)
+    assert (rig.sent(), again.steps) == ([], account.steps)
+
+
+def test_the_search_indexes_are_not_updated_before_all_chunks_are_settled(rig: PushRig) -> None:
+    chunks = [items_of(rig.root, 1, "ab"), items_of(rig.root, 2, "c")]
+    busy = ApplianceResponse(status=503, sent_bytes=10)
+    settings = replace(TO_THUNDERSTONE, retry=RetryPolicy(max_attempts=1))
+    account = rig.push(chunks, settings, to=respond(results("OK", "OK"), busy))
+    assert (rig.sent(), account.exit_code, account.steps) == ([1, 2], 4, {})
+    failed = rig.push(chunks, settings, to=respond(results("OK"), busy))
+    assert (rig.sent(), failed.exit_code, failed.steps) == ([2, 0], 4, {})
+    assert failed.stopped == (
+        "the appliance: 503, an empty response; expected a ThunderstoneReplicationResult"
+    )
+    account = rig.push(chunks, settings, to=take_items)
+    assert (rig.sent(), account.exit_code, account.stopped) == ([0], 0, None)
+
+
+def test_the_caller_may_do_what_ends_a_run(rig: PushRig) -> None:
+    settings = replace(TO_THUNDERSTONE, finish=False)
+    rig.push([items_of(rig.root, 1, "ab")], settings, to=take_items)
+    assert rig.sent() == [1]
+
+
+def make_index(session: RunSession) -> None:
+    session.step("make the index", lambda: session.send("/index", None, method="PUT"))
+
+
+def swap(session: RunSession) -> None:
+    if not session.refused:
+        session.step("swap the alias", lambda: session.send("/alias", None))
+
+
+INDEXED = replace(GSA, protocol=replace(FEEDERGATE, begin=make_index, finish=swap))
+
+
+def test_an_appliance_begins_and_finishes_a_run_in_steps(rig: PushRig) -> None:
+    chunks, settings = rig.chunks("ab", "c"), replace(TO_GSA, appliance=INDEXED)
+    with pytest.raises(RuntimeError, match=r"^killed$"):
+        rig.push(chunks, settings, to=respond(SUCCESS, SUCCESS, "killed"))
+    assert rig.sent() == [0, 1, 2]
+    with pytest.raises(RuntimeError, match=r"^killed$"):
+        rig.push(chunks, settings, to=respond(SUCCESS, "killed"))
+    assert rig.sent() == [2, 0]
+    account = rig.push(chunks, settings)
+    assert rig.sent() == [0]
+    assert account.steps == {"make the index": "Success", "swap the alias": "Success"}
+    steps = [json.loads(line) for line in (rig.folder / "steps-001.jsonl").read_text().splitlines()]
+    assert [(step["step"], step.get("is_done", False)) for step in steps] == [
+        ("make the index", False),
+        ("make the index", True),
+        ("swap the alias", False),
+        ("swap the alias", False),
+        ("swap the alias", True),
+    ]
+
+
+def test_an_appliance_that_cannot_begin_gets_no_chunk(rig: PushRig) -> None:
+    settings = replace(TO_GSA, appliance=INDEXED)
+    account = rig.push(rig.chunks("ab"), settings, to=respond(ILL_FORMED))
+    assert (rig.sent(), account.exit_code, account.steps) == ([0], 4, {})
+
+
+def test_an_appliance_knows_of_refused_records_when_it_finishes(rig: PushRig) -> None:
+    settings = replace(TO_GSA, appliance=INDEXED)
+    account = rig.push(rig.chunks("ab", "c"), settings, to=refuse("b"))
+    assert [*account.steps] == ["make the index"]
+    assert (account.exit_code, account.stopped) == (1, None)
+
+
+def test_a_replay_has_steps_of_its_own(rig: PushRig) -> None:
+    chunks, settings = rig.chunks("ab"), replace(TO_GSA, appliance=INDEXED)
+    rig.push(chunks, settings)
+    rig.push(chunks, replace(settings, replay=True))
+    assert rig.sent() == [0, 1, 0]
+    assert sorted(path.name for path in rig.folder.glob("steps-*")) == [
+        "steps-001.jsonl",
+        "steps-002.jsonl",
+    ]
 
 
 def test_items_are_sent_in_as_many_requests_as_their_number_needs(rig: PushRig) -> None:
@@ -486,7 +566,8 @@ def test_items_are_sent_in_as_many_requests_as_their_number_needs(rig: PushRig) 
 
 def test_an_item_that_the_appliance_names_is_refused_without_halving(rig: PushRig) -> None:
     chunks = [items_of(rig.root, 1, "abc")]
-    account = rig.push(chunks, TO_THUNDERSTONE, to=respond(results("OK", "FAIL", "OK")))
+    settings = replace(TO_THUNDERSTONE, finish=False)
+    account = rig.push(chunks, settings, to=respond(results("OK", "FAIL", "OK")))
 
     assert rig.sent() == [1]
     assert [refusal.record for refusal in account.outcomes[0].refusals] == [1]

@@ -106,6 +106,14 @@ def urlencoded(fields: Iterable[FormField], part: ChunkPart) -> RequestBody:
     )
 
 
+def encoded_text(fields: Iterable[FormField], data: bytes) -> RequestBody:
+    """Return the same form for a small document in memory."""
+    pairs = [name.encode() + b"=" + encode(value.encode()) for name, value in fields]
+    body = b"&".join([*pairs, b"data=" + encode(data)])
+    type_ = "application/x-www-form-urlencoded"
+    return RequestBody(content_type=type_, length=len(body), before=body)
+
+
 def compressed(body: RequestBody) -> RequestBody:
     """Return a small body compressed by gzip; the same body gives the same bytes.
 

@@ -32,10 +32,6 @@ from transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, judge_respo
 BACKLOG_SECONDS = 30.0
 """The time limit of a request for the backlog, which an appliance knows at once."""
 
-GZIP_BYTES_LIMIT = 1 << 20
-"""Longer bodies are not compressed: "GSA only allows request content up to 1 MB to be compressed"
-(adaptor library)."""
-
 _WRONG_NAME = "expected one for this host: give its name as ⟦url⟧, or issue it for this host"
 _CERTIFICATE_FIXES = {  # by the error of OpenSSL
     10: "expected a valid one: renew it at the appliance",  # X509_V_ERR_CERT_HAS_EXPIRED
@@ -82,11 +78,26 @@ class ApplianceClient:
                 return response
         try:
             path, body = self._make_request(part, feedtype)
-            if self._appliance.gzip and body.length < GZIP_BYTES_LIMIT:
+            if self._appliance.gzip and body.length < self._appliance.protocol.gzip_bytes:
                 body = compressed(body)
         except SourceError as exc:
             return ApplianceResponse(error=str(exc), is_unsent=True, is_permanent=True)
-        return self._exchange(path, body)
+        return self.request("POST", path, body)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: RequestBody | None,
+        *,
+        max_seconds: float = math.inf,
+    ) -> ApplianceResponse:
+        """Send a request to a path below the address; return the response or the error."""
+        seconds = min(self._appliance.reply_seconds, max_seconds)
+        appliance = replace(self._appliance, reply_seconds=seconds)
+        exchange = _HttpExchange(self._transport, appliance, self._clock)
+        response = exchange.run(method, path, body, self._headers)
+        return response if self._appliance.auth is None else self._masked(response)
 
     def request_bytes(self, part: ChunkPart, *, feedtype: str | None) -> int:
         """Return the length of the request body before gzip; reads a file that is URL-encoded."""
@@ -97,7 +108,7 @@ class ApplianceClient:
         make_cleanup = self._appliance.protocol.make_cleanup
         if make_cleanup is None:
             raise TypeError(f"{self._appliance.url}: expected an appliance with groups")
-        return self._exchange(*make_cleanup(groupsource))
+        return self.request("POST", *make_cleanup(groupsource))
 
     def _cleanup_before(self, part: ChunkPart) -> ApplianceResponse | None:
         """Remove the groups of a part's groupsource; return the response unless it is accepted.
@@ -120,19 +131,10 @@ class ApplianceClient:
     def probe(self, *, max_seconds: float) -> ApplianceResponse:
         """Request the page of the appliance that changes nothing."""
         path = self._appliance.protocol.probe_path
-        return self._exchange(path, None, max_seconds=max_seconds)
+        return self.request("GET", path, None, max_seconds=max_seconds)
 
     def _make_request(self, part: ChunkPart, feedtype: str | None) -> tuple[str, RequestBody]:
         return self._appliance.protocol.make_request(part, self._appliance.profile, feedtype)
-
-    def _exchange(
-        self, path: str, body: RequestBody | None, *, max_seconds: float = math.inf
-    ) -> ApplianceResponse:
-        seconds = min(self._appliance.reply_seconds, max_seconds)
-        appliance = replace(self._appliance, reply_seconds=seconds)
-        exchange = _HttpExchange(self._transport, appliance, self._clock)
-        response = exchange.run(path, body, self._headers)
-        return response if self._appliance.auth is None else self._masked(response)
 
     def _masked(self, response: ApplianceResponse) -> ApplianceResponse:
         """Return a response without the credentials, which a page of errors may repeat."""
@@ -155,15 +157,17 @@ class _HttpExchange:
         self._is_answering = False
         self._deadline = ResponseDeadline(appliance.reply_seconds)
 
-    def run(self, path: str, body: RequestBody | None, own: Mapping[str, str]) -> ApplianceResponse:
-        """Post a body, or get a page without one; return the response or the error in its place.
+    def run(
+        self, method: str, path: str, body: RequestBody | None, own: Mapping[str, str]
+    ) -> ApplianceResponse:
+        """Send a request; return the response or the error in its place.
 
         `own` are headers of the appliance.
         """
         started, url = self._clock(), self._appliance.url + path
         try:
             if body is None:
-                response = self._respond("GET", url, own)
+                response = self._respond(method, url, own)
             else:
                 self._length = body.length
                 headers = {
@@ -174,7 +178,7 @@ class _HttpExchange:
                 if body.content_encoding:
                     headers["Content-Encoding"] = body.content_encoding
                 with closing(self._counted(body)) as blocks:
-                    response = self._respond("POST", url, headers, blocks)
+                    response = self._respond(method, url, headers, blocks)
         except SourceError as exc:
             response = ApplianceResponse(error=str(exc), is_permanent=True)
         except httpx2.HTTPError as exc:

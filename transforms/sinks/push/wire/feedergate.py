@@ -27,6 +27,10 @@ from transforms.sinks.push.wire.responses import (
 )
 
 BACKLOG_PATH = "/getbacklogcount"
+GZIP_BYTES = 1 << 20
+"""Longer bodies are not compressed: "GSA only allows request content up to 1 MB to be compressed"
+(adaptor library)."""
+
 XMLFEED = Endpoint(
     name="xmlfeed",
     formats=(GSA_FEED.name,),
@@ -92,7 +96,7 @@ def _find_url(address: Address) -> str | None:
     return f"{address.scheme}://{address.host}{port}"
 
 
-def _judge(response: ApplianceResponse, _sent: int) -> Verdict | None:
+def _judge(response: ApplianceResponse, _part: ChunkPart | None) -> Verdict | None:
     if is_html(response):
         return None
     text = text_of(response)
@@ -126,7 +130,7 @@ def _judge_probe(response: ApplianceResponse) -> CheckLine:
     if count is None:
         cure = "if a push is refused, add the address of this machine to those that it trusts"
         return warn("trust", "not known: the appliance reports no backlog (404)", cure)
-    verdict = _judge(response, 0)
+    verdict = _judge(response, None)
     return fail_of("trust", count if verdict is None else verdict.message)
 
 
@@ -145,5 +149,5 @@ FEEDERGATE = ApplianceProtocol(
     judge_probe=_judge_probe,
     probe_path=BACKLOG_PATH,
     read_backlog=_read_backlog,
-    can_gzip=True,
+    gzip_bytes=GZIP_BYTES,
 )

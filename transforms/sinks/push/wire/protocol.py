@@ -5,15 +5,16 @@ Another kind is added by an object of another package, which names it as an entr
 """
 
 import re
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
 
+from schemas.account import Chunk
 from schemas.check import CheckLine
 from schemas.feed import FULL
-from transforms.sinks.push.model import ApplianceResponse, ChunkPart, Verdict
+from transforms.sinks.push.model import REQUEST_BYTES_LIMIT, ApplianceResponse, ChunkPart, Verdict
 from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.sinks.push.wire.auth import Auth
 from transforms.sinks.push.wire.body import RequestBody
@@ -50,6 +51,24 @@ class Address(NamedTuple):
     path: str
 
 
+class RunSession(Protocol):
+    """A run at an appliance; `PushSession` is its class."""
+
+    chunks: Sequence[Chunk]
+    refused: int
+
+    @property
+    def appliance(self) -> "Appliance": ...
+
+    def step(self, name: str, action: Callable[[], str]) -> str:
+        """Do a step, unless an earlier push has done it; return its reply."""
+        ...
+
+    def send(self, path: str, body: RequestBody | None, *, method: str = "POST") -> str:
+        """Send a request until it is accepted; return the words of the appliance."""
+        ...
+
+
 class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """How one kind of appliance takes feeds, and what it can do.
 
@@ -57,14 +76,18 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     address, None for an address of another kind; `addresses` describes them in messages.
     `make_cleanup` makes the request that removes the groups of a groupsource.
 
+    `begin` prepares the appliance for the chunks of a run, before the first of them is sent, and
+    `finish` ends the run when all of them are settled. Both do what they do in steps of the session
+    (see `PushSession`), and raise TargetError if the push cannot go on.
+
     `make_request` returns the path and the body of a request; it raises SourceError if the file of
-    the part cannot be read. `judge` returns the meaning of a complete response to a number of
-    records, 0 if that is unknown; it returns None for an unknown text, whose status then decides.
+    the part cannot be read. `judge` returns the meaning of a complete response to a part of a
+    chunk, or to another request; it returns None for an unknown text, whose status then decides.
     `judge_probe` returns whether this machine is trusted, by the response to a GET of `probe_path`,
     which changes nothing. `read_backlog` reads how many feeds wait; without it, the appliance does
-    not report that. `max_records` limits the records of a request. Messages contain `acceptance`,
-    what the appliance says when it accepts a feed, and what fixes a server, an address or a missing
-    trust.
+    not report that. A request has at most `max_records`, and fewer bytes than `max_request_bytes`;
+    fewer bytes than `gzip_bytes` may be compressed. Messages contain `acceptance`, what the
+    appliance says when it accepts a feed, and what fixes a server, an address or a missing trust.
     """
 
     name: str
@@ -76,15 +99,17 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     fix_address: str
     fix_trust: str
     make_request: Callable[[ChunkPart, str, str | None], tuple[str, RequestBody]]
-    judge: Callable[[ApplianceResponse, int], Verdict | None]
+    judge: Callable[[ApplianceResponse, ChunkPart | None], Verdict | None]
     judge_probe: Callable[[ApplianceResponse], CheckLine]
     make_cleanup: Callable[[str], tuple[str, RequestBody]] | None = None
+    begin: Callable[[RunSession], object] | None = None
+    finish: Callable[[RunSession], object] | None = None
     probe_path: str = ""
     read_backlog: Callable[[ApplianceResponse], BacklogCount] | None = None
     max_records: int | None = None
     has_profiles: bool = False
-    has_index_updates: bool = False
-    can_gzip: bool = False
+    max_request_bytes: int = REQUEST_BYTES_LIMIT
+    gzip_bytes: int = 0
 
     @property
     def has_full_feeds(self) -> bool:
@@ -105,7 +130,7 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
     Thunderstone. `ca_file` replaces the certificate authorities of the system. Without `proxy`,
     none is used; without `auth`, no credentials are sent. Each timeout limits one step of a
     request; `reply_seconds` limits the head of a response, and again its body. With `gzip`,
-    requests below 1 MiB are compressed.
+    small requests are compressed.
     """
 
     protocol: ApplianceProtocol

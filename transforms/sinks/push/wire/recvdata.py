@@ -12,10 +12,11 @@ from lxml import etree
 
 from schemas.check import CheckLine, fail_of, ok, warn
 from schemas.receipt import Refusal
-from transforms.formats import THUNDERSTONE
+from schemas.record import Action, Record
+from transforms.formats import THUNDERSTONE, WriteOptions
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
-from transforms.sinks.push.wire.body import RequestBody, urlencoded
-from transforms.sinks.push.wire.protocol import Address, ApplianceProtocol, Endpoint
+from transforms.sinks.push.wire.body import RequestBody, encoded_text, urlencoded
+from transforms.sinks.push.wire.protocol import Address, ApplianceProtocol, Endpoint, RunSession
 from transforms.sinks.push.wire.responses import (
     MAX_RESPONSE_BYTES,
     describe,
@@ -93,11 +94,21 @@ def _request(part: ChunkPart, profile: str, _feedtype: str | None) -> tuple[str,
     return "", urlencoded([("profile", profile)], part)
 
 
+def _update_index(session: RunSession) -> None:
+    """Make what was sent searchable ("call after a batch of inserts/deletes", dataload API)."""
+    encoder = THUNDERSTONE.make_encoder(WriteOptions())
+    update = encoder.encode(Record(url="", action=Action.UPDATE_INDEX))
+    data = encoder.prolog() + encoder.frame([update]) + encoder.epilog()
+    form = encoded_text([("profile", session.appliance.profile)], data)
+    session.step("update the search indexes", lambda: session.send("", form))
+
+
 def _find_url(address: Address) -> str | None:
     return "{}://{}{}{}".format(*address) if address.path.endswith(RECVDATA_PATH) else None
 
 
-def _judge(response: ApplianceResponse, sent: int) -> Verdict | None:
+def _judge(response: ApplianceResponse, part: ChunkPart | None) -> Verdict | None:
+    sent = part.records if part else 1
     body = response.body.lstrip()  # a script may write a blank line before it
     root = _parse(body)
     is_result = _BEGINNING.match(body) if root is None else etree.QName(root).localname == _ROOT
@@ -224,5 +235,5 @@ RECVDATA = ApplianceProtocol(
     judge_probe=_judge_probe,
     max_records=MAX_ITEMS,
     has_profiles=True,
-    has_index_updates=True,
+    finish=_update_index,
 )

@@ -3,7 +3,7 @@
 import html
 import re
 
-from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
+from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
 from transforms.sinks.push.wire.protocol import ApplianceProtocol
 
 MAX_RESPONSE_BYTES = 16 << 20
@@ -74,13 +74,13 @@ def retry_after_seconds(response: ApplianceResponse) -> float | None:
 
 
 def judge_response(
-    protocol: ApplianceProtocol, response: ApplianceResponse, sent: int = 0
+    protocol: ApplianceProtocol, response: ApplianceResponse, part: ChunkPart | None = None
 ) -> Verdict:
-    """Return the meaning of a response to `sent` records; 0 is an unknown number."""
+    """Return the meaning of a response to a part of a chunk, or to another request."""
     if response.error:
         meaning = ResponseMeaning.FATAL if response.is_permanent else ResponseMeaning.RETRY
         return Verdict(meaning=meaning, message=response.error)
-    verdict = protocol.judge(response, sent) or _judge_status(response, protocol)
+    verdict = protocol.judge(response, part) or _judge_status(response, protocol)
     if verdict.meaning is ResponseMeaning.ACCEPTED and response.is_unsent:
         found = f"{describe(response)} after {response.sent_bytes} bytes"
         expected = "expected the whole feed to be read first"

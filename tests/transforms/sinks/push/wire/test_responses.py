@@ -1,10 +1,13 @@
 """The meaning of the responses of appliances, and of the backlog of a GSA."""
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
+from schemas.account import Chunk
 from schemas.receipt import Refusal
-from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
+from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
 from transforms.sinks.push.throttle.gate import BacklogCount
 from transforms.sinks.push.wire.feedergate import FEEDERGATE
 from transforms.sinks.push.wire.protocol import ApplianceProtocol
@@ -259,7 +262,18 @@ IN_A_NAMESPACE = result(OK, rows=1).replace("Result>", 'Result xmlns="urn:x">', 
 
 
 def judge_items(received: ApplianceResponse, *, sent: int) -> Verdict:
-    return judge_response(RECVDATA, replace(received, url=RECVDATA_URL), sent)
+    chunk = Chunk(
+        path="a.xml",
+        bytes=0,
+        sha256="",
+        records={"ADD": sent} if sent else {},
+        first_url="",
+        last_url="",
+        source="",
+        span=0,
+    )
+    part = ChunkPart(chunk=chunk, path=Path("a.xml"), offset=0, length=0, sha256="")
+    return judge_response(RECVDATA, replace(received, url=RECVDATA_URL), part)
 
 
 def test_the_response_of_the_manual_is_acceptance_with_a_remark() -> None:

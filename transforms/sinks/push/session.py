@@ -1,0 +1,125 @@
+"""What an appliance does before and after the chunks of a run: each step once, with a receipt.
+
+A step has a line in a journal before it begins, and one when it is done, which are on the disk
+before the push continues. So a push that is continued does the steps that are not done; an
+appliance makes steps that may be begun twice.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from schemas.account import Chunk
+from schemas.errors import TargetError
+from schemas.receipt import StepReceipt
+from schemas.setting import in_flags
+from transforms.net.retry import RetryPauses
+from transforms.sinks.push.model import MAX_REPLY_LETTERS, ResponseMeaning
+from transforms.sinks.push.settings import PushSettings
+from transforms.sinks.push.throttle.gate import SendGate
+from transforms.sinks.push.wire.body import RequestBody
+from transforms.sinks.push.wire.client import ApplianceClient
+from transforms.sinks.push.wire.protocol import Appliance
+from transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
+from transforms.storage.atomic import writing
+from transforms.storage.journal import DISK, Disk, Journal
+
+
+class PushInterrupted(Exception):  # noqa: N818 - no error: the operator asked for it
+    """The push was asked to end after the current chunk."""
+
+    def __str__(self) -> str:
+        return "stopped after the current chunk; push again to continue"
+
+
+class RunSteps:
+    """The steps of one push or replay of a run; its folder is locked."""
+
+    def __init__(self, path: Path, *, disk: Disk = DISK) -> None:
+        decoder = msgspec.json.Decoder(StepReceipt)
+        fix = "remove the line, and the step is done again"
+        self._journal = Journal(path, decoder.decode, expected="a step", fix=fix, disk=disk)
+        self._last: dict[str, StepReceipt] = {}
+        self._note(self._journal.read())
+
+    @property
+    def done(self) -> dict[str, str]:
+        """The replies to the steps that are done, in their order."""
+        return {name: last.reply for name, last in self._last.items() if last.is_done}
+
+    def run(self, name: str, action: Callable[[], str]) -> str:
+        """Return the reply to a step, which is done if no earlier push has done it."""
+        last = self._last.get(name)
+        if last is not None and last.is_done:
+            return last.reply
+        self._add(StepReceipt(step=name, at=_now()))
+        reply = in_flags(action())[:MAX_REPLY_LETTERS]
+        self._add(StepReceipt(step=name, is_done=True, reply=reply, at=_now()))
+        return reply
+
+    def close(self) -> None:
+        self._journal.close()
+
+    def _add(self, receipt: StepReceipt) -> None:
+        with writing(self._journal.path.parent):
+            self._journal.append(receipt)
+        self._note([receipt])
+
+    def _note(self, receipts: Iterable[StepReceipt]) -> None:
+        self._last.update((receipt.step, receipt) for receipt in receipts)
+
+
+class PushSession:
+    """A run at an appliance, as the appliance sees it before and after its chunks.
+
+    `refused` is the number of records that were refused, when all chunks are settled.
+    """
+
+    refused = 0
+
+    def __init__(
+        self,
+        settings: PushSettings,
+        client: ApplianceClient,
+        gate: SendGate,
+        *,
+        steps: RunSteps,
+        chunks: Sequence[Chunk] = (),
+    ) -> None:
+        self._settings, self._client, self._gate, self._steps = settings, client, gate, steps
+        self.chunks = chunks
+
+    @property
+    def appliance(self) -> Appliance:
+        return self._settings.appliance
+
+    def step(self, name: str, action: Callable[[], str]) -> str:
+        """Do a step, unless an earlier push has done it; return its reply."""
+        return self._steps.run(name, action)
+
+    def send(self, path: str, body: RequestBody | None, *, method: str = "POST") -> str:
+        """Send a request until it is accepted; return the words of the appliance.
+
+        Raise TargetError if it is refused, or if the attempts are used up, and PushInterrupted if
+        the push is asked to end.
+        """
+        pauses = RetryPauses(self._settings.retry)
+        while True:
+            response = self._client.request(method, path, body)
+            verdict = judge_response(self.appliance.protocol, response, None)
+            if verdict.meaning is ResponseMeaning.ACCEPTED and not verdict.refused:
+                return verdict.message
+            seconds = None
+            if verdict.meaning in (ResponseMeaning.RETRY, ResponseMeaning.FULL_DISK):
+                seconds = pauses.next_seconds(at_least=retry_after_seconds(response))
+            if seconds is None:
+                raise TargetError(verdict.message)
+            self._gate.notify(f"{verdict.message}; next attempt in {seconds:.0f} s")
+            if not self._gate.pause(seconds):
+                raise PushInterrupted
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
