@@ -24,7 +24,7 @@ from pipelines.observer.observer import LoggedObserver, Observer
 from pipelines.options.convert_options import ConvertOptions, PlanOptions
 from pipelines.options.display_options import LogOptions
 from pipelines.options.flags import FieldFlag, decode, flags_of
-from pipelines.options.job_options import JobOptions, RunOptions
+from pipelines.options.job_options import JobOptions, OverrideOptions, RunOptions
 from pipelines.options.push_options import ApplianceOptions, PushOptions, parse_push
 from pipelines.plan.plan import Plan
 from pipelines.plan.planned_job import find_planned, plan_job
@@ -134,7 +134,8 @@ def run(
     Settings have precedence over environment variables, and those over the job file. `environment`
     is that of the process by default.
     """
-    words = _words(settings, ConvertOptions, ApplianceOptions, JobOptions, RunOptions, LogOptions)
+    kinds = (ConvertOptions, ApplianceOptions, JobOptions, RunOptions, LogOptions, OverrideOptions)
+    words = _words(settings, *kinds)
     variables = os.environ if environment is None else environment
     job = load_job(Path(job_file), {**words, "deadline": None}, variables)
     options = decode(RunOptions, words)

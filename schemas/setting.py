@@ -22,6 +22,8 @@ _FLAGS = {
     "report_format": "--format",
     "keep_seconds": "--keep-age",
     "name": "NAME",
+    "overrides": "--set",
+    "job_profile": "--profile",
     "certificate": "--tls-cert",
     "key": "--tls-key",
     "trusted": "--trust",

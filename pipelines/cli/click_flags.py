@@ -54,17 +54,16 @@ def click_options(
     ]
 
 
-def job_flags() -> list[click.Parameter]:
-    """Return the flags that override a job file, those of `feedferry run`."""
-    from pipelines.job.job_keys import job_keys
-    from pipelines.options.push_options import PUSH_TO, PushOptions
+def start_flags() -> list[click.Parameter]:
+    """Return the flags of all verbs that start a job."""
+    from pipelines.options.convert_options import ConvertOptions
+    from pipelines.options.display_options import DisplayOptions
+    from pipelines.options.job_options import OverrideOptions
 
     return [
-        click_option(dataclasses.replace(key.declared, flag=PUSH_TO))
-        if key.path == "target.url"
-        else click_option(key.declared)
-        for key in job_keys().values()
-        if not key.declared.is_argument and key.path != "job" and key.options is not PushOptions
+        *click_options(OverrideOptions),
+        *click_options(ConvertOptions, only=("jobs", "runner", "cluster")),
+        *click_options(DisplayOptions),
     ]
 
 

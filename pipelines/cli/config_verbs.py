@@ -38,17 +38,19 @@ def schema() -> int:
 
 
 def _flags_of_render(_: str) -> list[click.Parameter]:
-    from pipelines.cli.click_flags import job_flags
+    from pipelines.cli.click_flags import click_options
+    from pipelines.options.job_options import OverrideOptions
 
     origins = click.Option(["--origins"], is_flag=True, help="Show where each value came from.")
-    return [click.Argument(["job"], type=click.Path(), metavar="JOB"), origins, *job_flags()]
+    job = click.Argument(["job"], type=click.Path(), metavar="JOB")
+    return [job, origins, *click_options(OverrideOptions)]
 
 
 @config.command(cls=Verb, flags=_flags_of_render, short_help="Print all settings of a job.")
 def render(job: str, *, origins: bool, **words: object) -> int:
     """Print all settings of a job as a job file, with its defaults and environment variables.
 
-    The flags are those of `feedferry run`. Secrets are references, as in the file.
+    Secrets are references, as in the file.
     """
     import os
     from pathlib import Path

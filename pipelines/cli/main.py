@@ -93,6 +93,7 @@ def _flags_of(verb: str) -> list[click.Parameter]:
         PlanOptions,
     )
     from pipelines.options.display_options import DisplayOptions
+    from pipelines.options.job_options import OverrideOptions
     from pipelines.options.push_options import (
         DRY_RUN,
         FORWARD,
@@ -115,7 +116,11 @@ def _flags_of(verb: str) -> list[click.Parameter]:
         own = [*click_options(PushOptions), *click_options(ApplianceOptions)]
     elif verb == "plan":
         unused = ("output", "fresh", "verify", *ON_A_CLUSTER)
-        own = [*click_options(PlanOptions), *click_options(ConvertOptions, omit=unused)]
+        own = [
+            *click_options(OverrideOptions),
+            *click_options(PlanOptions),
+            *click_options(ConvertOptions, omit=unused),
+        ]
     elif verb == "inspect":
         shared = ("from_format", "encoding", "base_url", "url_template", "zone", "strict")
         options = click_options(ConvertOptions, only=(*shared, "max_token_bytes"))
@@ -253,9 +258,10 @@ def serve(**words: object) -> int:
 def plan(**words: object) -> int:
     """Show what a run would read, write, reject and lose.
 
-    INPUT and the flags are those of convert, or INPUT is a job file. Everything is read and
-    converted, and nothing is stored: no chunk, no state, no lock. The account is the one that the
-    run will have. With --sample, a part of the input is converted, and the account is an estimate.
+    INPUT and the flags are those of convert, or INPUT is a job file, with --set and --profile.
+    Everything is read and converted, and nothing is stored: no chunk, no state, no lock. The
+    account is the one that the run will have. With --sample, a part of the input is converted, and
+    the account is an estimate.
 
     \b
     Examples:

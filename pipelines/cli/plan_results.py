@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from pipelines.cli.terminal_results import observer_of
 from pipelines.doctor.local_checks import check_placeholders
+from pipelines.job.job_file import job_file_of, refuse_flags_of_keys
 from pipelines.observer.logs import OutputFormat
 from pipelines.options.convert_options import PlanOptions
 from pipelines.options.display_options import DisplayOptions
 from pipelines.options.flags import decode
+from pipelines.options.job_options import OverrideOptions
 from pipelines.plan.plan import as_json, summary_lines
 from pipelines.plan.planned_job import find_planned, plan_job
 from pipelines.report.conversion_report import reject_commands, summary_of
@@ -23,6 +25,8 @@ from schemas.errors import StoppedError
 def print_plan(words: Mapping[str, object]) -> int:
     """Print the plan of a run and return its exit code; raise the error that would stop it."""
     display, sample = decode(DisplayOptions, words), decode(PlanOptions, words).sample
+    if job_file_of(words) is not None:
+        refuse_flags_of_keys({**words, "inputs": None, "sample": None})
     job = find_planned(words)
     plan = plan_job(job, observer_of(words), sample)
     if display.report_format is OutputFormat.JSON:
@@ -36,7 +40,7 @@ def print_plan(words: Mapping[str, object]) -> int:
         commands = []
         if job.path is not None and not plan.stops:
             job_file = shlex.quote(str(job.path))
-            commands.append(f"feedferry run {job_file}")
+            commands.append(shlex.join(["feedferry", "run", str(job.path), *_layers(words)]))
             if plan.report.account.new_rejects:
                 commands += reject_commands(plan.report, job_file)
         summary = replace(summary, lines=lines)
@@ -47,3 +51,10 @@ def print_plan(words: Mapping[str, object]) -> int:
     if plan.stops:
         raise StoppedError(f"the run would stop: {'; '.join(plan.stops)}")
     return plan.report.exit_code
+
+
+def _layers(words: Mapping[str, object]) -> list[str]:
+    """Return the flags that change the job file of a plan."""
+    given = decode(OverrideOptions, words)
+    profile = [] if given.job_profile is None else ["--profile", given.job_profile]
+    return [*profile, *(word for text in given.overrides for word in ("--set", text))]

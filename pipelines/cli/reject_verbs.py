@@ -135,17 +135,13 @@ def export_(run: str, output: str, **filters: Any) -> int:
 
 
 def _replay_flags(_name: str) -> list[click.Parameter]:
-    from pipelines.cli.click_flags import click_options
+    from pipelines.cli.click_flags import click_options, start_flags
     from pipelines.options.convert_options import ConvertOptions
-    from pipelines.options.display_options import DisplayOptions
     from pipelines.options.flags import Flag
     from pipelines.options.job_options import RunOptions
-    from pipelines.options.push_options import PUSH_TO, ApplianceOptions
     from pipelines.options.section import Section
     from pipelines.options.value_parsers import OUTPUT_FOLDER
 
-    source = ("inputs", "from_format", "mapping", "fresh")
-    sections = (Section.TREE, Section.SPOOL, Section.STATE)
     output = Flag(
         "Folder of the replay of a run that has no job.",
         OUTPUT_FOLDER,
@@ -158,10 +154,9 @@ def _replay_flags(_name: str) -> list[click.Parameter]:
         click.Argument(["folder"], type=click.Path(), required=False),
         click.Option(["--job", "job_file"], metavar="FILE", help="The job file of the run."),
         click.Option(["--code", "codes"], metavar="CODE", multiple=True, help="Without FOLDER."),
-        *click_options(ConvertOptions, omit=(*source, *sections), replace={"output": output}),
-        *click_options(DisplayOptions),
-        *click_options(ApplianceOptions, omit=("deadline",), replace={"url": PUSH_TO}),
+        *click_options(ConvertOptions, only=("output",), replace={"output": output}),
         *click_options(RunOptions, only=("deadline", "allow_older")),
+        *start_flags(),
     ]
 
 
@@ -172,14 +167,15 @@ def replay_(
     """Convert rejects again, and push them if the job does.
 
     FOLDER is an export whose files were corrected. Without it, all new rejects are converted again,
-    which is of use after a flag, the job file or feedferry has changed. With a job, FOLDER decides
-    which of its runs is replayed. The replay is a new run of the job, or of the settings of RUN,
-    and never full. What it converts is marked as replayed, and is not sent again.
+    which is of use after the job file or feedferry has changed. With a job, FOLDER decides which of
+    its runs is replayed. The replay is a new run of the job, or of the settings of RUN, and never
+    full. --set states a key of a job file, also for a RUN without a job; the replay of such a RUN
+    is pushed with --set target.url=URL. Replayed rejects are marked, and not sent again.
 
     \b
     Examples:
       feedferry rejects replay out corrections
-      feedferry rejects replay nightly.yaml --default-mimetype text/html
+      feedferry rejects replay nightly.yaml --set target.default_mimetype=text/html
 
     \b
     Exit codes:

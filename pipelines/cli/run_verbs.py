@@ -8,21 +8,17 @@ from pipelines.cli.verb import BeamVerb
 
 
 def _run_flags(_verb: str) -> list[click.Parameter]:
-    from pipelines.cli.click_flags import click_options
+    from pipelines.cli.click_flags import click_options, start_flags
     from pipelines.options.convert_options import ConvertOptions
-    from pipelines.options.display_options import DisplayOptions
-    from pipelines.options.job_options import FRESH, JobOptions, RunOptions
-    from pipelines.options.push_options import DRY_RUN, PUSH_TO, ApplianceOptions, PushOptions
+    from pipelines.options.job_options import FRESH, RunOptions
+    from pipelines.options.push_options import DRY_RUN, PushOptions
 
-    omitted = ("inputs", "output", "state")
     return [
         click.Argument(["job_file"], type=click.Path(), metavar="JOB"),
-        *click_options(ConvertOptions, omit=omitted, replace={"fresh": FRESH}),
-        *click_options(DisplayOptions),
-        *click_options(ApplianceOptions, omit=("deadline",), replace={"url": PUSH_TO}),
-        *click_options(JobOptions, omit=("job",)),
+        *click_options(ConvertOptions, only=("fresh", "refresh"), replace={"fresh": FRESH}),
         *click_options(RunOptions),
         *click_options(PushOptions, only=("dry_run",), replace={"dry_run": DRY_RUN}),
+        *start_flags(),
     ]
 
 
@@ -32,9 +28,9 @@ def run(job_file: str, **words: object) -> int:
 
     JOB is a job file. Each run has a folder, RUNS/JOB/TIME-ID, with its chunks, rejects, receipts
     and report. The state of the source is updated after the push, and not before. A run that was
-    interrupted or has failed is finished by the next start, which then begins a new one. Flags have
-    precedence over environment variables, and those over the job file. Words after -- are flags of
-    Beam.
+    interrupted or has failed is finished by the next start, which then begins a new one. --set has
+    precedence over environment variables, those over --profile, and that over the job file. Words
+    after -- are flags of Beam.
 
     \b
     Examples:
@@ -42,6 +38,7 @@ def run(job_file: str, **words: object) -> int:
       feedferry run nightly.yaml --deadline 06:00
       feedferry run nightly.yaml --only-resume
       feedferry run nightly.yaml --fresh --refresh
+      feedferry run nightly.yaml --profile staging --set chunk.max_bytes=1MiB
 
     \b
     Exit codes:
@@ -68,7 +65,8 @@ def run(job_file: str, **words: object) -> int:
             from pipelines.options.job_options import RunOptions
 
             options = decode(RunOptions, words)
-            job = load_job(Path(job_file), {**words, "deadline": None}, os.environ)
+            words["deadline"] = None
+            job = load_job(Path(job_file), words, os.environ)
             if words["dry_run"]:
                 from pipelines.cli.plan_results import print_plan
 

@@ -18,9 +18,12 @@ from transforms.sinks.push.settings import PushSettings
 _BY_VARIABLE = "environment "
 """The begin of the origin of a value that a variable states."""
 
+BY_SET = "flag --set "
+"""The begin of the origin of a value that --set states; the key follows."""
+
 
 class KeyWording(msgspec.Struct, frozen=True):
-    """Words messages with the keys of a job file, and with each flag in parentheses.
+    """Words messages with the keys of a job file, and with --set in parentheses.
 
     A flag that was given stays a flag, and a message about a value of a variable names that.
     """
@@ -41,16 +44,16 @@ class KeyWording(msgspec.Struct, frozen=True):
             return self(line)
         near = (*keys, *(f"{key.partition('.')[0]}.type" for key in keys))
         origins = [self.origins.get(key, "") for key in near]
-        if origins[0].startswith(_BY_VARIABLE):
+        if origins[0].startswith((_BY_VARIABLE, BY_SET)):
             return self(line)
         places = [origin for origin in origins if origin.startswith(f"{self.path}:")]
         return f"{(*places, self.path)[0]}: {self(line)}"
 
     def _key(self, name: str) -> JobKey | None:
-        """Return the key of a setting; None if it has none, or was given by a flag."""
+        """Return the key of a setting; None if it has none, or was given by a flag of its own."""
         key = key_of(name)
-        is_flag = key is not None and self.origins.get(key.path, "").startswith("flag ")
-        return None if is_flag else key
+        origin = "" if key is None else self.origins.get(key.path, "")
+        return None if origin.startswith("flag ") and not origin.startswith(BY_SET) else key
 
     def _word(self, setting: Setting) -> str:
         key = self._key(setting.name)
@@ -59,13 +62,14 @@ class KeyWording(msgspec.Struct, frozen=True):
         origin = self.origins.get(key.path, "")
         if setting.is_subject and origin.startswith(_BY_VARIABLE):
             return origin.removeprefix(_BY_VARIABLE)
-        if setting.is_subject or not key.flag_name or setting.name == "state":
-            return f"{key.path} {setting.value}".rstrip()
+        if setting.is_subject and origin.startswith(BY_SET):
+            return f"{origin.removeprefix('flag ')} {setting.value}".rstrip()
         value = setting.value
         if key.declared.is_switch:
             value = str(key.declared.default is not True).lower()
-        text = _as_yaml(key, value) if value else key.path
-        return f"{text} ({f'{key.flag_name} {setting.value}'.rstrip()})"
+        if setting.is_subject or setting.name == "state" or not value:
+            return f"{key.path} {setting.value}".rstrip()
+        return f"{_as_yaml(key, value)} (--set {key.path}={value})"
 
 
 def key_of(name: str) -> JobKey | None:

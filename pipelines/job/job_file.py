@@ -1,4 +1,4 @@
-"""Load a job file: YAML, overridden by environment variables, and those by flags.
+"""Load a job file: YAML, merged with a profile, with environment variables, and with --set.
 
 All errors are reported at once, each with its place. A reference `${env:NAME}` or `${file:PATH}` is
 resolved when the job is loaded, and a relative path belongs to the folder of the file.
@@ -18,10 +18,9 @@ import msgspec
 from msgspec.structs import replace
 
 from pipelines.convert.source_runs import check_source_datasource, source_options
-from pipelines.job.job import Job, KeyWording, Retention
+from pipelines.job.job import BY_SET, Job, KeyWording, Retention
 from pipelines.job.job_keys import (
     FEEDS,
-    NO_FLAGS,
     SECTIONS,
     TRANSFORM,
     VARIABLE,
@@ -35,7 +34,7 @@ from pipelines.options.convert_checks import check_together, parse_each
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.display_options import LogOptions
 from pipelines.options.flags import decode
-from pipelines.options.job_options import JobOptions
+from pipelines.options.job_options import JobOptions, OverrideOptions
 from pipelines.options.push_options import (
     ApplianceOptions,
     PushOptions,
@@ -53,13 +52,24 @@ from transforms.config.secrets import (
     check_references,
     resolve,
 )
-from transforms.config.yaml_structs import YAML_SUFFIXES, ValuePlace, decode_located, read_text
+from transforms.config.yaml_structs import (
+    SET,
+    YAML_SUFFIXES,
+    Decoded,
+    Layers,
+    Override,
+    decode_located,
+    read_text,
+)
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.window import zone_text
 from transforms.sources import SPOOLS, find_source
 
 _TOP_KEY = re.compile(r"^(version|job|source|target)[ \t]*:", re.MULTILINE)
 _HEAD_CHARS = 1 << 16
+KEYS_WITH_FLAGS = ("jobs", "cluster.runner", "cluster.url", "log.file", "log.format")
+"""The keys that have flags in all verbs that start a job."""
+
 _PYTHON_TYPES = {"string": str, "integer": int, "number": int | float}
 _Result = TypeVar("_Result")
 
@@ -80,6 +90,26 @@ def is_job_file(path: Path) -> bool:
         return len({*_TOP_KEY.findall(stream.read(_HEAD_CHARS))}) > 1
 
 
+def job_file_of(words: Mapping[str, object]) -> Path | None:
+    """Return the only INPUT if it is a job file; raise ConfigError for --set without one."""
+    inputs = words["inputs"]
+    names = inputs if isinstance(inputs, tuple) else ()
+    if len(names) == 1 and is_job_file(path := Path(names[0])):
+        return path
+    for name in OverrideOptions.__struct_fields__:
+        if words.get(name) not in (None, ()):
+            raise ConfigError(f"⟦{name}⟧: only with a job file; expected JOB as the only INPUT")
+    return None
+
+
+def refuse_flags_of_keys(words: Mapping[str, object]) -> None:
+    """Raise ConfigError for flags that a job file has keys for, except the flags of `run`."""
+    for path, key in job_keys().items():
+        if path not in KEYS_WITH_FLAGS and words.get(key.declared.field) not in (None, ()):
+            expected = f"expected --set {path}=VALUE"
+            raise ConfigError(f"⟦{key.declared.field}⟧: not with a job file; {expected}")
+
+
 def load_job(
     path: Path,
     words: Mapping[str, object],
@@ -89,43 +119,90 @@ def load_job(
 ) -> Job:
     """Return the job of a file; raise ConfigError with all its errors, and those of `check`.
 
-    `words` are the texts of flags by the names of their fields; `None` and `()` are not given. They
-    have precedence over environment variables, and those over the file.
+    `words` are the texts of flags by the names of their fields; `None` and `()` are not given. The
+    flag of a key has precedence over --set, that over environment variables, those over --profile,
+    and that over the file.
     """
-    settings, errors = _read_settings(path, environment)
+    given = decode(OverrideOptions, words)
+    settings, errors = _read_settings(path, read_text(path), given, environment)
     for key in job_keys().values():
-        word = None if key.options in NO_FLAGS else words.get(key.declared.field)
+        word = words.get(key.declared.field)
         if word is not None and word != ():
             shown = word if isinstance(word, bool | tuple) else str(word)
             settings[key.path] = KeyValue(word=word, shown=shown, origin=f"flag {key.flag_name}")
     return _make_job(path, settings, words, errors, check)
 
 
+def override_words(words: Mapping[str, object], to_format: str) -> dict[str, object]:
+    """Return the words of --set for a run without a job file; raise ConfigError with all errors."""
+    text = f"version: 1\njob: job\nsource: {{type: {FEEDS}}}\ntarget: {{type: {to_format}}}\n"
+    given = decode(OverrideOptions, words)
+    settings, errors = _read_settings(Path("job.yaml"), text, given, {})
+    if errors:
+        raise ConfigError("\n".join(errors))
+    return {
+        key.declared.field: settings[path].word
+        for path, key in job_keys().items()
+        if path in settings and settings[path].origin.startswith(BY_SET)
+    }
+
+
 def _read_settings(
-    path: Path, environment: Mapping[str, str]
+    path: Path, text: str, given: OverrideOptions, environment: Mapping[str, str]
 ) -> tuple[dict[str, KeyValue], list[str]]:
-    """Return the settings of a file and of environment variables, and the errors in them."""
+    """Return the settings of a file, as overrides and variables change it, and the errors."""
     reader = _ValueReader(path.absolute().parent, environment)
-    decoded = decode_located(read_text(path), job_type(reader.read), name=str(path))
+    pairs = frozenset(key.path for key in job_keys().values() if key.is_pair)
+    layers = Layers(given.job_profile, [*map(_override, given.overrides)], pairs)
+    decoded = decode_located(text, job_type(reader.read), name=str(path), layers=layers)
     errors, places = [*decoded.errors], decoded.places
     settings = {
         # A section may be written as one value.
-        name: _located(setting, path, places.get(name) or places[name.rpartition(".")[0]])
+        name: _located(setting, name, places.get(name) or places[name.rpartition(".")[0]])
         for name, setting in reader.settings.items()
     }
-    if steps := getattr(decoded.content, TRANSFORM, None):
+    if steps := _steps_of(decoded, path):
         shown = msgspec.to_builtins(steps)
         setting = KeyValue(word=str(path.absolute()), shown=shown)
-        settings[TRANSFORM] = _located(setting, path, places[TRANSFORM])
+        settings[TRANSFORM] = _located(setting, TRANSFORM, places[TRANSFORM])
     for name, tag in decoded.tags.items():
-        settings[name] = _located(KeyValue(word=tag, shown=tag), path, places[name])
+        settings[name] = _located(KeyValue(word=tag, shown=tag), name, places[name])
     for key in job_keys().values():
-        if key.variable in environment:
+        is_set = key.path in settings and settings[key.path].origin.startswith(BY_SET)
+        if key.variable in environment and not is_set:
             try:
                 settings[key.path] = _from_environment(key, environment[key.variable])
             except (ValueError, ConfigError) as exc:
                 errors.append(f"{key.variable}: {exc}")
+    if given.job_profile is not None and (named := settings.get("job")):  # with runs of its own
+        name = f"{named.word}-{given.job_profile}"
+        settings["job"] = msgspec.structs.replace(named, word=name, shown=name)
     return settings, [*errors, *_unknown_variables(environment)]
+
+
+def _steps_of(decoded: Decoded[msgspec.Struct], path: Path) -> object:
+    """Return the steps of a file; raise ConfigError for a list of steps of another place."""
+    steps = getattr(decoded.content, TRANSFORM, None)
+    if not isinstance(steps, tuple):
+        return None
+    place = decoded.places[TRANSFORM]
+    if place == SET or TRANSFORM in decoded.replaced:
+        raise ConfigError(
+            f"{place}: {TRANSFORM}: a list of steps; expected it at the top of {path}, or the name"
+            " of a file with steps"
+        )
+    return steps
+
+
+def _override(text: str) -> Override:
+    """Return the value of KEY=VALUE: YAML for lists, objects, numbers and switches."""
+    path, sign, value = text.partition("=")
+    if not sign or not path:
+        raise ConfigError("⟦overrides⟧: no KEY=VALUE; expected a key of a job file, as jobs=2")
+    key = job_keys().get(path)
+    is_plain = key is not None and not key.is_pair and path != TRANSFORM and not key.is_list
+    is_yaml = key is not None and key.is_scalar if is_plain else value.startswith(("[", "{"))
+    return Override(path, value, is_yaml)
 
 
 def _unknown_variables(environment: Iterable[str]) -> Iterator[str]:
@@ -138,8 +215,8 @@ def _unknown_variables(environment: Iterable[str]) -> Iterator[str]:
             yield f"{name}: no key of a job file; expected the name of a key{hint}"
 
 
-def _located(setting: KeyValue, path: Path, place: ValuePlace) -> KeyValue:
-    return msgspec.structs.replace(setting, origin=f"{path}:{place.line}:{place.column}")
+def _located(setting: KeyValue, name: str, place: str) -> KeyValue:
+    return msgspec.structs.replace(setting, origin=f"{BY_SET}{name}" if place == SET else place)
 
 
 class _ValueReader:
@@ -294,12 +371,12 @@ def _make_job(
     if convert is not None:
         attempt(partial(check_together, convert))
         attempt(partial(check, convert))
-    push = None
+    push = verify = None
     if "target.url" not in wrong:
         push = attempt(lambda: _push_of(settings, words))
+        verify = attempt(lambda: _verify_of(settings, push))
     if convert is not None:
         attempt(partial(check_pushed_format, convert.to_format, push))
-    verify = attempt(lambda: _verify_of(settings, push))
     appliance = _words(settings, ApplianceOptions)
     if errors or convert is None:
         raise ConfigError("\n".join(errors))

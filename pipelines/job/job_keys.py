@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, NamedTuple, Union
+from typing import Annotated, NamedTuple, NoReturn, Union
 
 import msgspec
 
@@ -21,7 +21,7 @@ from pipelines.options.flags import FieldFlag, flags_of
 from pipelines.options.job_options import JobOptions
 from pipelines.options.push_options import PUSH_TO, ApplianceOptions, PushOptions
 from pipelines.options.value_parsers import TEXT
-from transforms.config.yaml_structs import Value
+from transforms.config.yaml_structs import PROFILES, Value
 from transforms.formats import FORMATS
 from transforms.registry import Named
 from transforms.sources import SOURCES
@@ -35,9 +35,6 @@ VARIABLE = "FEEDFERRY_"
 """The begin of the names of environment variables."""
 
 OPTIONS = (ConvertOptions, ApplianceOptions, PushOptions, VerifyOptions, JobOptions, LogOptions)
-NO_FLAGS = (PushOptions, VerifyOptions)
-"""Options whose flags `run` does not have."""
-
 TYPES = ("source", "target")
 """The sections that are unions by `type`."""
 
@@ -59,6 +56,8 @@ SECTIONS = {
     "log": "The log of a run.",
     "metrics_file": "Figures of the last run for Prometheus.",
     "jobs": "How much runs in parallel.",
+    "cluster": "The cluster that converts, by a runner of Beam.",
+    PROFILES: "Keys that `--profile NAME` sets, below the name of each profile.",
 }
 """The keys at the top of a job file, in their order, and their meaning."""
 
@@ -87,8 +86,8 @@ class JobKey:
 
     @property
     def flag_name(self) -> str:
-        """Return the flag of `run`, or of `push` where `run` has none; "" if there is none."""
-        if self.declared.is_argument:
+        """Return the flag of `convert`, or of `push` or `verify`; "" if there is none."""
+        if self.declared.is_argument or self.options is JobOptions:
             return ""
         names = PUSH_TO.names if self.path == "target.url" else self.declared.names
         verb = {PushOptions: "push ", VerifyOptions: "verify "}.get(self.options, "")
@@ -103,6 +102,12 @@ class JobKey:
     @property
     def is_list(self) -> bool:
         return self.declared.is_repeatable or self.declared.value.schema.get("type") == "array"
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether a value may be a number, true or false."""
+        types = self.declared.value.schema.get("type")
+        return self.declared.is_switch or types != "string"
 
     @property
     def is_pair(self) -> bool:
@@ -191,7 +196,8 @@ def job_type(parse: Parse) -> type[msgspec.Struct]:
     fields: list[_StructField] = [("version", Annotated[int, Value(_parse_version, f"{VERSION}")])]
     for name, part in parts_of(job_keys()):
         if name == TRANSFORM:
-            fields.append((name, tuple[StepConfig, ...] | None, None))
+            parsed = Annotated[object, Value(partial(parse, part), "a list of steps, or a file")]
+            fields.append((name, tuple[StepConfig, ...] | parsed | None, None))
         elif isinstance(part, JobKey):
             fields.append(_field(name, part, parse))
         elif name in TYPES:
@@ -201,6 +207,8 @@ def job_type(parse: Parse) -> type[msgspec.Struct]:
             fields.append((name, Union[tuple(structs)]))  # noqa: UP007  # of many types
         else:
             fields.append((name, _struct(name, part, parse) | None, None))
+    no_profiles = Value(_refuse, "them at the top of the file only")
+    fields.append((PROFILES, Annotated[object, no_profiles], None))
     return msgspec.defstruct("Job", fields, kw_only=True)
 
 
@@ -262,6 +270,10 @@ def _parse_version(value: object) -> int:
     if value != VERSION or isinstance(value, bool):
         raise ValueError
     return VERSION
+
+
+def _refuse(value: object) -> NoReturn:
+    raise ValueError
 
 
 def _kinds(section: str, name: str = "") -> list[Named]:

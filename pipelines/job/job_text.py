@@ -19,7 +19,7 @@ from pipelines.job.job_keys import (
 )
 from pipelines.options.compare_options import VerifyOptions
 from pipelines.options.push_options import ApplianceOptions
-from transforms.config.yaml_structs import quote_text
+from transforms.config.yaml_structs import PROFILES, quote_text
 from transforms.steps import StepConfig
 
 _COMMENT_COLUMN = 48
@@ -87,12 +87,32 @@ def json_schema() -> Schema:
         "version": {"const": VERSION},
         **{name: _part_schema(name, part) for name, part in parts_of(job_keys())},
         TRANSFORM: _steps_schema(),
+        PROFILES: _profiles_schema(),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Job file of feedferry",
         **_object_schema(properties, ["version", "job", *TYPES]),
     }
+
+
+def _profiles_schema() -> Schema:
+    """Return the schema of the profiles: objects with any keys of a job, each of any type."""
+
+    def keys_schema(keys: Mapping[str, JobKey]) -> Schema:
+        parts = dict(parts_of(keys))
+        names = {name: part_schema(name, part) for name, part in parts.items()}
+        return _object_schema(names, [])
+
+    def part_schema(name: str, part: JobKey | Mapping[str, JobKey]) -> Schema:
+        if isinstance(part, JobKey):
+            return {"type": "string"} if name == TRANSFORM else _key_schema(part)
+        short = [{"type": "string"}] if name in SHORT_FORMS else []
+        return {"anyOf": [*short, keys_schema(part)]}
+
+    profile = keys_schema(job_keys())
+    described = {"description": SECTIONS[PROFILES], "type": "object"}
+    return {**described, "additionalProperties": profile}
 
 
 def _part_schema(name: str, part: JobKey | Mapping[str, JobKey]) -> Schema:
@@ -135,7 +155,8 @@ def _steps_schema() -> Schema:
         "additionalProperties": False,
         "minProperties": 1,
     }
-    return {"description": SECTIONS[TRANSFORM], "type": "array", "items": step}
+    steps = {"type": "array", "items": step}
+    return {"description": SECTIONS[TRANSFORM], "anyOf": [{"type": "string"}, steps]}
 
 
 def _key_schema(key: JobKey) -> Schema:

@@ -338,29 +338,34 @@ declare(
         metavar="NAME",
         default="in this process",
         affects_output=False,
+        key="cluster.runner",
     ),
     cluster=Flag(
         "Address of the cluster of --runner: a Dask scheduler, a Flink or Spark master, or a job"
         " service of Beam.",
         metavar="URL",
         affects_output=False,
+        key="cluster.url",
     ),
     parallelism=Flag(
         "With --runner, spans that the cluster converts at the same time.",
         count_of("spans", minimum=1),
         default="that of the cluster",
         affects_output=False,
+        key="cluster.parallelism",
     ),
     workers_per_node=Flag(
         "With --runner, Python processes for each worker node.",
         count_of("processes", minimum=1),
         default="that of the runner, 1 for Flink",
         affects_output=False,
+        key="cluster.workers_per_node",
     ),
     stall=Flag(
         "With --runner, cancel the job after this time without progress.",
         TIMEOUT,
         affects_output=False,
+        key="cluster.stall",
     ),
 )
 

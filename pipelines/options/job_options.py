@@ -96,3 +96,28 @@ declare(
     allow_older=Flag("Push although the appliance has documents of a newer run."),
     only_resume=Flag("Finish the unfinished run; begin no other one after it."),
 )
+
+
+class OverrideOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Values in place of those of a job file, for one start."""
+
+    overrides: tuple[str, ...] = ()
+    job_profile: str | None = None
+
+
+declare(
+    OverrideOptions,
+    Section.RUN,
+    overrides=Flag(
+        "Value of a key of the job file, as chunk.max_bytes=1MiB or 'loss.accept=[acl]'.",
+        names=("--set",),
+        metavar="KEY=VALUE",
+        key=None,
+    ),
+    job_profile=Flag(
+        "Profile of the job file, whose values replace those of the file.",
+        names=("--profile",),
+        metavar="NAME",
+        key=None,
+    ),
+)

@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from msgspec.structs import replace
 
 from pipelines.job.flag_job import job_of_flags
 from pipelines.job.job import Job
-from pipelines.job.job_file import is_job_file, load_job
+from pipelines.job.job_file import job_file_of, load_job
 from pipelines.observer.observer import Observer, Step, followed
 from pipelines.options.value_parsers import NO_OUTPUT, SampleSize
 from pipelines.plan.plan import Plan, make_plan, predict_push
@@ -16,12 +15,10 @@ from pipelines.plan.plan import Plan, make_plan, predict_push
 
 def find_planned(words: Mapping[str, object]) -> Job:
     """Return the job of the only INPUT if that is a job file, otherwise that of the flags."""
-    inputs = words["inputs"]
-    names = inputs if isinstance(inputs, tuple) else ()
-    if len(names) != 1 or not is_job_file(Path(names[0])):
+    if (path := job_file_of(words)) is None:
         return job_of_flags({**words, "output": NO_OUTPUT, "url": None})
-    flags = {name: word for name, word in words.items() if name != "inputs"}
-    job = load_job(Path(names[0]), flags, os.environ)
+    flags = {name: word for name, word in words.items() if name not in ("inputs", "sample")}
+    job = load_job(path, flags, os.environ)
     if job.home.exists():
         return job
     return replace(job, convert=replace(job.convert, state=None))  # that of a first run is empty

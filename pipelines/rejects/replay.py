@@ -24,7 +24,7 @@ from pipelines.job.engine import convert as convert_job
 from pipelines.job.engine import run as run_job
 from pipelines.job.flag_job import job_of_options
 from pipelines.job.job import Job
-from pipelines.job.job_file import load_job
+from pipelines.job.job_file import load_job, override_words
 from pipelines.observer.observer import Observer
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.flags import decode, decode_given, flags_of
@@ -54,7 +54,7 @@ _SOURCE_SECTIONS = (Section.TREE, Section.SPOOL, Section.STATE)
 
 
 class ReplayRequest(NamedTuple):
-    """The flags of a replay, and where the job of its run is found."""
+    """The words of a replay, and where the job of its run is found."""
 
     words: Mapping[str, object]
     environment: Mapping[str, str]
@@ -73,8 +73,12 @@ def replay(
     that could undo a newer run.
     """
     job_file = request.job_file or job_file_of(run)
-    words = request.words
-    job = None if job_file is None else load_job(job_file, words, request.environment)
+    words = {**request.words, "deadline": None}
+    if job_file is None:
+        job, words = None, {**words, **override_words(words, _format_of(run))}
+    else:
+        job = load_job(job_file, words, request.environment)
+    words["deadline"] = request.words.get("deadline")
     if isinstance(source, Path):
         return _ExportReplay(run, source, job, words, observer).replay(is_edited=True)
     for folder in (run / REJECTS).glob(f"{_REPLAY}-*"):
@@ -194,6 +198,11 @@ class _ExportReplay:
             raise ConfigError(f"{self.folder}: an export of another run than {run.name}: {command}")
         if not run.is_dir():
             raise ConfigError(f"{self.folder}: an export of {run}, which is not there")
+        if self.job is not None and run.parent != self.job.home.absolute():
+            raise ConfigError(
+                f"{self.run}: not a run of the job {self.job.name}; expected ⟦job_profile⟧, if the"
+                " run had a profile"
+            )
 
     def _options(self) -> ConvertOptions:
         """Return the options for files of an export: no other source, and never full."""
@@ -213,8 +222,14 @@ class _ExportReplay:
             from_format=None,
             mapping=None,
             feedtype=INCREMENTAL if options.feedtype == FULL else options.feedtype,
-            max_rejects=options.max_rejects if self.words.get("max_rejects") is not None else None,
+            max_rejects=options.max_rejects if self._has_limit() else None,
         )
+
+    def _has_limit(self) -> bool:
+        """Whether a limit of rejects is stated for this replay."""
+        if self.job is None:
+            return self.words.get("max_rejects") is not None
+        return self.job.origins["rejects.max"].startswith("flag ")
 
     def _options_of_run(self) -> ConvertOptions:
         """Return the options of a conversion, with the flags that are given now."""
@@ -249,6 +264,10 @@ class _ExportReplay:
         if names:
             text = f"feedferry: {self.folder}: {what}: {counted(len(names), noun)}"
             self.observer.notice(f"{text}: {names_text(names)}")
+
+
+def _format_of(run: Path) -> str:
+    return str(_options_of_report(run)["to_format"])
 
 
 def _options_of_report(run: Path) -> dict[str, object]:

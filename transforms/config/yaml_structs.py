@@ -18,7 +18,7 @@ Server(host='db.example.com', port=80)
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import NoneType, UnionType
@@ -57,6 +57,7 @@ _Value = TypeVar("_Value")
 _Content = TypeVar("_Content")
 
 
+_TEXT_TAG, _OBJECT_TAG = "tag:yaml.org,2002:str", "tag:yaml.org,2002:map"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NOT_UNICODE = "a lone surrogate; expected Unicode text"
 
@@ -187,23 +188,47 @@ def is_placeholder(text: str) -> bool:
     return PLACEHOLDER in re.split("[.:@]", host)
 
 
-class ValuePlace(NamedTuple):
-    """A line and a column of a file, from 1."""
+PROFILES = "profiles"
+"""The key of objects that are merged with the document when they are chosen by name."""
 
-    line: int
-    column: int
+SET = "--set"
+"""The place of a value that an override states."""
+
+
+class Override(NamedTuple):
+    """A value in place of that of a document: YAML, or a text. `key` is as `chunk.max_bytes`."""
+
+    key: str
+    text: str
+    is_yaml: bool
+
+
+class Layers(NamedTuple):
+    """Values in place of those of a document: those of a profile, and then the overrides.
+
+    Lists, and the objects of the keys in `whole`, are replaced; other objects are merged. A null
+    removes the value of the document.
+    """
+
+    profile: str | None = None
+    overrides: Sequence[Override] = ()
+    whole: frozenset[str] = frozenset()
 
 
 class Decoded(NamedTuple, Generic[_Content]):
     """What a document contains, None if it has errors, and where the value of each key is.
 
-    `tags` are those of tagged structs, by their keys; of an unknown one, the most similar.
+    A place is `FILE:LINE:COLUMN`, or SET. `tags` are those of tagged structs, by their keys; of an
+    unknown one, the most similar. `profiles` are the names of all profiles, and `replaced` are the
+    keys at the top whose values are those of the chosen one.
     """
 
     content: _Content | None
     errors: Sequence[str]
-    places: Mapping[str, ValuePlace]
+    places: Mapping[str, str]
     tags: Mapping[str, str]
+    profiles: Sequence[str]
+    replaced: Sequence[str]
 
 
 def read_yaml(path: Path, type_: type[_T]) -> _T:
@@ -232,12 +257,21 @@ def decode_yaml(text: str, type_: type[_T], *, name: str) -> _T:
     return _content(decode_located(text, type_, name=name))
 
 
-def decode_located(text: str, type_: type[_T], *, name: str) -> Decoded[_T]:
+def decode_located(
+    text: str, type_: type[_T], *, name: str, layers: Layers | None = None
+) -> Decoded[_T]:
     """Return the content of a document, its errors, and the places of its keys.
 
-    Raises ConfigError if the text is not YAML.
+    With `layers`, the document may have profiles. Raises ConfigError if the text is not YAML, and
+    for a profile that it does not have.
     """
-    return _decode(text, name, lambda decoder, node: decoder.struct(node, type_, ""))
+
+    def decode(decoder: "_Decoder", node: yaml.Node | None) -> _T | None:
+        if layers is not None and isinstance(node, yaml.MappingNode):
+            node = decoder.layered(node, layers)
+        return decoder.struct(node, type_, "")
+
+    return _decode(text, name, decode)
 
 
 def decode_key(path: Path, key: str, type_: type[_T]) -> _T:
@@ -248,8 +282,8 @@ def decode_key(path: Path, key: str, type_: type[_T]) -> _T:
 
     def decode(decoder: "_Decoder", node: yaml.Node | None) -> _T | None:
         if isinstance(node, yaml.SequenceNode):
-            name = yaml.ScalarNode("tag:yaml.org,2002:str", key, node.start_mark, node.start_mark)
-            node = yaml.MappingNode("tag:yaml.org,2002:map", [(name, node)], node.start_mark)
+            name = yaml.ScalarNode(_TEXT_TAG, key, node.start_mark, node.start_mark)
+            node = yaml.MappingNode(_OBJECT_TAG, [(name, node)], node.start_mark)
         if isinstance(node, yaml.MappingNode):
             node.value = [pair for pair in node.value if _name_of(pair[0]) == key]
         return decoder.struct(node, type_, "")
@@ -281,17 +315,20 @@ def _decode(
 ) -> Decoded[_Content]:
     try:
         loader = _Loader(text)
+        loader.name = name
         decoder = _Decoder(loader, name)
         content = decode(decoder, loader.get_single_node())
     except yaml.reader.ReaderError as exc:
         line = text.count("\n", 0, exc.position) + 1
         raise ConfigError(f"{name}:{line}: a control character; expected YAML") from exc
     except yaml.MarkedYAMLError as exc:
-        place = _place(exc.problem_mark or exc.context_mark)
-        raise ConfigError(f"{name}:{place.line}:{place.column}: {_explain(text, exc)}") from exc
+        mark = exc.problem_mark or exc.context_mark
+        raise ConfigError(f"{_place(mark)}: {_explain(text, exc)}") from exc
     except RecursionError as exc:
         raise ConfigError(f"{name}: too many levels of brackets; expected at most 50") from exc
-    return Decoded(content, decoder.errors, decoder.places, decoder.tags)
+    return Decoded(
+        content, decoder.errors, decoder.places, decoder.tags, decoder.profiles, decoder.replaced
+    )
 
 
 def _explain(text: str, exc: yaml.MarkedYAMLError) -> str:
@@ -310,8 +347,29 @@ def _explain(text: str, exc: yaml.MarkedYAMLError) -> str:
     )
 
 
-def _place(mark: yaml.Mark) -> ValuePlace:
-    return ValuePlace(mark.line + 1, mark.column + 1)
+def _place(mark: yaml.Mark) -> str:
+    return SET if mark.name == SET else f"{mark.name}:{mark.line + 1}:{mark.column + 1}"
+
+
+def _node_of(override: Override) -> yaml.Node:
+    """Return an object with the value of an override; raise ConfigError if it is not YAML."""
+    mark = yaml.Mark(SET, 0, 0, 0, None, None)
+    node = yaml.ScalarNode(_TEXT_TAG, override.text, mark, mark)
+    if override.is_yaml:
+        try:
+            loader = _Loader(override.text)
+            loader.name = SET
+            node = loader.get_single_node() or node
+        except yaml.reader.ReaderError as exc:
+            raise ConfigError(f"{SET} {override.key}: a control character; expected YAML") from exc
+        except yaml.MarkedYAMLError as exc:
+            reason = _explain(override.text, exc)
+            raise ConfigError(f"{SET} {override.key}: {reason}") from exc
+    for name in reversed(override.key.split(".")):
+        node = yaml.MappingNode(
+            _OBJECT_TAG, [(yaml.ScalarNode(_TEXT_TAG, name, mark, mark), node)], mark, mark
+        )
+    return node
 
 
 class _Decoder:
@@ -321,8 +379,61 @@ class _Decoder:
         self._loader = loader
         self._name = name
         self.errors: list[str] = []
-        self.places: dict[str, ValuePlace] = {}
+        self.places: dict[str, str] = {}
         self.tags: dict[str, str] = {}
+        self.profiles: list[str] = []
+        self.replaced: list[str] = []
+
+    def layered(self, node: yaml.MappingNode, layers: Layers) -> yaml.MappingNode:
+        """Return a document without its profiles, merged with the layers."""
+        profiles = {}
+        for key_node, value in node.value:
+            if _name_of(key_node) == PROFILES and isinstance(value, yaml.MappingNode):
+                profiles |= {_name_of(name): profile for name, profile in value.value}
+            elif _name_of(key_node) == PROFILES:
+                self._fail(value, PROFILES, f"{_kind(value)}; expected names with keys below them")
+        self.profiles = [*profiles]
+        pairs = [pair for pair in node.value if _name_of(pair[0]) != PROFILES]
+        node = yaml.MappingNode(node.tag, pairs, node.start_mark)
+        if (chosen := layers.profile) is not None:
+            if chosen not in profiles:
+                known = f"which has {', '.join(profiles)}" if profiles else "which has no profiles"
+                hint = did_you_mean(chosen, profiles)
+                raise ConfigError(f"--profile {chosen}: not in {self._name}, {known}{hint}")
+            node = self._merged(node, profiles[chosen], layers.whole)
+            self.replaced = [_name_of(pair[0]) for pair in profiles[chosen].value]
+        for override in layers.overrides:
+            node = self._merged(node, _node_of(override), layers.whole)
+        return node
+
+    def _merged(
+        self, node: yaml.MappingNode, over: yaml.Node, whole: Container[str], key: str = ""
+    ) -> yaml.MappingNode:
+        """Return an object with the values of another one in place of its own."""
+        if not isinstance(over, yaml.MappingNode):
+            self._fail(over, key, f"{_kind(over)}; expected keys and values")
+            return node
+        pairs = [*node.value]
+        names, removed = [_name_of(pair[0]) for pair in pairs], set[str]()
+        for name_node, value in over.value:
+            name = _name_of(name_node)
+            below = _join(key, name)
+            if name not in names:
+                pairs.append((name_node, value))
+                continue
+            at = names.index(name)
+            old = pairs[at][1]
+            if value.tag.endswith(":null"):
+                removed.add(name)
+            is_merged = isinstance(value, yaml.MappingNode) and below not in whole
+            if is_merged and isinstance(old, yaml.MappingNode):
+                pairs[at] = (pairs[at][0], self._merged(old, value, whole, below))
+                continue
+            if is_merged and not old.tag.endswith(":null"):
+                self._fail(value, below, f"keys; expected keys at {_place(old.start_mark)} too")
+            pairs[at] = (pairs[at][0], value)
+        pairs = [pair for pair in pairs if _name_of(pair[0]) not in removed]
+        return yaml.MappingNode(node.tag, pairs, node.start_mark)
 
     def structs(self, node: yaml.Node | None, type_: type[_T]) -> tuple[_T, ...] | None:
         if not isinstance(node, yaml.SequenceNode):
@@ -437,8 +548,7 @@ class _Decoder:
         return True
 
     def _fail(self, node: yaml.Node | None, key: str, message: str) -> None:
-        line, column = (1, 1) if node is None else _place(node.start_mark)
-        place = f"{self._name}:{line}:{column}"
+        place = f"{self._name}:1:1" if node is None else _place(node.start_mark)
         self.errors.append(f"{place}: {key}: {message}" if key else f"{place}: {message}")
 
 

@@ -384,8 +384,8 @@ CONVERT = ["convert", "a.xml", "--to", "avro"]
         ["serve", "--spool"],
         ["rejects", "export", ".", "-o"],
         ["rejects", "accept", ".", "-o"],
-        ["run", "job.yaml", "--runs"],
-        ["run", "job.yaml", "--metrics-file"],
+        ["run", "job.yaml", "--set", "runs={}"],
+        ["run", "job.yaml", "--set", "metrics_file={}"],
     ],
 )
 def test_what_is_written_is_written_to_this_machine_and_not_to_stdout(
@@ -397,7 +397,8 @@ def test_what_is_written_is_written_to_this_machine_and_not_to_stdout(
     (here / "report.json").write_text("{}")
     files = sorted(here.iterdir())
 
-    assert main([*args, output]) == 2
+    words = [*args[:-1], args[-1].format(output)] if "{}" in args[-1] else [*args, output]
+    assert main(words) == 2
     assert f"{output!r}; expected a folder or file of this machine" in capsys.readouterr().err
     assert sorted(here.iterdir()) == files
 

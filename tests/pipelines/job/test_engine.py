@@ -24,7 +24,7 @@ from transforms.storage.run_record import write_run
 
 pytestmark = pytest.mark.slow
 
-CHUNKS = ("--max-chunk-records", "3")
+CHUNKS = ("--set", "chunk.max_records=3")
 BUSY = "- backlog: 6000\n  until: 1h\n"
 
 
@@ -62,7 +62,7 @@ def test_each_run_sends_what_has_changed_and_leaves_its_folder(
     )
     job.write("0003.txt", "changed")
     (job.docs / "0004.txt").unlink()
-    assert run("--metrics-file", "people.prom") == 0
+    assert run("--set", "metrics_file=people.prom") == 0
     assert appliance.urls() == job.urls()
     first, second = job.records()
     assert (first.generation, second.generation, second.attempts) == (1, 2, 1)
@@ -79,7 +79,7 @@ def test_each_run_sends_what_has_changed_and_leaves_its_folder(
 def test_a_page_that_cannot_be_written_does_not_change_how_a_run_has_ended(
     job: TreeJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("--metrics-file", "missing/people.prom") == 0
+    assert run("--set", "metrics_file=missing/people.prom") == 0
     text = "missing/people.prom: No such file or directory; expected to write there; the run itself"
     assert f"{text} has ended\n" in capsys.readouterr().err
     assert ends(job) == [DONE]
@@ -89,7 +89,7 @@ def test_a_run_has_a_log_with_all_its_attempts(here: Path) -> None:
     (here / "busy.yaml").write_text("- {endpoint: getbacklogcount, backlog: 6000, requests: 1-2}\n")
     with serving(here / "spool", "--scenario", "busy.yaml") as appliance:
         job = TreeJob(here / "job", appliance.url, documents=10)
-        job.run("--max-wait", "0s", "--log-file", str(here / "all.log"))
+        job.run("--set", "push.max_wait=0s", "--log-file", str(here / "all.log"))
         flags = ("--only-resume", "--backlog-interval", "100ms")
         job.run(*flags, "--log-file", str(here / "all.log"))
     (record,) = job.records()
@@ -131,13 +131,13 @@ def test_the_finished_runs_beyond_the_retention_are_removed(job: TreeJob) -> Non
     begun = job.home / "20261123T020000Z-ab12"  # killed while it wrote its record
     (begun / ".work").mkdir(parents=True)
     (begun / "run.json.1a2b.partial").touch()
-    assert [run("--keep-runs", "2") for _ in range(3)] == [0, 0, 0]
+    assert [run("--set", "keep.runs=2") for _ in range(3)] == [0, 0, 0]
     assert [record.generation for record in job.records()] == [2, 3]
     assert not begun.exists()
 
 
 def test_a_source_or_option_that_cannot_be_used_leaves_no_run(job: TreeJob) -> None:
-    assert run("--acl", "missing.csv") == 2
+    assert run("--set", "source.acl=missing.csv") == 2
     assert job.records() == []
 
 
@@ -214,14 +214,14 @@ def test_a_deadline_ends_the_push_and_the_next_start_goes_on(here: Path) -> None
         job.kill_when(lambda: bool(job.records()) and job.records()[-1].phase is Phase.PUSH)
         first = job.run("--deadline", "1s")
         assert (first.returncode, ends(job)) == (75, [(Phase.PUSH, False, 75)]), first.stderr
-        last = job.run("--backlog-interval", "100ms")
+        last = job.run("--set", "push.backlog.interval=100ms")
         assert (last.returncode, ends(job)) == (0, [DONE, DONE]), last.stderr
         assert appliance.urls() == job.urls()
 
 
 def stop_in_push(job: TreeJob, appliance: Served, *flags: str) -> RunRecord:
     """Run until the appliance refuses a chunk; return the record of the run."""
-    assert run(*CHUNKS, "--on-refusal", "stop", *flags) == 4
+    assert run(*CHUNKS, "--set", "push.on_refusal=stop", *flags) == 4
     return job.records()[-1]
 
 
@@ -236,7 +236,7 @@ def refusing(here: Path) -> Iterator[tuple[TreeJob, Served]]:
 def test_a_run_that_stopped_at_a_limit_is_begun_anew_with_the_corrected_source(
     job: TreeJob, appliance: Served
 ) -> None:
-    limits = ("--max-rejects", "0", "--max-content-bytes", "1KiB")
+    limits = ("--set", "rejects.max=0", "--set", "source.max_content_bytes=1KiB")
     job.write("0003.txt", "too long " * 200)
     assert run(*limits) == 3
     job.write("0003.txt", "short")
@@ -248,7 +248,7 @@ def test_a_run_that_stopped_at_a_limit_is_begun_anew_with_the_corrected_source(
 def test_settings_that_change_before_the_push_begin_a_new_run(
     job: TreeJob, appliance: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("--push-to", "http://127.0.0.1:9", "--attempts", "1") == 4
+    assert run("--set", "target.url=http://127.0.0.1:9", "--set", "push.attempts=1") == 4
     assert run(*CHUNKS) == 0
     assert ends(job) == [(Phase.PUSH, True, 4), DONE]
     first = job.records()[0]
@@ -266,7 +266,7 @@ def test_settings_that_change_during_the_push_come_with_the_next_run(
     stop_in_push(job, appliance)
     job.write("0001.txt", "changed")
     before = len(appliance.feedtypes())
-    assert run("--max-chunk-records", "7", "--path-metadata") == 0
+    assert run("--set", "chunk.max_records=7", "--set", "source.path_metadata=true") == 0
     assert ends(job) == [DONE, DONE]
     assert appliance.urls() == job.urls()
     chunks = 2 + 2  # the rest of the old run; by other rules, all 10 documents again
@@ -282,7 +282,7 @@ def test_the_start_after_a_failed_night_sends_the_old_run_and_then_what_has_chan
     (job.docs / "0002.txt").unlink()
     job.write("new.txt", "new")
     capsys.readouterr()
-    assert run(*CHUNKS, "--metrics-file", "people.prom") == 0
+    assert run(*CHUNKS, "--set", "metrics_file=people.prom") == 0
     assert ends(job) == [DONE, DONE]
     assert appliance.urls() == job.urls()
     first, second = job.records()
@@ -316,14 +316,14 @@ def test_a_start_that_only_resumes_finishes_the_old_run_and_begins_no_other(
 
 def test_a_start_that_only_resumes_replaces_a_run_that_stopped_at_a_limit(job: TreeJob) -> None:
     job.write("0003.txt", "too long " * 200)
-    limits = ("--max-rejects", "0", "--max-content-bytes", "1KiB")
+    limits = ("--set", "rejects.max=0", "--set", "source.max_content_bytes=1KiB")
     assert run(*limits) == 3
     assert run("--only-resume") == 0
     assert ends(job) == [(Phase.CONVERT, True, 3), DONE]
 
 
 def test_no_new_run_is_begun_if_the_old_one_fails_again(job: TreeJob) -> None:
-    down = ("--push-to", "http://127.0.0.1:9", "--attempts", "1")
+    down = ("--set", "target.url=http://127.0.0.1:9", "--set", "push.attempts=1")
     assert [run(*down), run(*down)] == [4, 4]
     (record,) = job.records()
     assert (record.phase, record.attempts, record.exit_code) == (Phase.PUSH, 2, 4)
@@ -333,8 +333,8 @@ def test_the_rejects_of_the_old_run_are_in_the_exit_code_of_the_start(
     job: TreeJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job.write("0003.txt", "too long " * 200)
-    limit = ("--max-content-bytes", "1KiB")
-    assert run(*limit, "--push-to", "http://127.0.0.1:9", "--attempts", "1") == 4
+    limit = ("--set", "source.max_content_bytes=1KiB")
+    assert run(*limit, "--set", "target.url=http://127.0.0.1:9", "--set", "push.attempts=1") == 4
     job.write("0003.txt", "short")
     capsys.readouterr()
     assert run(*limit) == 1
@@ -362,7 +362,7 @@ def test_a_signal_during_the_last_chunk_of_the_old_run_begins_no_new_one(here: P
     )
     with serving(here / "spool", "--scenario", "slow.yaml") as appliance:
         job = TreeJob(here / "job", appliance.url, documents=10)
-        assert job.run("--on-refusal", "stop").returncode == 4
+        assert job.run("--set", "push.on_refusal=stop").returncode == 4
         process = job.start()
         wait_until(lambda: appliance.arrivals().total() == 1)
         process.send_signal(signal.SIGTERM)

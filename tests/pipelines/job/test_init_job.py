@@ -130,7 +130,7 @@ def test_names_that_are_left_in_a_draft_are_warnings_of_plan_and_doctor(
     if job.push is None:
         assert main(["doctor", "job.yaml"]) == 0
         assert "warn  placeholder" in capsys.readouterr().out
-    main(["plan", "job.yaml", "--accept-loss", "acl"])
+    main(["plan", "job.yaml", "--set", "loss.accept=acl"])
     warnings = [line for line in capsys.readouterr().err.splitlines() if "of an example" in line]
     assert warnings == [
         f"feedferry: {value}: the name of an example; replace it by the real name before documents"

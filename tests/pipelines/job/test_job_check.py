@@ -33,7 +33,7 @@ def check(text: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
         (
             "{type: files, path: docs}",
             "jobs/job.yaml:3:16: source.base_url: not given; expected the URL of the folder, such"
-            " as https://docs.example.com/, or source.url_template (--url-template), such as"
+            " as https://docs.example.com/, or source.url_template, such as"
             " https://docs.example.com/{path}\n",
         ),
         (
@@ -89,11 +89,11 @@ schedule: {window: "25:00-06:00"}
         "4:44: push.groups_mode: 'bad'",
         "6:20: schedule.window: '25:00'",
         "1:1: job: missing",
-        "5:16: loss.accept and loss.fail_on (--fail-on-loss): both name acl",
+        "5:16: loss.accept and loss.fail_on: both name acl",
         "3:38: target.datasource: 'a b'",
         "2:16: source.base_url: not given",
-        "3:52: target.profile: given without target: {url: URL} (--push-to URL)",
-        "4:27: push.backlog.ceiling: given without target: {url: URL} (--push-to URL)",
+        "3:52: target.profile: given without target: {url: URL} (--set target.url=URL)",
+        "4:27: push.backlog.ceiling: given without target: {url: URL} (--set target.url=URL)",
     ]
 
 

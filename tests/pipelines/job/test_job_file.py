@@ -169,12 +169,12 @@ push: {timeout: {connect: 10}}
 def test_conflicts_name_keys_and_places(tmp_path: Path) -> None:
     text = TREE.replace("pdfs}", 'my pdfs, dialect: "5.0", content_encoding: zlib, profile: x}')
     assert errors(tmp_path, text) == [
-        "job.yaml:4:81: target.content_encoding zlib: not for target: {dialect: 5.0} (--dialect"
-        " 5.0), which has no compression; expected auto or base64",
+        "job.yaml:4:81: target.content_encoding zlib: not for target: {dialect: 5.0} (--set"
+        " target.dialect=5.0), which has no compression; expected auto or base64",
         "job.yaml:4:38: target.datasource: 'my pdfs'; expected a letter or _, then letters, digits,"
         " _ and -, at most 250",
-        "job.yaml:4:96: target.profile: given without target: {url: URL} (--push-to URL); expected"
-        " both",
+        "job.yaml:4:96: target.profile: given without target: {url: URL} (--set target.url=URL);"
+        " expected both",
     ]
 
 
@@ -183,23 +183,23 @@ def test_conflicts_name_keys_and_places(tmp_path: Path) -> None:
     [
         (
             LossRefusedError("acl: 2 principals; ⟦accept_loss acl⟧ goes on without it"),
-            "acl: 2 principals; loss: {accept: [acl]} (--accept-loss acl) goes on without it",
+            "acl: 2 principals; loss: {accept: [acl]} (--set loss.accept=acl) goes on without it",
         ),
         (
             FatalError(
                 "a full feed has holes; ⟦accept_holes⟧ goes on, ⟦feedtype metadata-and-url⟧"
             ),
-            "a full feed has holes; safety: {accept_holes: true} (--accept-holes) goes on,"
-            " target: {feedtype: metadata-and-url} (--feedtype metadata-and-url)",
+            "a full feed has holes; safety: {accept_holes: true} (--set safety.accept_holes=true)"
+            " goes on,"
+            " target: {feedtype: metadata-and-url} (--set target.feedtype=metadata-and-url)",
         ),
         (
             BusyError("no reply; raise ⟦reply_timeout⟧, or check ⟦url⟧: ⟦known_urls⟧ lists more"),
-            "no reply; raise push.timeout.read (--reply-timeout), or check target.url (--push-to):"
-            " target.known_urls (--known-urls) lists more",
+            "no reply; raise push.timeout.read, or check target.url: target.known_urls lists more",
         ),
         (
             UnreadableError("a.xml", "encoding", "⟦encoding utf-8⟧ reads it"),
-            "a.xml: source: {encoding: utf-8} (--encoding utf-8) reads it",
+            "a.xml: source: {encoding: utf-8} (--set source.encoding=utf-8) reads it",
         ),
     ],
 )
@@ -215,8 +215,8 @@ def test_an_error_of_a_job_names_keys_and_flags_once(
 def test_a_conflict_names_the_variable_that_states_a_value(tmp_path: Path) -> None:
     text = TREE.replace("pdfs}", 'pdfs, dialect: "5.0"}')
     assert errors(tmp_path, text, FEEDFERRY_TARGET_CONTENT_ENCODING="zlib") == [
-        "FEEDFERRY_TARGET_CONTENT_ENCODING zlib: not for target: {dialect: 5.0} (--dialect 5.0),"
-        " which has no compression; expected auto or base64"
+        "FEEDFERRY_TARGET_CONTENT_ENCODING zlib: not for target: {dialect: 5.0} (--set"
+        " target.dialect=5.0), which has no compression; expected auto or base64"
     ]
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 DOCUMENTS = 300
 KILLS = chosen(usual=8, full=60)
 SEED = 20261122
-SMALL = ("--span-bytes", "4KiB", "--max-chunk-records", "5")
+SMALL = ("--set", "source.span_bytes=4KiB", "--set", "chunk.max_records=5")
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slow
 KILLS = 20
 DOCUMENTS = 12
 HOST = "http://docs.example.com/"
-SMALL = ("--span-bytes", "200B", "--max-chunk-records", "3", "--keep-runs", "2")
-CAN_DELETE = ("--max-delete-percent", "100")
+SMALL = ("--set", "source.span_bytes=200B", "--set", "chunk.max_records=3", "--set", "keep.runs=2")
+CAN_DELETE = ("--set", "safety.max_delete_percent=100")
 TREE = """\
 version: 1
 job: tree

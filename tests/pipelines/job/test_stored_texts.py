@@ -39,7 +39,7 @@ def test_no_file_of_a_job_has_a_marker(here: Path) -> None:
     with zipfile.ZipFile(archive, "w") as opened:
         opened.writestr("inner.txt", "text")
     (job.docs / "old.zip").write_bytes(archive.getvalue())
-    small = ("--max-content-bytes", "1KiB")
+    small = ("--set", "source.max_content_bytes=1KiB")
 
     assert run(*small) == 4
     assert run(*small, "--fresh") == 4

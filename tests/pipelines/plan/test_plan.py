@@ -306,7 +306,7 @@ def test_a_plan_of_a_job_is_that_of_its_flags_and_knows_how_long_pushes_take(
     before = left(".")
     size = planned.values["chunk_bytes"]
     assert command("plan", "job.yaml").values["push_seconds"] == pytest.approx(size / 5)
-    assert main(["plan", "job.yaml", "--exclude", "b"]) == 0
+    assert main(["plan", "job.yaml", "--set", "source.exclude=b"]) == 0
     assert ":" in capsys.readouterr().out.splitlines()[-1].partition("convert; ")[2]
     assert left(".") == before
 

@@ -72,7 +72,7 @@ def test_corrected_records_are_converted_with_the_settings_of_the_run_and_never_
 
     edit("fixed/001-gsa-feed.xml", ("<record mime", f'<record url="{HOST}/new" mime'))
     edit("fixed/raw/000001.xml", ("&", "&amp;"))
-    flags = ("--default-mimetype", "text/html", "-o", "again")
+    flags = ("--set", "target.default_mimetype=text/html", "-o", "again")
     assert main(["rejects", "replay", "out", "fixed", *flags, *QUIET]) == 0
     assert sorted(urls("again")) == [f"{HOST}/{name}" for name in ("amp", "new", "type")]
     replayed_in = {1: "again", 2: "out-replay-1", 3: "again", 4: "again"}
@@ -82,7 +82,7 @@ def test_corrected_records_are_converted_with_the_settings_of_the_run_and_never_
 
 def test_rejects_are_replayed_as_they_are_after_a_setting_has_changed() -> None:
     convert("feed.xml", "-o", "out", "--to", "gsa-feed", "--allow-empty-full", HOLES)
-    flags = ("--default-mimetype", "text/html", *QUIET)
+    flags = ("--set", "target.default_mimetype=text/html", *QUIET)
 
     assert main(["rejects", "replay", "out", *flags]) == 1
     assert (urls("out-replay-1"), read_replayed(Path("out"))) == (
@@ -111,7 +111,7 @@ def test_a_job_pushes_corrected_records_also_those_that_the_appliance_refused(
             ("<record mime", f"<record url='{HOST}/new' mime"),
         )
         edit("fixed/raw/000001.xml", ("&", "&amp;"))
-        flags = ("--default-mimetype", "text/html", *QUIET)
+        flags = ("--set", "target.default_mimetype=text/html", *QUIET)
         assert main(["rejects", "replay", "wiki.yaml", "fixed", *flags]) == 0
         appliance.settle()
         names = [*(f"{number}.txt" for number in range(4)), "act", "amp", "new", "type"]
@@ -147,12 +147,22 @@ def test_a_replay_that_could_not_push_is_resumed(
         run = "out"
     if words:
         export(run)
-    command = ["rejects", "replay", run, *words, "--default-mimetype", "text/html", *QUIET]
+    command = [
+        "rejects",
+        "replay",
+        run,
+        *words,
+        "--set",
+        "target.default_mimetype=text/html",
+        *QUIET,
+    ]
 
-    assert main([*command, "--push-to", "http://127.0.0.1:9", "--attempts", "1"]) == 4
+    assert (
+        main([*command, "--set", "target.url=http://127.0.0.1:9", "--set", "push.attempts=1"]) == 4
+    )
     assert read_replayed(Path(run)) == {}
     with served.serving(here / "spool") as appliance:
-        assert main([*command, "--push-to", appliance.url]) == 1
+        assert main([*command, "--set", f"target.url={appliance.url}"]) == 1
         assert appliance.urls() == [f"{HOST}/type"]
     assert (len(read_replayed(Path(run))), len(runs_of(here / "runs/wiki"))) == (1, 2 * is_job)
     assert len([*here.glob("out-replay-*")]) == 1 - is_job
@@ -246,7 +256,7 @@ def test_a_replay_of_which_nothing_was_sent_is_not_replaced_by_a_new_run(here: P
     with served.serving(here / "spool") as appliance:
         Path("wiki.yaml").write_text(JOB.replace("URL", repr(appliance.url)))
         run = run_night(1, "a")
-        assert replay("night1", "--push-to", "http://127.0.0.1:9") == 4
+        assert replay("night1", "--set", "target.url=http://127.0.0.1:9") == 4
         assert main(["run", "wiki.yaml", "--only-resume", *QUIET]) == 0
         assert [record.is_abandoned for record in runs_of(run.parent)] == [False, True]
         assert replay("night1") == 0

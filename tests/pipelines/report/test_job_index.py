@@ -135,7 +135,7 @@ def test_a_job_leaves_its_report_its_index_and_its_metrics(tmp_path: Path) -> No
         source = f"{{type: gsa-feed, path: {ROOT}/pipelines/sample/01-intranet.xml}}"
         target = f'{{type: gsa-feed, url: "{appliance.url}"}}'
         job.write_text(f"version: 1\njob: intranet\nsource: {source}\ntarget: {target}\n")
-        run("run", str(job), "-q", "--metrics-file", str(metrics))
+        run("run", str(job), "-q", "--set", f"metrics_file={metrics}")
 
     [report] = (tmp_path / "runs" / "intranet").glob("*/report.html")
     assert "intranet ✓ Done Run" in words(report)
