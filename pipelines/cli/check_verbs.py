@@ -1,12 +1,12 @@
-"""Verbs that check before a run: `cluster-check`, `doctor`, `loss`."""
+"""Verbs that answer before a run: `check`, `formats`."""
 
 import click
 
 from pipelines.cli.verb import BeamVerb, Verb
 
 _OF_TARGET = (
-    *("from_format", "to_format", "feedtype", "datasource", "dialect", "empty_metadata"),
-    *("default_mimetype", "allow_wide_deletes"),
+    *("feedtype", "datasource", "dialect", "empty_metadata", "default_mimetype"),
+    "allow_wide_deletes",
 )
 """The options of `convert` that decide what a target holds."""
 
@@ -15,101 +15,98 @@ def _flags_of(verb: str) -> list[click.Parameter]:
     from pipelines.cli.click_flags import click_options
     from pipelines.options.convert_options import ON_A_CLUSTER, ConvertOptions
     from pipelines.options.display_options import DisplayOptions
+    from pipelines.options.flags import Flag
+    from pipelines.options.job_options import OverrideOptions
+    from pipelines.options.section import Section
+    from pipelines.options.value_parsers import RUN_FOLDER
 
-    formats = click_options(DisplayOptions, only=("report_format",))
-    if verb == "doctor":
-        return [click.Argument(["job"], metavar="JOB", type=click.Path()), *formats]
-    names = _OF_TARGET if verb == "loss" else ("output", *ON_A_CLUSTER)
-    return [*click_options(ConvertOptions, only=names), *formats]
+    display = click_options(DisplayOptions, only=("report_format",))
+    if verb == "formats":
+        names = [click.Argument([name], required=False) for name in ("from_format", "to_format")]
+        return [*names, *click_options(ConvertOptions, only=_OF_TARGET), *display]
+    output = Flag(
+        "Check this folder too, from all workers of the cluster if there is one.",
+        RUN_FOLDER,
+        section=Section.RUN,
+        names=("-o", "--output"),
+        default="that of the runs",
+    )
+    chosen, replaced = ("output", *ON_A_CLUSTER), {"output": output}
+    return [
+        click.Argument(["job"], metavar="JOB", type=click.Path()),
+        click.Option(["--offline"], is_flag=True, help="Open no other file and no connection."),
+        *click_options(OverrideOptions),
+        *click_options(ConvertOptions, only=chosen, replace=replaced),
+        *display,
+    ]
 
 
-@click.command(cls=Verb, flags=_flags_of, short_help="Show what a conversion cannot carry.")
-def loss(**words: object) -> int:
-    """Show what a conversion cannot carry, field by field, and what a run does about it.
+@click.command(cls=Verb, flags=_flags_of, short_help="List the formats, or what is lost.")
+def formats(from_format: str | None, to_format: str | None, **words: object) -> int:
+    """List the formats, or show what a conversion of FROM_FORMAT to TO_FORMAT cannot carry.
 
-    The table is made from what the formats declare. With --from, it has only what files of that
-    format can hold; without it, or with a source that is no format, everything that a record has.
+    The table of losses is made from what the formats declare, field by field, with what a run does
+    about it. For a source that is no format, such as files, it has everything that a record has.
+    The other flags are those of convert.
 
     \b
     Examples:
-      feedferry loss --from gsa-feed --to thunderstone
-      feedferry loss --to gsa-feed --feedtype metadata-and-url
-      feedferry loss --to thunderstone --format json
+      feedferry formats
+      feedferry formats gsa-feed thunderstone
+      feedferry formats files gsa-feed --feedtype metadata-and-url
 
     \b
     Exit codes:
       0  the table is printed, also if it is empty
       2  an option cannot be used
     """
-    from pipelines.cli.check_results import print_losses
+    from pipelines.cli.check_results import print_formats, print_losses
+    from schemas.errors import ConfigError
 
-    return print_losses(words)
-
-
-@click.command(cls=Verb, flags=_flags_of, short_help="Open everything that a job uses.")
-def doctor(job: str, **words: object) -> int:
-    """Open everything that a job uses, and say what is wrong and how to cure it.
-
-    JOB is a job file. Files and tables are counted, the appliance is asked for its backlog, and
-    disk, permissions, certificates, clocks and schedule are checked. Nothing is sent that changes
-    the appliance or the source. Each check has ten seconds.
-
-    \b
-    Examples:
-      feedferry doctor nightly.yaml
-      feedferry doctor nightly.yaml --format json
-
-    \b
-    Exit codes:
-      0  a run can begin; there may be warnings
-      2  the job file has errors
-      4  a check failed
-    """
-    import os
-    from pathlib import Path
-
-    from pipelines.cli.check_results import print_checks
-    from pipelines.job.job_file import load_job
-    from pipelines.options.display_options import DisplayOptions
-    from pipelines.options.flags import decode
-
-    options = decode(DisplayOptions, words)
-    return print_checks(load_job(Path(job), {}, os.environ), options.report_format)
+    if from_format is None:
+        return print_formats(words)
+    if to_format is None:
+        raise ConfigError(f"{from_format}: given alone; expected FROM_FORMAT and TO_FORMAT")
+    return print_losses({**words, "from_format": from_format, "to_format": to_format})
 
 
-@click.command(cls=BeamVerb, flags=_flags_of, short_help="Check the workers of a cluster.")
-def cluster_check(**words: object) -> int:
-    """Check that the workers of a cluster can convert into the folder DIR.
+@click.command(cls=BeamVerb, flags=_flags_of, short_help="Check everything that a job uses.")
+def check(job: str, *, offline: bool, output: str | None, **words: object) -> int:
+    """Check a job file with all its profiles, and open everything that the job uses.
 
-    The command and each worker write, read and create files in DIR, and report their versions, the
-    names of their variables with credentials, the difference of their clock to that of the
-    storage, and their free disk for temporary files. The files are removed.
+    Files and tables are counted, the appliance is asked for its backlog, and disk, permissions,
+    certificates, clocks and schedule are checked. Nothing is sent that changes the appliance or the
+    source. Each check has ten seconds. With --offline, only the job file is checked, and the
+    mapping or programs file that it names.
+
+    With a cluster, in the job file or by --runner, the command and each worker write, read and
+    create files, which are removed, and report their versions, the names of their variables with
+    credentials, their clock and their free disk. Words after -- are flags of Beam.
 
     \b
     Examples:
-      feedferry cluster-check -o s3://feeds/check --runner DaskRunner \\
+      feedferry check nightly.yaml
+      feedferry check nightly.yaml --offline
+      feedferry check nightly.yaml -o s3://feeds/check --runner DaskRunner \\
           --cluster tcp://scheduler:8786
-      feedferry cluster-check -o /shared/out --runner FlinkRunner \\
-          --cluster flink:8081 --parallelism 16 --format json
 
     \b
     Exit codes:
       0  a run can begin; there may be warnings
-      2  an option cannot be used
+      2  the job file has errors, each with its line
       4  a check failed, or the cluster did
       5  a defect of feedferry
     """
-    from pipelines.cli.check_results import print_lines
-    from pipelines.doctor.cluster_check import check_cluster
-    from pipelines.options.convert_options import ConvertOptions
+    from pathlib import Path
+
+    from pipelines.cli.check_results import print_checks
+    from pipelines.job.job_file import load_checked
     from pipelines.options.display_options import DisplayOptions
     from pipelines.options.flags import decode
-    from transforms.formats import AVRO
 
-    given = {**words, "inputs": ("-",), "to_format": AVRO.name}
-    check = check_cluster(decode(ConvertOptions, given))
-    about = {"command": check.command, "workers": check.workers}
-    return print_lines(check.lines(), decode(DisplayOptions, words).report_format, about)
+    loaded = load_checked(Path(job), words)
+    report_format = decode(DisplayOptions, words).report_format
+    return print_checks(loaded, report_format, is_offline=offline, shared=output)
 
 
-COMMANDS: tuple[click.Command, ...] = (cluster_check, doctor, loss)
+COMMANDS: tuple[click.Command, ...] = (check, formats)

@@ -13,10 +13,29 @@ from pipelines.options.flags import FieldFlag, Flag, flags_of
 from pipelines.options.section import Section
 from pipelines.options.value_parsers import ValueType
 
+USUAL = frozenset(
+    (
+        *("from_format", "base_url", "mapping", "state", "output", "to_format", "transform"),
+        *("datasource", "feedtype", "max_chunk_bytes", "allow_empty_full", "accept_holes", "jobs"),
+        *("max_rejects", "accept_loss", "fail_on_loss", "fresh", "runner", "cluster"),
+        *("url", "profile"),
+    )
+)
+"""The options of a conversion that the help shows; `--help-all` shows the others too."""
 
-def click_option(declared: FieldFlag) -> click.Option:
-    default = "" if declared.flag.key_help else declared.default_text  # that of the key
-    help_text = declared.flag.help
+USUAL_OF_PUSH = frozenset(
+    (
+        *("output", "datasource", "feedtype", "max_rejects", "accepted_rejects", "replay"),
+        *("allow_older", "allow_empty_full", "dry_run", "jobs", "url", "profile", "ca_file"),
+        *("auth", "on_refusal", "window", "deadline"),
+        *("backlog_ceiling", "backlog_floor", "backlog_interval"),
+    )
+)
+"""The options of a push that the help shows."""
+
+
+def click_option(declared: FieldFlag, *, is_rare: bool = False) -> click.Option:
+    default, help_text = declared.default_text, declared.flag.help
     help_text += " May be repeated." if declared.is_repeatable else ""
     help_text += f"  [default: {default}]" if default else ""
     value = (
@@ -27,6 +46,7 @@ def click_option(declared: FieldFlag) -> click.Option:
     return SectionedOption(
         [*declared.names, declared.field],
         section=declared.flag.section,
+        is_rare=is_rare,
         help=help_text,
         shell_complete=partial(_complete, declared.value),
         **value,
@@ -39,14 +59,18 @@ def click_options(
     only: Container[str] | None = None,
     omit: Iterable[str | Section] = (),
     replace: Mapping[str, Flag] | None = None,
+    usual: Container[str] | None = None,
 ) -> list[click.Parameter]:
     """Return the click options of a struct.
 
     `only` are the fields to return, `omit` are fields and sections to leave out, and `replace`
-    are other declarations for some fields.
+    are other declarations for some fields. Fields that are not in `usual` are shown by --help-all.
     """
     return [
-        click_option(dataclasses.replace(declared, flag=(replace or {}).get(name, declared.flag)))
+        click_option(
+            dataclasses.replace(declared, flag=(replace or {}).get(name, declared.flag)),
+            is_rare=usual is not None and name not in usual,
+        )
         for name, declared in flags_of(options).items()
         if (only is None or name in only)
         and not {name, declared.flag.section} & {*omit}

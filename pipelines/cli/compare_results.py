@@ -1,16 +1,27 @@
 """Print differences, and write the feeds that remove them."""
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import click
 
 from pipelines.cli.terminal_results import observer_of
 from pipelines.compare.diff import ComparedInputs, diff, folded
 from pipelines.compare.verify import verify
+from pipelines.folders.job_folders import find_run
+from pipelines.job.job_file import job_file_of, load_job
+from pipelines.job.verify_phase import verify_options
 from pipelines.observer.observer import Observer
-from pipelines.options.compare_options import CompareOptions, DifferencesFormat, VerifyOptions
+from pipelines.options.compare_options import (
+    TARGET,
+    CompareOptions,
+    DifferencesFormat,
+    VerifyOptions,
+)
 from pipelines.options.display_options import DisplayOptions
 from pipelines.options.flags import decode
+from pipelines.options.job_options import OverrideOptions
 from pipelines.report.differences import (
     DIFF,
     VERIFY,
@@ -35,9 +46,23 @@ def print_diff(words: Mapping[str, object]) -> int:
 def print_verification(words: Mapping[str, object]) -> int:
     """Print the documents that a target lacks; return the exit code."""
     inputs = _inputs(words)
-    with verify(inputs, words, decode(VerifyOptions, words)) as compared:
-        names = str(words["against"]), ", ".join(inputs)
+    if (path := job_file_of(words)) is None:
+        options = decode(VerifyOptions, words)
+    else:
+        inputs, options = _job_to_verify(path, words)
+    with verify(inputs, words, options) as compared:
+        names = options.against, ", ".join(inputs)
         return _print(compared, words, labels=VERIFY, names=names)
+
+
+def _job_to_verify(path: Path, words: Mapping[str, object]) -> tuple[Sequence[str], VerifyOptions]:
+    """Return the folder of the newest run of a job, and how it is compared with its target."""
+    names = {*VerifyOptions.__struct_fields__, *OverrideOptions.__struct_fields__}
+    given = {name: word for name, word in words.items() if name in names}
+    job = load_job(path, given, os.environ)
+    with job.errors_in_keys():
+        options = job.verify or verify_options(decode(VerifyOptions, {"against": TARGET}), job.push)
+    return (str(find_run(str(job.home))),), options
 
 
 def print_compacted(words: Mapping[str, object]) -> int:

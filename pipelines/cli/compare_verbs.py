@@ -14,18 +14,18 @@ _READ = ("from_format", "encoding", "base_url", "url_template", "zone", "strict"
 
 
 def _flags_of(verb: str) -> list[click.Parameter]:
-    from pipelines.cli.click_flags import click_options
+    from pipelines.cli.click_flags import USUAL, click_options
     from pipelines.options.compare_options import CompareOptions, ValidateOptions, VerifyOptions
-    from pipelines.options.convert_options import ConvertOptions, TransformOptions
+    from pipelines.options.convert_options import ConvertOptions
     from pipelines.options.display_options import DisplayOptions
     from pipelines.options.flags import flags_of
+    from pipelines.options.job_options import OverrideOptions
     from pipelines.options.section import Section
 
     own = {
         "diff": click_options(CompareOptions),
-        "verify": click_options(VerifyOptions),
+        "verify": [*click_options(VerifyOptions), *click_options(OverrideOptions)],
         "validate": [*click_options(ValidateOptions), _FINDINGS_FORMAT],
-        "transform": click_options(TransformOptions),
     }
     path = click.Path(allow_dash=verb not in ("diff", "verify"))
     arguments = (
@@ -34,7 +34,7 @@ def _flags_of(verb: str) -> list[click.Parameter]:
         else [click.Argument(["inputs"], type=path, nargs=-1, metavar="INPUT...")]
     )
     read = [*arguments, *own.get(verb, ())]
-    if verb in ("validate", "transform"):
+    if verb == "validate":
         return [*read, *click_options(ConvertOptions, only=_READ)]
     is_compact = verb == "compact"
     written = {Section.WRITE, Section.RUN}
@@ -45,7 +45,7 @@ def _flags_of(verb: str) -> list[click.Parameter]:
     ]
     return [
         *read,
-        *click_options(ConvertOptions, only=names),
+        *click_options(ConvertOptions, only=names, usual={*_READ, *USUAL}),
         *click_options(DisplayOptions, omit=() if is_compact else ("report_format",)),
     ]
 
@@ -81,15 +81,17 @@ def diff(**words: object) -> int:
 def verify(**words: object) -> int:
     """Compare the documents of INPUT with those that a target has.
 
-    INPUT is the folder of a run, or files and folders of feeds. Every document must be at the
-    target, with the same content, fields and ACL, and no document that INPUT deletes. Other
-    documents of the target are counted. With --emit, a feed is written that corrects the target.
+    INPUT is the folder of a run, or files and folders of feeds, or a job file: its newest run is
+    compared with its target, as `verify` in the file says. Every document must be at the target,
+    with the same content, fields and ACL, and no document that INPUT deletes. Other documents of
+    the target are counted. With --emit, a feed is written that corrects the target.
 
     With --against urls, the servers of the documents are asked, by HEAD. A document whose server
     gives no clear answer is unknown.
 
     \b
     Examples:
+      feedferry verify nightly.yaml
       feedferry verify out --against http://rehearsal.example.com:19900
       feedferry verify out --against spool/
       feedferry verify out --against http://rehearsal.example.com:19900 \\
@@ -156,26 +158,4 @@ def validate(report_format: str, **words: object) -> int:
     return print_findings(words, report_format)
 
 
-@click.command(cls=Verb, flags=_flags_of, short_help="Show what steps make of a record.")
-def transform(**words: object) -> int:
-    """Show the records with a URL, and what is left of each after every step; nothing is written.
-
-    \b
-    Examples:
-      feedferry transform feeds/ --transform steps.yaml \\
-          --explain http://www.example.com/a.html
-      feedferry transform feeds/ --transform nightly.yaml --explain '*/index.html'
-
-    \b
-    Exit codes:
-      0  records were shown
-      1  no record has such a URL
-      2  an option or input cannot be used
-      4  an input cannot be read
-    """
-    from pipelines.cli.validate_results import print_explanation
-
-    return print_explanation(words)
-
-
-COMMANDS: tuple[click.Command, ...] = (transform, validate, diff, verify, compact)
+COMMANDS: tuple[click.Command, ...] = (validate, diff, verify, compact)

@@ -1,29 +1,13 @@
-r"""Verbs about job files: `config check`, `config schema`, `config render`."""
+"""Verbs about job files: `config schema`, `config render`, `init`."""
 
 import click
 
 from pipelines.cli.verb import Verb
 
 
-@click.group(short_help="Check and show job files.")
+@click.group(short_help="Show job files.")
 def config() -> None:
-    """Check and show job files."""
-
-
-@config.command(short_help="Check a job file.")
-@click.argument("job", type=click.Path(), metavar="JOB")
-def check(job: str) -> int:
-    """Check a job file, and the mapping or programs file that it names. Nothing else is opened.
-
-    \b
-    Exit codes:
-      0  no errors
-      2  errors, each with its line
-    """
-    from pipelines.job.job_file import check_job
-
-    click.echo(check_job(job))
-    return 0
+    """Show the settings of a job, and the schema of job files."""
 
 
 @config.command(short_help="Print the JSON Schema of job files.")
@@ -77,7 +61,8 @@ def init(
 
     The source is a file, folder, glob or URL of feeds or documents, a spool, a mapping file, a
     programs file, or the SQLAlchemy URL of a database. With --from database, a mapping file for URL
-    is printed instead. The password in a URL is a reference, as in
+    is printed instead. The JSON Schema of job files is written next to the file of -o, for the
+    completion and the checks of editors. The password in a URL is a reference, as in
     postgresql+psycopg://reader:${env:PGPASSWORD}@db.example.com/people.
 
     \b

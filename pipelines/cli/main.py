@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from pipelines.cli import check_verbs, compare_verbs, config_verbs, reject_verbs, run_verbs
-from pipelines.cli.verb import BeamVerb, Verb
+from pipelines.cli.verb import BeamVerb, TaskGroup, Verb
 from pipelines.observer.signals import DeadlinePassed, Terminated, raised
 
 _log = logging.getLogger(__name__)
@@ -61,34 +61,25 @@ def _warnings_in_a_line() -> Iterator[None]:
         warnings.showwarning = usual
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=TaskGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
 @click.version_option(package_name="feedferry", message="%(prog)s %(version)s")
 def feedferry() -> None:
-    """Carry documents between search appliances. No document is lost without a report."""
+    """Carry documents between search appliances. No document is lost without a report.
 
-
-@feedferry.command()
-def formats() -> None:
-    """List the formats, and whether they are read and written."""
-    from transforms.formats import FORMATS
-    from transforms.sources import SOURCES
-
-    for source in SOURCES:
-        click.echo(f"{source.name:<19}{'read':<12}{source.title}")
-    for format_ in FORMATS:
-        uses = "/".join(["read"] * format_.is_read + ["write"] * bool(format_.encoder))
-        click.echo(f"{format_.name:<19}{uses:<12}{format_.title}")
-    for registry in (SOURCES, FORMATS):
-        for name, fault in registry.faults.items():
-            click.echo(f"{name:<19}{'-':<12}cannot be used: {fault}")
+    A job is a file: init writes one, check and plan look at it, run runs it.
+    """
 
 
 def _flags_of(verb: str) -> list[click.Parameter]:
     """Return the arguments and flags of a verb, in the order of its help."""
-    from pipelines.cli.click_flags import click_options
+    from pipelines.cli.click_flags import USUAL, USUAL_OF_PUSH, click_options
     from pipelines.options.convert_options import (
         ON_A_CLUSTER,
         ConvertOptions,
+        ExplainOptions,
         HeadOptions,
         PlanOptions,
     )
@@ -113,13 +104,17 @@ def _flags_of(verb: str) -> list[click.Parameter]:
     inputs = click.Argument(["inputs"], type=paths, nargs=-1, metavar=metavar)
     display = click_options(DisplayOptions)
     if verb == "push":
-        own = [*click_options(PushOptions), *click_options(ApplianceOptions)]
+        own = [
+            *click_options(PushOptions, usual=USUAL_OF_PUSH),
+            *click_options(ApplianceOptions, usual=USUAL_OF_PUSH),
+        ]
     elif verb == "plan":
         unused = ("output", "fresh", "verify", *ON_A_CLUSTER)
         own = [
             *click_options(OverrideOptions),
             *click_options(PlanOptions),
-            *click_options(ConvertOptions, omit=unused),
+            *click_options(ExplainOptions),
+            *click_options(ConvertOptions, omit=unused, usual=USUAL),
         ]
     elif verb == "inspect":
         shared = ("from_format", "encoding", "base_url", "url_template", "zone", "strict")
@@ -127,9 +122,9 @@ def _flags_of(verb: str) -> list[click.Parameter]:
         display = click_options(DisplayOptions, only=("report_format",))
         own = [*options, *click_options(HeadOptions)]
     else:
-        appliance = click_options(ApplianceOptions, replace={"url": PUSH_TO})
+        appliance = click_options(ApplianceOptions, replace={"url": PUSH_TO}, usual=USUAL)
         dry_run = click_options(PushOptions, only=("dry_run",), replace={"dry_run": DRY_RUN})
-        own = [*click_options(ConvertOptions), *dry_run, *appliance]
+        own = [*click_options(ConvertOptions, usual=USUAL), *dry_run, *appliance]
     return [inputs, *own, *display]
 
 
@@ -266,6 +261,7 @@ def plan(**words: object) -> int:
     \b
     Examples:
       feedferry plan nightly.yaml
+      feedferry plan nightly.yaml --explain 'http://www.example.com/a*'
       feedferry plan archive/ --to thunderstone --sample 1%
       feedferry plan ./pdfs --to gsa-feed --datasource pdfs \\
           --base-url https://docs.example.com/
@@ -275,7 +271,7 @@ def plan(**words: object) -> int:
     \b
     Exit codes:
       0  the run would have no rejects
-      1  the run would have rejects
+      1  the run would have rejects, or no record has the URL of --explain
       2  an option or input cannot be used
       3  the run would stop at a limit for rejects, losses or deletions
       4  an input cannot be read

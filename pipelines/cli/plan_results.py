@@ -9,9 +9,11 @@ from msgspec.structs import replace
 
 from pipelines.cli.terminal_results import observer_of
 from pipelines.doctor.local_checks import check_placeholders
+from pipelines.inspect.explanation import explain
+from pipelines.job.job import Job
 from pipelines.job.job_file import job_file_of, refuse_flags_of_keys
 from pipelines.observer.logs import OutputFormat
-from pipelines.options.convert_options import PlanOptions
+from pipelines.options.convert_options import ExplainOptions, PlanOptions
 from pipelines.options.display_options import DisplayOptions
 from pipelines.options.flags import decode
 from pipelines.options.job_options import OverrideOptions
@@ -19,16 +21,19 @@ from pipelines.plan.plan import as_json, summary_lines
 from pipelines.plan.planned_job import find_planned, plan_job
 from pipelines.report.conversion_report import reject_commands, summary_of
 from pipelines.terminal.display import print_defects, print_summary
-from schemas.errors import StoppedError
+from schemas.errors import FINDINGS_EXIT, StoppedError
+from schemas.printable import printable
 
 
 def print_plan(words: Mapping[str, object]) -> int:
     """Print the plan of a run and return its exit code; raise the error that would stop it."""
-    display, sample = decode(DisplayOptions, words), decode(PlanOptions, words).sample
+    display, explained = decode(DisplayOptions, words), decode(ExplainOptions, words).explain
     if job_file_of(words) is not None:
         refuse_flags_of_keys({**words, "inputs": None, "sample": None})
     job = find_planned(words)
-    plan = plan_job(job, observer_of(words), sample)
+    if explained is not None:
+        return _print_explanation(job, explained)
+    plan = plan_job(job, observer_of(words), decode(PlanOptions, words).sample)
     if display.report_format is OutputFormat.JSON:
         click.echo(json.dumps(as_json(plan), indent=2, sort_keys=True, ensure_ascii=False))
     else:
@@ -51,6 +56,16 @@ def print_plan(words: Mapping[str, object]) -> int:
     if plan.stops:
         raise StoppedError(f"the run would stop: {'; '.join(plan.stops)}")
     return plan.report.exit_code
+
+
+def _print_explanation(job: Job, url: str) -> int:
+    """Print what the steps of a job make of some records; return 1 if there are none."""
+    is_found = False
+    with job.errors_in_keys():
+        for heading, text in explain(job.convert, url):
+            is_found = True
+            click.echo(f"{heading:<12}" + printable(text, kept="\n"))
+    return 0 if is_found else FINDINGS_EXIT
 
 
 def _layers(words: Mapping[str, object]) -> list[str]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from pipelines.inspect.explanation import explain
 from pipelines.inspect.validation import validate
 from pipelines.report.findings import json_lines, meaning_of, sarif_lines
 from schemas.errors import FINDINGS_EXIT
@@ -31,15 +30,6 @@ def print_findings(words: Mapping[str, object], report_format: str) -> int:
         found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
         click.echo(found if counts else "no findings")
     return FINDINGS_EXIT if counts else 0
-
-
-def print_explanation(words: Mapping[str, object]) -> int:
-    """Print what steps make of some records; return the exit code."""
-    is_found = False
-    for heading, text in explain(words):
-        is_found = True
-        click.echo(f"{heading:<12}" + printable(text, kept="\n"))
-    return 0 if is_found else FINDINGS_EXIT
 
 
 def _counted(findings: Iterable[Finding], counts: Counter[Severity]) -> Iterator[Finding]:

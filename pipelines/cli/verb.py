@@ -15,13 +15,44 @@ from pipelines.options.section import Section
 
 _log = logging.getLogger(__name__)
 
+HELP_ALL = "feedferry.help_all"
+"""Mark of a context whose help shows all flags."""
+
+TASKS: Mapping[str, Sequence[str]] = {
+    "Every day": ("init", "check", "plan", "run", "convert", "push"),
+    "Prove": ("verify", "diff", "inspect", "validate"),
+    "Repair": ("rejects", "runs", "state", "compact"),
+    "Look up": ("formats", "config"),
+    "All the time": ("serve",),
+}
+"""The commands, by the task that they are for."""
+
 
 class SectionedOption(click.Option):
     """An option under a heading of the help."""
 
-    def __init__(self, names: Sequence[str], *, section: Section, **attributes: object) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        section: Section,
+        is_rare: bool = False,
+        **attributes: object,
+    ) -> None:
         super().__init__(names, **attributes)  # type: ignore[arg-type]  # click checks them
         self.section = section
+        self.is_rare = is_rare
+
+
+class TaskGroup(click.Group):
+    """A group whose help lists its commands by task."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for task, names in TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl(
+                    [(name, self.commands[name].get_short_help_str(60)) for name in names]
+                )
 
 
 class Verb(click.Command):
@@ -39,11 +70,19 @@ class Verb(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         if not self.params:
             self.params = [*self._flags(self.name or ""), *_verbosity_options()]
+            if any(getattr(option, "is_rare", False) for option in self.params):
+                self.params.append(_help_all())
         return super().get_params(ctx)
 
-    def flag_rows(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+    def flag_rows(
+        self, ctx: click.Context, *, is_all: bool = True
+    ) -> dict[str, list[tuple[str, str]]]:
         """Return the flags with their help texts, by the headings of their sections."""
-        options = [one for one in self.get_params(ctx) if isinstance(one, SectionedOption)]
+        options = [
+            option
+            for option in self.get_params(ctx)
+            if isinstance(option, SectionedOption) and (is_all or not option.is_rare)
+        ]
         rows: dict[str, list[tuple[str, str]]] = {}
         for section in Section:
             for option in options:
@@ -52,9 +91,12 @@ class Verb(click.Command):
         return rows
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for heading, rows in self.flag_rows(ctx).items():
+        for heading, rows in self.flag_rows(ctx, is_all=HELP_ALL in ctx.meta).items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
+        if HELP_ALL not in ctx.meta and self.flag_rows(ctx) != self.flag_rows(ctx, is_all=False):
+            formatter.write_paragraph()
+            formatter.write_text("--help-all shows all flags.")
 
     def invoke(self, ctx: click.Context) -> object:
         quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
@@ -76,6 +118,18 @@ class BeamVerb(Verb):
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- BEAM FLAGS]"]
+
+
+def _help_all() -> click.Option:
+    def show(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
+        if is_given and not ctx.resilient_parsing:
+            ctx.meta[HELP_ALL] = True
+            click.echo(ctx.get_help())
+            ctx.exit()
+
+    return click.Option(
+        ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show
+    )
 
 
 def _verbosity_options() -> list[click.Option]:

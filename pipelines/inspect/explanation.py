@@ -1,14 +1,15 @@
 """Show what steps make of some records, one step after another; nothing is written."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 from pipelines.convert.inputs import listed_spans
 from pipelines.convert.source_runs import read_options
 from pipelines.convert.step_inputs import SpanInputs
-from pipelines.inspect.inspection import as_line, parse
-from pipelines.options.convert_options import TransformOptions
-from pipelines.options.flags import decode
+from pipelines.inspect.inspection import as_line
+from pipelines.options.convert_options import ConvertOptions
+from schemas.errors import ConfigError
 from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Filtered, Reject
@@ -16,13 +17,14 @@ from transforms.steps import AppliedSteps, StepResult, read_steps
 from transforms.steps.patterns import any_pattern
 
 
-def explain(words: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def explain(options: ConvertOptions, url: str) -> Iterator[tuple[str, str]]:
     """Yield a heading and a text for each record whose URL matches, and for each step.
 
     The text is a record in JSON, or the result of the step in its place.
     """
-    options, chosen = parse({**words, "transform": None}), decode(TransformOptions, words)
-    listed, matches = read_steps(chosen.transform_path), any_pattern((chosen.explain,))
+    if options.transform is None:
+        raise ConfigError("⟦transform⟧: not given; expected the steps that ⟦explain⟧ shows")
+    listed, matches = read_steps(Path(options.transform)), any_pattern((url,))
     with listed_spans(options) as (spans, folder):
         inputs = SpanInputs(spans, read_options(options))
         listed.prepare(inputs, folder)

@@ -1,5 +1,6 @@
 """`feedferry init --source … --target …`: a draft of a job file, made by looking at the input."""
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import msgspec
 from pipelines.convert.inputs import listed_spans
 from pipelines.job.init_mapping import draft_for
 from pipelines.job.job_keys import FEEDS, job_keys
+from pipelines.job.job_text import json_schema
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.value_parsers import NO_OUTPUT, parse_output, parse_to
 from schemas.errors import ConfigError, FeedferryError
@@ -35,9 +37,14 @@ from transforms.storage.atomic import write_whole
 _DATABASE_URL = re.compile(r"(?:sqlite|postgresql|mariadb|mysql|oracle|mssql)(?:\+\w+)?://.*")
 _LISTER = re.compile("^lister *:", re.MULTILINE)
 _MAPPING = "-mapping"
-_DRAFT = """\
+_SCHEMA = "job-file.schema.json"
+_DRAFT = (
+    f"""\
+# yaml-language-server: $schema={_SCHEMA}
+"""
+    + """\
 # A job of feedferry. docs/job-file.md describes all keys. Before the first run:
-#   feedferry config check {file}
+#   feedferry check {file}
 #   feedferry plan {file}
 version: 1
 job: {name}
@@ -58,6 +65,7 @@ target:
 # schedule: {{deadline: 06:00}}    # end at this time; the next run goes on
 keep: 14 runs
 """
+)
 
 
 class InputSketch(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +89,10 @@ def write_job(
     table: str | None,
     schema: str | None,
 ) -> str:
-    """Write the draft to a file, or return it; raise ConfigError for an input that is unknown."""
+    """Write the draft to a file, or return it; raise ConfigError for an input that is unknown.
+
+    The schema of job files is written next to the file, for editors, unless one is there.
+    """
     for flag, value in (("⟦source⟧", source), ("⟦target⟧", target)):
         if value is None:
             raise ConfigError(f"{flag}: not given; see feedferry init --help")
@@ -108,6 +119,8 @@ def write_job(
     if output is None:
         return text
     write_whole(Path(output), text.encode())
+    if not (schema_path := folder / _SCHEMA).exists():
+        write_whole(schema_path, json.dumps(json_schema(), indent=2).encode() + b"\n")
     return ""
 
 

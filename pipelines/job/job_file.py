@@ -42,6 +42,7 @@ from pipelines.options.push_options import (
     parse_push_to,
 )
 from pipelines.options.value_parsers import DELIMITER, TEXT
+from schemas.check import CheckLine, ok
 from schemas.errors import ConfigError, raise_together
 from schemas.feed import FULL
 from schemas.span import Span
@@ -59,6 +60,7 @@ from transforms.config.yaml_structs import (
     Layers,
     Override,
     decode_located,
+    profiles_of,
     read_text,
 )
 from transforms.sinks.push.settings import PushSettings
@@ -129,7 +131,9 @@ def load_job(
         word = words.get(key.declared.field)
         if word is not None and word != ():
             shown = word if isinstance(word, bool | tuple) else str(word)
-            settings[key.path] = KeyValue(word=word, shown=shown, origin=f"flag {key.flag_name}")
+            settings[key.path] = KeyValue(
+                word=word, shown=shown, origin=f"flag {key.declared.names[-1]}"
+            )
     return _make_job(path, settings, words, errors, check)
 
 
@@ -445,10 +449,27 @@ def _push_of(settings: Mapping[str, KeyValue], words: Mapping[str, object]) -> P
     return msgspec.structs.replace(push, keep=more.keep, groups_mode=more.groups_mode)
 
 
-def check_job(name: str) -> str:
-    """Return lines about a job file without errors; raise ConfigError with all errors."""
-    job = load_job(Path(name), {}, os.environ, check=_load_sources)
-    return "\n".join([f"{name}: {len(job.settings)} keys, no errors", *_zones(job)])
+def load_checked(path: Path, words: Mapping[str, object]) -> Job:
+    """Return the job of a file; raise ConfigError with the errors of the file and its profiles."""
+    chosen = words.get("job_profile")
+    faults: list[str] = []
+    jobs: list[Job] = []
+    for profile in dict.fromkeys((chosen, None, *profiles_of(path))):
+        try:
+            given = {**words, "job_profile": profile}
+            jobs.append(load_job(path, given, os.environ, check=_load_sources))
+        except ConfigError as exc:
+            faults += str(exc).splitlines()
+    if faults:
+        raise ConfigError("\n".join(dict.fromkeys(faults)))
+    return jobs[0]
+
+
+def file_checks(job: Job) -> Iterator[CheckLine]:
+    """Yield a line for a job file without errors, and one for each time without a zone."""
+    yield ok("job file", f"{job.path}: {len(job.settings)} keys, no errors")
+    for line in _zones(job):
+        yield ok("schedule", line)
 
 
 def _load_sources(options: ConvertOptions) -> None:

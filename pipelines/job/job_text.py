@@ -81,7 +81,7 @@ def _value_text(key: JobKey, shown: Mapping[str, object]) -> str:
 def json_schema() -> Schema:
     """Return the JSON Schema of job files.
 
-    It allows all that is allowed, and more: the values of texts are only checked by `config check`.
+    It allows all that is allowed, and more: the values of texts are only checked by `check`.
     """
     properties: dict[str, Schema] = {
         "version": {"const": VERSION},
@@ -166,7 +166,7 @@ def _key_schema(key: JobKey) -> Schema:
         items = schema.get("items", schema)
         least = {"minItems": 1} if key.is_required else {}
         schema = {"anyOf": [items, {"type": "array", "items": items, **least}]}
-    default, help_text = declared.default_text, declared.flag.key_help or declared.flag.help
+    default, help_text = declared.default_text, declared.flag.help
     return {
         "description": help_text + (f" Default: {default}." if default else ""),
         **schema,

@@ -113,22 +113,20 @@ declare(
 )
 
 
-class TransformOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of `transform`."""
+class ExplainOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The URL whose records `plan` shows in place of an account."""
 
-    transform: str
-    explain: str
-
-    @property
-    def transform_path(self) -> Path:
-        return Path(self.transform)
+    explain: str | None = None
 
 
 declare(
-    TransformOptions,
+    ExplainOptions,
     Section.READ,
-    transform=Flag("File or job file with steps.", PATH, key=None),
-    explain=Flag("Show the records with this URL; * matches any text.", metavar="URL", key=None),
+    explain=Flag(
+        "Show only the records with this URL, before and after each step; * matches any text.",
+        metavar="URL",
+        key=None,
+    ),
 )
 
 

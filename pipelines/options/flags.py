@@ -48,8 +48,7 @@ class Flag:
     """How a field of an options struct is given on the command line.
 
     Without `names`, the flag is called like the field. Without a `value`, the type of the field
-    decides. `key_help` is the meaning of the key, where a switch has a flag that turns it off.
-    `metavar` replaces the placeholder of the value type. `default` is shown in the help
+    decides. `metavar` replaces the placeholder of the value type. `default` is shown in the help
     where the default of the field is `None`. A run is only resumed with the same values of all
     flags that have `affects_output`. `key` is the path of the same setting in a job file, such as
     `chunk.max_bytes`; flags of some sections have one by default, and `None` means none. `fits`
@@ -65,7 +64,6 @@ class Flag:
     metavar: str = ""
     default: str = ""
     affects_output: bool = True
-    key_help: str = ""
 
 
 @dataclass(frozen=True)

@@ -58,9 +58,7 @@ declare(
         key="runs",
     ),
     has_state=Flag(
-        "Read and send everything, and keep no state: deletions are not found.",
-        key_help="Read only what changed since the last run.",
-        names=("--no-state",),
+        "Read only what changed since the last run; without it, deletions are not found.",
         key="state",
         default="true for files and databases, unless the feedtype is full",
     ),

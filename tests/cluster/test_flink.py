@@ -153,7 +153,10 @@ def test_the_flink_runner_starts_its_own_job_service(cluster: FlinkCluster, tmp_
 
 
 def test_the_workers_are_checked(cluster: FlinkCluster, output: str, tmp_path: Path) -> None:
-    words = ["cluster-check", "-o", output, "--format", "json", *cluster.flags]
+    job = tmp_path / "job.yaml"
+    source = f"{{type: gsa-feed, path: {ROOT}/pipelines/sample/01-intranet.xml}}"
+    job.write_text(f"version: 1\njob: j\nsource: {source}\ntarget: {{type: avro}}\n")
+    words = ["check", str(job), "-o", output, "--format", "json", *cluster.flags]
     for _ in range(ATTEMPTS):
         done = subprocess.run(
             [*FEEDFERRY, *words, "--", *cluster.beam_flags],

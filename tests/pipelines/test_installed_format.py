@@ -47,7 +47,7 @@ def test_a_format_of_an_installed_package_is_used_as_ours(site: Path, tmp_path: 
     assert "toy                read/write  blocks of name: value lines\n" in feedferry("formats")
     assert "ADD" in feedferry("inspect", "in.txt")
     assert "http://intranet.example.com/harbour" in feedferry("plan", "in.txt", *TO_TOY)
-    assert "acl" in feedferry("loss", "--from", "gsa-feed", "--to", "toy")
+    assert "acl" in feedferry("formats", "gsa-feed", "toy")
     feedferry("convert", "in.txt", "-o", "out", *TO_TOY)
     (chunk,) = (tmp_path / "out" / "chunks").iterdir()
     assert chunk.read_text() == DOCUMENT

@@ -134,7 +134,7 @@ def test_a_plan_and_a_table_of_losses_have_the_format(
 
     assert main(["plan", str(source), *TO_TOY]) == 0
     assert "http://intranet.example.com/quay" in capsys.readouterr().out
-    assert main(["loss", "--from", "gsa-feed", "--to", "toy"]) == 0
+    assert main(["formats", "gsa-feed", "toy"]) == 0
     assert "acl" in capsys.readouterr().out
 
 

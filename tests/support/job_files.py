@@ -47,7 +47,7 @@ def _row(key: JobKey) -> str:
         default = declared.default_text or str(declared.default).lower()
     names = "<br>".join(f"`{name}`" for name in (key.path, key.flag_name) if name)
     stated = f" [{'' if default == 'required' else 'default: '}{default}]" if default else ""
-    cells = (names, _value(key), (declared.flag.key_help or declared.flag.help) + stated)
+    cells = (names, _value(key), declared.flag.help + stated)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -23,10 +23,11 @@ _LONG = re.compile(r"--[\w-]+")
 _INDEX = """\
 # Commands
 
-`feedferry --help` lists the commands, and `feedferry COMMAND --help` shows the text of these pages,
-with all flags. A flag that several commands have is described once, on the page of
-[convert](convert.md#flags). [Job files](../job-file.md#keys) have a key for most of them. The
-[exit code](../exit-codes.md) 5 of each command is a defect of feedferry.
+`feedferry --help` lists the commands, and `feedferry COMMAND --help` shows the text of these pages.
+Where a command has many flags, `--help` shows the usual ones, and `--help-all` shows all. A flag
+that several commands have is described once, on the page of [convert](convert.md#flags).
+[Job files](../job-file.md#keys) have a key for most of them. The [exit code](../exit-codes.md) 5 of
+each command is a defect of feedferry.
 
 A size is a number and a unit, such as `64KiB`, `900MiB` or `1GB`. A time is numbers and units, such
 as `200ms`, `90s`, `1h30m` or `1d`. Data is written to stdout, and everything else to stderr. `-` is

@@ -219,15 +219,14 @@ class Decoded(NamedTuple, Generic[_Content]):
     """What a document contains, None if it has errors, and where the value of each key is.
 
     A place is `FILE:LINE:COLUMN`, or SET. `tags` are those of tagged structs, by their keys; of an
-    unknown one, the most similar. `profiles` are the names of all profiles, and `replaced` are the
-    keys at the top whose values are those of the chosen one.
+    unknown one, the most similar. `replaced` are the keys at the top whose values are those of the
+    chosen profile.
     """
 
     content: _Content | None
     errors: Sequence[str]
     places: Mapping[str, str]
     tags: Mapping[str, str]
-    profiles: Sequence[str]
     replaced: Sequence[str]
 
 
@@ -299,6 +298,22 @@ def read_scalars(path: Path) -> dict[str, str]:
     return _content(_decode(read_text(path), str(path), lambda _, node: _scalars_of(node)))
 
 
+def profiles_of(path: Path) -> tuple[str, ...]:
+    """Return the names of the profiles of a file; raise ConfigError if it is not YAML."""
+    return _content(_decode(read_text(path), str(path), lambda _, node: (*_profiles_of(node),)))
+
+
+def _profiles_of(node: yaml.Node | None) -> dict[str, yaml.Node]:
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    sections = [value for key, value in pairs if _name_of(key) == PROFILES]
+    return {
+        _name_of(name): profile
+        for section in sections
+        if isinstance(section, yaml.MappingNode)
+        for name, profile in section.value
+    }
+
+
 def _scalars_of(node: yaml.Node | None) -> dict[str, str]:
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     return {_name_of(key): value.value for key, value in pairs if value.id == "scalar"}
@@ -326,9 +341,7 @@ def _decode(
         raise ConfigError(f"{_place(mark)}: {_explain(text, exc)}") from exc
     except RecursionError as exc:
         raise ConfigError(f"{name}: too many levels of brackets; expected at most 50") from exc
-    return Decoded(
-        content, decoder.errors, decoder.places, decoder.tags, decoder.profiles, decoder.replaced
-    )
+    return Decoded(content, decoder.errors, decoder.places, decoder.tags, decoder.replaced)
 
 
 def _explain(text: str, exc: yaml.MarkedYAMLError) -> str:
@@ -381,18 +394,14 @@ class _Decoder:
         self.errors: list[str] = []
         self.places: dict[str, str] = {}
         self.tags: dict[str, str] = {}
-        self.profiles: list[str] = []
         self.replaced: list[str] = []
 
     def layered(self, node: yaml.MappingNode, layers: Layers) -> yaml.MappingNode:
         """Return a document without its profiles, merged with the layers."""
-        profiles = {}
         for key_node, value in node.value:
-            if _name_of(key_node) == PROFILES and isinstance(value, yaml.MappingNode):
-                profiles |= {_name_of(name): profile for name, profile in value.value}
-            elif _name_of(key_node) == PROFILES:
+            if _name_of(key_node) == PROFILES and not isinstance(value, yaml.MappingNode):
                 self._fail(value, PROFILES, f"{_kind(value)}; expected names with keys below them")
-        self.profiles = [*profiles]
+        profiles = _profiles_of(node)
         pairs = [pair for pair in node.value if _name_of(pair[0]) != PROFILES]
         node = yaml.MappingNode(node.tag, pairs, node.start_mark)
         if (chosen := layers.profile) is not None:

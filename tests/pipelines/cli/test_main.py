@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,7 +15,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from pipelines.cli.main import main
+from pipelines.cli.main import feedferry, main
+from pipelines.cli.verb import TASKS
 from pipelines.job.job import Job
 from pipelines.observer.endings import begun
 from pipelines.observer.observer import Observer
@@ -430,3 +432,28 @@ def test_help_and_refusals_load_little(args: list[str], absent: set[str]) -> Non
     command = [sys.executable, "-c", code]
     run = subprocess.run(command, check=True, capture_output=True, text=True, env=ENVIRONMENT)
     assert run.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_help_lists_each_command_under_one_task() -> None:
+    listed = [name for names in TASKS.values() for name in names]
+    assert sorted(listed) == sorted(feedferry.commands)
+
+
+@pytest.mark.parametrize("verb", ["convert", "push", "plan", "compact"])
+def test_the_help_shows_usual_flags_and_help_all_shows_every_flag(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = []
+    for flag in ("--help", "--help-all"):
+        assert main([verb, flag]) == 0
+        texts.append(re.findall(r"^  (-[^ ,]+)", capsys.readouterr().out, re.MULTILINE))
+    usual, every = texts
+    assert len(usual) <= 32
+    assert len(every) >= len(usual) + 10
+    assert {*usual} < {*every}
+
+
+def test_run_has_few_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == 0
+    flags = re.findall(r"^  (-[^ ,]+)", capsys.readouterr().out, re.MULTILINE)
+    assert len(flags) <= 20

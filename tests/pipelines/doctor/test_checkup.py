@@ -113,15 +113,16 @@ def test_the_exit_code_tells_a_failed_check_from_a_job_file_with_errors(
         f"version: 1\njob: nightly\nsource: {{type: gsa-feed, path: {name}}}\n"
         "target: {type: gsa-feed, datasource: d}\n"
     )
-    assert main(["doctor", str(path)]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == f"ok    job file        {path}"
+    assert main(["check", str(path)]) == 0
+    lines = " ".join(capsys.readouterr().out.split())
+    assert lines.startswith(f"ok job file {path}: 5 keys, no errors")
     path.write_text(path.read_text().replace(name, "gone.xml"))
-    assert main(["doctor", str(path), "--format", "json"]) == 4
+    assert main(["check", str(path), "--format", "json"]) == 4
     report = json.loads(capsys.readouterr().out)
     failed = [line for line in report["checks"] if line["level"] == "fail"]
     assert (report["job"], [line["what"] for line in failed]) == ("nightly", ["source"])
     path.write_text(path.read_text().replace("datasource", "datsource"))
-    assert main(["doctor", str(path)]) == 2
+    assert main(["check", str(path)]) == 2
     assert "did you mean 'datasource'?" in capsys.readouterr().err
 
 
@@ -138,7 +139,7 @@ def test_a_job_with_a_state_that_has_never_run_is_checked(
         "version: 1\njob: nightly\nsource: {type: database, mapping: people.yaml}\n"
         "target: {type: gsa-feed, datasource: people}\n"
     )
-    assert main(["doctor", str(path)]) == 0
+    assert main(["check", str(path)]) == 0
     lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
     assert ["ok", "rows", "2"] in lines
     assert ["ok", "state"] in [line[:2] for line in lines]

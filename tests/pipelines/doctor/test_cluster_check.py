@@ -16,6 +16,7 @@ from support import remotes
 from support.dask_cluster import DaskCluster, environment
 from support.object_faults import Request, faulty_proxy
 from support.ports import kept_port
+from support.runs import ROOT
 from transforms.storage.find_storage import storage_of
 from transforms.storage.storage import LocalStorage
 
@@ -119,12 +120,20 @@ def test_workers_that_create_the_same_file_share_no_folder() -> None:
     )
 
 
+def job_file() -> str:
+    """Write a job file that reads a sample; return its name."""
+    source = f"{{type: gsa-feed, path: {ROOT}/pipelines/sample/01-intranet.xml}}"
+    text = f"version: 1\njob: j\nsource: {source}\ntarget: {{type: avro}}\n"
+    Path("job.yaml").write_text(text)
+    return "job.yaml"
+
+
 @pytest.mark.slow
 def test_this_process_is_checked_and_nothing_is_left(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "open sesame")
-    assert main(["cluster-check", "-o", "out", "--format", "json"]) == 0
+    assert main(["check", job_file(), "-o", "out", "--format", "json"]) == 0
     text = capsys.readouterr().out
     report = json.loads(text)
     assert (report["version"], len(report["workers"])) == (1, 1)
@@ -140,9 +149,9 @@ def _drop_condition(request: Request) -> str:
 
 @pytest.mark.slow
 def test_object_storage_is_checked_and_refused_without_conditional_puts(
-    capsys: pytest.CaptureFixture[str],
+    here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["cluster-check", "-o", f"s3://{remotes.BUCKET}/run"]
+    words = ["check", job_file(), "-o", f"s3://{remotes.BUCKET}/run"]
     with remotes.s3_server(), faulty_proxy(os.environ["AWS_ENDPOINT_URL"]) as proxy:
         assert main(words) == 0
         assert "AWS_ACCESS_KEY_ID" in capsys.readouterr().out
@@ -150,19 +159,29 @@ def test_object_storage_is_checked_and_refused_without_conditional_puts(
         assert main(words) == 4
         assert storage_of(words[-1]).sizes() == {}
     text = " ".join(capsys.readouterr().out.split())
-    assert text.startswith("fail command s3://documents/run/.cluster-check-")
+    assert "fail command s3://documents/run/.cluster-check-" in text
     assert "a second conditional put succeeded" in text
 
 
 @pytest.mark.slow
-def test_each_worker_of_a_dask_cluster_is_checked(tmp_path: Path) -> None:
+def test_each_worker_of_a_dask_cluster_is_checked(here: Path, tmp_path: Path) -> None:
     main_of_all = "from pipelines.cli.main import main; raise SystemExit(main())"
-    words = [sys.executable, "-c", main_of_all, "cluster-check", "-o", "out", "--format", "json"]
+    words = [
+        sys.executable,
+        "-c",
+        main_of_all,
+        "check",
+        job_file(),
+        "-o",
+        "out",
+        "--format",
+        "json",
+    ]
     with kept_port() as port:
         cluster = DaskCluster(port, tmp_path / "log")
         try:
             command = [*words, "--runner", "DaskRunner", "--cluster", cluster.url]
-            text = subprocess.check_output(command, cwd=tmp_path, env=environment(), timeout=120)
+            text = subprocess.check_output(command, cwd=here, env=environment(), timeout=120)
         finally:
             cluster.end()
     workers = json.loads(text)["workers"]

@@ -1,4 +1,4 @@
-"""`feedferry loss` prints the table of losses as text or as JSON."""
+"""`feedferry formats FROM TO` prints the table of losses as text or as JSON."""
 
 import json
 
@@ -8,7 +8,7 @@ from pipelines.cli.main import main
 
 
 def printed(capsys: pytest.CaptureFixture[str], *args: str) -> str:
-    assert main(["loss", *args]) == 0
+    assert main(["formats", *args]) == 0
     return capsys.readouterr().out
 
 
@@ -16,7 +16,7 @@ def test_a_table_has_a_row_for_each_loss(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "70")
-    assert printed(capsys, "--from", "lister-stream", "--to", "gsa-feed").splitlines() == [
+    assert printed(capsys, "lister-stream", "gsa-feed").splitlines() == [
         "what                    by default  as                detail",
         "URL to be crawled       rejected    no-content        --feedtype",
         "                                                      metadata-and-url makes a",
@@ -31,16 +31,14 @@ def test_a_table_has_a_row_for_each_loss(
 
 
 def test_flags_of_the_target_change_its_losses(capsys: pytest.CaptureFixture[str]) -> None:
-    args = ("--from", "lister-stream", "--to", "gsa-feed", "--feedtype", "metadata-and-url")
+    args = ("lister-stream", "gsa-feed", "--feedtype", "metadata-and-url")
     assert "URL to be crawled" not in printed(capsys, *args)
-    assert printed(capsys, "--from", "gsa-groups", "--to", "jsonl") == (
-        "gsa-groups to jsonl: nothing is lost\n"
-    )
+    assert printed(capsys, "gsa-groups", "jsonl") == ("gsa-groups to jsonl: nothing is lost\n")
 
 
 def test_json_has_what_changes_each_default(capsys: pytest.CaptureFixture[str]) -> None:
-    report = json.loads(printed(capsys, "--to", "thunderstone", "--format", "json"))
-    assert (report["from"], report["to"]) == (None, "thunderstone")
+    report = json.loads(printed(capsys, "files", "thunderstone", "--format", "json"))
+    assert (report["from"], report["to"]) == ("files", "thunderstone")
     assert [row for row in report["losses"] if row["item"] == "secure"] == [
         {
             "item": "secure",
@@ -59,6 +57,15 @@ def test_json_has_what_changes_each_default(capsys: pytest.CaptureFixture[str]) 
     ]
 
 
-def test_a_target_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["loss", "--from", "gsa-feed"]) == 2
-    assert capsys.readouterr().err == ("feedferry: --to: not given; expected FORMAT; see --help\n")
+def test_both_formats_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["formats", "gsa-feed"]) == 2
+    assert capsys.readouterr().err == (
+        "feedferry: gsa-feed: given alone; expected FROM_FORMAT and TO_FORMAT\n"
+    )
+
+
+def test_the_formats_are_listed_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line.split()[:2] for line in printed(capsys).splitlines()]
+    listed = json.loads(printed(capsys, "--format", "json"))["formats"]
+    assert ["gsa-feed", "read/write"] in lines
+    assert [[row["name"], row["uses"]] for row in listed] == lines

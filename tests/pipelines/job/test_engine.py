@@ -90,7 +90,7 @@ def test_a_run_has_a_log_with_all_its_attempts(here: Path) -> None:
     with serving(here / "spool", "--scenario", "busy.yaml") as appliance:
         job = TreeJob(here / "job", appliance.url, documents=10)
         job.run("--set", "push.max_wait=0s", "--log-file", str(here / "all.log"))
-        flags = ("--only-resume", "--backlog-interval", "100ms")
+        flags = ("--only-resume", "--set", "push.backlog.interval=100ms")
         job.run(*flags, "--log-file", str(here / "all.log"))
     (record,) = job.records()
     prefix = f"INFO people {record.id} "
@@ -428,8 +428,9 @@ def test_a_full_feed_with_rejects_is_sent_when_these_are_accepted(
     assert (run(), appliance.urls()) == (3, [])
     message = capsys.readouterr().err
     assert "a full feed of 'intranet' without 1 document or part of the input, as " in message
-    assert "safety: {accept_holes: true} (--accept-holes) goes on without them" in message
-    assert "rejects.accepted (--accepted-rejects) go on without these only" in message
+    assert "safety: {accept_holes: true} (--set safety.accept_holes=true) goes on" in message
+    assert "without them" in message
+    assert "rejects.accepted go on without these only" in message
     assert main(["rejects", "accept", "people.yaml"]) == 0
     assert (run(), len(appliance.urls())) == (0, 2)
     put(here / "feed.xml", gsa_feed(*documents(1, 1), BROKEN, UNREADABLE, feedtype="full"))

@@ -30,7 +30,7 @@ def init(source: str, target: str, output: str = "jobs/job.yaml") -> Job:
     """Return the job that the draft for an input states, after a check of the file."""
     Path(output).parent.mkdir(exist_ok=True)
     assert main(["init", "--source", source, "--target", target, "-o", output]) == 0
-    assert main(["config", "check", output]) == 0
+    assert main(["check", output, "--offline"]) == 0
     return load_job(Path(output), {}, os.environ)
 
 
@@ -117,7 +117,7 @@ def test_a_draft_can_be_converted(inputs: Path, source: str, read: int) -> None:
         ("sqlite:///people.db", "gsa-feed", {"https://people.example.com/{id}"}),
     ],
 )
-def test_names_that_are_left_in_a_draft_are_warnings_of_plan_and_doctor(
+def test_names_that_are_left_in_a_draft_are_warnings_of_plan_and_check(
     inputs: Path,
     capsys: pytest.CaptureFixture[str],
     source: str,
@@ -128,7 +128,7 @@ def test_names_that_are_left_in_a_draft_are_warnings_of_plan_and_doctor(
     lines = {line.found for line in check_placeholders(job.convert.mapping, job)}
     assert lines == {f"{value}: the name of an example" for value in values}
     if job.push is None:
-        assert main(["doctor", "job.yaml"]) == 0
+        assert main(["check", "job.yaml"]) == 0
         assert "warn  placeholder" in capsys.readouterr().out
     main(["plan", "job.yaml", "--set", "loss.accept=acl"])
     warnings = [line for line in capsys.readouterr().err.splitlines() if "of an example" in line]

@@ -43,7 +43,7 @@ def test_no_file_of_a_job_has_a_marker(here: Path) -> None:
 
     assert run(*small) == 4
     assert run(*small, "--fresh") == 4
-    assert run(*small, "--fresh", "--max-rejects", "0") == 3
+    assert run(*small, "--fresh", "--set", "rejects.max=0") == 3
 
     abandoned = [record.message for record in job.records() if record.is_abandoned]
     assert abandoned == ["begun anew with --fresh"] * 2

@@ -123,3 +123,19 @@ def test_a_plan_says_what_the_run_will_be_compared_with(
     assert main(["plan", "people.yaml", "--progress", "none"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert "verify    against http://gsa.example.com:19900, after the push" in printed
+
+
+@pytest.mark.slow
+def test_the_newest_run_of_a_job_is_verified_at_its_target(
+    here: Path, appliance: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    TreeJob(here, appliance.url, documents=10)
+    assert run() == 0
+    capsys.readouterr()
+    assert main(["verify", "people.yaml"]) == 0
+    assert "10" in capsys.readouterr().out
+    delete_at(appliance, "0003.txt")
+    assert main(["verify", "people.yaml", "--set", "verify.ignore=modified"]) == 1
+    assert "0003.txt" in capsys.readouterr().out
+    assert main(["verify", "people.yaml", "--set", "verify.ignor=x"]) == 2
+    assert "did you mean 'ignore'?" in capsys.readouterr().err

@@ -6,9 +6,8 @@ import click
 import msgspec
 import pytest
 
-from pipelines.cli.click_flags import click_option, click_options
+from pipelines.cli.click_flags import click_options
 from pipelines.cli.verb import Verb
-from pipelines.job.job_keys import job_keys
 from pipelines.options.convert_options import ConvertOptions
 from pipelines.options.flags import Flag, declare, decode, flags_of
 from pipelines.options.push_options import ApplianceOptions, PushOptions
@@ -91,17 +90,6 @@ def test_the_help_has_names_values_and_defaults_from_the_declaration() -> None:
             ("--tries N", "Tries.  [default: 3]"),
         ],
     )
-
-
-def test_the_help_of_a_flag_that_negates_its_key_is_that_of_the_flag() -> None:
-    flags = [key.declared for key in job_keys().values()]
-    negating = [flag for flag in flags if flag.is_switch and "--no-" in flag.names[0]]
-    assert [flag.names for flag in negating] == [("--no-state",)]
-    assert [each.flag.key_help for each in negating] == [
-        "Read only what changed since the last run."
-    ]
-    helps = [click_option(flag).help for flag in negating]
-    assert helps == ["Read and send everything, and keep no state: deletions are not found."]
 
 
 @pytest.mark.parametrize("options", [ConvertOptions, ApplianceOptions, PushOptions, ServeSettings])

@@ -132,7 +132,7 @@ def test_an_appliance_of_another_kind_than_the_format_is_refused(
     )
     put(here / "feed.xml", gsa_feed(document(1)))
     expected = "expected one of these formats, or the address of another appliance\n"
-    for verb in (["config", "check"], ["plan"], ["doctor"], ["run"]):
+    for verb in (["check"], ["check", "--offline"], ["plan"], ["run"]):
         assert main([*verb, "job.yaml"]) == 2
         text = f"feedferry: job.yaml:4:16: target.type {to}: {message}; {expected}"
         assert capsys.readouterr().err == text

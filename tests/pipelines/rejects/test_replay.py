@@ -183,7 +183,7 @@ def test_an_older_run_is_not_replayed_over_a_newer_one(
 
     assert main(["rejects", "replay", f"runs/wiki/{older}", *QUIET]) == 2
     assert f"older than {newer}, which may have sent newer documents" in capsys.readouterr().err
-    flags = ("--allow-older", "--default-mimetype", "text/html", *QUIET)
+    flags = ("--allow-older", "--set", "target.default_mimetype=text/html", *QUIET)
     assert main(["rejects", "replay", f"runs/wiki/{older}", *flags]) == 1
     assert read_replayed(Path(f"runs/wiki/{older}")).keys() == {4}
 
