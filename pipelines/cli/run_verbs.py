@@ -10,13 +10,14 @@ from pipelines.cli.verb import BeamVerb
 def _run_flags(_verb: str) -> list[click.Parameter]:
     from pipelines.cli.click_flags import click_options, start_flags
     from pipelines.options.convert_options import ConvertOptions
-    from pipelines.options.job_options import FRESH, RunOptions
+    from pipelines.options.job_options import FRESH, JobOptions, RunOptions
     from pipelines.options.push_options import DRY_RUN, PushOptions
 
     return [
         click.Argument(["job_file"], type=click.Path(), metavar="JOB"),
         *click_options(ConvertOptions, only=("fresh", "refresh"), replace={"fresh": FRESH}),
         *click_options(RunOptions),
+        *click_options(JobOptions, only=("on_end",)),
         *click_options(PushOptions, only=("dry_run",), replace={"dry_run": DRY_RUN}),
         *start_flags(),
     ]
@@ -31,6 +32,10 @@ def run(job_file: str, **words: object) -> int:
     interrupted or has failed is finished by the next start, which then begins a new one. --set has
     precedence over environment variables, those over --profile, and that over the job file. Words
     after -- are flags of Beam.
+
+    --on-end starts a command after the run, however it has ended, with FEEDFERRY_REPORT (the path
+    of report.json), FEEDFERRY_EXIT_CODE, FEEDFERRY_RUN and FEEDFERRY_JOB in its environment. If
+    it fails, the run and its exit code stay as they are.
 
     \b
     Examples:

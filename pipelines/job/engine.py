@@ -16,7 +16,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +35,7 @@ from pipelines.folders.manifest import RUN_LOG, read_manifest, receipts_folder
 from pipelines.folders.remote_folder import RemoteFolder, opened_remote
 from pipelines.job.job import Job
 from pipelines.job.job_text import render
+from pipelines.job.notify import notify
 from pipelines.job.push_phase import push_output, push_settings
 from pipelines.job.retention import remove_runs, runs_to_remove
 from pipelines.job.run_result import JobResult, RunResult
@@ -207,6 +208,12 @@ class JobRun:
         The folder is complete on return, with the pages of the run. An error in writing these, or
         in removing old runs, does not change how the run has ended.
         """
+        try:
+            return self._run()
+        finally:
+            self._notify()
+
+    def _run(self) -> RunResult:
         job = self.job
         with followed(self.observer, Step.RUN):
             with self._recorded():
@@ -245,12 +252,28 @@ class JobRun:
         self._end(Ending(result.message or "", result.exit_code), phase)
         return result
 
+    def _notify(self) -> None:
+        """Start the command of the job; if it fails, that is a line of the log."""
+        job, exit_code = self.job, self.record.exit_code
+        if job.notify is None or job.name is None or exit_code is None:
+            return
+        with self._logged():
+            reason = notify(job.notify, self.folder, job=job.name, exit_code=exit_code)
+            if reason is not None:
+                text = f"feedferry: notify.command: {reason}; the run itself has ended"
+                self.observer.notice(text, logging.WARNING)
+
+    def _logged(self) -> AbstractContextManager[None]:
+        """Log the block to a file of the run."""
+        job, path = self.job, self.folder / RUN_LOG
+        run, file, format = self.record.id, job.log.log_file, job.log.log_format
+        return log_to(path, job=job.name, run=run, file=file, format=format)
+
     @contextmanager
     def _recorded(self) -> Iterator[None]:
         """Log the block to a file of the run, and record how it ends if it raises."""
-        job, path = self.job, self.folder / RUN_LOG
-        run, file, format = self.record.id, job.log.log_file, job.log.log_format
-        with log_to(path, job=job.name, run=run, file=file, format=format):
+        job = self.job
+        with self._logged():
             write_run(self.folder, self.record)
             _log.info("attempt %d: begun; phase %s", self.record.attempts, self.record.phase.value)
             try:
@@ -438,5 +461,5 @@ def _check_disk(conversion: Conversion) -> None:
     if free < needed:
         raise FatalError(
             f"{conversion.output}: {format_size(free)} free; expected {format_size(needed)} at"
-            " least, half the size of the inputs: free some space, or give another folder by ⟦runs⟧"
+            " least, half the size of the inputs: free some space, or give another folder by `runs`"
         )

@@ -99,6 +99,13 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None = None
 
 
+class Notify(msgspec.Struct, frozen=True):
+    """A command that is started after each run, and its time limit in seconds."""
+
+    command: str
+    seconds: float
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A job file after flags and environment variables have been applied, or flags only.
 
@@ -124,6 +131,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     replay: Replay | None = None
     keep: Retention = Retention()
     metrics_file: Path | None = None
+    notify: Notify | None = None
     deadline: float | None = None
     origins: Mapping[str, str] = {}
     settings: Mapping[str, object] = {}

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pipelines.convert.source_runs import check_source_datasource, source_options
-from pipelines.job.job import BY_SET, Job, KeyWording, Retention
+from pipelines.job.job import BY_SET, Job, KeyWording, Notify, Retention
 from pipelines.job.job_keys import (
     FEEDS,
     SECTIONS,
@@ -69,7 +69,10 @@ from transforms.sources import SPOOLS, find_source
 
 _TOP_KEY = re.compile(r"^(version|job|source|target)[ \t]*:", re.MULTILINE)
 _HEAD_CHARS = 1 << 16
-KEYS_WITH_FLAGS = ("jobs", "cluster.runner", "cluster.url", "log.file", "log.format")
+KEYS_WITH_FLAGS = (
+    *("jobs", "cluster.runner", "cluster.url", "log.file", "log.format"),
+    "notify.command",
+)
 """The keys that have flags in all verbs that start a job."""
 
 _PYTHON_TYPES = {"string": str, "integer": int, "number": int | float}
@@ -394,6 +397,7 @@ def _make_job(
         verify=verify,
         has_state=has_state,
         keep=Retention(runs=own.keep_runs, seconds=own.keep_seconds),
+        notify=None if own.on_end is None else Notify(own.on_end, own.notify_timeout),
         metrics_file=Path(own.metrics_file).absolute() if own.metrics_file else None,
         deadline=decode(ApplianceOptions, {"url": "", **appliance}).deadline,
         origins=origins,

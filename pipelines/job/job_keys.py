@@ -55,6 +55,7 @@ SECTIONS = {
     "state": "Whether a run reads only changes.",
     "log": "The log of a run.",
     "metrics_file": "Figures of the last run for Prometheus.",
+    "notify": "A command that is started after each run.",
     "jobs": "How much runs in parallel.",
     "cluster": "The cluster that converts, by a runner of Beam.",
     PROFILES: "Keys that `--profile NAME` sets, below the name of each profile.",

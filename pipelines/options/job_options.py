@@ -1,12 +1,21 @@
 """Options of `feedferry run`: the settings that only jobs have, and flags that no job file has."""
 
 import re
+import shlex
 
 import msgspec
 
 from pipelines.options.flags import Flag, declare
 from pipelines.options.section import Section
-from pipelines.options.value_parsers import DEADLINE, DURATION, OUTPUT_FILE, ValueType, count_of
+from pipelines.options.value_parsers import (
+    DEADLINE,
+    DURATION,
+    OUTPUT_FILE,
+    TEXT,
+    TIMEOUT,
+    ValueType,
+    count_of,
+)
 from schemas.errors import ConfigError
 from transforms.sinks.push.generations import GENERATIONS, PUSHED
 
@@ -25,7 +34,19 @@ def parse_job_name(text: str) -> str:
     return text
 
 
+def parse_command(text: str) -> str:
+    """Return a command of words as in a shell, which is not started by one."""
+    try:
+        words = shlex.split(text)
+    except ValueError as exc:
+        raise ConfigError("a quotation mark without its end; expected words as in a shell") from exc
+    if not words:
+        raise ConfigError("no command; expected words as in a shell")
+    return text
+
+
 _JOB = ValueType("NAME", parse_job_name)
+_COMMAND = ValueType("COMMAND", parse_command, schema=TEXT.schema)
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +58,8 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     runs: str = "runs"
     has_state: bool = True
     metrics_file: str | None = None
+    on_end: str | None = None
+    notify_timeout: float = 60.0
 
 
 declare(
@@ -68,6 +91,14 @@ declare(
         key="metrics_file",
         default="none",
     ),
+    on_end=Flag(
+        "Command to start after each run; its environment names report.json and the exit code.",
+        _COMMAND,
+        key="notify.command",
+        default="none",
+        affects_output=False,
+    ),
+    notify_timeout=Flag("Time limit of the command.", TIMEOUT, key="notify.timeout"),
 )
 
 

@@ -435,3 +435,62 @@ def test_a_full_feed_with_rejects_is_sent_when_these_are_accepted(
     assert (run(), len(appliance.urls())) == (0, 2)
     put(here / "feed.xml", gsa_feed(*documents(1, 1), BROKEN, UNREADABLE, feedtype="full"))
     assert (run(), len(appliance.urls())) == (3, 2)
+
+
+NOTIFIED = """\
+#!/bin/sh
+echo "$FEEDFERRY_JOB $FEEDFERRY_RUN $FEEDFERRY_EXIT_CODE $FEEDFERRY_REPORT" >> notified
+echo printed
+"""
+
+
+def write_command(folder: Path, text: str) -> None:
+    path = folder / "notify.sh"
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.mark.slow
+def test_a_command_is_started_after_each_run_however_it_ends(
+    here: Path, job: TreeJob, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_command(here, NOTIFIED)
+    down = ("--set", "target.url=http://127.0.0.1:9", "--set", "push.attempts=1")
+    assert run("--on-end", "./notify.sh", *down) == 4
+    assert run("--fresh", "--set", "notify.command=./notify.sh 'a b'", "--format", "json") == 0
+    first, second = job.records()
+    assert Path("notified").read_text().splitlines() == [
+        f"people {record.id} {code} {job.home.absolute() / record.id / 'report.json'}"
+        for record, code in ((first, 4), (second, 0))
+    ]
+    out, err = capfd.readouterr()
+    assert ("printed" in out, err.count("printed")) == (False, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("#!/bin/sh\nexit 3\n", "ended with exit code 3"),
+        ("#!/bin/sh\nexec sleep 60\n", "killed at its time limit; see notify.timeout"),
+        ("", "not started: Exec format error"),
+    ],
+)
+def test_a_command_that_fails_changes_neither_the_run_nor_its_exit_code(
+    here: Path, job: TreeJob, capsys: pytest.CaptureFixture[str], text: str, reason: str
+) -> None:
+    write_command(here, text)
+    assert run("--on-end", "./notify.sh", "--set", "notify.timeout=200ms") == 0
+    line = f"notify.command: {reason}; the run itself has ended"
+    assert capsys.readouterr().err.count(f"feedferry: {line}\n") == 1
+    assert ends(job) == [DONE]
+    assert line in (job.home / job.records()[0].id / "run.log").read_text()
+
+
+def test_a_command_without_its_end_is_refused(
+    job: TreeJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--on-end", "notify 'a") == 2
+    text = "--on-end: a quotation mark without its end; expected words as in a shell"
+    assert text in capsys.readouterr().err
+    assert job.records() == []
