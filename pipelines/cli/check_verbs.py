@@ -60,7 +60,7 @@ def formats(from_format: str | None, to_format: str | None, **words: object) -> 
       0  the table is printed, also if it is empty
       2  an option cannot be used
     """
-    from pipelines.cli.check_results import print_formats, print_losses
+    from pipelines.cli.format_results import print_formats, print_losses
     from schemas.errors import ConfigError
 
     if from_format is None:

@@ -13,14 +13,16 @@ from typing import Any
 import click
 
 from pipelines.cli import check_verbs, compare_verbs, config_verbs, reject_verbs, run_verbs
-from pipelines.cli.verb import BeamVerb, TaskGroup, Verb
+from pipelines.cli.verb import BeamVerb, SectionedOption, TaskGroup, Verb
 from pipelines.observer.signals import DeadlinePassed, Terminated, raised
+from pipelines.options.section import Section
 
 _log = logging.getLogger(__name__)
 
 USAGE_EXIT = 2
 FAILED_EXIT = 4
 BUSY_EXIT = 75
+_EXPLAIN = "Show only the records with this URL, before and after each step; * matches any text."
 _NO_LIMIT = "A part of the records could replace all: use plan --sample N, or inspect --head N. "
 
 
@@ -79,7 +81,6 @@ def _flags_of(verb: str) -> list[click.Parameter]:
     from pipelines.options.convert_options import (
         ON_A_CLUSTER,
         ConvertOptions,
-        ExplainOptions,
         HeadOptions,
         PlanOptions,
     )
@@ -113,7 +114,7 @@ def _flags_of(verb: str) -> list[click.Parameter]:
         own = [
             *click_options(OverrideOptions),
             *click_options(PlanOptions),
-            *click_options(ExplainOptions),
+            SectionedOption(["--explain"], section=Section.READ, metavar="URL", help=_EXPLAIN),
             *click_options(ConvertOptions, omit=unused, usual=USUAL),
         ]
     elif verb == "inspect":

@@ -13,7 +13,7 @@ from pipelines.inspect.explanation import explain
 from pipelines.job.job import Job
 from pipelines.job.job_file import job_file_of, refuse_flags_of_keys
 from pipelines.observer.logs import OutputFormat
-from pipelines.options.convert_options import ExplainOptions, PlanOptions
+from pipelines.options.convert_options import PlanOptions
 from pipelines.options.display_options import DisplayOptions
 from pipelines.options.flags import decode
 from pipelines.options.job_options import OverrideOptions
@@ -27,12 +27,12 @@ from schemas.printable import printable
 
 def print_plan(words: Mapping[str, object]) -> int:
     """Print the plan of a run and return its exit code; raise the error that would stop it."""
-    display, explained = decode(DisplayOptions, words), decode(ExplainOptions, words).explain
+    display, explained = decode(DisplayOptions, words), words.get("explain")
     if job_file_of(words) is not None:
         refuse_flags_of_keys({**words, "inputs": None, "sample": None})
     job = find_planned(words)
     if explained is not None:
-        return _print_explanation(job, explained)
+        return _print_explanation(job, str(explained))
     plan = plan_job(job, observer_of(words), decode(PlanOptions, words).sample)
     if display.report_format is OutputFormat.JSON:
         click.echo(json.dumps(as_json(plan), indent=2, sort_keys=True, ensure_ascii=False))

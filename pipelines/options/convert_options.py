@@ -113,23 +113,6 @@ declare(
 )
 
 
-class ExplainOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The URL whose records `plan` shows in place of an account."""
-
-    explain: str | None = None
-
-
-declare(
-    ExplainOptions,
-    Section.READ,
-    explain=Flag(
-        "Show only the records with this URL, before and after each step; * matches any text.",
-        metavar="URL",
-        key=None,
-    ),
-)
-
-
 class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     """Options of a conversion; `None` means not stated. `beam_flags` are the words after `--`."""
 

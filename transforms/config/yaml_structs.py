@@ -300,18 +300,11 @@ def read_scalars(path: Path) -> dict[str, str]:
 
 def profiles_of(path: Path) -> tuple[str, ...]:
     """Return the names of the profiles of a file; raise ConfigError if it is not YAML."""
-    return _content(_decode(read_text(path), str(path), lambda _, node: (*_profiles_of(node),)))
 
+    def names(decoder: "_Decoder", node: yaml.Node | None) -> tuple[str, ...]:
+        return (*decoder.split(node)[1],) if isinstance(node, yaml.MappingNode) else ()
 
-def _profiles_of(node: yaml.Node | None) -> dict[str, yaml.Node]:
-    pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    sections = [value for key, value in pairs if _name_of(key) == PROFILES]
-    return {
-        _name_of(name): profile
-        for section in sections
-        if isinstance(section, yaml.MappingNode)
-        for name, profile in section.value
-    }
+    return _decode(read_text(path), str(path), names).content or ()
 
 
 def _scalars_of(node: yaml.Node | None) -> dict[str, str]:
@@ -398,22 +391,30 @@ class _Decoder:
 
     def layered(self, node: yaml.MappingNode, layers: Layers) -> yaml.MappingNode:
         """Return a document without its profiles, merged with the layers."""
-        for key_node, value in node.value:
-            if _name_of(key_node) == PROFILES and not isinstance(value, yaml.MappingNode):
-                self._fail(value, PROFILES, f"{_kind(value)}; expected names with keys below them")
-        profiles = _profiles_of(node)
-        pairs = [pair for pair in node.value if _name_of(pair[0]) != PROFILES]
-        node = yaml.MappingNode(node.tag, pairs, node.start_mark)
+        node, profiles = self.split(node)
         if (chosen := layers.profile) is not None:
             if chosen not in profiles:
                 known = f"which has {', '.join(profiles)}" if profiles else "which has no profiles"
                 hint = did_you_mean(chosen, profiles)
                 raise ConfigError(f"--profile {chosen}: not in {self._name}, {known}{hint}")
+            before = node.value
             node = self._merged(node, profiles[chosen], layers.whole)
-            self.replaced = [_name_of(pair[0]) for pair in profiles[chosen].value]
+            self.replaced = [_name_of(pair[0]) for pair in node.value if pair not in before]
         for override in layers.overrides:
             node = self._merged(node, _node_of(override), layers.whole)
         return node
+
+    def split(self, node: yaml.MappingNode) -> tuple[yaml.MappingNode, dict[str, yaml.Node]]:
+        """Return a document without its profiles, and these by their names."""
+        pairs = self._unique(node, "")
+        _, section = pairs.pop(PROFILES, (None, None))
+        node = yaml.MappingNode(node.tag, [*pairs.values()], node.start_mark)
+        if isinstance(section, yaml.MappingNode):
+            named = self._unique(section, PROFILES).items()
+            return node, {name: profile for name, (_, profile) in named}
+        if section is not None:
+            self._fail(section, PROFILES, f"{_kind(section)}; expected names with keys below them")
+        return node, {}
 
     def _merged(
         self, node: yaml.MappingNode, over: yaml.Node, whole: Container[str], key: str = ""
@@ -422,27 +423,29 @@ class _Decoder:
         if not isinstance(over, yaml.MappingNode):
             self._fail(over, key, f"{_kind(over)}; expected keys and values")
             return node
-        pairs = [*node.value]
-        names, removed = [_name_of(pair[0]) for pair in pairs], set[str]()
-        for name_node, value in over.value:
-            name = _name_of(name_node)
-            below = _join(key, name)
-            if name not in names:
-                pairs.append((name_node, value))
+        pairs = self._unique(node, key)
+        for name, pair in self._unique(over, key).items():
+            below, old, value = _join(key, name), pairs.get(name, pair)[1], pair[1]
+            pairs[name] = pair
+            if old is value:
                 continue
-            at = names.index(name)
-            old = pairs[at][1]
             if value.tag.endswith(":null"):
-                removed.add(name)
-            is_merged = isinstance(value, yaml.MappingNode) and below not in whole
-            if is_merged and isinstance(old, yaml.MappingNode):
-                pairs[at] = (pairs[at][0], self._merged(old, value, whole, below))
-                continue
-            if is_merged and not old.tag.endswith(":null"):
-                self._fail(value, below, f"keys; expected keys at {_place(old.start_mark)} too")
-            pairs[at] = (pairs[at][0], value)
-        pairs = [pair for pair in pairs if _name_of(pair[0]) not in removed]
-        return yaml.MappingNode(node.tag, pairs, node.start_mark)
+                del pairs[name]
+            elif isinstance(value, yaml.MappingNode) and below not in whole:
+                if isinstance(old, yaml.MappingNode):
+                    pairs[name] = (pair[0], self._merged(old, value, whole, below))
+                elif not old.tag.endswith(":null"):
+                    self._fail(value, below, f"keys; expected keys at {_place(old.start_mark)} too")
+        return yaml.MappingNode(node.tag, [*pairs.values()], node.start_mark)
+
+    def _unique(self, node: yaml.MappingNode, key: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        """Return the pairs of an object by their names, of which each is there once."""
+        pairs: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        for pair in node.value:
+            if (name := _name_of(pair[0])) in pairs:
+                self._fail(pair[0], key, f"{name!r} twice; expected each key once")
+            pairs[name] = pair
+        return pairs
 
     def structs(self, node: yaml.Node | None, type_: type[_T]) -> tuple[_T, ...] | None:
         if not isinstance(node, yaml.SequenceNode):

@@ -144,6 +144,35 @@ def test_a_wrong_key_of_a_profile_has_its_place(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("profiles", "message"),
+    [
+        ("3", "job.yaml:3:11: profiles: a scalar; expected names with keys below them"),
+        ("{a: 3}", "job.yaml:3:15: a scalar; expected keys and values"),
+        ("{a: {jobs: 2}, a: {}}", "job.yaml:3:26: profiles: 'a' twice; expected each key once"),
+        ("{a: {job: x, job: y}}", "job.yaml:3:24: 'job' twice; expected each key once"),
+        (
+            "{a: {profiles: {}}}",
+            "job.yaml:3:26: profiles: {}; expected them at the top of the file only",
+        ),
+        (
+            "{a: {transform: [{drop: {mimetype: x}}]}}",
+            "job.yaml:3:27: transform: a list of steps; expected it at the top of job.yaml, or the"
+            " name of a file with steps",
+        ),
+    ],
+)
+def test_wrong_profiles_are_reported_with_their_places(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], profiles: str, message: str
+) -> None:
+    text = f"version: 1\njob: j\nprofiles: {profiles}\n"
+    text += "source: {type: gsa-feed, path: a.xml}\ntarget: {type: avro}\n"
+    path = put(tmp_path / "job.yaml", text.encode())
+    assert main(["check", path, "--offline"]) == 2
+    error = capsys.readouterr().err.replace(f"{tmp_path}/", "").removeprefix("feedferry: ")
+    assert error.splitlines() == [message]
+
+
 def test_a_plan_of_a_job_refuses_the_flags_of_its_keys(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
