@@ -78,6 +78,9 @@ def replay(
         job, words = None, {**words, **override_words(words, _format_of(run))}
     else:
         job = load_job(job_file, words, request.environment)
+        if run.absolute().parent != job.home.absolute():
+            expected = "expected ⟦job_profile⟧, if the run had a profile"
+            raise ConfigError(f"{run}: not a run of the job {job.name}; {expected}")
     words["deadline"] = request.words.get("deadline")
     if isinstance(source, Path):
         return _ExportReplay(run, source, job, words, observer).replay(is_edited=True)
@@ -198,11 +201,6 @@ class _ExportReplay:
             raise ConfigError(f"{self.folder}: an export of another run than {run.name}: {command}")
         if not run.is_dir():
             raise ConfigError(f"{self.folder}: an export of {run}, which is not there")
-        if self.job is not None and run.parent != self.job.home.absolute():
-            raise ConfigError(
-                f"{self.run}: not a run of the job {self.job.name}; expected ⟦job_profile⟧, if the"
-                " run had a profile"
-            )
 
     def _options(self) -> ConvertOptions:
         """Return the options for files of an export: no other source, and never full."""

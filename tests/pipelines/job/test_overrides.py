@@ -9,6 +9,7 @@ from pipelines.job.job import Job
 from pipelines.job.job_file import load_job
 from schemas.errors import ConfigError
 from support.archives import put
+from support.rehearsal import gsa_feed, page
 
 TEXT = """\
 version: 1
@@ -188,3 +189,24 @@ def test_an_override_needs_a_job_file(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err.endswith(
         "--set: only with a job file; expected JOB as the only INPUT\n"
     )
+
+
+@pytest.mark.slow
+def test_the_rejects_of_a_profile_are_not_replayed_without_it(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(here / "a.xml", gsa_feed(page("1", more=' action="ad"'), page("2")).encode())
+    put(
+        here / "job.yaml",
+        b"version: 1\njob: j\nsource: {type: gsa-feed, path: a.xml}\ntarget: {type: avro}\n"
+        b"profiles: {staging: {chunk: {max_records: 5}}}\n",
+    )
+    assert main(["run", "job.yaml", "--profile", "staging", "-q"]) == 1
+    (run,) = Path("runs/j-staging").glob("2*")
+    replay = ["rejects", "replay", str(run), "--job", "job.yaml", "-q"]
+    assert main(replay) == 2
+    assert capsys.readouterr().err.endswith(
+        f"{run}: not a run of the job j; expected --profile, if the run had a profile\n"
+    )
+    assert not [*run.glob("rejects/replay-*")]
+    assert main([*replay, "--profile", "staging"]) == 1
