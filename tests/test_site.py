@@ -44,7 +44,8 @@ def pages_of(entry: Any) -> Iterator[str]:
 
 
 def test_each_page_has_one_entry_in_the_navigation(accept: bool) -> None:
-    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    names = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    pages = {name for name in names if not name.startswith("decisions/")}  # read in the repository
     if accept:
         for page in sorted(pages - {*navigation()}):
             add_to_navigation(page)

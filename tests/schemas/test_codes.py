@@ -15,8 +15,8 @@ from transforms.validate.rules import all_rules
 PAGE = ROOT / "docs" / "codes.md"
 HEAD = """# Codes
 
-What feedferry reports about records, and what to do. `feedferry rejects show` prints the row of a
-reject. The pages of [formats](formats/index.md) name the codes that each format has.
+What feedferry reports about records. `feedferry rejects show` and `report.html` have the cause and
+the cure of a reject. The pages of [formats](formats/index.md) name the codes that each format has.
 """
 TITLES = {
     "reject": (
@@ -46,19 +46,13 @@ def page() -> str:
     lines = [HEAD]
     for kind in KINDS:
         title, text = TITLES[kind]
-        lines += [
-            f"## {title}\n",
-            f"{text}\n",
-            "| code | meaning and cause | cure |",
-            "|---|---|---|",
-        ]
-        alike: dict[tuple[str, str], list[str]] = {}
+        lines += [f"## {title}\n", f"{text}\n"]
+        alike: dict[str, list[str]] = {}
         for code in all_codes().values():
             if code.kind == kind and not _is_harmless(code):
-                alike.setdefault((_meaning(code), code.cure), []).append(f"`{code.name}`")
-        lines += [
-            f"| {', '.join(names)} | {text} | {cure} |" for (text, cure), names in alike.items()
-        ]
+                meaning = code.meaning if kind == "reject" else f"{code.meaning} {code.cure}"
+                alike.setdefault(meaning, []).append(f"`{code.name}`")
+        lines += [f"- {', '.join(names)}: {meaning}" for meaning, names in alike.items()]
         lines.append("")
     names = ", ".join(f"`{code.name}`" for code in all_codes().values() if _is_harmless(code))
     return "\n".join([*lines, f"Nothing has to be done about a loss of {names}.", ""])
@@ -67,11 +61,6 @@ def page() -> str:
 def _is_harmless(code: Code) -> bool:
     """Whether a code is a loss that needs no cure."""
     return code.kind == "loss" and code.cure == "Nothing to do."
-
-
-def _meaning(code: Code) -> str:
-    """Return what a code means; the page of losses shows which target causes a loss."""
-    return code.meaning if code.kind == "loss" else f"{code.meaning} {code.cause}"
 
 
 def parameters(node: ast.AST) -> Iterator[tuple[str, int]]:

@@ -8,7 +8,6 @@ from support.runs import ROOT
 
 PAGE = ROOT / "docs" / "job-file.md"
 MARK = "<!-- pytest tests/pipelines/job/test_job_text.py --accept writes everything below -->\n"
-_HEAD = ("| key, flag | value | meaning |", "|---|---|---|")
 _EXAMPLE = re.compile(r'```yaml title="([\w-]+)\.yaml"\n(.*?)```', re.DOTALL)
 
 
@@ -24,7 +23,7 @@ def reference() -> str:
 
 def _lines() -> Iterator[str]:
     single = [key for path, key in job_keys().items() if path in SECTIONS]
-    yield from ("", *_HEAD, *map(_row, single))
+    yield from ("", *map(_line, single))
     for section, meaning in SECTIONS.items():
         keys = [key for path, key in job_keys().items() if path.startswith(f"{section}.")]
         if not keys:
@@ -35,20 +34,19 @@ def _lines() -> Iterator[str]:
             by_types.setdefault(_types(key), []).append(key)
         for types, group in by_types.items():
             yield from ("", f"{types}:", "") if types else ("",)
-            yield from (*_HEAD, *map(_row, group))
+            yield from map(_line, group)
 
 
-def _row(key: JobKey) -> str:
+def _line(key: JobKey) -> str:
     declared = key.declared
     default = declared.default_text
     if key.is_required or key.path == "source.type":
         default = "required"
     elif declared.is_switch:
         default = declared.default_text or str(declared.default).lower()
-    names = "<br>".join(f"`{name}`" for name in (key.path, key.flag_name) if name)
+    names = ", ".join(f"`{name}`" for name in (key.path, key.flag_name) if name)
     stated = f" [{'' if default == 'required' else 'default: '}{default}]" if default else ""
-    cells = (names, _value(key), declared.flag.help + stated)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return f"- {names} ({_value(key)}): {declared.flag.help + stated}"
 
 
 def _value(key: JobKey) -> str:

@@ -2,32 +2,35 @@
 
 import inspect
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import click
 
 from pipelines.cli.main import feedferry
 from pipelines.cli.verb import Verb
+from pipelines.job.job_keys import job_keys
 from transforms.formats import FORMATS
 from transforms.sources import SOURCES
-
-DEFECT = "5"
-"""The exit code that means the same for every command, so that only the index explains it."""
 
 SHARING = "convert"
 """The command whose page describes the flags that others have too."""
 
+_KEYED = (
+    "A flag with a key is described there. A flag for a list, such as `--include`, may be repeated."
+)
+_WITH_KEY = "With a [key](../job-file.md#keys)"
 _FLAG = re.compile(r"(?<!\S)--?[a-z][\w-]*(?![\w.])")
+_FACTS = re.compile(r"( May be repeated\.)?(  \[.*\])?$")
 _LONG = re.compile(r"--[\w-]+")
 _INDEX = """\
 # Commands
 
-`feedferry --help` lists the commands, and `feedferry COMMAND --help` shows the text of these pages.
-Where a command has many flags, `--help` shows the usual ones, and `--help-all` shows all. A flag
-that several commands have is described once, on the page of [convert](convert.md#flags).
-[Job files](../job-file.md#keys) have a key for most of them. The [exit code](../exit-codes.md) 5 of
-each command is a defect of feedferry.
+`feedferry --help` lists the commands, and `feedferry COMMAND --help` shows the text of these pages,
+with what each exit code means for the command. Where a command has many flags, `--help` shows the
+usual ones, and `--help-all` shows all. A flag that several commands have is listed once, on the
+page of [convert](convert.md#flags), and described with its key in [job files](../job-file.md#keys).
+[Exit codes](../exit-codes.md) are the same for all commands.
 
 A size is a number and a unit, such as `64KiB`, `900MiB` or `1GB`. A time is numbers and units, such
 as `200ms`, `90s`, `1h30m` or `1d`. Data is written to stdout, and everything else to stderr. `-` is
@@ -53,7 +56,7 @@ def command_pages() -> dict[str, str]:
     """Return the text of each page below `docs/commands/`, by its file name."""
     commands = {name: feedferry.commands[name] for name in sorted(feedferry.commands)}
     rows = (
-        f"| [`{name}`]({name}.md) | {_cell(command.get_short_help_str(120))} |\n"
+        f"| [`{name}`]({name}.md) | {_escaped(command.get_short_help_str(120))} |\n"
         for name, command in commands.items()
     )
     pages = {"index.md": _INDEX + "".join(rows)}
@@ -92,41 +95,49 @@ def _lines(context: click.Context, heading: str) -> Iterator[str]:
 
 
 def _flags(context: click.Context, heading: str) -> Iterator[str]:
-    """Yield tables of the flags of a command, or a table and the names of those of convert."""
+    """Yield the flags of a command, and the names of those of convert."""
     sections = _rows(context)
     if sections:
         yield from (f"{heading} Flags", "")
     if context.command is feedferry.commands[SHARING]:
+        yield from (_KEYED, "")
         for title, rows in sections.items():
-            yield from (f"{heading}# {title}", "", *_table(rows))
+            yield from (f"{heading}# {title}", "", *_described(rows))
         return
     shared = _shared_sections()
     others = {row for rows in shared.values() for row in rows}
-    yield from _table([row for rows in sections.values() for row in rows if row not in others])
+    yield from _described([row for rows in sections.values() for row in rows if row not in others])
     taken = {row for rows in sections.values() for row in rows} & others
     if taken:
-        yield from (f"As for [{SHARING}]({SHARING}.md#flags):", "")
-        yield from (
-            f"- {title}: {_names(rows, taken)}" for title, rows in shared.items() if taken & {*rows}
-        )
-        yield ""
+        missing = others - taken
+        named, but = (missing, "all but ") if len(missing) < len(taken) else (taken, "")
+        rows = [row for section in shared.values() for row in section if row in named]
+        yield from (f"As for [{SHARING}]({SHARING}.md#flags): {but}{_names(rows)}.", "")
 
 
-def _names(rows: Sequence[tuple[str, str]], taken: Collection[tuple[str, str]]) -> str:
-    """Name the flags of a section that another command has too."""
-    names, missing = (
-        ", ".join(f"`{_LONG.findall(row[0])[0]}`" for row in rows if (row in taken) is is_taken)
-        for is_taken in (True, False)
-    )
-    if not missing:
-        return "all"
-    return f"all but {missing}" if len(missing) < len(names) else names
+def _names(rows: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"`{_name(row)}`" for row in rows)
 
 
-def _table(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _described(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield the flags without a key with their effects, and the names of the others."""
+    texts = {
+        (key.flag_name.rpartition(" ")[2], key.declared.flag.help) for key in job_keys().values()
+    }
+    keyed = [row for row in rows if (_name(row), _FACTS.sub("", row[1])) in texts]
+    yield from _list([row for row in rows if row not in keyed])
+    if keyed:
+        yield from (f"{_WITH_KEY}: {_names(keyed)}.", "")
+
+
+def _name(row: tuple[str, str]) -> str:
+    """Return the long name of the flag of a row."""
+    return next(match[0] for match in _LONG.finditer(row[0]))
+
+
+def _list(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
     if rows:
-        yield from ("| flag | effect |", "|---|---|")
-        yield from (f"| {_code(flag)} | {_marked(_cell(text))} |" for flag, text in rows)
+        yield from (f"- `{flag}`: {_marked(_escaped(text))}" for flag, text in rows)
         yield ""
 
 
@@ -159,26 +170,10 @@ def _help(text: str, heading: str) -> Iterator[str]:
         match title:
             case "Examples":
                 yield from (f"{heading} Examples", "", "```sh", body, "```", "")
-            case "Exit codes":
-                yield from (f"{heading} Exit codes", "", "| code | meaning |", "|---|---|")
-                yield from (*_codes(body), "")
+            case "Exit codes":  # the page of exit codes explains them
+                pass
             case _:
                 yield from (*(_marked(line) for line in lines), "")
-
-
-def _codes(body: str) -> Iterator[str]:
-    """Yield the rows of a table of exit codes, some of which span several lines."""
-    rows: list[str] = []
-    for line in body.splitlines():
-        if line[0].isdigit():
-            rows.append(line)
-        else:
-            rows[-1] += f" {line.strip()}"
-    for row in rows:
-        code, _, meaning = row.partition(" ")
-        if code == DEFECT:
-            continue
-        yield f"| {code} | {_marked(_cell(meaning))} |"
 
 
 def _marked(text: str) -> str:
@@ -188,12 +183,5 @@ def _marked(text: str) -> str:
     return "`".join(parts)
 
 
-def _code(flag: str) -> str:
-    """Mark a flag as code; a site and GitHub read a bar within backticks in different ways."""
-    if "|" in flag:
-        return f"<code>{flag.replace('<', '&lt;').replace('|', '&#124;')}</code>"
-    return f"`{_cell(flag)}`"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+def _escaped(text: str) -> str:
+    return " ".join(text.replace("<", "&lt;").split())

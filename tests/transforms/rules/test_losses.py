@@ -55,7 +55,7 @@ def reference() -> str:
     tables = {name: loss_table(None, target) for name, target in TARGETS.items()}
     documents = [table for name, table in tables.items() if table and name != "gsa-groups"]
     shared = [row for row in documents[0] if all(row in table for table in documents)]
-    lines = ["", "## All formats but avro, jsonl and those of groups", "", *_table(shared)]
+    lines = ["", "## All formats but avro, jsonl and those of groups", "", *_list(shared)]
     for name, table in tables.items():
         if table:
             lines += _section(name, tables, shared)
@@ -72,25 +72,28 @@ def _section(
         kept = [label for row in like if (label := _label(row)) not in named]
         but = f", but not {', '.join(kept)}" if kept else ""
         yield from (f"As for [{BASE}](#{BASE}){but}, and:", "")
-    yield from _table([row for row in tables[name] if row not in [*like, *shared]])
+    yield from _list([row for row in tables[name] if row not in [*like, *shared]])
 
 
-def _table(table: Sequence[LossRow]) -> Iterator[str]:
-    yield from ("| what | by default |", "|---|---|")
+def _list(table: Sequence[LossRow]) -> Iterator[str]:
+    """Yield a line for each effect, with what it concerns."""
     groups: dict[tuple[Effect, str], list[LossRow]] = {}
     for row in table:
         groups.setdefault((row.effect, _group_of(row)), []).append(row)
-    effects = [*Effect]
-    for (effect, _), group in sorted(groups.items(), key=lambda entry: effects.index(entry[0][0])):
+    items: dict[Effect, list[str]] = {}
+    for (effect, _), group in groups.items():
         is_lost = effect is Effect.LOST
         what = ", ".join(_label(row) if is_lost else row.item for row in group[:-1])
         what = ", ".join(filter(None, (what, _label(group[-1]))))
         example = "" if is_lost else _example(group[0])
-        yield f"| {what}{example and ': '}{example} | {effect.value} |"
+        items.setdefault(effect, []).append(f"{what}{example and ': '}{example}")
+    yield from (
+        f"- **{effect.value}**: {'; '.join(items[effect])}" for effect in Effect if effect in items
+    )
 
 
 def _group_of(row: LossRow) -> str:
-    """Return what the rows have in common that are a single row of the page."""
+    """Return what the rows have in common that are a single item of the page."""
     return {Effect.LOST: "", Effect.STOPS: row.item}.get(row.effect, row.name)
 
 
