@@ -63,6 +63,7 @@ def settings_of(
     return _from_options(
         Settings,
         options,
+        max_chunk_bytes=options.max_chunk_bytes or by_name(options.to_format).chunk_bytes,
         folder=str(folder.absolute()),
         target=_from_options(
             Target,

@@ -128,7 +128,7 @@ class ConvertOptions(SourceOptions, frozen=True, kw_only=True):
     output: str
     transform: str | None = None
     dialect: str = DIALECTS[0]
-    max_chunk_bytes: int = 900 * 1024 * 1024
+    max_chunk_bytes: int | None = None
     max_chunk_records: int | None = None
     content_encoding: str = CONTENT_ENCODINGS[0]
     empty_metadata: str = EMPTY_METADATA[0]
@@ -251,7 +251,10 @@ declare(
         "Protocol version of GSA feeds.", choice(*DIALECTS), fits=partial(_has_option, "dialect")
     ),
     max_chunk_bytes=Flag(
-        "Most bytes of one chunk, below 1,000,000,000.", CHUNK_SIZE, key="chunk.max_bytes"
+        "Most bytes of one chunk, below 1,000,000,000.",
+        CHUNK_SIZE,
+        default="900MiB, or as the target takes it well",
+        key="chunk.max_bytes",
     ),
     max_chunk_records=Flag(
         "Most records of one chunk.",

@@ -400,6 +400,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str = "text/xml"
     """The content type of a chunk in a multipart form."""
 
+    chunk_bytes: int = 900 << 20
+    """The most bytes of a chunk, unless the user states another size: what targets take well."""
+
     @property
     def option_names(self) -> frozenset[str]:
         return frozenset(name for kind in self.options for name in kind.__struct_fields__)

@@ -1,12 +1,16 @@
 """Limits of groups: warned of at 90 %, refused above."""
 
 import logging
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from pipelines.convert.source_runs import check_groups
+from pipelines.convert.source_runs import check_groups, settings_of
+from pipelines.options.convert_options import ConvertOptions
 from schemas.account import Chunk
 from schemas.errors import StoppedError
+from transforms.formats import JSONL, registered
 
 FIX = "the limit of the group database of an appliance; leave out groups that no ACL names"
 
@@ -84,3 +88,15 @@ def test_groups_above_a_limit_are_refused(chunks: list[Chunk], message: str) -> 
     with pytest.raises(StoppedError) as caught:
         check_groups(chunks)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "stated", "expected"),
+    [("avro", None, 943_718_400), ("small", None, 1000), ("small", 2000, 2000)],
+)
+def test_a_format_has_its_own_size_of_chunks(
+    tmp_path: Path, name: str, stated: int | None, expected: int
+) -> None:
+    options = ConvertOptions(inputs=(), output="out", to_format=name, max_chunk_bytes=stated)
+    with registered(replace(JSONL, name="small", chunk_bytes=1000)):
+        assert settings_of(options, (), tmp_path, {}).max_chunk_bytes == expected

@@ -25,7 +25,7 @@ def refusal(words: dict[str, object]) -> str:
 def test_defaults_are_the_documented_ones() -> None:
     options = parse({**MINIMUM, "jobs": None, "include": ()})
     assert options == ConvertOptions(inputs=("a.xml",), output="out", to_format="avro")
-    assert (options.max_chunk_bytes, options.span_bytes) == (943_718_400, AUTO)
+    assert (options.max_chunk_bytes, options.span_bytes) == (None, AUTO)
     assert (options.max_content_bytes, options.max_token_bytes) == (20_971_520, 16_777_216)
     assert (options.min_records, options.max_delete_percent) == (1, Decimal(20))
     assert (options.zone, options.dialect, options.delimiter) == ("UTC", "7.x", "\0")
