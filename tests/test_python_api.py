@@ -64,7 +64,7 @@ def test_settings_are_python_values_or_the_texts_of_flags(here: Path) -> None:
     )
     settings = plan.report.settings
     assert settings["max_chunk_bytes"] == 65536
-    assert plan.report.chunks == 2
+    assert plan.report.chunks == 1
 
 
 @pytest.mark.parametrize(
