@@ -17,19 +17,19 @@ import msgspec
 from apache_beam.utils.timestamp import Timestamp
 from msgspec.structs import replace
 
-from pipelines.convert.inputs import list_spans as _list_spans
-from pipelines.inspect.inspection import parse
-from pipelines.python_api import Inputs
-from schemas.acl import Acl
-from schemas.content import CHECKED, decode
-from schemas.errors import RecordError
-from schemas.record import Record
-from schemas.span import Span
-from transforms.conversion_settings import Settings
-from transforms.formats import ReadOptions, WriteOptions
-from transforms.formats.base import Target
-from transforms.formats.canonical.jsonl import line
-from transforms.stages import (
+from feedferry.pipelines.convert.inputs import list_spans as _list_spans
+from feedferry.pipelines.inspect.inspection import parse
+from feedferry.pipelines.python_api import Inputs
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.content import CHECKED, decode
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.formats import ReadOptions, WriteOptions
+from feedferry.transforms.formats.base import Target
+from feedferry.transforms.formats.canonical.jsonl import line
+from feedferry.transforms.stages import (
     Adapt,
     CompareRecords,
     Normalize,
@@ -38,7 +38,7 @@ from transforms.stages import (
     Transform,
     WriteChunks,
 )
-from transforms.steps import Steps
+from feedferry.transforms.steps import Steps
 
 __all__ = [
     "Adapt",

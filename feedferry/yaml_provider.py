@@ -16,18 +16,18 @@ import msgspec
 from apache_beam.metrics import Metrics
 
 from feedferry.beam import RecordRow, from_row, list_spans, to_row
-from pipelines.folders.manifest import receipts_folder
-from pipelines.options.push_options import parse_push
-from schemas.account import Chunk
-from schemas.errors import ConfigError, FatalError, RecordError, TargetError
-from schemas.notice import REFUSED, Loss, Notice
-from schemas.record import Record
-from schemas.reject import Filtered, Reject
-from transforms.conversion_settings import Settings
-from transforms.formats import ReadOptions, ReadResult, WriteOptions
-from transforms.formats.base import Target
-from transforms.sinks.push.outcome import PushAccount
-from transforms.stages import Adapt, CutFile, Push, ReadRecords, WriteChunks
+from feedferry.pipelines.folders.manifest import receipts_folder
+from feedferry.pipelines.options.push_options import parse_push
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import ConfigError, FatalError, RecordError, TargetError
+from feedferry.schemas.notice import REFUSED, Loss, Notice
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.formats import ReadOptions, ReadResult, WriteOptions
+from feedferry.transforms.formats.base import Target
+from feedferry.transforms.sinks.push.outcome import PushAccount
+from feedferry.transforms.stages import Adapt, CutFile, Push, ReadRecords, WriteChunks
 
 _SPAN_BYTES = 64 << 20
 

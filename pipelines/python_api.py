@@ -14,29 +14,29 @@ from types import ModuleType
 
 import msgspec
 
-from pipelines.inspect.inspection import Inspection, read_results
-from pipelines.inspect.inspection import inspect as inspect_inputs
-from pipelines.inspect.inspection import parse as parse_inspect
-from pipelines.job.flag_job import job_of_flags
-from pipelines.job.job_file import load_job
-from pipelines.job.run_result import JobResult, RunResult
-from pipelines.observer.observer import LoggedObserver, Observer
-from pipelines.options.convert_options import ConvertOptions, PlanOptions
-from pipelines.options.display_options import LogOptions
-from pipelines.options.flags import FieldFlag, decode, flags_of
-from pipelines.options.job_options import JobOptions, OverrideOptions, RunOptions
-from pipelines.options.push_options import ApplianceOptions, PushOptions, parse_push
-from pipelines.plan.plan import Plan
-from pipelines.plan.planned_job import find_planned, plan_job
-from pipelines.push.engine import push as push_runs
-from pipelines.push.record import PushResult
-from schemas.errors import ConfigError, errors_worded
-from schemas.membership import Membership
-from schemas.record import Record
-from schemas.reject import Reject
-from schemas.setting import in_parameters
-from schemas.spelling import did_you_mean
-from transforms.formats import FORMATS, Format
+from feedferry.pipelines.inspect.inspection import Inspection, read_results
+from feedferry.pipelines.inspect.inspection import inspect as inspect_inputs
+from feedferry.pipelines.inspect.inspection import parse as parse_inspect
+from feedferry.pipelines.job.flag_job import job_of_flags
+from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.job.run_result import JobResult, RunResult
+from feedferry.pipelines.observer.observer import LoggedObserver, Observer
+from feedferry.pipelines.options.convert_options import ConvertOptions, PlanOptions
+from feedferry.pipelines.options.display_options import LogOptions
+from feedferry.pipelines.options.flags import FieldFlag, decode, flags_of
+from feedferry.pipelines.options.job_options import JobOptions, OverrideOptions, RunOptions
+from feedferry.pipelines.options.push_options import ApplianceOptions, PushOptions, parse_push
+from feedferry.pipelines.plan.plan import Plan
+from feedferry.pipelines.plan.planned_job import find_planned, plan_job
+from feedferry.pipelines.push.engine import push as push_runs
+from feedferry.pipelines.push.record import PushResult
+from feedferry.schemas.errors import ConfigError, errors_worded
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.setting import in_parameters
+from feedferry.schemas.spelling import did_you_mean
+from feedferry.transforms.formats import FORMATS, Format
 
 Inputs = str | Path | Iterable[str | Path]
 
@@ -149,7 +149,7 @@ def _load_engine() -> ModuleType:
     root, handler = logging.getLogger(), logging.NullHandler()
     root.addHandler(handler)
     try:
-        from pipelines.job import engine
+        from feedferry.pipelines.job import engine
     finally:
         root.removeHandler(handler)
     return engine

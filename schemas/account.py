@@ -6,12 +6,12 @@ from operator import attrgetter
 
 import msgspec
 
-from schemas.errors import BalanceError
-from schemas.feed import FullFeed, Hole
-from schemas.notice import Loss, Notice
-from schemas.receipt import ChunkState
-from schemas.reject import Reject, message_of
-from schemas.span import Span
+from feedferry.schemas.errors import BalanceError
+from feedferry.schemas.feed import FullFeed, Hole
+from feedferry.schemas.notice import Loss, Notice
+from feedferry.schemas.receipt import ChunkState
+from feedferry.schemas.reject import Reject, message_of
+from feedferry.schemas.span import Span
 
 COUNTERS = (
     *("read", "expanded", "written", "rejected", "filtered"),

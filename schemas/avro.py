@@ -18,11 +18,11 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from schemas.errors import RecordError
-from schemas.membership import RecordOrMembership
-from schemas.moments import Moments
-from schemas.record import Record
-from schemas.reject import record_error
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.membership import RecordOrMembership
+from feedferry.schemas.moments import Moments
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import record_error
 
 if TYPE_CHECKING:
     from fastavro.types import Schema
@@ -223,7 +223,7 @@ def schema(name: str) -> "Schema":
 
 def schema_document(name: str) -> Json:
     """Return the published schema of that name, including its doc strings."""
-    return json.loads(files("schemas").joinpath(f"{name}.avsc").read_text("utf-8"))
+    return json.loads(files("feedferry.schemas").joinpath(f"{name}.avsc").read_text("utf-8"))
 
 
 def _bad_avro(problem: str, name: str) -> RecordError:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from schemas.errors import FeedferryError
+from feedferry.schemas.errors import FeedferryError
 
 
 class Level(enum.Enum):

@@ -23,7 +23,7 @@ class Code(NamedTuple):
 @cache
 def all_codes() -> dict[tuple[str, str], Code]:
     """Return all codes by kind and name, in the order of the table."""
-    text = files("schemas").joinpath("codes.tsv").read_text("utf-8")
+    text = files("feedferry.schemas").joinpath("codes.tsv").read_text("utf-8")
     rows = [Code(*line.split("\t")) for line in text.splitlines() if not line.startswith("#")]
     return {(code.kind, code.name): code for code in rows}
 

@@ -7,8 +7,8 @@ Compression".
 import pybase64
 from isal import isal_zlib
 
-from schemas.errors import RecordError
-from schemas.record import Content, Encoding
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Content, Encoding
 
 MAX_CONTENT_BYTES = 20 * 1024 * 1024
 """Default limit for a decoded document, in bytes."""

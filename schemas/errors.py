@@ -9,7 +9,7 @@ resume (`FatalError`), start again later (`BusyError`), reject the record and co
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from schemas.setting import in_flags
+from feedferry.schemas.setting import in_flags
 
 FINDINGS_EXIT = 1
 """The exit code of a command that is done, but with rejects, findings or differences."""

@@ -8,7 +8,7 @@ import re
 
 import msgspec
 
-from schemas.errors import ConfigError, FormatError
+from feedferry.schemas.errors import ConfigError, FormatError
 
 FULL = "full"
 INCREMENTAL = "incremental"

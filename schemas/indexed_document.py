@@ -4,8 +4,8 @@ import enum
 
 import msgspec
 
-from schemas.acl import Acl
-from schemas.record import Arrival, Meta
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.record import Arrival, Meta
 
 
 class DocumentOrigin(enum.Enum):

@@ -10,8 +10,8 @@ import enum
 
 import msgspec
 
-from schemas.acl import Scope
-from schemas.record import Extra, Provenance, Record
+from feedferry.schemas.acl import Scope
+from feedferry.schemas.record import Extra, Provenance, Record
 
 
 class MembershipAction(enum.Enum):

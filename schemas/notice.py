@@ -2,7 +2,7 @@
 
 import msgspec
 
-from schemas.printable import printable
+from feedferry.schemas.printable import printable
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):

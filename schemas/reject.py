@@ -13,16 +13,16 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from schemas.errors import (
+from feedferry.schemas.errors import (
     EncodingError,
     FeedferryError,
     FileNameError,
     RecordError,
     UnreadableError,
 )
-from schemas.membership import RecordOrMembership
-from schemas.printable import printable
-from schemas.span import Span, UnreadableFile
+from feedferry.schemas.membership import RecordOrMembership
+from feedferry.schemas.printable import printable
+from feedferry.schemas.span import Span, UnreadableFile
 
 DEFECT = "defect"
 """The code of rejects that are caused by a defect of feedferry."""
@@ -45,7 +45,7 @@ _MAX_NUMBERS = {"span": 1 << 31}
 _FILE_CODES = {EncodingError: UNKNOWN_ENCODING, FileNameError: FILE_NAME}
 _PLACE = re.compile(r"^(?::\d+: |: | \(byte \d+\): )")
 _NOT_OF_ONE_RECORD = (FeedferryError, OSError, MemoryError)
-_PACKAGES = ("schemas", "transforms", "pipelines")
+_PACKAGE = "feedferry"
 _EXCEPTION_TYPE = re.compile(r"a defect of feedferry: ([\w.]+) in ")
 
 
@@ -212,11 +212,11 @@ def _type_name(kind: type[Exception]) -> str:
 
 
 def _place(traceback: TracebackType | None) -> str:
-    """Return module and line of the innermost frame of our own packages."""
+    """Return module and line of the innermost frame of our own modules."""
     place = "an unknown place"
     while traceback is not None:
         module = str(traceback.tb_frame.f_globals.get("__name__", ""))
-        if module.partition(".")[0] in _PACKAGES:
+        if module.partition(".")[0] == _PACKAGE:
             place = f"{module}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
     return place

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import msgspec
 
-from schemas.choices import Oversize, SpoolHistory
-from schemas.span_size import AUTO, auto_span_bytes
+from feedferry.schemas.choices import Oversize, SpoolHistory
+from feedferry.schemas.span_size import AUTO, auto_span_bytes
 
 
 class TreeRules(msgspec.Struct, frozen=True, kw_only=True):

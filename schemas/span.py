@@ -7,7 +7,7 @@ from datetime import date, datetime
 
 import msgspec
 
-from schemas.feed import Feed
+from feedferry.schemas.feed import Feed
 
 _FIVE_DIGITS = 100_000
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from schemas.run_record import Phase
+from feedferry.schemas.run_record import Phase
 
 TIMELINE = "timeline.jsonl"
 """Name of the file in the folder of a run."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from schemas.errors import ConfigError
+from feedferry.schemas.errors import ConfigError
 
 BYTES = {"b": 1}
 """Bytes of each unit of size, in small letters: `kb` is 1000 bytes, `kib` 1024."""

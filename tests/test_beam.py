@@ -16,12 +16,12 @@ from apache_beam.yaml import main as yaml_main
 from msgspec.structs import replace
 
 from feedferry.beam import RecordRow, from_row, to_row
+from feedferry.pipelines.convert.runners import LocalRunner
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.content import decode
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Action, Content, Encoding, Meta, Provenance, Record
 from feedferry.yaml_provider import AdaptRecords, ReadFeed
-from pipelines.convert.runners import LocalRunner
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.content import decode
-from schemas.errors import RecordError
-from schemas.record import Action, Content, Encoding, Meta, Provenance, Record
 from support.archives import BROKEN, HOST, documents, gsa_feed
 from support.runs import ROOT
 from support.served import serving

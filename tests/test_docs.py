@@ -9,15 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pipelines.job.job_file import load_job
-from schemas.errors import ConfigError
-from schemas.setting import in_flags
-from support.pages import examples, read_page, terminal
-from support.reference import all_commands, table_of_formats
-from support.runs import ROOT, keep_levels
-from transforms.formats import FORMATS
-from transforms.formats.command_stream.syntax import COMMAND_NAMES
-from transforms.formats.gsa.rows import (
+from feedferry.pipelines.job.job_file import load_job
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.setting import in_flags
+from feedferry.transforms.formats import FORMATS
+from feedferry.transforms.formats.command_stream.syntax import COMMAND_NAMES
+from feedferry.transforms.formats.gsa.rows import (
     ACL_ALONE,
     CONTENT,
     GROUP,
@@ -29,9 +26,12 @@ from transforms.formats.gsa.rows import (
     PRINCIPAL,
     RECORD,
 )
-from transforms.formats.thunderstone.rows import item_rows
-from transforms.sources import SOURCES
-from transforms.sources.programs import config
+from feedferry.transforms.formats.thunderstone.rows import item_rows
+from feedferry.transforms.sources import SOURCES
+from feedferry.transforms.sources.programs import config
+from support.pages import examples, read_page, terminal
+from support.reference import all_commands, table_of_formats
+from support.runs import ROOT, keep_levels
 
 FOLDER = "docs/formats"
 PAGES = {path.stem: read_page(f"{FOLDER}/{path.name}") for path in (ROOT / FOLDER).glob("*.md")}

@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import Format, ReadOptions, ReadResult
 from fuzz.containment import check_containment, damaged_documents
 from fuzz.mutate import Mutator
 from fuzz.properties import Violation, check
 from kits import KITS, Kit
-from schemas.reject import Reject
-from schemas.span import Span
 from support.hostile_streams import hostile
-from transforms.formats import Format, ReadOptions, ReadResult
 
 pytestmark = pytest.mark.slow
 

@@ -15,9 +15,9 @@ import pytest
 from fastavro.schema import expand_schema
 from msgspec import inspect
 
-from schemas.membership import Membership
-from schemas.record import Record
-from schemas.reject import Reject
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("schemas", "transforms", "pipelines", "feedferry")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import feedferry
-from pipelines import python_api
+from feedferry.pipelines import python_api
 from support.archives import documents, gsa_feed
 from support.runs import ROOT, keep_levels
 from support.served import serving
@@ -28,14 +28,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_package_exports_its_names_and_nothing_else() -> None:
-    public = {name for name in vars(feedferry) if not name.startswith("_")}
-    modules = {name for name in public if inspect.ismodule(getattr(feedferry, name))}
-    assert public - modules == {*feedferry.__all__}
+    assert dir(feedferry) == feedferry.__all__
+    assert all(hasattr(feedferry, name) for name in feedferry.__all__)
+    with pytest.raises(AttributeError, match="'feedferry' has no attribute 'Path'"):
+        _ = feedferry.Path  # type: ignore[attr-defined]
     functions = {name for name in feedferry.__all__ if inspect.isfunction(getattr(feedferry, name))}
     assert functions == {"convert", "formats", "inspect", "plan", "push", "read", "run"}
     assert all(getattr(feedferry, name) is getattr(python_api, name) for name in functions)
     modules_here = sorted(path.name for path in (ROOT / "feedferry").glob("*.py"))
-    assert modules_here == ["__init__.py", "beam.py", "yaml_provider.py"]
+    assert modules_here == ["__init__.py", "beam.py", "public.py", "yaml_provider.py"]
 
 
 @pytest.mark.slow
@@ -141,13 +142,15 @@ def test_a_conversion_is_followed_and_pushed(here: Path) -> None:
 def test_a_program_keeps_its_streams_and_its_log(here: Path) -> None:
     code = (
         "import logging, feedferry\n"
+        "logging.getLogger('feedferry').setLevel(logging.INFO)\n"
         "feedferry.convert('feed.xml', 'out', to_format='avro')\n"
-        "print(logging.getLogger().level, logging.getLogger().handlers)"
+        "print(logging.getLogger().level, logging.getLogger().handlers)\n"
+        "print(logging.getLogger('feedferry').level)"
     )
     command = [sys.executable, "-c", code]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    assert (run.stdout, run.stderr) == (f"{logging.WARNING} []\n", "")
+    assert (run.stdout, run.stderr) == (f"{logging.WARNING} []\n{logging.INFO}\n", "")
     assert "published" in Path("out/run.log").read_text()
 
 

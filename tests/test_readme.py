@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
 from support.pages import Example, Terminal, examples, read_page, terminal
 from support.ports import kept_port
 from support.runs import ROOT, keep_levels, report

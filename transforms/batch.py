@@ -9,17 +9,17 @@ from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from schemas.account import Account, add_loss, add_notice, has_samples
-from schemas.feed import FeedHeader, TargetFeed
-from schemas.membership import Membership
-from schemas.notice import Loss, Notice
-from schemas.record import Provenance, Record
-from schemas.reject import Filtered, Reject, record_error
-from schemas.span import SpanEnd
-from transforms.chunk import ChunkWriter
-from transforms.formats import Encoder
-from transforms.formats.base import Adapter
-from transforms.formats.columns.batch_plan import (
+from feedferry.schemas.account import Account, add_loss, add_notice, has_samples
+from feedferry.schemas.feed import FeedHeader, TargetFeed
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.notice import Loss, Notice
+from feedferry.schemas.record import Provenance, Record
+from feedferry.schemas.reject import Filtered, Reject, record_error
+from feedferry.schemas.span import SpanEnd
+from feedferry.transforms.chunk import ChunkWriter
+from feedferry.transforms.formats import Encoder
+from feedferry.transforms.formats.base import Adapter
+from feedferry.transforms.formats.columns.batch_plan import (
     BatchPlan,
     ComparisonSchedule,
     Counted,
@@ -27,20 +27,20 @@ from transforms.formats.columns.batch_plan import (
     encode_batch,
     learn,
 )
-from transforms.formats.columns.element_block import REFUTED, ElementBlock, ElementShape
-from transforms.formats.columns.element_plan import (
+from feedferry.transforms.formats.columns.element_block import REFUTED, ElementBlock, ElementShape
+from feedferry.transforms.formats.columns.element_plan import (
     ElementEncoder,
     ElementPlan,
     learn_element,
     pieces_of,
 )
-from transforms.formats.columns.encoded_block import EncodedBlock, Layout, Part
-from transforms.formats.columns.holes import InspectedError
-from transforms.formats.columns.learning_budget import LearningBudget
-from transforms.formats.columns.record_batch import Columns, RecordBatch
-from transforms.formats.values import notices as value_notices
-from transforms.rules.normalize import normalize
-from transforms.steps.step import AppliedSteps
+from feedferry.transforms.formats.columns.encoded_block import EncodedBlock, Layout, Part
+from feedferry.transforms.formats.columns.holes import InspectedError
+from feedferry.transforms.formats.columns.learning_budget import LearningBudget
+from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch
+from feedferry.transforms.formats.values import notices as value_notices
+from feedferry.transforms.rules.normalize import normalize
+from feedferry.transforms.steps.step import AppliedSteps
 
 _MAX_LAYOUTS = 1 << 13
 _FREE_LAYOUTS = 256

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from itertools import accumulate
 from operator import attrgetter
 
-from schemas.account import Chunk
-from schemas.errors import RecordError
-from schemas.feed import Feed, TargetFeed
-from schemas.membership import Membership, RecordOrMembership
-from schemas.span import Span
-from transforms.formats.base import Encoder
-from transforms.formats.columns.batch_plan import EncodedBatch
-from transforms.storage.atomic import AtomicFile
-from transforms.storage.storage import Storage
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.feed import Feed, TargetFeed
+from feedferry.schemas.membership import Membership, RecordOrMembership
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import Encoder
+from feedferry.transforms.formats.columns.batch_plan import EncodedBatch
+from feedferry.transforms.storage.atomic import AtomicFile
+from feedferry.transforms.storage.storage import Storage
 
 FRAME_BYTES = 256 << 10
 """Records are framed and written in parts of about this size."""

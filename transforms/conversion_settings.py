@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from schemas.feed import Feed
-from schemas.notice import REFUSED
-from transforms.formats import Encoder, ReadOptions, WriteOptions, by_name, format_of
-from transforms.formats.base import Target
-from transforms.sources import SourceConfig
-from transforms.steps import Steps
+from feedferry.schemas.feed import Feed
+from feedferry.schemas.notice import REFUSED
+from feedferry.transforms.formats import Encoder, ReadOptions, WriteOptions, by_name, format_of
+from feedferry.transforms.formats.base import Target
+from feedferry.transforms.sources import SourceConfig
+from feedferry.transforms.steps import Steps
 
 UP_TO_DATE = "up-to-date"
 """The code of a document that a program did not give, because it has not changed."""

@@ -16,7 +16,7 @@ from typing import NoReturn, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from schemas.account import (
+from feedferry.schemas.account import (
     COUNTERS,
     Account,
     Chunk,
@@ -26,16 +26,16 @@ from schemas.account import (
     add_notice,
     add_reject_sample,
 )
-from schemas.avro import carried_bytes
-from schemas.choices import URL_CHECKS
-from schemas.errors import (
+from feedferry.schemas.avro import carried_bytes
+from feedferry.schemas.choices import URL_CHECKS
+from feedferry.schemas.errors import (
     ConfigError,
     FatalError,
     FeedferryError,
     RecordError,
     TooManyRejectsError,
 )
-from schemas.feed import (
+from feedferry.schemas.feed import (
     FULL,
     INCREMENTAL,
     METADATA_AND_URL,
@@ -46,10 +46,10 @@ from schemas.feed import (
     TargetFeed,
     check_header,
 )
-from schemas.membership import Membership, RecordOrMembership
-from schemas.notice import Loss, Notice
-from schemas.record import Action, Arrival, Provenance, Record
-from schemas.reject import (
+from feedferry.schemas.membership import Membership, RecordOrMembership
+from feedferry.schemas.notice import Loss, Notice
+from feedferry.schemas.record import Action, Arrival, Provenance, Record
+from feedferry.schemas.reject import (
     UNREADABLE,
     Filtered,
     Reject,
@@ -58,25 +58,25 @@ from schemas.reject import (
     reject_record,
     storable,
 )
-from schemas.sent_document import UNCHANGED
-from schemas.span import Span, SpanEnd
-from transforms.batch import BatchWriter, CurrentFeed, SingleResult, feed_key
-from transforms.chunk import ChunkWriter
-from transforms.conversion_settings import UP_TO_DATE, Settings, make_encoder
-from transforms.formats import (
+from feedferry.schemas.sent_document import UNCHANGED
+from feedferry.schemas.span import Span, SpanEnd
+from feedferry.transforms.batch import BatchWriter, CurrentFeed, SingleResult, feed_key
+from feedferry.transforms.chunk import ChunkWriter
+from feedferry.transforms.conversion_settings import UP_TO_DATE, Settings, make_encoder
+from feedferry.transforms.formats import (
     Encoder,
     ReadResult,
     by_name,
     find_format,
     format_of,
 )
-from transforms.formats.adapt_rules import rejected
-from transforms.formats.base import Outcome
-from transforms.formats.columns.element_block import ElementBlock
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.formats.values import doubtful_url, is_unserved
-from transforms.formats.values import notices as value_notices
-from transforms.rules.adapt import (
+from feedferry.transforms.formats.adapt_rules import rejected
+from feedferry.transforms.formats.base import Outcome
+from feedferry.transforms.formats.columns.element_block import ElementBlock
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.values import doubtful_url, is_unserved
+from feedferry.transforms.formats.values import notices as value_notices
+from feedferry.transforms.rules.adapt import (
     LEFT_OUT,
     Adapter,
     Target,
@@ -84,21 +84,21 @@ from transforms.rules.adapt import (
     adapter,
     check_loss,
 )
-from transforms.rules.known_rejects import entry_of, load_known_rejects
-from transforms.rules.normalize import normalize
-from transforms.rules.older_versions import VersionLog, load_older_versions
-from transforms.sources import SpanRequest, read_span, source_of
-from transforms.sources.state_changes import SEEN, StateChangeFile
-from transforms.span_progress import SpanProgress, progress_log
-from transforms.steps.run_lists import RunLists
-from transforms.storage.atomic import (
+from feedferry.transforms.rules.known_rejects import entry_of, load_known_rejects
+from feedferry.transforms.rules.normalize import normalize
+from feedferry.transforms.rules.older_versions import VersionLog, load_older_versions
+from feedferry.transforms.sources import SpanRequest, read_span, source_of
+from feedferry.transforms.sources.state_changes import SEEN, StateChangeFile
+from feedferry.transforms.span_progress import SpanProgress, progress_log
+from feedferry.transforms.steps.run_lists import RunLists
+from feedferry.transforms.storage.atomic import (
     AtomicFile,
     RejectFile,
     read_stored_rejects,
 )
-from transforms.storage.attempts import SPAN_REJECTS, Attempt
-from transforms.storage.find_storage import storage_of
-from transforms.storage.storage import is_object
+from feedferry.transforms.storage.attempts import SPAN_REJECTS, Attempt
+from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.storage import is_object
 
 UNREADABLE_ACTION = "unreadable"
 """The action of a reject whose action could not be read."""

@@ -11,13 +11,13 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from schemas.errors import FatalError, FeedferryError
-from schemas.reject import record_error
-from schemas.span import Span
-from transforms.formats import ReadOptions, by_name, find_format
-from transforms.formats.base import Survey
-from transforms.sources import begin_file, cut_file, open_span
-from transforms.storage.find_storage import storage_of
+from feedferry.schemas.errors import FatalError, FeedferryError
+from feedferry.schemas.reject import record_error
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import ReadOptions, by_name, find_format
+from feedferry.transforms.formats.base import Survey
+from feedferry.transforms.sources import begin_file, cut_file, open_span
+from feedferry.transforms.storage.find_storage import storage_of
 
 _SURVEYS = "surveys"
 _log = logging.getLogger(__name__)

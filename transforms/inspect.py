@@ -11,19 +11,19 @@ from hashlib import blake2b
 
 import msgspec
 
-from schemas.account import REJECT_SAMPLES
-from schemas.acl import DEFAULT_NAMESPACE, Acl
-from schemas.feed import FeedHeader
-from schemas.membership import Membership
-from schemas.notice import Notice
-from schemas.record import Action, Record
-from schemas.reject import Filtered, Reject, defect_type
-from transforms.formats import ReadResult
-from transforms.formats.columns.element_block import ElementBlock
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.formats.values import notices as value_notices
-from transforms.rules.group_references import GroupReferences, Groups
-from transforms.rules.normalize import normalize
+from feedferry.schemas.account import REJECT_SAMPLES
+from feedferry.schemas.acl import DEFAULT_NAMESPACE, Acl
+from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Action, Record
+from feedferry.schemas.reject import Filtered, Reject, defect_type
+from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.formats.columns.element_block import ElementBlock
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.values import notices as value_notices
+from feedferry.transforms.rules.group_references import GroupReferences, Groups
+from feedferry.transforms.rules.normalize import normalize
 
 MAX_NAMES = 1000
 """The most names of a kind that are counted one by one."""

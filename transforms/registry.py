@@ -16,7 +16,7 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, Protocol, TypeVar
 
-from schemas.errors import ConfigError
+from feedferry.schemas.errors import ConfigError
 
 OURS = "feedferry"
 

@@ -26,11 +26,11 @@ from uuid import uuid4
 
 import msgspec
 
-from schemas.account import Account
-from schemas.errors import FatalError
-from transforms.storage.atomic import read_undamaged, write_whole
-from transforms.storage.find_storage import storage_of
-from transforms.storage.storage import Storage, is_object
+from feedferry.schemas.account import Account
+from feedferry.schemas.errors import FatalError
+from feedferry.transforms.storage.atomic import read_undamaged, write_whole
+from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.storage import Storage, is_object
 
 STORED_SECONDS = 10.0
 """The least time between two puts of a process, and between two lists of a reader."""

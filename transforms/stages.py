@@ -23,37 +23,43 @@ import apache_beam as beam
 import msgspec
 from msgspec.structs import replace
 
-from schemas.account import Account, Chunk, merge, place_of
-from schemas.avro import carried_bytes, encode
-from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError, StoppedError
-from schemas.feed import FULL
-from schemas.membership import Membership, RecordOrMembership
-from schemas.notice import REFUSED, Loss
-from schemas.record import Record
-from schemas.reject import Reject, record_error, reject_record
-from schemas.span import Span, SpanEnd
-from transforms import convert as _convert
-from transforms import file_spans
-from transforms.compare.comparison import Difference, difference_of
-from transforms.compare.events import encoded, event_of
-from transforms.compare.history import FeedHistory
-from transforms.conversion_settings import Settings
-from transforms.formats import AVRO, ReadOptions, ReadResult, WriteOptions
-from transforms.formats.adapt_rules import rejected
-from transforms.formats.base import Outcome, Survey, frames
-from transforms.rules.adapt import Adapter, Target, adapt_membership, adapter, check_loss
-from transforms.rules.normalize import normalize
-from transforms.sinks.push.model import ERASING_FEEDTYPES
-from transforms.sinks.push.outcome import PushProgress
-from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.throttle.gate import StopSignal
-from transforms.sources import SourceConfig, SpanRequest, read_span
-from transforms.steps import StepResult, Steps
-from transforms.storage.atomic import whole_file
-from transforms.storage.find_storage import storage_of
-from transforms.storage.lease import EXPIRY_SECONDS
-from transforms.storage.mirrors import MirrorDisk, mirror_of
-from transforms.storage.storage import Storage, is_object
+from feedferry.schemas.account import Account, Chunk, merge, place_of
+from feedferry.schemas.avro import carried_bytes, encode
+from feedferry.schemas.errors import (
+    BusyError,
+    ConfigError,
+    FatalError,
+    FeedferryError,
+    StoppedError,
+)
+from feedferry.schemas.feed import FULL
+from feedferry.schemas.membership import Membership, RecordOrMembership
+from feedferry.schemas.notice import REFUSED, Loss
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject, record_error, reject_record
+from feedferry.schemas.span import Span, SpanEnd
+from feedferry.transforms import convert as _convert
+from feedferry.transforms import file_spans
+from feedferry.transforms.compare.comparison import Difference, difference_of
+from feedferry.transforms.compare.events import encoded, event_of
+from feedferry.transforms.compare.history import FeedHistory
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.formats import AVRO, ReadOptions, ReadResult, WriteOptions
+from feedferry.transforms.formats.adapt_rules import rejected
+from feedferry.transforms.formats.base import Outcome, Survey, frames
+from feedferry.transforms.rules.adapt import Adapter, Target, adapt_membership, adapter, check_loss
+from feedferry.transforms.rules.normalize import normalize
+from feedferry.transforms.sinks.push.model import ERASING_FEEDTYPES
+from feedferry.transforms.sinks.push.outcome import PushProgress
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.sinks.push.throttle.gate import StopSignal
+from feedferry.transforms.sources import SourceConfig, SpanRequest, read_span
+from feedferry.transforms.steps import StepResult, Steps
+from feedferry.transforms.storage.atomic import whole_file
+from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.lease import EXPIRY_SECONDS
+from feedferry.transforms.storage.mirrors import MirrorDisk, mirror_of
+from feedferry.transforms.storage.storage import Storage, is_object
 
 _log = logging.getLogger(__name__)
 _chunks = msgspec.json.Decoder(Chunk)
@@ -367,7 +373,7 @@ def _push_leased(
 def _push_below(
     root: Path, folder: Path, chunks: list[Chunk], settings: PushSettings, stop: StopSignal
 ) -> bytes:
-    from transforms.sinks.push.pusher import Pusher  # loads the HTTP client
+    from feedferry.transforms.sinks.push.pusher import Pusher  # loads the HTTP client
 
     progress = PushProgress(_log.warning)
     with Pusher(settings, stop=stop, progress=progress, disk=MirrorDisk()) as pusher:

@@ -9,13 +9,13 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.doctor.checkup import check_job
-from pipelines.doctor.loss import aligned
-from pipelines.job.job import Job
-from pipelines.job.job_file import file_checks
-from pipelines.observer.logs import OutputFormat
-from schemas.check import CheckLine, Level
-from schemas.errors import FatalError
+from feedferry.pipelines.doctor.checkup import check_job
+from feedferry.pipelines.doctor.loss import aligned
+from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.job.job_file import file_checks
+from feedferry.pipelines.observer.logs import OutputFormat
+from feedferry.schemas.check import CheckLine, Level
+from feedferry.schemas.errors import FatalError
 
 _COLUMNS = (len(Level.FAIL.value), len("folder of runs"))
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
@@ -48,7 +48,7 @@ def print_checks(
 
 def _cluster_lines(job: Job, shared: str | None, about: dict[str, object]) -> Iterator[CheckLine]:
     """Yield the lines of the command and the workers, and add these to `about`."""
-    from pipelines.doctor.cluster_check import check_cluster  # loads Beam
+    from feedferry.pipelines.doctor.cluster_check import check_cluster  # loads Beam
 
     folder = shared or str(job.home.parent)
     cluster = check_cluster(replace(job.convert, output=folder))

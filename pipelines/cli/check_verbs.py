@@ -2,7 +2,7 @@
 
 import click
 
-from pipelines.cli.verb import BeamVerb, Verb
+from feedferry.pipelines.cli.verb import BeamVerb, Verb
 
 _OF_TARGET = (
     *("feedtype", "datasource", "dialect", "empty_metadata", "default_mimetype"),
@@ -12,13 +12,13 @@ _OF_TARGET = (
 
 
 def _flags_of(verb: str) -> list[click.Parameter]:
-    from pipelines.cli.click_flags import click_options
-    from pipelines.options.convert_options import ON_A_CLUSTER, ConvertOptions
-    from pipelines.options.display_options import DisplayOptions
-    from pipelines.options.flags import Flag
-    from pipelines.options.job_options import OverrideOptions
-    from pipelines.options.section import Section
-    from pipelines.options.value_parsers import RUN_FOLDER
+    from feedferry.pipelines.cli.click_flags import click_options
+    from feedferry.pipelines.options.convert_options import ON_A_CLUSTER, ConvertOptions
+    from feedferry.pipelines.options.display_options import DisplayOptions
+    from feedferry.pipelines.options.flags import Flag
+    from feedferry.pipelines.options.job_options import OverrideOptions
+    from feedferry.pipelines.options.section import Section
+    from feedferry.pipelines.options.value_parsers import RUN_FOLDER
 
     display = click_options(DisplayOptions, only=("report_format",))
     if verb == "formats":
@@ -60,8 +60,8 @@ def formats(from_format: str | None, to_format: str | None, **words: object) -> 
       0  the table is printed, also if it is empty
       2  an option cannot be used
     """
-    from pipelines.cli.format_results import print_formats, print_losses
-    from schemas.errors import ConfigError
+    from feedferry.pipelines.cli.format_results import print_formats, print_losses
+    from feedferry.schemas.errors import ConfigError
 
     if from_format is None:
         return print_formats(words)
@@ -99,10 +99,10 @@ def check(job: str, *, offline: bool, output: str | None, **words: object) -> in
     """
     from pathlib import Path
 
-    from pipelines.cli.check_results import print_checks
-    from pipelines.job.job_file import load_checked
-    from pipelines.options.display_options import DisplayOptions
-    from pipelines.options.flags import decode
+    from feedferry.pipelines.cli.check_results import print_checks
+    from feedferry.pipelines.job.job_file import load_checked
+    from feedferry.pipelines.options.display_options import DisplayOptions
+    from feedferry.pipelines.options.flags import decode
 
     loaded = load_checked(Path(job), words)
     report_format = decode(DisplayOptions, words).report_format

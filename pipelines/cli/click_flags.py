@@ -8,10 +8,10 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from pipelines.cli.verb import SectionedOption
-from pipelines.options.flags import FieldFlag, Flag, flags_of
-from pipelines.options.section import Section
-from pipelines.options.value_parsers import ValueType
+from feedferry.pipelines.cli.verb import SectionedOption
+from feedferry.pipelines.options.flags import FieldFlag, Flag, flags_of
+from feedferry.pipelines.options.section import Section
+from feedferry.pipelines.options.value_parsers import ValueType
 
 USUAL = frozenset(
     (
@@ -80,9 +80,9 @@ def click_options(
 
 def start_flags() -> list[click.Parameter]:
     """Return the flags of all verbs that start a job."""
-    from pipelines.options.convert_options import ConvertOptions
-    from pipelines.options.display_options import DisplayOptions
-    from pipelines.options.job_options import OverrideOptions
+    from feedferry.pipelines.options.convert_options import ConvertOptions
+    from feedferry.pipelines.options.display_options import DisplayOptions
+    from feedferry.pipelines.options.job_options import OverrideOptions
 
     return [
         *click_options(OverrideOptions),

@@ -6,23 +6,23 @@ from pathlib import Path
 
 import click
 
-from pipelines.cli.terminal_results import observer_of
-from pipelines.compare.diff import ComparedInputs, diff, folded
-from pipelines.compare.verify import verify
-from pipelines.folders.job_folders import find_run
-from pipelines.job.job_file import job_file_of, load_job
-from pipelines.job.verify_phase import verify_options
-from pipelines.observer.observer import Observer
-from pipelines.options.compare_options import (
+from feedferry.pipelines.cli.terminal_results import observer_of
+from feedferry.pipelines.compare.diff import ComparedInputs, diff, folded
+from feedferry.pipelines.compare.verify import verify
+from feedferry.pipelines.folders.job_folders import find_run
+from feedferry.pipelines.job.job_file import job_file_of, load_job
+from feedferry.pipelines.job.verify_phase import verify_options
+from feedferry.pipelines.observer.observer import Observer
+from feedferry.pipelines.options.compare_options import (
     TARGET,
     CompareOptions,
     DifferencesFormat,
     VerifyOptions,
 )
-from pipelines.options.display_options import DisplayOptions
-from pipelines.options.flags import decode
-from pipelines.options.job_options import OverrideOptions
-from pipelines.report.differences import (
+from feedferry.pipelines.options.display_options import DisplayOptions
+from feedferry.pipelines.options.flags import decode
+from feedferry.pipelines.options.job_options import OverrideOptions
+from feedferry.pipelines.report.differences import (
     DIFF,
     VERIFY,
     Labels,
@@ -32,8 +32,8 @@ from pipelines.report.differences import (
     summary_of,
     text_lines,
 )
-from pipelines.terminal.display import print_summary
-from schemas.errors import FINDINGS_EXIT, ConfigError
+from feedferry.pipelines.terminal.display import print_summary
+from feedferry.schemas.errors import FINDINGS_EXIT, ConfigError
 
 
 def print_diff(words: Mapping[str, object]) -> int:
@@ -69,7 +69,7 @@ def print_compacted(words: Mapping[str, object]) -> int:
     """Fold a history and convert it; return the exit code."""
     if words.get("output") is None:
         raise ConfigError("⟦output⟧: not given; expected the folder of the run")
-    from pipelines.job.emitted_feed import emit  # loads Beam
+    from feedferry.pipelines.job.emitted_feed import emit  # loads Beam
 
     observer = observer_of(words)
     with folded(_inputs(words), words) as history:
@@ -108,7 +108,7 @@ def _print(
             click.echo(line)
         print_summary(summary_of(counts, labels, names), is_quiet=display.is_quiet)
     if options.emit is not None:
-        from pipelines.job.emitted_feed import emit  # loads Beam
+        from feedferry.pipelines.job.emitted_feed import emit  # loads Beam
 
         # After JSON or a page, the account of the feed is only in its folder.
         observer = observer_of(words) if form is DifferencesFormat.TEXT else Observer()

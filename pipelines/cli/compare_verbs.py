@@ -2,7 +2,7 @@
 
 import click
 
-from pipelines.cli.verb import Verb
+from feedferry.pipelines.cli.verb import Verb
 
 _FINDINGS_FORMAT = click.Option(
     ["--format", "report_format"],
@@ -14,13 +14,17 @@ _READ = ("from_format", "encoding", "base_url", "url_template", "zone", "strict"
 
 
 def _flags_of(verb: str) -> list[click.Parameter]:
-    from pipelines.cli.click_flags import USUAL, click_options
-    from pipelines.options.compare_options import CompareOptions, ValidateOptions, VerifyOptions
-    from pipelines.options.convert_options import ConvertOptions
-    from pipelines.options.display_options import DisplayOptions
-    from pipelines.options.flags import flags_of
-    from pipelines.options.job_options import OverrideOptions
-    from pipelines.options.section import Section
+    from feedferry.pipelines.cli.click_flags import USUAL, click_options
+    from feedferry.pipelines.options.compare_options import (
+        CompareOptions,
+        ValidateOptions,
+        VerifyOptions,
+    )
+    from feedferry.pipelines.options.convert_options import ConvertOptions
+    from feedferry.pipelines.options.display_options import DisplayOptions
+    from feedferry.pipelines.options.flags import flags_of
+    from feedferry.pipelines.options.job_options import OverrideOptions
+    from feedferry.pipelines.options.section import Section
 
     own = {
         "diff": click_options(CompareOptions),
@@ -72,7 +76,7 @@ def diff(**words: object) -> int:
       2  an option or input cannot be used
       4  an input cannot be read
     """
-    from pipelines.cli.compare_results import print_diff
+    from feedferry.pipelines.cli.compare_results import print_diff
 
     return print_diff(words)
 
@@ -106,7 +110,7 @@ def verify(**words: object) -> int:
       4   the input or the target cannot be read
       75  the target has not indexed all feeds yet
     """
-    from pipelines.cli.compare_results import print_verification
+    from feedferry.pipelines.cli.compare_results import print_verification
 
     return print_verification(words)
 
@@ -127,7 +131,7 @@ def compact(**words: object) -> int:
     \b
     Exit codes: those of convert
     """
-    from pipelines.cli.compare_results import print_compacted
+    from feedferry.pipelines.cli.compare_results import print_compacted
 
     return print_compacted(words)
 
@@ -153,7 +157,7 @@ def validate(report_format: str, **words: object) -> int:
       2  an option or input cannot be used
       4  an input cannot be read
     """
-    from pipelines.cli.validate_results import print_findings
+    from feedferry.pipelines.cli.validate_results import print_findings
 
     return print_findings(words, report_format)
 

@@ -2,7 +2,7 @@
 
 import click
 
-from pipelines.cli.verb import Verb
+from feedferry.pipelines.cli.verb import Verb
 
 
 @click.group(short_help="Show job files.")
@@ -15,15 +15,15 @@ def schema() -> int:
     """Print the JSON Schema of job files, for editors."""
     import json
 
-    from pipelines.job.job_text import json_schema
+    from feedferry.pipelines.job.job_text import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2))
     return 0
 
 
 def _flags_of_render(_: str) -> list[click.Parameter]:
-    from pipelines.cli.click_flags import click_options
-    from pipelines.options.job_options import OverrideOptions
+    from feedferry.pipelines.cli.click_flags import click_options
+    from feedferry.pipelines.options.job_options import OverrideOptions
 
     origins = click.Option(["--origins"], is_flag=True, help="Show where each value came from.")
     job = click.Argument(["job"], type=click.Path(), metavar="JOB")
@@ -39,8 +39,8 @@ def render(job: str, *, origins: bool, **words: object) -> int:
     import os
     from pathlib import Path
 
-    from pipelines.job.job_file import load_job
-    from pipelines.job.job_text import render as render_job
+    from feedferry.pipelines.job.job_file import load_job
+    from feedferry.pipelines.job.job_text import render as render_job
 
     click.echo(render_job(load_job(Path(job), words, os.environ), has_origins=origins), nl=False)
     return 0
@@ -75,13 +75,13 @@ def init(
     """
     table, schema = words["table"], words["schema"]
     if connection is None:
-        from pipelines.job.init_job import write_job
+        from feedferry.pipelines.job.init_job import write_job
 
         text = write_job(source, target, output, table=table, schema=schema)
     else:
-        from pipelines.job.init_mapping import draft_for
-        from schemas.errors import ConfigError
-        from transforms.sources import ROWS
+        from feedferry.pipelines.job.init_mapping import draft_for
+        from feedferry.schemas.errors import ConfigError
+        from feedferry.transforms.sources import ROWS
 
         if (from_format := words["from_format"]) not in (None, ROWS.name):
             raise ConfigError(f"--from {from_format}: not for init; expected {ROWS.name}")

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 import click
 import msgspec
 
-from pipelines.doctor.loss import as_text as losses_as_text
-from pipelines.observer.logs import OutputFormat
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.display_options import DisplayOptions
-from pipelines.options.flags import decode
-from pipelines.options.value_parsers import NO_OUTPUT
-from transforms.formats import FORMATS, FeedOptions
-from transforms.rules.adapt import Target
-from transforms.rules.losses import loss_table
-from transforms.sources import SOURCES
+from feedferry.pipelines.doctor.loss import as_text as losses_as_text
+from feedferry.pipelines.observer.logs import OutputFormat
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.display_options import DisplayOptions
+from feedferry.pipelines.options.flags import decode
+from feedferry.pipelines.options.value_parsers import NO_OUTPUT
+from feedferry.transforms.formats import FORMATS, FeedOptions
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.rules.losses import loss_table
+from feedferry.transforms.sources import SOURCES
 
 
 def print_formats(words: Mapping[str, object]) -> int:

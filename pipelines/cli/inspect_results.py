@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import click
 
-from pipelines.inspect import counts_text
-from pipelines.inspect.inspection import inspect, parse, read_lines
-from pipelines.observer.logs import OutputFormat
-from pipelines.options.convert_options import ConvertOptions, HeadOptions
-from pipelines.options.display_options import DisplayOptions
-from pipelines.options.flags import decode
-from pipelines.terminal.display import print_defects
-from schemas.errors import FINDINGS_EXIT
-from schemas.reject import Reject, defect_type
+from feedferry.pipelines.inspect import counts_text
+from feedferry.pipelines.inspect.inspection import inspect, parse, read_lines
+from feedferry.pipelines.observer.logs import OutputFormat
+from feedferry.pipelines.options.convert_options import ConvertOptions, HeadOptions
+from feedferry.pipelines.options.display_options import DisplayOptions
+from feedferry.pipelines.options.flags import decode
+from feedferry.pipelines.terminal.display import print_defects
+from feedferry.schemas.errors import FINDINGS_EXIT
+from feedferry.schemas.reject import Reject, defect_type
 
 _log = logging.getLogger(__name__)
 

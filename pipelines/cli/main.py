@@ -12,10 +12,16 @@ from typing import Any
 
 import click
 
-from pipelines.cli import check_verbs, compare_verbs, config_verbs, reject_verbs, run_verbs
-from pipelines.cli.verb import BeamVerb, SectionedOption, TaskGroup, Verb
-from pipelines.observer.signals import DeadlinePassed, Terminated, raised
-from pipelines.options.section import Section
+from feedferry.pipelines.cli import (
+    check_verbs,
+    compare_verbs,
+    config_verbs,
+    reject_verbs,
+    run_verbs,
+)
+from feedferry.pipelines.cli.verb import BeamVerb, SectionedOption, TaskGroup, Verb
+from feedferry.pipelines.observer.signals import DeadlinePassed, Terminated, raised
+from feedferry.pipelines.options.section import Section
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +44,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt, Terminated, DeadlinePassed) as exc:
         error, status = exc, _explain(exc)
     if status in (FAILED_EXIT, BUSY_EXIT):
-        from pipelines.observer.endings import next_start
+        from feedferry.pipelines.observer.endings import next_start
 
         command = next_start(sys.argv[1:] if args is None else args, error)
         click.echo(f"feedferry: start again: {command}", err=True)
@@ -77,16 +83,16 @@ def feedferry() -> None:
 
 def _flags_of(verb: str) -> list[click.Parameter]:
     """Return the arguments and flags of a verb, in the order of its help."""
-    from pipelines.cli.click_flags import USUAL, USUAL_OF_PUSH, click_options
-    from pipelines.options.convert_options import (
+    from feedferry.pipelines.cli.click_flags import USUAL, USUAL_OF_PUSH, click_options
+    from feedferry.pipelines.options.convert_options import (
         ON_A_CLUSTER,
         ConvertOptions,
         HeadOptions,
         PlanOptions,
     )
-    from pipelines.options.display_options import DisplayOptions
-    from pipelines.options.job_options import OverrideOptions
-    from pipelines.options.push_options import (
+    from feedferry.pipelines.options.display_options import DisplayOptions
+    from feedferry.pipelines.options.job_options import OverrideOptions
+    from feedferry.pipelines.options.push_options import (
         DRY_RUN,
         FORWARD,
         PUSH_TO,
@@ -95,7 +101,7 @@ def _flags_of(verb: str) -> list[click.Parameter]:
     )
 
     if verb == "serve":
-        from pipelines.serve.settings import ServeSettings
+        from feedferry.pipelines.serve.settings import ServeSettings
 
         endless = ("max_wait", "deadline")
         appliance = click_options(ApplianceOptions, omit=endless, replace={"url": FORWARD})
@@ -161,22 +167,24 @@ def convert(**words: object) -> int:
       75  the appliance or another run is busy; start again later to resume
     """
     if words["dry_run"]:
-        from pipelines.cli.plan_results import print_plan
+        from feedferry.pipelines.cli.plan_results import print_plan
 
         return print_plan(words)
     from contextlib import ExitStack
 
-    from pipelines.terminal.display import show_start
+    from feedferry.pipelines.terminal.display import show_start
 
     with ExitStack() as servers:
         with show_start(words):
-            from pipelines.convert.fork_server import early_fork_server
-            from pipelines.job.flag_job import job_of_flags
+            from feedferry.pipelines.convert.fork_server import early_fork_server
+            from feedferry.pipelines.job.flag_job import job_of_flags
 
             job = job_of_flags(words)
             servers.enter_context(early_fork_server(job.convert))
-            from pipelines.cli.terminal_results import observer_of
-            from pipelines.job.engine import convert as convert_job  # Beam takes a second to load
+            from feedferry.pipelines.cli.terminal_results import observer_of
+            from feedferry.pipelines.job.engine import (
+                convert as convert_job,  # Beam takes a second to load
+            )
 
         return convert_job(job, observer_of(words)).exit_code
 
@@ -212,14 +220,14 @@ def push(**words: object) -> int:
       75  the appliance or another push is busy, or the deadline has passed;
           push again later to resume
     """
-    from pipelines.terminal.display import show_start
+    from feedferry.pipelines.terminal.display import show_start
 
     with show_start(words):
-        from pipelines.cli.terminal_results import observer_of
-        from pipelines.options.push_options import parse_push
-        from pipelines.push.engine import plan_push
-        from pipelines.push.engine import push as push_runs
-        from pipelines.report.push_report import plan_text
+        from feedferry.pipelines.cli.terminal_results import observer_of
+        from feedferry.pipelines.options.push_options import parse_push
+        from feedferry.pipelines.push.engine import plan_push
+        from feedferry.pipelines.push.engine import push as push_runs
+        from feedferry.pipelines.report.push_report import plan_text
 
         options, target = parse_push(words)
         observer = observer_of(words)
@@ -245,7 +253,7 @@ def serve(**words: object) -> int:
       feedferry serve --spool rehearsal --port 0 --scenario disk-full.yaml
       feedferry serve --spool spool --forward http://new.example.com:19900
     """
-    from pipelines.serve.service import run
+    from feedferry.pipelines.serve.service import run
 
     return run(words)
 
@@ -278,7 +286,7 @@ def plan(**words: object) -> int:
       4  an input cannot be read
       5  a defect of feedferry
     """
-    from pipelines.cli.plan_results import print_plan
+    from feedferry.pipelines.cli.plan_results import print_plan
 
     return print_plan(words)
 
@@ -304,7 +312,7 @@ def inspect(**words: object) -> int:
       4  an input cannot be read
       5  a defect of feedferry
     """
-    from pipelines.cli.inspect_results import print_counts
+    from feedferry.pipelines.cli.inspect_results import print_counts
 
     return print_counts(words)
 
@@ -316,7 +324,7 @@ for _module in (config_verbs, run_verbs, reject_verbs, check_verbs, compare_verb
 
 def _explain(exc: BaseException) -> int:
     """Print the error on stderr; return the exit code of its kind."""
-    from pipelines.observer.endings import ending_of
+    from feedferry.pipelines.observer.endings import ending_of
 
     match exc:
         case click.exceptions.NoArgsIsHelpError():
@@ -333,7 +341,7 @@ def _explain(exc: BaseException) -> int:
 
 
 def _end(message: str, exit_code: int) -> int:
-    from schemas.printable import printable
+    from feedferry.schemas.printable import printable
 
     click.echo("feedferry: " + printable(message, kept="\n"), err=True)
     if _log.hasHandlers():  # otherwise it would be printed again

@@ -7,22 +7,22 @@ from collections.abc import Mapping
 import click
 from msgspec.structs import replace
 
-from pipelines.cli.terminal_results import observer_of
-from pipelines.doctor.local_checks import check_placeholders
-from pipelines.inspect.explanation import explain
-from pipelines.job.job import Job
-from pipelines.job.job_file import job_file_of, refuse_flags_of_keys
-from pipelines.observer.logs import OutputFormat
-from pipelines.options.convert_options import PlanOptions
-from pipelines.options.display_options import DisplayOptions
-from pipelines.options.flags import decode
-from pipelines.options.job_options import OverrideOptions
-from pipelines.plan.plan import as_json, summary_lines
-from pipelines.plan.planned_job import find_planned, plan_job
-from pipelines.report.conversion_report import reject_commands, summary_of
-from pipelines.terminal.display import print_defects, print_summary
-from schemas.errors import FINDINGS_EXIT, StoppedError
-from schemas.printable import printable
+from feedferry.pipelines.cli.terminal_results import observer_of
+from feedferry.pipelines.doctor.local_checks import check_placeholders
+from feedferry.pipelines.inspect.explanation import explain
+from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.job.job_file import job_file_of, refuse_flags_of_keys
+from feedferry.pipelines.observer.logs import OutputFormat
+from feedferry.pipelines.options.convert_options import PlanOptions
+from feedferry.pipelines.options.display_options import DisplayOptions
+from feedferry.pipelines.options.flags import decode
+from feedferry.pipelines.options.job_options import OverrideOptions
+from feedferry.pipelines.plan.plan import as_json, summary_lines
+from feedferry.pipelines.plan.planned_job import find_planned, plan_job
+from feedferry.pipelines.report.conversion_report import reject_commands, summary_of
+from feedferry.pipelines.terminal.display import print_defects, print_summary
+from feedferry.schemas.errors import FINDINGS_EXIT, StoppedError
+from feedferry.schemas.printable import printable
 
 
 def print_plan(words: Mapping[str, object]) -> int:

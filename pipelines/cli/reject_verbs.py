@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pipelines.cli.verb import BeamVerb
+from feedferry.pipelines.cli.verb import BeamVerb
 
 _FILTERS = (
     click.option("--code", "codes", metavar="CODE", multiple=True, help="Only rejects of a code."),
@@ -58,8 +58,8 @@ def list_(
       feedferry rejects list out
       feedferry rejects list nightly.yaml --code malformed
     """
-    from pipelines.rejects.run_rejects import RejectFilter, as_json_line, rejects_of
-    from pipelines.rejects.tables import reject_lines, reject_table
+    from feedferry.pipelines.rejects.run_rejects import RejectFilter, as_json_line, rejects_of
+    from feedferry.pipelines.rejects.tables import reject_lines, reject_table
 
     known = Path(accepted_rejects) if accepted_rejects else None
     for run in runs:
@@ -91,9 +91,9 @@ def show(run: str, number: int | None, url: str | None) -> int:
       feedferry rejects show out 3
       feedferry rejects show nightly.yaml --url http://www.example.com/a
     """
-    from pipelines.rejects import excerpts
-    from pipelines.rejects.run_rejects import find_reject
-    from schemas.errors import ConfigError
+    from feedferry.pipelines.rejects import excerpts
+    from feedferry.pipelines.rejects.run_rejects import find_reject
+    from feedferry.schemas.errors import ConfigError
 
     if (number is None) == (url is None):
         raise ConfigError("N: expected the number of a reject, or --url")
@@ -118,10 +118,10 @@ def export_(run: str, output: str, **filters: Any) -> int:
       feedferry rejects export out -o corrections
       feedferry rejects export nightly.yaml --code bad-action -o corrections
     """
-    from pipelines.options.value_parsers import parse_output
-    from pipelines.rejects.export import cures_without_bytes, export
-    from pipelines.rejects.run_rejects import RejectFilter
-    from schemas.units import counted
+    from feedferry.pipelines.options.value_parsers import parse_output
+    from feedferry.pipelines.rejects.export import cures_without_bytes, export
+    from feedferry.pipelines.rejects.run_rejects import RejectFilter
+    from feedferry.schemas.units import counted
 
     parse_output(output, "--output: ")
     found = _find(run)
@@ -135,12 +135,12 @@ def export_(run: str, output: str, **filters: Any) -> int:
 
 
 def _replay_flags(_name: str) -> list[click.Parameter]:
-    from pipelines.cli.click_flags import click_options, start_flags
-    from pipelines.options.convert_options import ConvertOptions
-    from pipelines.options.flags import Flag
-    from pipelines.options.job_options import RunOptions
-    from pipelines.options.section import Section
-    from pipelines.options.value_parsers import OUTPUT_FOLDER
+    from feedferry.pipelines.cli.click_flags import click_options, start_flags
+    from feedferry.pipelines.options.convert_options import ConvertOptions
+    from feedferry.pipelines.options.flags import Flag
+    from feedferry.pipelines.options.job_options import RunOptions
+    from feedferry.pipelines.options.section import Section
+    from feedferry.pipelines.options.value_parsers import OUTPUT_FOLDER
 
     output = Flag(
         "Folder of the replay of a run that has no job.",
@@ -188,8 +188,8 @@ def replay_(
     """
     import os
 
-    from schemas.errors import ConfigError
-    from transforms.storage.storage import is_object
+    from feedferry.schemas.errors import ConfigError
+    from feedferry.transforms.storage.storage import is_object
 
     if is_object(run):
         raise ConfigError(
@@ -197,13 +197,13 @@ def replay_(
             " machine: use feedferry rejects export, and convert the corrected files"
         )
     found = _find(run)
-    from pipelines.cli.terminal_results import observer_of
-    from pipelines.rejects.replay import (  # Beam takes a second to load
+    from feedferry.pipelines.cli.terminal_results import observer_of
+    from feedferry.pipelines.rejects.replay import (  # Beam takes a second to load
         ReplayRequest,
         exported_run,
         replay,
     )
-    from pipelines.rejects.run_rejects import RejectFilter
+    from feedferry.pipelines.rejects.run_rejects import RejectFilter
 
     if folder and found.absolute() != Path(run).absolute():  # the newest run of a job
         found = exported_run(Path(folder), found.parent)
@@ -228,9 +228,9 @@ def accept(run: str, output: str | None, **filters: Any) -> int:
       feedferry rejects accept out -o known-rejects.txt
       feedferry rejects accept nightly.yaml --code content-too-large
     """
-    from pipelines.folders.job_folders import shown_path
-    from pipelines.options.value_parsers import parse_output
-    from pipelines.rejects.run_rejects import RejectFilter, accept_rejects
+    from feedferry.pipelines.folders.job_folders import shown_path
+    from feedferry.pipelines.options.value_parsers import parse_output
+    from feedferry.pipelines.rejects.run_rejects import RejectFilter, accept_rejects
 
     known = None if output is None else Path(parse_output(output, "--output: "))
     chosen, job_file = RejectFilter(**filters), _job_file(run)
@@ -245,8 +245,8 @@ def _job_file(text: str) -> Path | None:
 
 
 def _find(run: str, run_id: str | None = None) -> Path:
-    from pipelines.folders.job_folders import find_home, find_run
-    from pipelines.folders.locks import WORK
+    from feedferry.pipelines.folders.job_folders import find_home, find_run
+    from feedferry.pipelines.folders.locks import WORK
 
     if Path(run, WORK).is_dir():
         return Path(run)  # of a conversion that stopped

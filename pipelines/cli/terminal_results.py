@@ -8,27 +8,27 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.job.settlement import Settlement
-from pipelines.observer.logs import OutputFormat
-from pipelines.observer.observer import LoggedObserver, Observer, Step
-from pipelines.options.display_options import DisplayOptions
-from pipelines.options.flags import decode
-from pipelines.push.record import PushResult
-from pipelines.report import push_report
-from pipelines.report.conversion_report import (
+from feedferry.pipelines.job.settlement import Settlement
+from feedferry.pipelines.observer.logs import OutputFormat
+from feedferry.pipelines.observer.observer import LoggedObserver, Observer, Step
+from feedferry.pipelines.options.display_options import DisplayOptions
+from feedferry.pipelines.options.flags import decode
+from feedferry.pipelines.push.record import PushResult
+from feedferry.pipelines.report import push_report
+from feedferry.pipelines.report.conversion_report import (
     ConversionResult,
     as_json_text,
     next_commands,
     summary_of,
 )
-from pipelines.report.differences import Verification
-from pipelines.terminal.display import TerminalObserver, print_defects, print_summary
-from pipelines.terminal.summary import Summary
-from schemas.errors import FINDINGS_EXIT
-from schemas.printable import printable
-from schemas.setting import in_flags
-from schemas.units import format_clock
-from transforms.storage.mirrors import shown
+from feedferry.pipelines.report.differences import Verification
+from feedferry.pipelines.terminal.display import TerminalObserver, print_defects, print_summary
+from feedferry.pipelines.terminal.summary import Summary
+from feedferry.schemas.errors import FINDINGS_EXIT
+from feedferry.schemas.printable import printable
+from feedferry.schemas.setting import in_flags
+from feedferry.schemas.units import format_clock
+from feedferry.transforms.storage.mirrors import shown
 
 
 def observer_of(

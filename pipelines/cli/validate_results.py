@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from pipelines.inspect.validation import validate
-from pipelines.report.findings import json_lines, meaning_of, sarif_lines
-from schemas.errors import FINDINGS_EXIT
-from schemas.printable import printable
-from schemas.units import counted
-from transforms.validate.rules import Finding, Severity
+from feedferry.pipelines.inspect.validation import validate
+from feedferry.pipelines.report.findings import json_lines, meaning_of, sarif_lines
+from feedferry.schemas.errors import FINDINGS_EXIT
+from feedferry.schemas.printable import printable
+from feedferry.schemas.units import counted
+from feedferry.transforms.validate.rules import Finding, Severity
 
 _LINE_BYTES, _LINE_CHARS = 400, 90
 _MARKED = 200

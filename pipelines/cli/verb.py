@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import click
 
-from pipelines.options.section import Section
+from feedferry.pipelines.options.section import Section
 
 _log = logging.getLogger(__name__)
 
@@ -146,8 +146,8 @@ def _verbosity_options() -> list[click.Option]:
 
 def _start_logging(words: Mapping[str, object]) -> None:
     """Log as the words of a command line say; the parser of the flags reports unknown words."""
-    from pipelines.observer.logs import LogSettings, OutputFormat, configure_logging
-    from pipelines.options.value_parsers import parse_output  # --help does not load them
+    from feedferry.pipelines.observer.logs import LogSettings, OutputFormat, configure_logging
+    from feedferry.pipelines.options.value_parsers import parse_output  # --help does not load them
 
     path, name, verbosity = (words.get(key) for key in ("log_file", "log_format", "verbosity"))
     settings = LogSettings(

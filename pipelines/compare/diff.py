@@ -7,14 +7,14 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.compare.inputs import CompareInput
-from pipelines.options.compare_options import CompareOptions
-from pipelines.options.flags import decode
-from schemas.errors import FINDINGS_EXIT
-from schemas.record import Action
-from transforms.compare.comparison import Comparer, Comparison
-from transforms.formats import by_name
-from transforms.rules.adapt import Target
+from feedferry.pipelines.compare.inputs import CompareInput
+from feedferry.pipelines.options.compare_options import CompareOptions
+from feedferry.pipelines.options.flags import decode
+from feedferry.schemas.errors import FINDINGS_EXIT
+from feedferry.schemas.record import Action
+from feedferry.transforms.compare.comparison import Comparer, Comparison
+from feedferry.transforms.formats import by_name
+from feedferry.transforms.rules.adapt import Target
 
 
 class ComparedInputs(msgspec.Struct, frozen=True, kw_only=True):

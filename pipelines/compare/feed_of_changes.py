@@ -10,12 +10,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from schemas.feed import FULL, INCREMENTAL, METADATA_AND_URL
-from schemas.membership import Membership, RecordOrMembership
-from schemas.record import Action, Arrival, Provenance, Record
-from transforms.compare.comparison import Comparer, Difference
-from transforms.compare.history import stated, with_contents
-from transforms.formats import AVRO, ReadResult, WriteOptions, write_all
+from feedferry.schemas.feed import FULL, INCREMENTAL, METADATA_AND_URL
+from feedferry.schemas.membership import Membership, RecordOrMembership
+from feedferry.schemas.record import Action, Arrival, Provenance, Record
+from feedferry.transforms.compare.comparison import Comparer, Difference
+from feedferry.transforms.compare.history import stated, with_contents
+from feedferry.transforms.formats import AVRO, ReadResult, WriteOptions, write_all
 
 Feedtype = Callable[[RecordOrMembership], str]
 """Returns the feedtype of the feed that a record is to be in."""

@@ -6,23 +6,23 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pipelines.convert.inputs import STDIN_COPY, examine_inputs, list_spans, read_spans
-from pipelines.convert.source_runs import read_options
-from pipelines.folders.manifest import MANIFEST, Manifest, read_manifest
-from pipelines.folders.remote_folder import holds_run, opened_remote
-from pipelines.inspect.inspection import parse
-from pipelines.options.convert_options import ConvertOptions
-from schemas.errors import FeedferryError
-from schemas.feed import FeedHeader
-from schemas.membership import Membership
-from schemas.record import Record
-from schemas.reject import Reject, record_error, reject_record
-from schemas.span import Span
-from transforms.compare.history import each
-from transforms.conversion_settings import BATCH_RECORDS
-from transforms.formats import ReadResult
-from transforms.rules.adapt import Adapter, Target, adapt_membership, adapter
-from transforms.rules.normalize import normalize
+from feedferry.pipelines.convert.inputs import STDIN_COPY, examine_inputs, list_spans, read_spans
+from feedferry.pipelines.convert.source_runs import read_options
+from feedferry.pipelines.folders.manifest import MANIFEST, Manifest, read_manifest
+from feedferry.pipelines.folders.remote_folder import holds_run, opened_remote
+from feedferry.pipelines.inspect.inspection import parse
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.schemas.errors import FeedferryError
+from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject, record_error, reject_record
+from feedferry.schemas.span import Span
+from feedferry.transforms.compare.history import each
+from feedferry.transforms.conversion_settings import BATCH_RECORDS
+from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.rules.adapt import Adapter, Target, adapt_membership, adapter
+from feedferry.transforms.rules.normalize import normalize
 
 _EXAMINED_CHUNKS = 1000
 """The chunks of a run that are examined at a time."""

@@ -8,10 +8,10 @@ from urllib.parse import urlencode, urlsplit
 import httpx2
 import msgspec
 
-from schemas.errors import BusyError, ConfigError, TargetError
-from schemas.indexed_document import DocumentOrigin, IndexedDocument
-from schemas.record import Action, Crawl, Field, Provenance, Record
-from transforms.compare.events import Event
+from feedferry.schemas.errors import BusyError, ConfigError, TargetError
+from feedferry.schemas.indexed_document import DocumentOrigin, IndexedDocument
+from feedferry.schemas.record import Action, Crawl, Field, Provenance, Record
+from feedferry.transforms.compare.events import Event
 
 HELD_FIELDS = frozenset(
     (

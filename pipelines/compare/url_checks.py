@@ -16,13 +16,13 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 import msgspec
 
-from schemas.errors import TargetError
-from schemas.record import Action, Provenance, Record
-from transforms.compare.events import Event
-from transforms.compare.history import Document
-from transforms.net.response_deadline import ResponseDeadline
-from transforms.net.retry import RetryPolicy, retry
-from transforms.net.web_client import AGENT, GONE, MAX_REDIRECTS, SCHEMES, TEMPORARY
+from feedferry.schemas.errors import TargetError
+from feedferry.schemas.record import Action, Provenance, Record
+from feedferry.transforms.compare.events import Event
+from feedferry.transforms.compare.history import Document
+from feedferry.transforms.net.response_deadline import ResponseDeadline
+from feedferry.transforms.net.retry import RetryPolicy, retry
+from feedferry.transforms.net.web_client import AGENT, GONE, MAX_REDIRECTS, SCHEMES, TEMPORARY
 
 _TIMEOUT_SECONDS = 30.0
 _RESPONSE_SECONDS = 600.0

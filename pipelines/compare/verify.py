@@ -9,18 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from pipelines.compare.diff import ComparedInputs, takes_updates, target_of
-from pipelines.compare.inputs import CompareInput
-from pipelines.compare.target_documents import HELD_FIELDS, listed_documents
-from pipelines.compare.url_checks import url_events
-from pipelines.options.compare_options import URLS, VerifyOptions
-from schemas.membership import Membership
-from schemas.record import Record
-from transforms.compare.comparison import ALL, Comparer, Sample
-from transforms.compare.differences import CONTENT
-from transforms.compare.events import Event
-from transforms.compare.history import each
-from transforms.formats import ReadResult
+from feedferry.pipelines.compare.diff import ComparedInputs, takes_updates, target_of
+from feedferry.pipelines.compare.inputs import CompareInput
+from feedferry.pipelines.compare.target_documents import HELD_FIELDS, listed_documents
+from feedferry.pipelines.compare.url_checks import url_events
+from feedferry.pipelines.options.compare_options import URLS, VerifyOptions
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.record import Record
+from feedferry.transforms.compare.comparison import ALL, Comparer, Sample
+from feedferry.transforms.compare.differences import CONTENT
+from feedferry.transforms.compare.events import Event
+from feedferry.transforms.compare.history import each
+from feedferry.transforms.formats import ReadResult
 
 
 @contextmanager

@@ -18,12 +18,12 @@ from uuid import uuid4
 import apache_beam as beam
 from apache_beam.runners.runner import PipelineResult
 
-from pipelines.options.convert_options import ConvertOptions
-from schemas.errors import FatalError, FeedferryError
-from schemas.units import duration_text
-from transforms.convert import CANCELLED
-from transforms.storage.find_storage import storage_of
-from transforms.storage.storage import Storage
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.schemas.errors import FatalError, FeedferryError
+from feedferry.schemas.units import duration_text
+from feedferry.transforms.convert import CANCELLED
+from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.storage import Storage
 
 _CANCEL_SECONDS = 30.0
 _POLL_SECONDS = 0.5

@@ -21,13 +21,13 @@ import msgspec
 from apache_beam.io.filesystems import FileSystems
 from msgspec.structs import replace
 
-from pipelines.convert.beam_job import run_to_file
-from pipelines.convert.fork_server import uses_processes
-from pipelines.convert.inputs import STDIN_COPY, group_spans, list_spans, size_of
-from pipelines.convert.progress import ConvertProgress
-from pipelines.convert.publish import check_files, publish
-from pipelines.convert.runners import pipeline_options, runner_of
-from pipelines.convert.source_runs import (
+from feedferry.pipelines.convert.beam_job import run_to_file
+from feedferry.pipelines.convert.fork_server import uses_processes
+from feedferry.pipelines.convert.inputs import STDIN_COPY, group_spans, list_spans, size_of
+from feedferry.pipelines.convert.progress import ConvertProgress
+from feedferry.pipelines.convert.publish import check_files, publish
+from feedferry.pipelines.convert.runners import pipeline_options, runner_of
+from feedferry.pipelines.convert.source_runs import (
     check_account,
     check_limits,
     check_steps,
@@ -38,30 +38,30 @@ from pipelines.convert.source_runs import (
     split_sources,
     steps_of,
 )
-from pipelines.convert.span_accounts import collect
-from pipelines.convert.state_update import store_generation, store_update
-from pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
-from pipelines.convert.step_lists import add_rejects_of_groups, list_results
-from pipelines.convert.work_folder import open_work_folder, seal
-from pipelines.folders.locks import ACCOUNT, WORK
-from pipelines.folders.remote_folder import RemoteFolder
-from pipelines.observer.observer import Observer, Step, followed, metered
-from pipelines.observer.progress import Progress
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.flags import flags_of
-from pipelines.report.conversion_report import ConversionResult
-from pipelines.report.run_report import write_report
-from schemas.account import Account
-from schemas.errors import ConfigError, StoppedError
-from schemas.run_record import Phase
-from schemas.span import Span
-from transforms.conversion_settings import Settings
-from transforms.rules.known_rejects import load_known_rejects
-from transforms.rules.older_versions import find_older_versions, store_older_versions
-from transforms.sources import SourceConfig, source_of
-from transforms.stages import Convert, Merge
-from transforms.storage.atomic import write_whole
-from transforms.storage.mirrors import shown
+from feedferry.pipelines.convert.span_accounts import collect
+from feedferry.pipelines.convert.state_update import store_generation, store_update
+from feedferry.pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
+from feedferry.pipelines.convert.step_lists import add_rejects_of_groups, list_results
+from feedferry.pipelines.convert.work_folder import open_work_folder, seal
+from feedferry.pipelines.folders.locks import ACCOUNT, WORK
+from feedferry.pipelines.folders.remote_folder import RemoteFolder
+from feedferry.pipelines.observer.observer import Observer, Step, followed, metered
+from feedferry.pipelines.observer.progress import Progress
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.flags import flags_of
+from feedferry.pipelines.report.conversion_report import ConversionResult
+from feedferry.pipelines.report.run_report import write_report
+from feedferry.schemas.account import Account
+from feedferry.schemas.errors import ConfigError, StoppedError
+from feedferry.schemas.run_record import Phase
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.rules.known_rejects import load_known_rejects
+from feedferry.transforms.rules.older_versions import find_older_versions, store_older_versions
+from feedferry.transforms.sources import SourceConfig, source_of
+from feedferry.transforms.stages import Convert, Merge
+from feedferry.transforms.storage.atomic import write_whole
+from feedferry.transforms.storage.mirrors import shown
 
 _log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from pipelines.convert.worker import WorkerRequest, load_numpy
-from pipelines.observer.logs import log_settings
-from pipelines.options.convert_options import ConvertOptions
-from transforms.sources import find_source
+from feedferry.pipelines.convert.worker import WorkerRequest, load_numpy
+from feedferry.pipelines.observer.logs import log_settings
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.transforms.sources import find_source
 
 _EXIT_SECONDS = 10.0
 _RELAY_SECONDS = 1.0
@@ -39,7 +39,7 @@ class ForkServer:
     def __init__(self) -> None:
         """Start it, without a shell and without the working folder on its module path."""
         log = msgspec.json.encode(msgspec.structs.replace(log_settings(), files=())).decode()
-        command = [sys.executable, "-P", "-m", "pipelines.convert.worker", log]
+        command = [sys.executable, "-P", "-m", "feedferry.pipelines.convert.worker", log]
         pipe = subprocess.PIPE
         # A process that is starting would print a traceback on Ctrl-C; it unblocks SIGINT later.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from pipelines.options.convert_options import ConvertOptions
-from schemas.errors import (
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.schemas.errors import (
     ConfigError,
     EncodingError,
     FeedferryError,
@@ -25,10 +25,10 @@ from schemas.errors import (
     UnknownFormatError,
     UnreadableError,
 )
-from schemas.reject import UNREADABLE, unreadable_file
-from schemas.span import FileSignature, Span
-from transforms.formats import ReadOptions, ReadResult, find_format
-from transforms.sources import (
+from feedferry.schemas.reject import UNREADABLE, unreadable_file
+from feedferry.schemas.span import FileSignature, Span
+from feedferry.transforms.formats import ReadOptions, ReadResult, find_format
+from feedferry.transforms.sources import (
     SOURCES,
     Source,
     SpanRequest,
@@ -41,8 +41,8 @@ from transforms.sources import (
     sign_path,
     sniff_format,
 )
-from transforms.storage.atomic import AtomicFile
-from transforms.storage.storage import LocalStorage, is_object
+from feedferry.transforms.storage.atomic import AtomicFile
+from feedferry.transforms.storage.storage import LocalStorage, is_object
 
 MAX_MEMBERS = 1000
 """The most files of one span."""

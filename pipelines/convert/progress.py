@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from pipelines.observer.progress import Snapshot
-from schemas.account import Account
-from schemas.span import Span
-from transforms.sources import source_of
-from transforms.span_progress import progress_reader
+from feedferry.pipelines.observer.progress import Snapshot
+from feedferry.schemas.account import Account
+from feedferry.schemas.span import Span
+from feedferry.transforms.sources import source_of
+from feedferry.transforms.span_progress import progress_reader
 
 
 class ConvertProgress:

@@ -16,23 +16,29 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.convert.step_lists import STEP_LISTS
-from pipelines.folders.locks import WORK
-from pipelines.folders.manifest import MANIFEST, REPORT, Manifest, write_manifest
-from pipelines.options.convert_options import ConvertOptions, given_options
-from pipelines.report.conversion_report import Report, as_json
-from schemas.account import Account, Chunk
-from schemas.errors import FINDINGS_EXIT, FatalError
-from schemas.feed import FULL, INCREMENTAL, Feed
-from schemas.span import Span
-from transforms.conversion_settings import Settings
-from transforms.formats import by_name
-from transforms.rules.full_feeds import settle_full_feeds
-from transforms.storage.atomic import AtomicFile, link_or_copy, paths_of, whole_file, write_json
-from transforms.storage.attempts import SPAN_REJECTS, is_untouched
-from transforms.storage.find_storage import storage_of
-from transforms.storage.journal import sync_file
-from transforms.storage.storage import LocalStorage
+from feedferry.pipelines.convert.step_lists import STEP_LISTS
+from feedferry.pipelines.folders.locks import WORK
+from feedferry.pipelines.folders.manifest import MANIFEST, REPORT, Manifest, write_manifest
+from feedferry.pipelines.options.convert_options import ConvertOptions, given_options
+from feedferry.pipelines.report.conversion_report import Report, as_json
+from feedferry.schemas.account import Account, Chunk
+from feedferry.schemas.errors import FINDINGS_EXIT, FatalError
+from feedferry.schemas.feed import FULL, INCREMENTAL, Feed
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.formats import by_name
+from feedferry.transforms.rules.full_feeds import settle_full_feeds
+from feedferry.transforms.storage.atomic import (
+    AtomicFile,
+    link_or_copy,
+    paths_of,
+    whole_file,
+    write_json,
+)
+from feedferry.transforms.storage.attempts import SPAN_REJECTS, is_untouched
+from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.journal import sync_file
+from feedferry.transforms.storage.storage import LocalStorage
 
 _log = logging.getLogger(__name__)
 _COPY_BYTES = 1 << 20

@@ -27,16 +27,16 @@ from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_runner
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 
-from pipelines.convert.beam_job import in_thread
-from pipelines.convert.fork_server import (
+from feedferry.pipelines.convert.beam_job import in_thread
+from feedferry.pipelines.convert.fork_server import (
     ForkedWorker,
     find_fork_server,
     forget_fork_server,
     uses_processes,
 )
-from pipelines.convert.worker import shorten_sampling
-from pipelines.options.convert_options import ConvertOptions
-from schemas.errors import ConfigError, FatalError
+from feedferry.pipelines.convert.worker import shorten_sampling
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.schemas.errors import ConfigError, FatalError
 
 _DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
 _DASK_NAME = "daskrunner"

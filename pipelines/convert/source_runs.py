@@ -15,28 +15,35 @@ from typing import TypeVar
 
 import msgspec
 
-from pipelines.convert.step_lists import URLS_MERGED, URLS_SHARED, sees_all_records
-from pipelines.folders.locks import state_lock
-from pipelines.options.convert_checks import docids, refuse_flags
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.flags import shared_options
-from pipelines.options.value_parsers import NO_OUTPUT
-from schemas.account import Account, Chunk, add_notice, check_balance
-from schemas.errors import (
+from feedferry.pipelines.convert.step_lists import URLS_MERGED, URLS_SHARED, sees_all_records
+from feedferry.pipelines.folders.locks import state_lock
+from feedferry.pipelines.options.convert_checks import docids, refuse_flags
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.flags import shared_options
+from feedferry.pipelines.options.value_parsers import NO_OUTPUT
+from feedferry.schemas.account import Account, Chunk, add_notice, check_balance
+from feedferry.schemas.errors import (
     ConfigError,
     FatalError,
     FeedferryError,
     StoppedError,
     TooManyRejectsError,
 )
-from schemas.notice import REFUSED, Notice
-from schemas.span import Span
-from transforms.conversion_settings import Settings
-from transforms.formats import FORMATS, ReadOptions, WriteOptions, by_name
-from transforms.rules.adapt import Target
-from transforms.sources import SOURCES, SPOOLS, SourceConfig, SourceOptions, SourceRun, source_of
-from transforms.steps import Steps, read_steps
-from transforms.storage.state import check_state
+from feedferry.schemas.notice import REFUSED, Notice
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.formats import FORMATS, ReadOptions, WriteOptions, by_name
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.sources import (
+    SOURCES,
+    SPOOLS,
+    SourceConfig,
+    SourceOptions,
+    SourceRun,
+    source_of,
+)
+from feedferry.transforms.steps import Steps, read_steps
+from feedferry.transforms.storage.state import check_state
 
 MAX_MEMBERS = 3_000_000
 MAX_BYTES = 1_000_000_000

@@ -10,12 +10,12 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.folders.manifest import Manifest
-from schemas.account import Account, SpanFile, place_of
-from schemas.errors import FatalError
-from transforms.conversion_settings import Settings
-from transforms.storage.attempts import account_of
-from transforms.storage.find_storage import storage_of
+from feedferry.pipelines.folders.manifest import Manifest
+from feedferry.schemas.account import Account, SpanFile, place_of
+from feedferry.schemas.errors import FatalError
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.storage.attempts import account_of
+from feedferry.transforms.storage.find_storage import storage_of
 
 _LINES = "chunks.lines"
 _THREADS = 32

@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.convert.publish import check_files
-from pipelines.convert.work_folder import is_sealed
-from pipelines.folders.locks import STATE_UPDATE
-from schemas.account import Account, SpanFile
-from schemas.errors import FatalError
-from schemas.span import Span
-from transforms.conversion_settings import Settings
-from transforms.formats import ReadOptions
-from transforms.sources import SourceOptions, SourceRun, source_of, unsure_changes
-from transforms.storage.atomic import write_whole
-from transforms.storage.state import open_state, update_state
+from feedferry.pipelines.convert.publish import check_files
+from feedferry.pipelines.convert.work_folder import is_sealed
+from feedferry.pipelines.folders.locks import STATE_UPDATE
+from feedferry.schemas.account import Account, SpanFile
+from feedferry.schemas.errors import FatalError
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.formats import ReadOptions
+from feedferry.transforms.sources import SourceOptions, SourceRun, source_of, unsure_changes
+from feedferry.transforms.storage.atomic import write_whole
+from feedferry.transforms.storage.state import open_state, update_state
 
 _GENERATION = "generation"
 

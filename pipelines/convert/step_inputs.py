@@ -5,17 +5,17 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.convert.inputs import expand_input, read_spans
-from pipelines.convert.updated_documents import updated_documents
-from schemas.errors import ConfigError, FormatError, SourceError
-from schemas.record import Record
-from schemas.reject import Reject
-from schemas.span import Span
-from transforms.conversion_settings import Settings
-from transforms.formats import ReadOptions, ReadResult
-from transforms.rules.known_rejects import entry_of, load_known_rejects
-from transforms.sources import SourceConfig, sniff_format
-from transforms.steps import AppliedSteps, Steps
+from feedferry.pipelines.convert.inputs import expand_input, read_spans
+from feedferry.pipelines.convert.updated_documents import updated_documents
+from feedferry.schemas.errors import ConfigError, FormatError, SourceError
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.formats import ReadOptions, ReadResult
+from feedferry.transforms.rules.known_rejects import entry_of, load_known_rejects
+from feedferry.transforms.sources import SourceConfig, sniff_format
+from feedferry.transforms.steps import AppliedSteps, Steps
 
 
 class SpanInputs(msgspec.Struct, frozen=True):

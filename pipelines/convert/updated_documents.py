@@ -13,14 +13,14 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from schemas.record import Action, Arrival, Record
-from schemas.reject import Reject
-from transforms.compare.events import Event, decoded, number_of
-from transforms.compare.history import Document, FeedHistory, each, with_contents
-from transforms.formats import ReadResult
-from transforms.steps.merge_step import is_partial
-from transforms.storage.scratch import scratch_database
-from transforms.storage.spill import Spill
+from feedferry.schemas.record import Action, Arrival, Record
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.compare.events import Event, decoded, number_of
+from feedferry.transforms.compare.history import Document, FeedHistory, each, with_contents
+from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.steps.merge_step import is_partial
+from feedferry.transforms.storage.scratch import scratch_database
+from feedferry.transforms.storage.spill import Spill
 
 _SCHEMA = "CREATE TABLE wanted (number INTEGER PRIMARY KEY, document BLOB NOT NULL)"
 _Results = Callable[[], Iterable[ReadResult]]

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.convert.inputs import STDIN_COPY
-from pipelines.convert.publish import PUBLISHED
-from pipelines.folders.locks import LOCK, PUSHES, SEAL, SEALED, WORK, locked_pushes
-from pipelines.folders.manifest import REPORT, check_own_folder
-from pipelines.options.convert_options import ConvertOptions
-from schemas.account import SpanFile
-from schemas.errors import ConfigError, FatalError
-from schemas.timeline import TIMELINE
-from transforms.storage.atomic import read_undamaged, write_whole
-from transforms.storage.attempts import digest_of, is_untouched
-from transforms.storage.storage import PARTIAL, LocalStorage
+from feedferry.pipelines.convert.inputs import STDIN_COPY
+from feedferry.pipelines.convert.publish import PUBLISHED
+from feedferry.pipelines.folders.locks import LOCK, PUSHES, SEAL, SEALED, WORK, locked_pushes
+from feedferry.pipelines.folders.manifest import REPORT, check_own_folder
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.schemas.account import SpanFile
+from feedferry.schemas.errors import ConfigError, FatalError
+from feedferry.schemas.timeline import TIMELINE
+from feedferry.transforms.storage.atomic import read_undamaged, write_whole
+from feedferry.transforms.storage.attempts import digest_of, is_untouched
+from feedferry.transforms.storage.storage import PARTIAL, LocalStorage
 
 _FINISHED = (*PUBLISHED, REPORT, PUSHES)
 """The files of a finished run in its output folder."""

@@ -1,9 +1,9 @@
 """The fork server of a local run: it loads Beam once, and forks the worker processes.
 
-The command starts it as `python -P -m pipelines.convert.worker LOG`, with the settings of its log
-as JSON, before it loads Beam itself. It sends a line of JSON for each worker to start, and for each
-worker to kill, with its process id. The server reports `PID` when a worker has started, and
-`PID CODE` when it has ended.
+The command starts it as `python -P -m feedferry.pipelines.convert.worker LOG`, with the settings
+of its log as JSON, before it loads Beam itself. It sends a line of JSON for each worker to start,
+and for each worker to kill, with its process id. The server reports `PID` when a worker has
+started, and `PID CODE` when it has ended.
 
 Standard input is a pipe that the command holds open. When the command ends, even by SIGKILL, the
 pipe closes and the server ends. Workers end when the server does: each reads from a pipe that the
@@ -21,7 +21,7 @@ from types import FrameType
 
 import msgspec
 
-from pipelines.observer.logs import LogSettings, configure_logging
+from feedferry.pipelines.observer.logs import LogSettings, configure_logging
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _ORPHAN_EXIT = 1
@@ -137,7 +137,7 @@ def main(log: LogSettings) -> None:
     load_numpy()
     from apache_beam.runners.worker import sdk_worker_main  # noqa: F401 # loaded for the workers
 
-    from transforms import stages  # noqa: F401
+    from feedferry.transforms import stages  # noqa: F401
 
     shorten_sampling()
     gc.freeze()  # no worker searches the modules for garbage, so that their memory stays shared

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pipelines.convert.inputs import STDIN, STDIN_COPY, list_spans
-from pipelines.convert.source_runs import load_sources, settings_of, source_runs
-from pipelines.doctor.local_checks import (
+from feedferry.pipelines.convert.inputs import STDIN, STDIN_COPY, list_spans
+from feedferry.pipelines.convert.source_runs import load_sources, settings_of, source_runs
+from feedferry.pipelines.doctor.local_checks import (
     check_disk,
     check_folder,
     check_job_state,
@@ -25,11 +25,11 @@ from pipelines.doctor.local_checks import (
     check_unfinished,
     free_bytes,
 )
-from pipelines.job.job import Job
-from schemas.check import Check, CheckLine, fail, fail_of, warn
-from schemas.errors import FeedferryError
-from transforms.sinks.push.wire.checks import check_appliance
-from transforms.sources import source_of
+from feedferry.pipelines.job.job import Job
+from feedferry.schemas.check import Check, CheckLine, fail, fail_of, warn
+from feedferry.schemas.errors import FeedferryError
+from feedferry.transforms.sinks.push.wire.checks import check_appliance
+from feedferry.transforms.sources import source_of
 
 CHECK_SECONDS = 10.0
 _GRACE = 1.2

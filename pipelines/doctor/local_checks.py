@@ -9,18 +9,18 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from pipelines.folders.job_folders import STATE, runs_of
-from pipelines.folders.manifest import read_manifest
-from pipelines.job.job import Job
-from schemas.check import CheckLine, fail, ok, warn
-from schemas.errors import ConfigError
-from schemas.run_record import Phase
-from schemas.units import format_size
-from transforms.config.secrets import REFERENCE
-from transforms.config.yaml_structs import YAML_SUFFIXES, is_placeholder, read_scalars
-from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.throttle.window import zone_text
-from transforms.storage.state import check_state
+from feedferry.pipelines.folders.job_folders import STATE, runs_of
+from feedferry.pipelines.folders.manifest import read_manifest
+from feedferry.pipelines.job.job import Job
+from feedferry.schemas.check import CheckLine, fail, ok, warn
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.run_record import Phase
+from feedferry.schemas.units import format_size
+from feedferry.transforms.config.secrets import REFERENCE
+from feedferry.transforms.config.yaml_structs import YAML_SUFFIXES, is_placeholder, read_scalars
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.sinks.push.throttle.window import zone_text
+from feedferry.transforms.storage.state import check_state
 
 _GROWTH = 1.4
 """The bytes of a feed for each byte of its documents: base64, and elements around it."""

@@ -5,8 +5,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from transforms.rules.adapt import Target
-from transforms.rules.losses import LossRow
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.rules.losses import LossRow
 
 _GAP = "  "
 _LEAST_CHARS = 24

@@ -15,13 +15,13 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from pipelines.folders.remote_folder import mirror_to_read
-from schemas.errors import ConfigError
-from schemas.run_record import RUN_RECORD, RunRecord
-from transforms.config.secrets import resolve
-from transforms.config.yaml_structs import YAML_SUFFIXES, read_scalars
-from transforms.storage.run_record import read_run, write_run
-from transforms.storage.storage import is_object
+from feedferry.pipelines.folders.remote_folder import mirror_to_read
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.run_record import RUN_RECORD, RunRecord
+from feedferry.transforms.config.secrets import resolve
+from feedferry.transforms.config.yaml_structs import YAML_SUFFIXES, read_scalars
+from feedferry.transforms.storage.run_record import read_run, write_run
+from feedferry.transforms.storage.storage import is_object
 
 RUNS = "runs"
 """The folder of all runs, next to the job file unless the job names another one."""

@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from errno import ENOSPC
 from pathlib import Path
 
-from schemas.errors import ConfigError, FatalError
-from transforms.storage.lock import Lock
-from transforms.storage.storage import unwritable
+from feedferry.schemas.errors import ConfigError, FatalError
+from feedferry.transforms.storage.lock import Lock
+from feedferry.transforms.storage.storage import unwritable
 
 WORK = ".work"
 """Folder of an output folder with the files of unfinished runs."""

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.folders.locks import LOCK, PUSHES, WORK
-from schemas.account import Chunk
-from schemas.errors import ConfigError, FatalError
-from schemas.lazy_sequence import LazySequence
-from schemas.run_record import RUN_RECORD
-from transforms.sinks.push.settings import PushSettings
-from transforms.storage.atomic import whole_file
-from transforms.storage.line_file import LineFile
-from transforms.storage.storage import PARTIAL
+from feedferry.pipelines.folders.locks import LOCK, PUSHES, WORK
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import ConfigError, FatalError
+from feedferry.schemas.lazy_sequence import LazySequence
+from feedferry.schemas.run_record import RUN_RECORD
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.storage.atomic import whole_file
+from feedferry.transforms.storage.line_file import LineFile
+from feedferry.transforms.storage.storage import PARTIAL
 
 MANIFEST = "manifest.jsonl"
 REPORT = "report.json"

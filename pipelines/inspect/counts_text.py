@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from pipelines.terminal.summary import Summary, summary_text
-from schemas.feed import FULL
-from schemas.membership import MembershipAction
-from schemas.printable import printable
-from schemas.record import Action
-from transforms.inspect import OTHERS, CodeCount, FeedCount, InputCounts
-from transforms.rules.group_references import Groups
+from feedferry.pipelines.terminal.summary import Summary, summary_text
+from feedferry.schemas.feed import FULL
+from feedferry.schemas.membership import MembershipAction
+from feedferry.schemas.printable import printable
+from feedferry.schemas.record import Action
+from feedferry.transforms.inspect import OTHERS, CodeCount, FeedCount, InputCounts
+from feedferry.transforms.rules.group_references import Groups
 
 VERSION = 1
 MAX_NAMES = 10

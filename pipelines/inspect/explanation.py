@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from pipelines.convert.inputs import listed_spans
-from pipelines.convert.source_runs import read_options
-from pipelines.convert.step_inputs import SpanInputs
-from pipelines.inspect.inspection import as_line
-from pipelines.options.convert_options import ConvertOptions
-from schemas.errors import ConfigError
-from schemas.membership import Membership
-from schemas.record import Record
-from schemas.reject import Filtered, Reject
-from transforms.steps import AppliedSteps, StepResult, read_steps
-from transforms.steps.patterns import any_pattern
+from feedferry.pipelines.convert.inputs import listed_spans
+from feedferry.pipelines.convert.source_runs import read_options
+from feedferry.pipelines.convert.step_inputs import SpanInputs
+from feedferry.pipelines.inspect.inspection import as_line
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.transforms.steps import AppliedSteps, StepResult, read_steps
+from feedferry.transforms.steps.patterns import any_pattern
 
 
 def explain(options: ConvertOptions, url: str) -> Iterator[tuple[str, str]]:

@@ -5,18 +5,18 @@ from contextlib import closing
 
 import msgspec
 
-from pipelines.convert.inputs import listed_spans, read_spans
-from pipelines.convert.source_runs import read_options
-from pipelines.options.convert_checks import parse as parse_convert
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.value_parsers import NO_OUTPUT
-from schemas.errors import FINDINGS_EXIT, ConfigError
-from schemas.membership import Membership
-from schemas.record import Record
-from schemas.reject import Reject, record_error, reject_record
-from transforms.formats import JSONL, ReadResult, WriteOptions
-from transforms.inspect import InputCounts, count
-from transforms.sources import find_source
+from feedferry.pipelines.convert.inputs import listed_spans, read_spans
+from feedferry.pipelines.convert.source_runs import read_options
+from feedferry.pipelines.options.convert_checks import parse as parse_convert
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.value_parsers import NO_OUTPUT
+from feedferry.schemas.errors import FINDINGS_EXIT, ConfigError
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject, record_error, reject_record
+from feedferry.transforms.formats import JSONL, ReadResult, WriteOptions
+from feedferry.transforms.inspect import InputCounts, count
+from feedferry.transforms.sources import find_source
 
 _jsonl = JSONL.make_encoder(WriteOptions())
 

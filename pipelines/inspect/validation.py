@@ -4,19 +4,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from pipelines.convert.inputs import listed_spans
-from pipelines.convert.source_runs import read_options
-from pipelines.inspect.inspection import parse
-from pipelines.options.compare_options import ValidateOptions
-from pipelines.options.flags import decode
-from schemas.span import Span
-from transforms.formats import ReadOptions, find_format
-from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
-from transforms.sources import SpanRequest, open_span, read_span
-from transforms.validate.cross_checks import CrossChecks
-from transforms.validate.markup_checks import markup_findings
-from transforms.validate.rules import Finding, all_rules
-from transforms.validate.validation import Validation
+from feedferry.pipelines.convert.inputs import listed_spans
+from feedferry.pipelines.convert.source_runs import read_options
+from feedferry.pipelines.inspect.inspection import parse
+from feedferry.pipelines.options.compare_options import ValidateOptions
+from feedferry.pipelines.options.flags import decode
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import ReadOptions, find_format
+from feedferry.transforms.sinks.push.model import REQUEST_BYTES_LIMIT
+from feedferry.transforms.sources import SpanRequest, open_span, read_span
+from feedferry.transforms.validate.cross_checks import CrossChecks
+from feedferry.transforms.validate.markup_checks import markup_findings
+from feedferry.transforms.validate.rules import Finding, all_rules
+from feedferry.transforms.validate.validation import Validation
 
 
 def validate(words: Mapping[str, object]) -> Iterator[Finding]:

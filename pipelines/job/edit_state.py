@@ -16,13 +16,13 @@ from typing import IO, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.folders.job_folders import STATE, find_home
-from pipelines.folders.locks import locked_state
-from schemas.errors import ConfigError
-from schemas.sent_document import SentDocument
-from schemas.span import Timestamp, Watermark
-from transforms.config.yaml_structs import YAML_SUFFIXES
-from transforms.storage.state import StateHead, open_state, replace_head, write_state
+from feedferry.pipelines.folders.job_folders import STATE, find_home
+from feedferry.pipelines.folders.locks import locked_state
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.sent_document import SentDocument
+from feedferry.schemas.span import Timestamp, Watermark
+from feedferry.transforms.config.yaml_structs import YAML_SUFFIXES
+from feedferry.transforms.storage.state import StateHead, open_state, replace_head, write_state
 
 VERSION = 1
 _T = TypeVar("_T")

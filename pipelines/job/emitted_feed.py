@@ -4,13 +4,17 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipelines.compare.diff import ComparedInputs
-from pipelines.compare.feed_of_changes import full_where_known, incremental, write_archives
-from pipelines.job.engine import convert
-from pipelines.job.flag_job import job_of_flags
-from pipelines.job.run_result import RunResult
-from pipelines.observer.observer import Observer
-from schemas.errors import ConfigError
+from feedferry.pipelines.compare.diff import ComparedInputs
+from feedferry.pipelines.compare.feed_of_changes import (
+    full_where_known,
+    incremental,
+    write_archives,
+)
+from feedferry.pipelines.job.engine import convert
+from feedferry.pipelines.job.flag_job import job_of_flags
+from feedferry.pipelines.job.run_result import RunResult
+from feedferry.pipelines.observer.observer import Observer
+from feedferry.schemas.errors import ConfigError
 
 
 def emit(

@@ -23,42 +23,47 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pipelines.convert.engine import Conversion, list_inputs
-from pipelines.convert.engine import convert as convert_inputs
-from pipelines.convert.inputs import STDIN, size_of
-from pipelines.convert.source_runs import steps_of
-from pipelines.convert.state_update import mark_unsure, remember
-from pipelines.convert.work_folder import check_output, check_unused, close_work_folder, find_work
-from pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
-from pipelines.folders.locks import PUSHES, WORK, locked_job, locked_output, locked_state
-from pipelines.folders.manifest import RUN_LOG, read_manifest, receipts_folder
-from pipelines.folders.remote_folder import RemoteFolder, opened_remote
-from pipelines.job.job import Job
-from pipelines.job.job_text import render
-from pipelines.job.notify import notify
-from pipelines.job.push_phase import push_output, push_settings
-from pipelines.job.retention import remove_runs, runs_to_remove
-from pipelines.job.run_result import JobResult, RunResult
-from pipelines.job.settlement import changed_chunks, settle
-from pipelines.job.verify_phase import verify_run
-from pipelines.observer.endings import Ending, begun, ending_of
-from pipelines.observer.logs import log_to
-from pipelines.observer.observer import Observer, Step, followed
-from pipelines.observer.signals import DeadlinePassed, deadline_raised
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.job_options import RunOptions
-from pipelines.report.conversion_report import read_report
-from pipelines.report.job_index import write_index
-from pipelines.report.metrics import write_metrics
-from pipelines.report.run_report import CONFIG, write_report
-from schemas.errors import ConfigError, FatalError, StoppedError
-from schemas.run_record import Phase, Replay, RunRecord
-from schemas.units import format_size
-from transforms.sinks.push.generations import next_generation
-from transforms.storage.atomic import write_whole
-from transforms.storage.mirrors import shown
-from transforms.storage.run_record import read_run, write_run
-from transforms.storage.storage import is_object
+from feedferry.pipelines.convert.engine import Conversion, list_inputs
+from feedferry.pipelines.convert.engine import convert as convert_inputs
+from feedferry.pipelines.convert.inputs import STDIN, size_of
+from feedferry.pipelines.convert.source_runs import steps_of
+from feedferry.pipelines.convert.state_update import mark_unsure, remember
+from feedferry.pipelines.convert.work_folder import (
+    check_output,
+    check_unused,
+    close_work_folder,
+    find_work,
+)
+from feedferry.pipelines.folders.job_folders import abandon, new_run_id, runs_of, shown_path
+from feedferry.pipelines.folders.locks import PUSHES, WORK, locked_job, locked_output, locked_state
+from feedferry.pipelines.folders.manifest import RUN_LOG, read_manifest, receipts_folder
+from feedferry.pipelines.folders.remote_folder import RemoteFolder, opened_remote
+from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.job.job_text import render
+from feedferry.pipelines.job.notify import notify
+from feedferry.pipelines.job.push_phase import push_output, push_settings
+from feedferry.pipelines.job.retention import remove_runs, runs_to_remove
+from feedferry.pipelines.job.run_result import JobResult, RunResult
+from feedferry.pipelines.job.settlement import changed_chunks, settle
+from feedferry.pipelines.job.verify_phase import verify_run
+from feedferry.pipelines.observer.endings import Ending, begun, ending_of
+from feedferry.pipelines.observer.logs import log_to
+from feedferry.pipelines.observer.observer import Observer, Step, followed
+from feedferry.pipelines.observer.signals import DeadlinePassed, deadline_raised
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.job_options import RunOptions
+from feedferry.pipelines.report.conversion_report import read_report
+from feedferry.pipelines.report.job_index import write_index
+from feedferry.pipelines.report.metrics import write_metrics
+from feedferry.pipelines.report.run_report import CONFIG, write_report
+from feedferry.schemas.errors import ConfigError, FatalError, StoppedError
+from feedferry.schemas.run_record import Phase, Replay, RunRecord
+from feedferry.schemas.units import format_size
+from feedferry.transforms.sinks.push.generations import next_generation
+from feedferry.transforms.storage.atomic import write_whole
+from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.run_record import read_run, write_run
+from feedferry.transforms.storage.storage import is_object
 
 _log = logging.getLogger(__name__)
 

@@ -4,15 +4,19 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipelines.job.job import Job
-from pipelines.job.job_keys import FEEDS, JobKey, job_keys
-from pipelines.options.convert_checks import parse
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.display_options import LogOptions
-from pipelines.options.flags import decode
-from pipelines.options.push_options import ApplianceOptions, check_pushed_format, parse_push_to
-from transforms.config.secrets import check_no_secret
-from transforms.sinks.push.settings import PushSettings
+from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.job.job_keys import FEEDS, JobKey, job_keys
+from feedferry.pipelines.options.convert_checks import parse
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.display_options import LogOptions
+from feedferry.pipelines.options.flags import decode
+from feedferry.pipelines.options.push_options import (
+    ApplianceOptions,
+    check_pushed_format,
+    parse_push_to,
+)
+from feedferry.transforms.config.secrets import check_no_secret
+from feedferry.transforms.sinks.push.settings import PushSettings
 
 _HIDDEN = "***"
 _OPTIONS = (ConvertOptions, ApplianceOptions, LogOptions)

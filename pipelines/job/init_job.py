@@ -9,21 +9,26 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.convert.inputs import listed_spans
-from pipelines.job.init_mapping import draft_for
-from pipelines.job.job_keys import FEEDS, job_keys
-from pipelines.job.job_text import json_schema
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.value_parsers import NO_OUTPUT, parse_output, parse_to
-from schemas.errors import ConfigError, FeedferryError
-from schemas.feed import FeedHeader
-from schemas.record import Record
-from schemas.span import Span
-from transforms.config.secrets import check_no_secret
-from transforms.config.yaml_structs import PLACEHOLDER, YAML_SUFFIXES, quote_text, read_text
-from transforms.formats import JSONL, ReadOptions, find_format
-from transforms.sinks.push.wire.address import find_kind
-from transforms.sources import (
+from feedferry.pipelines.convert.inputs import listed_spans
+from feedferry.pipelines.job.init_mapping import draft_for
+from feedferry.pipelines.job.job_keys import FEEDS, job_keys
+from feedferry.pipelines.job.job_text import json_schema
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.value_parsers import NO_OUTPUT, parse_output, parse_to
+from feedferry.schemas.errors import ConfigError, FeedferryError
+from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.record import Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.config.secrets import check_no_secret
+from feedferry.transforms.config.yaml_structs import (
+    PLACEHOLDER,
+    YAML_SUFFIXES,
+    quote_text,
+    read_text,
+)
+from feedferry.transforms.formats import JSONL, ReadOptions, find_format
+from feedferry.transforms.sinks.push.wire.address import find_kind
+from feedferry.transforms.sources import (
     PROGRAMS,
     ROWS,
     SPOOLS,
@@ -32,7 +37,7 @@ from transforms.sources import (
     read_span,
     source_of,
 )
-from transforms.storage.atomic import write_whole
+from feedferry.transforms.storage.atomic import write_whole
 
 _DATABASE_URL = re.compile(r"(?:sqlite|postgresql|mariadb|mysql|oracle|mssql)(?:\+\w+)?://.*")
 _LISTER = re.compile("^lister *:", re.MULTILINE)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from schemas.errors import ConfigError
-from transforms.sources.database.connection import Session
-from transforms.sources.database.connection_url import check_connection
-from transforms.sources.database.mapping import RowMapping
-from transforms.sources.database.mapping_draft import TableColumn, draft_mapping
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sources.database.connection import Session
+from feedferry.transforms.sources.database.connection_url import check_connection
+from feedferry.transforms.sources.database.mapping import RowMapping
+from feedferry.transforms.sources.database.mapping_draft import TableColumn, draft_mapping
 
 
 def draft_for(

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.job.job_keys import JobKey, job_keys
-from pipelines.options.compare_options import VerifyOptions
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.display_options import LogOptions
-from schemas.errors import errors_worded
-from schemas.run_record import Replay
-from schemas.setting import Setting, as_flag, in_flags, settings_in, worded
-from transforms.sinks.push.settings import PushSettings
+from feedferry.pipelines.job.job_keys import JobKey, job_keys
+from feedferry.pipelines.options.compare_options import VerifyOptions
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.display_options import LogOptions
+from feedferry.schemas.errors import errors_worded
+from feedferry.schemas.run_record import Replay
+from feedferry.schemas.setting import Setting, as_flag, in_flags, settings_in, worded
+from feedferry.transforms.sinks.push.settings import PushSettings
 
 _BY_VARIABLE = "environment "
 """The begin of the origin of a value that a variable states."""

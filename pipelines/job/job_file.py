@@ -17,9 +17,9 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.convert.source_runs import check_source_datasource, source_options
-from pipelines.job.job import BY_SET, Job, KeyWording, Notify, Retention
-from pipelines.job.job_keys import (
+from feedferry.pipelines.convert.source_runs import check_source_datasource, source_options
+from feedferry.pipelines.job.job import BY_SET, Job, KeyWording, Notify, Retention
+from feedferry.pipelines.job.job_keys import (
     FEEDS,
     SECTIONS,
     TRANSFORM,
@@ -28,32 +28,32 @@ from pipelines.job.job_keys import (
     job_keys,
     job_type,
 )
-from pipelines.job.verify_phase import verify_options
-from pipelines.options.compare_options import TARGET, VerifyOptions
-from pipelines.options.convert_checks import check_together, parse_each
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.display_options import LogOptions
-from pipelines.options.flags import decode
-from pipelines.options.job_options import JobOptions, OverrideOptions
-from pipelines.options.push_options import (
+from feedferry.pipelines.job.verify_phase import verify_options
+from feedferry.pipelines.options.compare_options import TARGET, VerifyOptions
+from feedferry.pipelines.options.convert_checks import check_together, parse_each
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.display_options import LogOptions
+from feedferry.pipelines.options.flags import decode
+from feedferry.pipelines.options.job_options import JobOptions, OverrideOptions
+from feedferry.pipelines.options.push_options import (
     ApplianceOptions,
     PushOptions,
     check_pushed_format,
     parse_push_to,
 )
-from pipelines.options.value_parsers import DELIMITER, TEXT
-from schemas.check import CheckLine, ok
-from schemas.errors import ConfigError, raise_together
-from schemas.feed import FULL
-from schemas.span import Span
-from schemas.spelling import did_you_mean
-from transforms.config.secrets import (
+from feedferry.pipelines.options.value_parsers import DELIMITER, TEXT
+from feedferry.schemas.check import CheckLine, ok
+from feedferry.schemas.errors import ConfigError, raise_together
+from feedferry.schemas.feed import FULL
+from feedferry.schemas.span import Span
+from feedferry.schemas.spelling import did_you_mean
+from feedferry.transforms.config.secrets import (
     REFERENCE,
     check_no_secret,
     check_references,
     resolve,
 )
-from transforms.config.yaml_structs import (
+from feedferry.transforms.config.yaml_structs import (
     SET,
     YAML_SUFFIXES,
     Decoded,
@@ -63,9 +63,9 @@ from transforms.config.yaml_structs import (
     profiles_of,
     read_text,
 )
-from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.throttle.window import zone_text
-from transforms.sources import SPOOLS, find_source
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.sinks.push.throttle.window import zone_text
+from feedferry.transforms.sources import SPOOLS, find_source
 
 _TOP_KEY = re.compile(r"^(version|job|source|target)[ \t]*:", re.MULTILINE)
 _HEAD_CHARS = 1 << 16

@@ -14,18 +14,18 @@ from typing import Annotated, NamedTuple, NoReturn, Union
 
 import msgspec
 
-from pipelines.options.compare_options import VerifyOptions
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.display_options import LogOptions
-from pipelines.options.flags import FieldFlag, flags_of
-from pipelines.options.job_options import JobOptions
-from pipelines.options.push_options import PUSH_TO, ApplianceOptions, PushOptions
-from pipelines.options.value_parsers import TEXT
-from transforms.config.yaml_structs import PROFILES, Value
-from transforms.formats import FORMATS
-from transforms.registry import Named
-from transforms.sources import SOURCES
-from transforms.steps import StepConfig
+from feedferry.pipelines.options.compare_options import VerifyOptions
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.display_options import LogOptions
+from feedferry.pipelines.options.flags import FieldFlag, flags_of
+from feedferry.pipelines.options.job_options import JobOptions
+from feedferry.pipelines.options.push_options import PUSH_TO, ApplianceOptions, PushOptions
+from feedferry.pipelines.options.value_parsers import TEXT
+from feedferry.transforms.config.yaml_structs import PROFILES, Value
+from feedferry.transforms.formats import FORMATS
+from feedferry.transforms.registry import Named
+from feedferry.transforms.sources import SOURCES
+from feedferry.transforms.steps import StepConfig
 
 VERSION = 1
 FEEDS = "feeds"

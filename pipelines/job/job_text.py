@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipelines.job.job import Job
-from pipelines.job.job_keys import (
+from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.job.job_keys import (
     FEEDS,
     SECTIONS,
     SHORT_FORMS,
@@ -17,10 +17,10 @@ from pipelines.job.job_keys import (
     typed_keys,
     types_of,
 )
-from pipelines.options.compare_options import VerifyOptions
-from pipelines.options.push_options import ApplianceOptions
-from transforms.config.yaml_structs import PROFILES, quote_text
-from transforms.steps import StepConfig
+from feedferry.pipelines.options.compare_options import VerifyOptions
+from feedferry.pipelines.options.push_options import ApplianceOptions
+from feedferry.transforms.config.yaml_structs import PROFILES, quote_text
+from feedferry.transforms.steps import StepConfig
 
 _COMMENT_COLUMN = 48
 Schema = dict[str, object]

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.folders.job_folders import RUNS, find_home, find_run, runs_of
-from pipelines.folders.locks import locked_job
-from pipelines.folders.remote_folder import opened_remote, runs_below
-from pipelines.job.job import Retention
-from pipelines.job.retention import remove_runs, runs_to_remove
-from pipelines.report.conversion_report import as_text
-from pipelines.report.job_index import RunRow, row_of
-from pipelines.report.run_data import RunData, read_run_data, read_runs
-from schemas.errors import ConfigError
-from schemas.run_record import RunRecord
-from schemas.units import format_clock, parse_duration
-from transforms.storage.mirrors import shown
-from transforms.storage.storage import is_object
+from feedferry.pipelines.folders.job_folders import RUNS, find_home, find_run, runs_of
+from feedferry.pipelines.folders.locks import locked_job
+from feedferry.pipelines.folders.remote_folder import opened_remote, runs_below
+from feedferry.pipelines.job.job import Retention
+from feedferry.pipelines.job.retention import remove_runs, runs_to_remove
+from feedferry.pipelines.report.conversion_report import as_text
+from feedferry.pipelines.report.job_index import RunRow, row_of
+from feedferry.pipelines.report.run_data import RunData, read_run_data, read_runs
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.run_record import RunRecord
+from feedferry.schemas.units import format_clock, parse_duration
+from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.storage import is_object
 
 VERSION = 1
 _COLUMNS = ("run", "gen", "took", "phase", "exit", "read", "written", "rejects", "pushed")

@@ -6,20 +6,20 @@ import apache_beam as beam
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.convert.beam_job import run_to_file
-from pipelines.convert.runners import pipeline_options, runner_of
-from pipelines.folders.manifest import read_manifest, receipts_folder
-from pipelines.observer.observer import Observer, Step, followed
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.flags import shared_options
-from pipelines.push.engine import notify_stop, push_chunks
-from pipelines.push.record import PushResult, record_push
-from pipelines.report.run_report import write_report
-from transforms.sinks.push.generations import check_generation
-from transforms.sinks.push.outcome import PushAccount
-from transforms.sinks.push.settings import PushSettings
-from transforms.stages import Push
-from transforms.storage.mirrors import fetch_journals, locked, shown
+from feedferry.pipelines.convert.beam_job import run_to_file
+from feedferry.pipelines.convert.runners import pipeline_options, runner_of
+from feedferry.pipelines.folders.manifest import read_manifest, receipts_folder
+from feedferry.pipelines.observer.observer import Observer, Step, followed
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.flags import shared_options
+from feedferry.pipelines.push.engine import notify_stop, push_chunks
+from feedferry.pipelines.push.record import PushResult, record_push
+from feedferry.pipelines.report.run_report import write_report
+from feedferry.transforms.sinks.push.generations import check_generation
+from feedferry.transforms.sinks.push.outcome import PushAccount
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.stages import Push
+from feedferry.transforms.storage.mirrors import fetch_journals, locked, shown
 
 
 def push_settings(target: PushSettings, options: ConvertOptions) -> PushSettings:

@@ -7,12 +7,12 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from pipelines.folders.job_folders import run_folders
-from pipelines.folders.locks import WORK, locked_pushes
-from pipelines.job.job import Retention
-from schemas.errors import BusyError
-from schemas.run_record import RunRecord
-from transforms.storage.storage import PARTIAL
+from feedferry.pipelines.folders.job_folders import run_folders
+from feedferry.pipelines.folders.locks import WORK, locked_pushes
+from feedferry.pipelines.job.job import Retention
+from feedferry.schemas.errors import BusyError
+from feedferry.schemas.run_record import RunRecord
+from feedferry.transforms.storage.storage import PARTIAL
 
 _REMOVED = ".removed-"
 """Prefix of the folder of a run that is being removed."""

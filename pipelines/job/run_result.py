@@ -4,10 +4,10 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.job.settlement import Settlement
-from pipelines.push.record import PushResult
-from pipelines.report.conversion_report import ConversionResult
-from pipelines.report.differences import Verification
+from feedferry.pipelines.job.settlement import Settlement
+from feedferry.pipelines.push.record import PushResult
+from feedferry.pipelines.report.conversion_report import ConversionResult
+from feedferry.pipelines.report.differences import Verification
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):

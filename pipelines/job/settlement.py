@@ -4,15 +4,15 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.folders.manifest import read_manifest, receipts_folder
-from pipelines.report.conversion_report import read_report
-from schemas.account import SpanFile
-from schemas.errors import FINDINGS_EXIT, BalanceError
-from transforms.sinks.push.outcome import totals_of
-from transforms.sinks.push.push_plan import plan_chunks
-from transforms.sinks.push.receipts import Receipts
-from transforms.sinks.push.settings import Keep, PushSettings
-from transforms.storage.mirrors import changed_files
+from feedferry.pipelines.folders.manifest import read_manifest, receipts_folder
+from feedferry.pipelines.report.conversion_report import read_report
+from feedferry.schemas.account import SpanFile
+from feedferry.schemas.errors import FINDINGS_EXIT, BalanceError
+from feedferry.transforms.sinks.push.outcome import totals_of
+from feedferry.transforms.sinks.push.push_plan import plan_chunks
+from feedferry.transforms.sinks.push.receipts import Receipts
+from feedferry.transforms.sinks.push.settings import Keep, PushSettings
+from feedferry.transforms.storage.mirrors import changed_files
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):

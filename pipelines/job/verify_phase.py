@@ -4,10 +4,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pipelines.options.compare_options import TARGET, VerifyOptions
-from pipelines.report.differences import Verification, write_verification
-from schemas.errors import ConfigError
-from transforms.sinks.push.settings import Keep, PushSettings
+from feedferry.pipelines.options.compare_options import TARGET, VerifyOptions
+from feedferry.pipelines.report.differences import Verification, write_verification
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sinks.push.settings import Keep, PushSettings
 
 
 def verify_options(options: VerifyOptions, push: PushSettings | None) -> VerifyOptions:
@@ -27,7 +27,7 @@ def verify_run(folder: Path, options: VerifyOptions) -> Verification:
 
     Raises TargetError or BusyError if the target cannot be asked yet; nothing is written then.
     """
-    from pipelines.compare.verify import verify  # loads the HTTP client
+    from feedferry.pipelines.compare.verify import verify  # loads the HTTP client
 
     with verify((str(folder),), {}, options) as compared:
         return write_verification(folder, options.against, compared.comparer, compared.counts)

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from pipelines.observer.signals import DeadlinePassed, Terminated
-from schemas.errors import BusyError, FatalError, FeedferryError
-from transforms.config.secrets import check_no_secret
+from feedferry.pipelines.observer.signals import DeadlinePassed, Terminated
+from feedferry.schemas.errors import BusyError, FatalError, FeedferryError
+from feedferry.transforms.config.secrets import check_no_secret
 
 INTERRUPTED_EXIT = 130
 TERMINATED_EXIT = 143

@@ -19,10 +19,10 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError
-from schemas.printable import printable
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.printable import printable
 
-_OWN_LOGGERS = ("pipelines", "schemas", "transforms")
+_LOGGERS = ("", "feedferry", "apache_beam")
 _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 _SHOWN = {"is_shown": True}
 _log = logging.getLogger(__name__)
@@ -91,8 +91,7 @@ def configure_logging(settings: LogSettings) -> None:
         output.setFormatter(LineFormatter(settings))
         root.addHandler(output)
     root.setLevel(others)
-    for name in _OWN_LOGGERS:
-        logging.getLogger(name).setLevel(own)
+    logging.getLogger("feedferry").setLevel(own)
     beam = logging.WARNING if settings.verbosity > 1 else logging.CRITICAL + 1
     logging.getLogger("apache_beam").setLevel(beam)
     _current.settings = settings
@@ -111,7 +110,7 @@ def log_to(
 
     `file` and `format` are those of the job file, if it states them.
     """
-    before, root_level = _current.settings, logging.getLogger().level
+    before, levels = _current.settings, [logging.getLogger(name).level for name in _LOGGERS]
     names = [Path(name).absolute() for name in (path, file) if name is not None]
     files = tuple(dict.fromkeys((*before.files, *map(str, names))))
     settings = replace(before, files=files, format=before.format or format, job=job, run=run)
@@ -120,8 +119,9 @@ def log_to(
         yield
     finally:
         configure_logging(before)
-        if not before.has_stderr:
-            logging.getLogger().setLevel(root_level)  # that of the program which uses the API
+        if not before.has_stderr:  # the levels of the program that uses the API
+            for name, level in zip(_LOGGERS, levels, strict=True):
+                logging.getLogger(name).setLevel(level)
 
 
 class LineFormatter(logging.Formatter):
@@ -194,7 +194,7 @@ def _threshold(
         record.msg, record.args = printable(record.getMessage(), kept="\n"), ()
         if service is not None and record.name.startswith(service):
             return record.levelno >= logging.INFO
-        is_own = record.name.partition(".")[0] in _OWN_LOGGERS
+        is_own = record.name.partition(".")[0] == "feedferry"
         return record.levelno >= (own if is_own else others)
 
     return is_logged

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from pipelines.observer.progress import (
+from feedferry.pipelines.observer.progress import (
     Progress,
     ProgressMeter,
     ProgressWatcher,
@@ -20,9 +20,9 @@ from pipelines.observer.progress import (
     append_point,
     progress_text,
 )
-from schemas.run_record import Phase
-from schemas.setting import in_flags
-from schemas.timeline import TIMELINE
+from feedferry.schemas.run_record import Phase
+from feedferry.schemas.setting import in_flags
+from feedferry.schemas.timeline import TIMELINE
 
 _SHOWN = {"is_shown": True}
 _log = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.run_record import Phase
-from schemas.timeline import TimelinePoint
-from schemas.units import counted, format_clock, format_size
+from feedferry.schemas.run_record import Phase
+from feedferry.schemas.timeline import TimelinePoint
+from feedferry.schemas.units import counted, format_clock, format_size
 
 MIN_SECONDS = 0.5
 SHARE_OF_TIME = 50

@@ -4,9 +4,9 @@ import enum
 
 import msgspec
 
-from pipelines.options.flags import Flag, declare
-from pipelines.options.section import Section
-from pipelines.options.value_parsers import (
+from feedferry.pipelines.options.flags import Flag, declare
+from feedferry.pipelines.options.section import Section
+from feedferry.pipelines.options.value_parsers import (
     OUTPUT_FOLDER,
     SAMPLE,
     SampleSize,
@@ -14,7 +14,7 @@ from pipelines.options.value_parsers import (
     choice_of,
     count_of,
 )
-from transforms.validate.rules import Finding, Severity
+from feedferry.transforms.validate.rules import Finding, Severity
 
 
 class DifferencesFormat(enum.Enum):

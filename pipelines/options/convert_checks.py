@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.flags import decode, flags_of
-from pipelines.options.section import Section
-from schemas.choices import CONTENT_ENCODINGS, DIALECT_5_0, GROUPS
-from schemas.errors import ConfigError, raise_together
-from schemas.feed import FULL, METADATA_AND_URL, check_datasource
-from transforms.formats import FORMATS, Docids, by_name, check_docids, find_format
-from transforms.sources import ROWS, Source, find_source
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.flags import decode, flags_of
+from feedferry.pipelines.options.section import Section
+from feedferry.schemas.choices import CONTENT_ENCODINGS, DIALECT_5_0, GROUPS
+from feedferry.schemas.errors import ConfigError, raise_together
+from feedferry.schemas.feed import FULL, METADATA_AND_URL, check_datasource
+from feedferry.transforms.formats import FORMATS, Docids, by_name, check_docids, find_format
+from feedferry.transforms.sources import ROWS, Source, find_source
 
 _TREE_TEMPLATE = re.compile(r"\{(?:path|name|stem|extension)\}")
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.options.flags import Flag, SourceOrFormat, declare, flags_of
-from pipelines.options.section import Section
-from pipelines.options.value_parsers import (
+from feedferry.pipelines.options.flags import Flag, SourceOrFormat, declare, flags_of
+from feedferry.pipelines.options.section import Section
+from feedferry.pipelines.options.value_parsers import (
     ACL,
     CHARSET,
     CHUNK_SIZE,
@@ -34,7 +34,7 @@ from pipelines.options.value_parsers import (
     choice,
     count_of,
 )
-from schemas.choices import (
+from feedferry.schemas.choices import (
     CONTENT_ENCODINGS,
     DIALECTS,
     EMPTY_METADATA,
@@ -43,9 +43,9 @@ from schemas.choices import (
     URL_CHECKS,
     NotFound,
 )
-from schemas.content import MAX_CONTENT_BYTES
-from schemas.feed import FEEDTYPES
-from schemas.source_options import SourceOptions
+from feedferry.schemas.content import MAX_CONTENT_BYTES
+from feedferry.schemas.feed import FEEDTYPES
+from feedferry.schemas.source_options import SourceOptions
 
 
 def _is_database(kind: SourceOrFormat) -> bool:

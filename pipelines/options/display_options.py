@@ -4,10 +4,10 @@ import enum
 
 import msgspec
 
-from pipelines.observer.logs import OutputFormat
-from pipelines.options.flags import Flag, declare
-from pipelines.options.section import Section
-from pipelines.options.value_parsers import OUTPUT_FILE, choice_of
+from feedferry.pipelines.observer.logs import OutputFormat
+from feedferry.pipelines.options.flags import Flag, declare
+from feedferry.pipelines.options.section import Section
+from feedferry.pipelines.options.value_parsers import OUTPUT_FILE, choice_of
 
 
 class ProgressStyle(enum.Enum):

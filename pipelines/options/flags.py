@@ -19,10 +19,10 @@ from typing import Protocol, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
-from pipelines.options.section import Section
-from pipelines.options.value_parsers import REPEATED_TEXT, TEXT, ValueType, choice_of
-from schemas.errors import ConfigError
-from schemas.setting import Setting, as_flag
+from feedferry.pipelines.options.section import Section
+from feedferry.pipelines.options.value_parsers import REPEATED_TEXT, TEXT, ValueType, choice_of
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.setting import Setting, as_flag
 
 Options = TypeVar("Options", bound=msgspec.Struct)
 

@@ -5,9 +5,9 @@ import shlex
 
 import msgspec
 
-from pipelines.options.flags import Flag, declare
-from pipelines.options.section import Section
-from pipelines.options.value_parsers import (
+from feedferry.pipelines.options.flags import Flag, declare
+from feedferry.pipelines.options.section import Section
+from feedferry.pipelines.options.value_parsers import (
     DEADLINE,
     DURATION,
     OUTPUT_FILE,
@@ -16,8 +16,8 @@ from pipelines.options.value_parsers import (
     ValueType,
     count_of,
 )
-from schemas.errors import ConfigError
-from transforms.sinks.push.generations import GENERATIONS, PUSHED
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sinks.push.generations import GENERATIONS, PUSHED
 
 _NAME = re.compile(r"\w[\w.-]{0,99}")
 

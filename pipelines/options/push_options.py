@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from pipelines.options.flags import Flag, declare, decode, flags_of, shared_options
-from pipelines.options.section import Section
-from pipelines.options.value_parsers import (
+from feedferry.pipelines.options.flags import Flag, declare, decode, flags_of, shared_options
+from feedferry.pipelines.options.section import Section
+from feedferry.pipelines.options.value_parsers import (
     AUTH,
     DEADLINE,
     DURATION,
@@ -18,13 +18,13 @@ from pipelines.options.value_parsers import (
     choice_of,
     count_of,
 )
-from schemas.errors import ConfigError
-from schemas.feed import CLEANUP, FEEDTYPES, REPLACE, check_datasource
-from transforms.net.retry import RetryPolicy
-from transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
-from transforms.sinks.push.throttle.gate import BacklogLimits
-from transforms.sinks.push.throttle.window import SendWindow
-from transforms.sinks.push.wire.auth import Auth
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.feed import CLEANUP, FEEDTYPES, REPLACE, check_datasource
+from feedferry.transforms.net.retry import RetryPolicy
+from feedferry.transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
+from feedferry.transforms.sinks.push.throttle.gate import BacklogLimits
+from feedferry.transforms.sinks.push.throttle.window import SendWindow
+from feedferry.transforms.sinks.push.wire.auth import Auth
 
 PUSH_TO = Flag(
     "Push the output to this appliance, as `feedferry push --to`.",
@@ -200,7 +200,9 @@ def check_pushed_format(name: str, push: PushSettings | None) -> None:
     """Raise ConfigError for a format that the appliance, if there is one, does not take."""
     if push is None:
         return
-    from transforms.sinks.push.push_plan import pushed_formats  # --help does not load the codecs
+    from feedferry.transforms.sinks.push.push_plan import (
+        pushed_formats,  # --help does not load the codecs
+    )
 
     names = pushed_formats(push.appliance.protocol)
     if name not in names:
@@ -212,7 +214,9 @@ def check_pushed_format(name: str, push: PushSettings | None) -> None:
 
 def _push_settings(words: Mapping[str, object]) -> PushSettings:
     """Return how an appliance is pushed to; raise ConfigError for options that do not fit it."""
-    from transforms.sinks.push.wire.address import parse_target  # --help does not load the codecs
+    from feedferry.transforms.sinks.push.wire.address import (
+        parse_target,  # --help does not load the codecs
+    )
 
     options = decode(ApplianceOptions, words)
     backlog = BacklogLimits(

@@ -15,11 +15,11 @@ from functools import cache, partial
 
 import msgspec
 
-from schemas.errors import ConfigError
-from schemas.record import Crawl, Record
-from schemas.span_size import AUTO
-from schemas.spelling import did_you_mean
-from schemas.units import (
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.record import Crawl, Record
+from feedferry.schemas.span_size import AUTO
+from feedferry.schemas.spelling import did_you_mean
+from feedferry.schemas.units import (
     DURATION_PATTERN,
     SIZE_PATTERN,
     duration_text,
@@ -27,9 +27,9 @@ from schemas.units import (
     parse_size,
     size_text,
 )
-from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
-from transforms.sinks.push.throttle.window import find_zone, parse_deadline, parse_window
-from transforms.sinks.push.wire.auth import AuthKind, format_auth, parse_auth
+from feedferry.transforms.sinks.push.model import REQUEST_BYTES_LIMIT
+from feedferry.transforms.sinks.push.throttle.window import find_zone, parse_deadline, parse_window
+from feedferry.transforms.sinks.push.wire.auth import AuthKind, format_auth, parse_auth
 
 MIN_CHUNK_BYTES = 64 * 1024
 _AUTO = "auto"
@@ -180,7 +180,7 @@ def parse_charset(text: str) -> str:
 
 def parse_encoding(text: str) -> str:
     """Return the name of an encoding for XML, which overrides its declaration."""
-    from transforms.formats import is_encoding
+    from feedferry.transforms.formats import is_encoding
 
     if not is_encoding(text):
         raise ConfigError(
@@ -196,7 +196,7 @@ def parse_delimiter(text: str) -> str:
     >>> parse_delimiter(r"\r\n")
     '\r\n'
     """
-    from transforms.formats import check_delimiter
+    from feedferry.transforms.formats import check_delimiter
 
     return check_delimiter(_ESCAPE.sub(lambda match: _ESCAPES[match[0]], text))
 
@@ -260,15 +260,15 @@ def parse_run_folder(text: str) -> str:
     """Return the name of a folder or the URI of object storage; raise ConfigError for others."""
     if "://" not in text:
         return parse_output(text)
-    from transforms.storage.find_storage import storage_of
+    from feedferry.transforms.storage.find_storage import storage_of
 
     return storage_of(text).locate("").rstrip("/")
 
 
 def parse_from(text: str) -> str:
     """Return the name of a source or a format that is read."""
-    from transforms.formats import find_format
-    from transforms.sources import find_source
+    from feedferry.transforms.formats import find_format
+    from feedferry.transforms.sources import find_source
 
     format_ = find_format(text)
     kind = find_source(text) or (format_ if format_ and format_.is_read else None)
@@ -277,22 +277,22 @@ def parse_from(text: str) -> str:
 
 def parse_to(text: str) -> str:
     """Return the name of a format that is written."""
-    from transforms.formats import find_format
+    from feedferry.transforms.formats import find_format
 
     kind = find_format(text)
     return kind.name if kind and kind.encoder else parse_choice(text, _target_names())
 
 
 def _source_names() -> list[str]:
-    from transforms.formats import FORMATS
-    from transforms.sources import SOURCES
+    from feedferry.transforms.formats import FORMATS
+    from feedferry.transforms.sources import SOURCES
 
     formats = (format_.name for format_ in FORMATS if format_.is_read)
     return [*(source.name for source in SOURCES), *formats]
 
 
 def _target_names() -> list[str]:
-    from transforms.formats import FORMATS
+    from feedferry.transforms.formats import FORMATS
 
     return [format_.name for format_ in FORMATS if format_.encoder]
 

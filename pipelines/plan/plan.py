@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.convert.inputs import group_spans, listed_spans, size_of
-from pipelines.convert.publish import number_chunks, report_of
-from pipelines.convert.source_runs import (
+from feedferry.pipelines.convert.inputs import group_spans, listed_spans, size_of
+from feedferry.pipelines.convert.publish import number_chunks, report_of
+from feedferry.pipelines.convert.source_runs import (
     check_account,
     check_limits,
     check_steps,
@@ -25,29 +25,34 @@ from pipelines.convert.source_runs import (
     source_runs,
     split_sources,
 )
-from pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
-from pipelines.convert.step_lists import add_rejects_of_groups, list_results
-from pipelines.folders.locks import PUSHES
-from pipelines.folders.manifest import REPORT
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.value_parsers import SampleSize
-from pipelines.plan.sampling import PART_BYTES, convert_sample, count_spans, estimate_chunks
-from pipelines.report.conversion_report import Report
-from pipelines.report.conversion_report import as_json as report_as_json
-from pipelines.report.push_report import PushReport
-from schemas.account import Account, Chunk, merge
-from schemas.errors import StoppedError
-from schemas.span import Span
-from schemas.units import format_clock
-from transforms.conversion_settings import Settings
-from transforms.convert import convert
-from transforms.file_spans import cut
-from transforms.rules.adapt import check_loss
-from transforms.rules.full_feeds import settle_full_feeds
-from transforms.rules.known_rejects import load_known_rejects
-from transforms.rules.older_versions import find_older_versions, store_older_versions
-from transforms.storage.atomic import read_undamaged
-from transforms.storage.attempts import DryAttempt
+from feedferry.pipelines.convert.step_inputs import check_inputs_of_steps, prepare_steps
+from feedferry.pipelines.convert.step_lists import add_rejects_of_groups, list_results
+from feedferry.pipelines.folders.locks import PUSHES
+from feedferry.pipelines.folders.manifest import REPORT
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.value_parsers import SampleSize
+from feedferry.pipelines.plan.sampling import (
+    PART_BYTES,
+    convert_sample,
+    count_spans,
+    estimate_chunks,
+)
+from feedferry.pipelines.report.conversion_report import Report
+from feedferry.pipelines.report.conversion_report import as_json as report_as_json
+from feedferry.pipelines.report.push_report import PushReport
+from feedferry.schemas.account import Account, Chunk, merge
+from feedferry.schemas.errors import StoppedError
+from feedferry.schemas.span import Span
+from feedferry.schemas.units import format_clock
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.convert import convert
+from feedferry.transforms.file_spans import cut
+from feedferry.transforms.rules.adapt import check_loss
+from feedferry.transforms.rules.full_feeds import settle_full_feeds
+from feedferry.transforms.rules.known_rejects import load_known_rejects
+from feedferry.transforms.rules.older_versions import find_older_versions, store_older_versions
+from feedferry.transforms.storage.atomic import read_undamaged
+from feedferry.transforms.storage.attempts import DryAttempt
 
 MAX_URLS = 5
 _MAX_PUSHES = 10

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from pipelines.job.flag_job import job_of_flags
-from pipelines.job.job import Job
-from pipelines.job.job_file import job_file_of, load_job
-from pipelines.observer.observer import Observer, Step, followed
-from pipelines.options.value_parsers import NO_OUTPUT, SampleSize
-from pipelines.plan.plan import Plan, make_plan, predict_push
+from feedferry.pipelines.job.flag_job import job_of_flags
+from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.job.job_file import job_file_of, load_job
+from feedferry.pipelines.observer.observer import Observer, Step, followed
+from feedferry.pipelines.options.value_parsers import NO_OUTPUT, SampleSize
+from feedferry.pipelines.plan.plan import Plan, make_plan, predict_push
 
 
 def find_planned(words: Mapping[str, object]) -> Job:

@@ -6,14 +6,14 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from pipelines.options.value_parsers import SampleSize
-from schemas.account import COUNTERS, Account, LossCount, NoticeCount, merge
-from schemas.span import Span
-from transforms.conversion_settings import Settings
-from transforms.convert import convert
-from transforms.formats import by_name
-from transforms.sources import source_of
-from transforms.storage.attempts import DryAttempt
+from feedferry.pipelines.options.value_parsers import SampleSize
+from feedferry.schemas.account import COUNTERS, Account, LossCount, NoticeCount, merge
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.convert import convert
+from feedferry.transforms.formats import by_name
+from feedferry.transforms.sources import source_of
+from feedferry.transforms.storage.attempts import DryAttempt
 
 PART_BYTES = 1 << 20
 """The size of the parts that a sample is taken from."""

@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.folders.locks import WORK
-from pipelines.folders.manifest import (
+from feedferry.pipelines.folders.locks import WORK
+from feedferry.pipelines.folders.manifest import (
     EXPECTED_INPUT,
     MANIFEST,
     REPORT,
@@ -17,24 +17,24 @@ from pipelines.folders.manifest import (
     receipts_folder,
     unfinished_message,
 )
-from pipelines.folders.remote_folder import opened_runs
-from pipelines.observer.observer import Observer, Step, followed, metered
-from pipelines.observer.progress import Snapshot
-from pipelines.observer.signals import draining
-from pipelines.options.flags import shared_options
-from pipelines.options.push_options import PushOptions
-from pipelines.push.record import PushResult, record_push
-from schemas.account import Chunk
-from schemas.errors import ConfigError
-from schemas.lazy_sequence import LazySequence, flagged
-from schemas.run_record import Phase
-from transforms.sinks.push.generations import check_generation
-from transforms.sinks.push.outcome import ChunkOutcome, PushProgress
-from transforms.sinks.push.push_plan import check_several_full, plan_chunks
-from transforms.sinks.push.receipts import Receipts
-from transforms.sinks.push.settings import PushSettings, SeveralFull
-from transforms.sinks.push.throttle.gate import StopSignal
-from transforms.storage.mirrors import MirrorDisk
+from feedferry.pipelines.folders.remote_folder import opened_runs
+from feedferry.pipelines.observer.observer import Observer, Step, followed, metered
+from feedferry.pipelines.observer.progress import Snapshot
+from feedferry.pipelines.observer.signals import draining
+from feedferry.pipelines.options.flags import shared_options
+from feedferry.pipelines.options.push_options import PushOptions
+from feedferry.pipelines.push.record import PushResult, record_push
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.lazy_sequence import LazySequence, flagged
+from feedferry.schemas.run_record import Phase
+from feedferry.transforms.sinks.push.generations import check_generation
+from feedferry.transforms.sinks.push.outcome import ChunkOutcome, PushProgress
+from feedferry.transforms.sinks.push.push_plan import check_several_full, plan_chunks
+from feedferry.transforms.sinks.push.receipts import Receipts
+from feedferry.transforms.sinks.push.settings import PushSettings, SeveralFull
+from feedferry.transforms.sinks.push.throttle.gate import StopSignal
+from feedferry.transforms.storage.mirrors import MirrorDisk
 
 
 class PushPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ def push(options: PushOptions, target: PushSettings, observer: Observer) -> tupl
         if folders := _run_folders(options):
             runs = _read_runs(folders, options, settings)
         else:
-            from pipelines.push.feed_files import make_run
+            from feedferry.pipelines.push.feed_files import make_run
 
             runs = [make_run(options, settings)]
         for root, chunks in runs:
@@ -76,7 +76,7 @@ def plan_push(options: PushOptions, target: PushSettings) -> Iterator[PushPlan]:
             for root, chunks in _read_runs(folders, options, settings):
                 yield _plan(root, chunks, settings)
             return
-        from pipelines.push.feed_files import scan_files
+        from feedferry.pipelines.push.feed_files import scan_files
 
         yield _plan(Path(staging), scan_files(options, settings, Path(staging)), settings)
 
@@ -85,8 +85,8 @@ def push_chunks(
     root: Path, chunks: Sequence[Chunk], settings: PushSettings, observer: Observer
 ) -> PushResult:
     """Push the chunks of a run; a signal stops it after the chunks that are being sent."""
-    from pipelines.report.run_report import write_report
-    from transforms.sinks.push.pusher import Pusher
+    from feedferry.pipelines.report.run_report import write_report
+    from feedferry.transforms.sinks.push.pusher import Pusher
 
     stop = StopSignal()
     progress = PushProgress(observer.notice)

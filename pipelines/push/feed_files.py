@@ -11,8 +11,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pipelines.folders.locks import locked_output
-from pipelines.folders.manifest import (
+from feedferry.pipelines.folders.locks import locked_output
+from feedferry.pipelines.folders.manifest import (
     EXPECTED_INPUT,
     MANIFEST,
     REPORT,
@@ -20,26 +20,26 @@ from pipelines.folders.manifest import (
     read_manifest,
     write_manifest,
 )
-from pipelines.options.push_options import PushOptions
-from pipelines.report.conversion_report import Report, as_json
-from schemas.account import AccountTotals, Chunk
-from schemas.errors import ConfigError, FormatError, SourceError
-from schemas.feed import FULL, INCREMENTAL
-from schemas.membership import MembershipAction
-from schemas.span import Span
-from transforms.formats import Format, find_format, look_of, sniff
-from transforms.sinks.push.chunk_parts import scan_feed
-from transforms.sinks.push.model import BLOCK_BYTES, REQUEST_BYTES_LIMIT, open_chunk_file
-from transforms.sinks.push.push_plan import (
+from feedferry.pipelines.options.push_options import PushOptions
+from feedferry.pipelines.report.conversion_report import Report, as_json
+from feedferry.schemas.account import AccountTotals, Chunk
+from feedferry.schemas.errors import ConfigError, FormatError, SourceError
+from feedferry.schemas.feed import FULL, INCREMENTAL
+from feedferry.schemas.membership import MembershipAction
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import Format, find_format, look_of, sniff
+from feedferry.transforms.sinks.push.chunk_parts import scan_feed
+from feedferry.transforms.sinks.push.model import BLOCK_BYTES, REQUEST_BYTES_LIMIT, open_chunk_file
+from feedferry.transforms.sinks.push.push_plan import (
     check_several_full,
     endpoint_of,
     plan_chunks,
     pushed_formats,
 )
-from transforms.sinks.push.settings import PushSettings, SeveralFull
-from transforms.sinks.push.wire.protocol import Endpoint
-from transforms.sources import check_input_name, open_span
-from transforms.storage.atomic import link_or_copy, whole_file, write_json
+from feedferry.transforms.sinks.push.settings import PushSettings, SeveralFull
+from feedferry.transforms.sinks.push.wire.protocol import Endpoint
+from feedferry.transforms.sources import check_input_name, open_span
+from feedferry.transforms.storage.atomic import link_or_copy, whole_file, write_json
 
 STAGING = ".staging"
 """Folder for decompressed feed files."""

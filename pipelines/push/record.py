@@ -7,16 +7,21 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.folders.manifest import REPORT, read_manifest, receipts_folder, write_manifest
-from pipelines.report.push_report import as_json
-from schemas.account import Chunk
-from schemas.receipt import ChunkState
-from schemas.setting import in_flags
-from transforms.rules.known_rejects import load_known_rejects
-from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, write_rejects
-from transforms.sinks.push.settings import Keep, PushSettings
-from transforms.storage import mirrors
-from transforms.storage.atomic import write_json
+from feedferry.pipelines.folders.manifest import (
+    REPORT,
+    read_manifest,
+    receipts_folder,
+    write_manifest,
+)
+from feedferry.pipelines.report.push_report import as_json
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.receipt import ChunkState
+from feedferry.schemas.setting import in_flags
+from feedferry.transforms.rules.known_rejects import load_known_rejects
+from feedferry.transforms.sinks.push.outcome import ChunkOutcome, PushAccount, write_rejects
+from feedferry.transforms.sinks.push.settings import Keep, PushSettings
+from feedferry.transforms.storage import mirrors
+from feedferry.transforms.storage.atomic import write_json
 
 _RESULT = ("accepted_rejects", "chunks", "records", "stopped")
 """The part of a report that only another push changes."""

@@ -15,20 +15,20 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.rejects.export import Export, ExportedFile
-from pipelines.rejects.run_rejects import rejects_of
-from pipelines.report.run_data import read_run_data
-from schemas.errors import ConfigError
-from schemas.membership import Membership
-from schemas.record import Record
-from schemas.reject import Filtered, Reject
-from schemas.span import Span
-from transforms.formats import ReadOptions, by_name
-from transforms.rules.feed_elements import find_elements, is_well_formed
-from transforms.sources import SpanRequest, open_span, read_span, sniff_format
-from transforms.storage.atomic import write_whole
-from transforms.storage.attempts import digest_of
-from transforms.storage.journal import Journal
+from feedferry.pipelines.rejects.export import Export, ExportedFile
+from feedferry.pipelines.rejects.run_rejects import rejects_of
+from feedferry.pipelines.report.run_data import read_run_data
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import ReadOptions, by_name
+from feedferry.transforms.rules.feed_elements import find_elements, is_well_formed
+from feedferry.transforms.sources import SpanRequest, open_span, read_span, sniff_format
+from feedferry.transforms.storage.atomic import write_whole
+from feedferry.transforms.storage.attempts import digest_of
+from feedferry.transforms.storage.journal import Journal
 
 CORRECTED = "corrected"
 """Folder of an export with files that were completed or shortened for a replay."""

@@ -13,15 +13,15 @@ from itertools import chain
 import msgspec
 from lxml import etree
 
-from pipelines.rejects.run_rejects import RunReject
-from schemas.avro import convert, read_fields
-from schemas.codes import find_code
-from schemas.errors import RecordError
-from schemas.membership import Membership, RecordOrMembership
-from schemas.printable import printable
-from schemas.record import Record
-from schemas.reject import Reject
-from transforms.storage.mirrors import shown
+from feedferry.pipelines.rejects.run_rejects import RunReject
+from feedferry.schemas.avro import convert, read_fields
+from feedferry.schemas.codes import find_code
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.membership import Membership, RecordOrMembership
+from feedferry.schemas.printable import printable
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.storage.mirrors import shown
 
 RAW_STAGES = ("read", "push", "retrieve")
 """Stages whose rejects have bytes of a file or a program; the others have records."""

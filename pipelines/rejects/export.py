@@ -22,20 +22,25 @@ from typing import IO
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.rejects.excerpts import record_of
-from pipelines.rejects.run_rejects import RejectFilter, RunReject, rejects_of
-from schemas.codes import find_code
-from schemas.errors import ConfigError, FeedferryError
-from schemas.feed import FULL, INCREMENTAL
-from schemas.span import Span
-from schemas.units import counted, names_text
-from transforms.formats import JSONL, Format, WriteOptions, find_format
-from transforms.rules.feed_elements import DECLARATION, FeedElement, FeedMarkup, find_elements
-from transforms.rules.older_versions import OLDER_VERSION
-from transforms.sources import open_span, sniff_format
-from transforms.storage.atomic import write_json
-from transforms.storage.attempts import digest_of
-from transforms.storage.mirrors import shown
+from feedferry.pipelines.rejects.excerpts import record_of
+from feedferry.pipelines.rejects.run_rejects import RejectFilter, RunReject, rejects_of
+from feedferry.schemas.codes import find_code
+from feedferry.schemas.errors import ConfigError, FeedferryError
+from feedferry.schemas.feed import FULL, INCREMENTAL
+from feedferry.schemas.span import Span
+from feedferry.schemas.units import counted, names_text
+from feedferry.transforms.formats import JSONL, Format, WriteOptions, find_format
+from feedferry.transforms.rules.feed_elements import (
+    DECLARATION,
+    FeedElement,
+    FeedMarkup,
+    find_elements,
+)
+from feedferry.transforms.rules.older_versions import OLDER_VERSION
+from feedferry.transforms.sources import open_span, sniff_format
+from feedferry.transforms.storage.atomic import write_json
+from feedferry.transforms.storage.attempts import digest_of
+from feedferry.transforms.storage.mirrors import shown
 
 INDEX = "export.json"
 RAW = "raw"

@@ -16,35 +16,39 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.convert.source_runs import read_options
-from pipelines.folders.job_folders import runs_of, shown_path
-from pipelines.folders.locks import WORK
-from pipelines.folders.manifest import MANIFEST, read_manifest
-from pipelines.job.engine import convert as convert_job
-from pipelines.job.engine import run as run_job
-from pipelines.job.flag_job import job_of_options
-from pipelines.job.job import Job
-from pipelines.job.job_file import load_job, override_words
-from pipelines.observer.observer import Observer
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.flags import decode, decode_given, flags_of
-from pipelines.options.job_options import RunOptions
-from pipelines.options.push_options import parse_push_to
-from pipelines.options.section import Section
-from pipelines.rejects.corrections import converted_numbers, files_as_exported, read_corrections
-from pipelines.rejects.export import INDEX, Export, export
-from pipelines.rejects.run_rejects import (
+from feedferry.pipelines.convert.source_runs import read_options
+from feedferry.pipelines.folders.job_folders import runs_of, shown_path
+from feedferry.pipelines.folders.locks import WORK
+from feedferry.pipelines.folders.manifest import MANIFEST, read_manifest
+from feedferry.pipelines.job.engine import convert as convert_job
+from feedferry.pipelines.job.engine import run as run_job
+from feedferry.pipelines.job.flag_job import job_of_options
+from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.job.job_file import load_job, override_words
+from feedferry.pipelines.observer.observer import Observer
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.flags import decode, decode_given, flags_of
+from feedferry.pipelines.options.job_options import RunOptions
+from feedferry.pipelines.options.push_options import parse_push_to
+from feedferry.pipelines.options.section import Section
+from feedferry.pipelines.rejects.corrections import (
+    converted_numbers,
+    files_as_exported,
+    read_corrections,
+)
+from feedferry.pipelines.rejects.export import INDEX, Export, export
+from feedferry.pipelines.rejects.run_rejects import (
     RejectFilter,
     job_file_of,
     mark_replayed,
     read_replayed,
 )
-from pipelines.report.run_data import REJECTS
-from schemas.errors import FINDINGS_EXIT, ConfigError
-from schemas.feed import FULL, INCREMENTAL
-from schemas.run_record import Replay
-from schemas.units import counted, names_text
-from transforms.storage.run_record import read_run
+from feedferry.pipelines.report.run_data import REJECTS
+from feedferry.schemas.errors import FINDINGS_EXIT, ConfigError
+from feedferry.schemas.feed import FULL, INCREMENTAL
+from feedferry.schemas.run_record import Replay
+from feedferry.schemas.units import counted, names_text
+from feedferry.transforms.storage.run_record import read_run
 
 _RUN = "run"
 """File of an export with the run that last replayed it, if that has no job."""

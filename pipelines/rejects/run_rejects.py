@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from pipelines.job.job_file import load_job
-from pipelines.report.run_data import REJECTS, numbered_rejects
-from schemas.errors import ConfigError
-from schemas.reject import Reject
-from transforms.rules.known_rejects import add_known_rejects, entry_of, load_known_rejects
-from transforms.rules.older_versions import OLDER_VERSION
-from transforms.storage.atomic import read_json, write_json
-from transforms.storage.mirrors import shown
-from transforms.storage.run_record import read_run
+from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.report.run_data import REJECTS, numbered_rejects
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.rules.known_rejects import add_known_rejects, entry_of, load_known_rejects
+from feedferry.transforms.rules.older_versions import OLDER_VERSION
+from feedferry.transforms.storage.atomic import read_json, write_json
+from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.run_record import read_run
 
 _REPORT = "report.json"
 _REPLAYED = "replayed.json"

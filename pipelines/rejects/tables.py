@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from pipelines.rejects.run_rejects import RunReject
-from schemas.printable import printable
-from transforms.storage.mirrors import shown
+from feedferry.pipelines.rejects.run_rejects import RunReject
+from feedferry.schemas.printable import printable
+from feedferry.transforms.storage.mirrors import shown
 
 _COLUMNS = ("rejects", "new", "accepted", "replayed")
 _INDENT = "  "

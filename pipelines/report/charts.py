@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pipelines.report.page_text import bytes_text
+from feedferry.pipelines.report.page_text import bytes_text
 
 WIDTH, HEIGHT = 1000, 100
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.observer.progress import Progress
-from pipelines.terminal.summary import Summary, summary_text
-from schemas.account import AccountTotals
-from schemas.errors import FatalError
-from schemas.notice import REFUSED
-from schemas.sent_document import UNCHANGED
-from schemas.units import counted
-from transforms.storage.atomic import read_json
+from feedferry.pipelines.observer.progress import Progress
+from feedferry.pipelines.terminal.summary import Summary, summary_text
+from feedferry.schemas.account import AccountTotals
+from feedferry.schemas.errors import FatalError
+from feedferry.schemas.notice import REFUSED
+from feedferry.schemas.sent_document import UNCHANGED
+from feedferry.schemas.units import counted
+from feedferry.transforms.storage.atomic import read_json
 
 VERSION = 1
 _COLUMNS = ("read", "expanded", "written", "rejected", "filtered")

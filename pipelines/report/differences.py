@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.report.page_text import MAX_ROWS, short_text
-from pipelines.terminal.summary import LABEL_CHARS, Summary
-from schemas.errors import FINDINGS_EXIT
-from schemas.printable import printable
-from transforms.compare.comparison import Change, Comparer, Comparison, Difference
-from transforms.storage.atomic import whole_file, write_whole
+from feedferry.pipelines.report.page_text import MAX_ROWS, short_text
+from feedferry.pipelines.terminal.summary import LABEL_CHARS, Summary
+from feedferry.schemas.errors import FINDINGS_EXIT
+from feedferry.schemas.printable import printable
+from feedferry.transforms.compare.comparison import Change, Comparer, Comparison, Difference
+from feedferry.transforms.storage.atomic import whole_file, write_whole
 
 VERSION = 1
 Labels = Mapping[Change, str]
@@ -81,7 +81,7 @@ def differences_page(
     names: tuple[str, str],
 ) -> bytes:
     """Return a page with the counts and the first differences."""
-    from pipelines.report.pages import render  # loads Jinja
+    from feedferry.pipelines.report.pages import render  # loads Jinja
 
     rows = [(labels[row.change], row) for row in islice(differences, MAX_ROWS)]
     return render(

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from schemas.codes import find_code
-from transforms.validate.rules import Finding, Severity, all_rules
+from feedferry.schemas.codes import find_code
+from feedferry.transforms.validate.rules import Finding, Severity, all_rules
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _encode = msgspec.json.Encoder(order="sorted").encode

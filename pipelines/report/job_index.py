@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.folders.job_folders import runs_of
-from pipelines.report.charts import INTEGER, SECONDS, Axes, Bin, Chart, Tick, Unit, draw
-from pipelines.report.outcome import Outcome, begin_of, outcome_of, seconds_of
-from pipelines.report.page_text import span_text
-from pipelines.report.run_data import RunData, read_runs
-from pipelines.report.run_report import REPORT_PAGE
+from feedferry.pipelines.folders.job_folders import runs_of
+from feedferry.pipelines.report.charts import INTEGER, SECONDS, Axes, Bin, Chart, Tick, Unit, draw
+from feedferry.pipelines.report.outcome import Outcome, begin_of, outcome_of, seconds_of
+from feedferry.pipelines.report.page_text import span_text
+from feedferry.pipelines.report.run_data import RunData, read_runs
+from feedferry.pipelines.report.run_report import REPORT_PAGE
 
 INDEX_PAGE = "index.html"
 """Name of the file in the folder of a job."""
@@ -40,7 +40,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def write_index(home: Path) -> Path:
     """Write the page of a job into its folder and return its path."""
-    from pipelines.report.pages import write_page
+    from feedferry.pipelines.report.pages import write_page
 
     rows = [row_of(run) for run in read_runs(home, MAX_RUNS)]
     path = home / INDEX_PAGE

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pipelines.report.outcome import seconds_of
-from pipelines.report.run_data import RunData, read_runs
-from transforms.storage.atomic import write_whole
+from feedferry.pipelines.report.outcome import seconds_of
+from feedferry.pipelines.report.run_data import RunData, read_runs
+from feedferry.transforms.storage.atomic import write_whole
 
 SUCCESSES = (0, 1)
 """Exit codes of a run that did its work; 1 has rejects."""

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from pipelines.report.progress_charts import working_seconds
-from pipelines.report.run_data import RunData
-from schemas.run_record import Phase
+from feedferry.pipelines.report.progress_charts import working_seconds
+from feedferry.pipelines.report.run_data import RunData
+from feedferry.schemas.run_record import Phase
 
 
 class Outcome(NamedTuple):

@@ -13,16 +13,16 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pipelines.report.page_text import (
+from feedferry.pipelines.report.page_text import (
     MAX_ROWS,
     MAX_SAMPLES,
     bytes_text,
     short_text,
     span_text,
 )
-from schemas.codes import find_code
-from schemas.printable import printable
-from transforms.storage.atomic import write_whole
+from feedferry.schemas.codes import find_code
+from feedferry.schemas.printable import printable
+from feedferry.transforms.storage.atomic import write_whole
 
 
 def render(template: str, **values: object) -> bytes:

@@ -7,9 +7,18 @@ from itertools import pairwise
 
 import msgspec
 
-from pipelines.report.charts import COUNT, INTEGER, MAX_BINS, SECONDS, Axes, Bin, Chart, draw
-from schemas.run_record import Phase
-from schemas.timeline import TimelinePoint
+from feedferry.pipelines.report.charts import (
+    COUNT,
+    INTEGER,
+    MAX_BINS,
+    SECONDS,
+    Axes,
+    Bin,
+    Chart,
+    draw,
+)
+from feedferry.schemas.run_record import Phase
+from feedferry.schemas.timeline import TimelinePoint
 
 _MIN_POINTS = 4
 _MIN_SECONDS = 1.0

@@ -6,14 +6,19 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.terminal.summary import Summary
-from schemas.account import Chunk, RejectSample
-from schemas.receipt import ChunkState
-from schemas.units import counted, format_clock
-from transforms.sinks.push.model import count_records
-from transforms.sinks.push.outcome import ChunkOutcome, OutcomeTotals, PushAccount, totals_of
-from transforms.sinks.push.settings import PushSettings
-from transforms.storage.mirrors import shown
+from feedferry.pipelines.terminal.summary import Summary
+from feedferry.schemas.account import Chunk, RejectSample
+from feedferry.schemas.receipt import ChunkState
+from feedferry.schemas.units import counted, format_clock
+from feedferry.transforms.sinks.push.model import count_records
+from feedferry.transforms.sinks.push.outcome import (
+    ChunkOutcome,
+    OutcomeTotals,
+    PushAccount,
+    totals_of,
+)
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.storage.mirrors import shown
 
 MAX_SAMPLES = 5
 """How many refused records the text shows, with the words of the appliance."""

@@ -11,22 +11,22 @@ from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from pipelines.folders.job_folders import runs_of
-from pipelines.folders.locks import ACCOUNT, WORK
-from pipelines.report.conversion_report import Report
-from pipelines.report.differences import VERIFICATION, Verification
-from pipelines.report.page_text import MAX_ROWS
-from pipelines.report.push_report import PushReport
-from schemas.account import AccountTotals, Chunk
-from schemas.errors import FatalError, FeedferryError
-from schemas.receipt import ChunkState
-from schemas.reject import Reject
-from schemas.run_record import RUN_RECORD, RunRecord
-from schemas.timeline import TIMELINE, TimelinePoint
-from transforms.sinks.push.receipts import read_receipts
-from transforms.storage.atomic import read_json, read_rejects
-from transforms.storage.attempts import SPAN_REJECTS
-from transforms.storage.journal import Journal
+from feedferry.pipelines.folders.job_folders import runs_of
+from feedferry.pipelines.folders.locks import ACCOUNT, WORK
+from feedferry.pipelines.report.conversion_report import Report
+from feedferry.pipelines.report.differences import VERIFICATION, Verification
+from feedferry.pipelines.report.page_text import MAX_ROWS
+from feedferry.pipelines.report.push_report import PushReport
+from feedferry.schemas.account import AccountTotals, Chunk
+from feedferry.schemas.errors import FatalError, FeedferryError
+from feedferry.schemas.receipt import ChunkState
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.run_record import RUN_RECORD, RunRecord
+from feedferry.schemas.timeline import TIMELINE, TimelinePoint
+from feedferry.transforms.sinks.push.receipts import read_receipts
+from feedferry.transforms.storage.atomic import read_json, read_rejects
+from feedferry.transforms.storage.attempts import SPAN_REJECTS
+from feedferry.transforms.storage.journal import Journal
 
 REJECTS = "rejects"
 """Folder of a run with its rejects."""

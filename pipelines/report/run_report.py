@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from pipelines.report.charts import BYTES, CHUNKS, SECONDS, Axes, Chart, chunk_bins, draw
-from pipelines.report.conversion_report import columns_of
-from pipelines.report.differences import DIFFERENCES, VERIFICATION
-from pipelines.report.outcome import begin_of, outcome_of, seconds_of
-from pipelines.report.page_text import MAX_ROWS, span_text
-from pipelines.report.progress_charts import draw_progress
-from pipelines.report.run_data import PushData, RunData, read_run_data
-from schemas.notice import REFUSED
+from feedferry.pipelines.report.charts import BYTES, CHUNKS, SECONDS, Axes, Chart, chunk_bins, draw
+from feedferry.pipelines.report.conversion_report import columns_of
+from feedferry.pipelines.report.differences import DIFFERENCES, VERIFICATION
+from feedferry.pipelines.report.outcome import begin_of, outcome_of, seconds_of
+from feedferry.pipelines.report.page_text import MAX_ROWS, span_text
+from feedferry.pipelines.report.progress_charts import draw_progress
+from feedferry.pipelines.report.run_data import PushData, RunData, read_run_data
+from feedferry.schemas.notice import REFUSED
 
 REPORT_PAGE = "report.html"
 """Name of the file in the folder of a run."""
@@ -51,7 +51,7 @@ def write_report(folder: Path) -> Path:
 
     The run may be unfinished; what its folder does not hold is left out of the page.
     """
-    from pipelines.report.pages import write_page
+    from feedferry.pipelines.report.pages import write_page
 
     run = read_run_data(folder)
     path = folder / REPORT_PAGE

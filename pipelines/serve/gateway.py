@@ -21,53 +21,59 @@ from typing import Self
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.convert.publish import publish
-from pipelines.convert.source_runs import check_account, settings_of
-from pipelines.folders.locks import WORK
-from pipelines.folders.manifest import REPORT, read_manifest, receipts_folder
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.push.record import record_push
-from pipelines.report.conversion_report import read_report
-from pipelines.serve.forward_journal import (
+from feedferry.pipelines.convert.publish import publish
+from feedferry.pipelines.convert.source_runs import check_account, settings_of
+from feedferry.pipelines.folders.locks import WORK
+from feedferry.pipelines.folders.manifest import REPORT, read_manifest, receipts_folder
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.push.record import record_push
+from feedferry.pipelines.report.conversion_report import read_report
+from feedferry.pipelines.serve.forward_journal import (
     FOLDER,
     DeliveryOutcome,
     ForwardJournal,
     ForwardState,
     run_folder,
 )
-from pipelines.serve.rehearsal.index import (
+from feedferry.pipelines.serve.rehearsal.index import (
     INDEX_FILE,
     SetAsideDelivery,
     open_index,
     write_deletions,
 )
-from pipelines.serve.retry import describe
-from pipelines.serve.spool_consumer import SpoolConsumer, name
-from pipelines.serve.worker_process import SetAsideError, WorkerProcess
-from schemas.account import Account, Chunk, merge
-from schemas.delivery import JOURNAL, Delivery
-from schemas.errors import ConfigError, FeedferryError, SourceError, StoppedError, TargetError
-from schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, check_datasource
-from schemas.receipt import ChunkState
-from schemas.reject import UNKNOWN_ENCODING, UNKNOWN_FORMAT, UNREADABLE
-from schemas.span import Span
-from schemas.units import counted
-from transforms.conversion_settings import Settings
-from transforms.convert import DELETIONS, convert_on
-from transforms.file_spans import begin
-from transforms.formats import GSA_FEED, Format, by_name
-from transforms.net.retry import RetryPolicy
-from transforms.sinks.push.model import (
+from feedferry.pipelines.serve.retry import describe
+from feedferry.pipelines.serve.spool_consumer import SpoolConsumer, name
+from feedferry.pipelines.serve.worker_process import SetAsideError, WorkerProcess
+from feedferry.schemas.account import Account, Chunk, merge
+from feedferry.schemas.delivery import JOURNAL, Delivery
+from feedferry.schemas.errors import (
+    ConfigError,
+    FeedferryError,
+    SourceError,
+    StoppedError,
+    TargetError,
+)
+from feedferry.schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, check_datasource
+from feedferry.schemas.receipt import ChunkState
+from feedferry.schemas.reject import UNKNOWN_ENCODING, UNKNOWN_FORMAT, UNREADABLE
+from feedferry.schemas.span import Span
+from feedferry.schemas.units import counted
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.convert import DELETIONS, convert_on
+from feedferry.transforms.file_spans import begin
+from feedferry.transforms.formats import GSA_FEED, Format, by_name
+from feedferry.transforms.net.retry import RetryPolicy
+from feedferry.transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
     ResponseMeaning,
     count_records,
 )
-from transforms.sinks.push.outcome import PushProgress
-from transforms.sinks.push.pusher import Pusher
-from transforms.sinks.push.settings import Keep, PushSettings
-from transforms.sinks.push.throttle.gate import StopSignal
-from transforms.sinks.push.wire.responses import judge_response
-from transforms.sources.spool import is_whole, queue_of, spans_of
+from feedferry.transforms.sinks.push.outcome import PushProgress
+from feedferry.transforms.sinks.push.pusher import Pusher
+from feedferry.transforms.sinks.push.settings import Keep, PushSettings
+from feedferry.transforms.sinks.push.throttle.gate import StopSignal
+from feedferry.transforms.sinks.push.wire.responses import judge_response
+from feedferry.transforms.sources.spool import is_whole, queue_of, spans_of
 
 RETRY = RetryPolicy(first_seconds=5.0, max_seconds=300.0, jitter=lambda: 1.0)
 """The pauses of a queue; one gateway needs no jitter."""

@@ -8,19 +8,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from pipelines.serve.gateway import Gateway
-from pipelines.serve.http.endpoints import Callbacks, Endpoints
-from pipelines.serve.http.server import HttpServer
-from pipelines.serve.rehearsal import page, scenario
-from pipelines.serve.rehearsal.feeder import Digest, Feeder
-from pipelines.serve.rehearsal.index import INDEX_FILE, Index, SetAsideDelivery, digest_delivery
-from pipelines.serve.settings import ServeSettings
-from pipelines.serve.spool_writer import SpoolWriter
-from pipelines.serve.worker_process import WorkerProcess
-from schemas.delivery import JOURNAL
-from schemas.errors import ConfigError
-from transforms.formats import ReadOptions
-from transforms.sinks.push.throttle.gate import StopSignal
+from feedferry.pipelines.serve.gateway import Gateway
+from feedferry.pipelines.serve.http.endpoints import Callbacks, Endpoints
+from feedferry.pipelines.serve.http.server import HttpServer
+from feedferry.pipelines.serve.rehearsal import page, scenario
+from feedferry.pipelines.serve.rehearsal.feeder import Digest, Feeder
+from feedferry.pipelines.serve.rehearsal.index import (
+    INDEX_FILE,
+    Index,
+    SetAsideDelivery,
+    digest_delivery,
+)
+from feedferry.pipelines.serve.settings import ServeSettings
+from feedferry.pipelines.serve.spool_writer import SpoolWriter
+from feedferry.pipelines.serve.worker_process import WorkerProcess
+from feedferry.schemas.delivery import JOURNAL
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.formats import ReadOptions
+from feedferry.transforms.sinks.push.throttle.gate import StopSignal
 
 
 class Receiver:

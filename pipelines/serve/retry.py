@@ -14,22 +14,22 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from pipelines.serve.forward_journal import (
+from feedferry.pipelines.serve.forward_journal import (
     DeliveryOutcome,
     ForwardJournal,
     ForwardState,
 )
-from pipelines.serve.rehearsal.index import (
+from feedferry.pipelines.serve.rehearsal.index import (
     INDEX_FILE,
     DeliveryStatus,
     Index,
     SetAsideBy,
     SetAsideDelivery,
 )
-from schemas.delivery import JOURNAL, Delivery
-from schemas.errors import ConfigError
-from transforms.sources.spool import is_whole, name_of, queue_of, read_deliveries
-from transforms.storage.lock import Lock
+from feedferry.schemas.delivery import JOURNAL, Delivery
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sources.spool import is_whole, name_of, queue_of, read_deliveries
+from feedferry.transforms.storage.lock import Lock
 
 _MAX_LISTED = 20
 _APPLIED = (DeliveryStatus.COMPLETED, DeliveryStatus.WITH_ERRORS)

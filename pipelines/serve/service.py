@@ -9,18 +9,18 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from pipelines.observer.logs import configure_logging, log_settings
-from pipelines.observer.signals import draining, write_in_handler
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.flags import decode
-from pipelines.options.push_options import parse_push_to
-from pipelines.serve.gateway import Gateway
-from pipelines.serve.receiver import Receiver
-from pipelines.serve.retry import retry
-from pipelines.serve.settings import LOOPBACK, ServeSettings
-from pipelines.serve.worker_process import WorkerProcess
-from schemas.errors import ConfigError
-from transforms.sinks.push.settings import PushSettings
+from feedferry.pipelines.observer.logs import configure_logging, log_settings
+from feedferry.pipelines.observer.signals import draining, write_in_handler
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.flags import decode
+from feedferry.pipelines.options.push_options import parse_push_to
+from feedferry.pipelines.serve.gateway import Gateway
+from feedferry.pipelines.serve.receiver import Receiver
+from feedferry.pipelines.serve.retry import retry
+from feedferry.pipelines.serve.settings import LOOPBACK, ServeSettings
+from feedferry.pipelines.serve.worker_process import WorkerProcess
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sinks.push.settings import PushSettings
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _STOPPING = "feedferry: Finishing the current requests. Press Ctrl-C again to stop now."

@@ -1,12 +1,19 @@
 """The settings of a receiver, and the flags of `feedferry serve`."""
 
-from pipelines.options.display_options import LogOptions
-from pipelines.options.flags import Flag, declare
-from pipelines.options.section import Section
-from pipelines.options.value_parsers import FIELDS, OUTPUT_FOLDER, PORT, SIZE, TIMEOUT, count_of
-from pipelines.serve.worker_process import DEFAULT_LIMIT_SECONDS
-from schemas.content import MAX_CONTENT_BYTES
-from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
+from feedferry.pipelines.options.display_options import LogOptions
+from feedferry.pipelines.options.flags import Flag, declare
+from feedferry.pipelines.options.section import Section
+from feedferry.pipelines.options.value_parsers import (
+    FIELDS,
+    OUTPUT_FOLDER,
+    PORT,
+    SIZE,
+    TIMEOUT,
+    count_of,
+)
+from feedferry.pipelines.serve.worker_process import DEFAULT_LIMIT_SECONDS
+from feedferry.schemas.content import MAX_CONTENT_BYTES
+from feedferry.transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 
 FEEDERGATE_PORT = 19900
 LOOPBACK = ("127.0.0.0/8", "::1")

@@ -17,16 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
 
-from pipelines.serve.worker_process import (
+from feedferry.pipelines.serve.worker_process import (
     SetAsideError,
     WorkerEndedError,
     WorkerProcess,
     WorkStoppedError,
 )
-from schemas.delivery import Delivery
-from schemas.errors import FatalError, FeedferryError
-from transforms.net.retry import RetryPolicy
-from transforms.sources.spool import name_of, open_deliveries
+from feedferry.schemas.delivery import Delivery
+from feedferry.schemas.errors import FatalError, FeedferryError
+from feedferry.transforms.net.retry import RetryPolicy
+from feedferry.transforms.sources.spool import name_of, open_deliveries
 
 LOOK_SECONDS = 1.0
 MAX_ENDS = 3

@@ -24,11 +24,11 @@ from typing import IO, Self
 
 import msgspec
 
-from schemas.delivery import Delivery
-from schemas.errors import FatalError
-from transforms.sources.spool import open_deliveries
-from transforms.storage.journal import DISK, Disk
-from transforms.storage.lock import Lock
+from feedferry.schemas.delivery import Delivery
+from feedferry.schemas.errors import FatalError
+from feedferry.transforms.sources.spool import open_deliveries
+from feedferry.transforms.storage.journal import DISK, Disk
+from feedferry.transforms.storage.lock import Lock
 
 FEEDS_PER_FOLDER = 1000
 CHECK_BYTES = 16 << 20

@@ -20,12 +20,12 @@ from typing import TypeVar
 
 import msgspec
 
-from pipelines.observer.logs import LogSettings, configure_logging, log_settings
-from schemas.errors import FatalError, FeedferryError
+from feedferry.pipelines.observer.logs import LogSettings, configure_logging, log_settings
+from feedferry.schemas.errors import FatalError, FeedferryError
 
 Result = TypeVar("Result")
 
-_COMMAND = "from pipelines.serve.worker_process import main; main()"
+_COMMAND = "from feedferry.pipelines.serve.worker_process import main; main()"
 
 
 DEFAULT_LIMIT_SECONDS = 300.0

@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar as Bar
 from rich.text import Text
 
-from pipelines.observer.progress import Progress, time_text
-from schemas.units import counted
+from feedferry.pipelines.observer.progress import Progress, time_text
+from feedferry.schemas.units import counted
 
 _MIN_BAR, _MAX_BAR = 6, 40
 _ECHO_CHARS = 2

@@ -15,12 +15,12 @@ from typing import IO
 
 import click
 
-from pipelines.observer.observer import Observer, Step
-from pipelines.observer.progress import Progress, progress_text
-from pipelines.observer.signals import write_in_handler
-from pipelines.options.display_options import DisplayOptions, ProgressStyle
-from pipelines.terminal.summary import Summary, summary_text
-from schemas.printable import printable
+from feedferry.pipelines.observer.observer import Observer, Step
+from feedferry.pipelines.observer.progress import Progress, progress_text
+from feedferry.pipelines.observer.signals import write_in_handler
+from feedferry.pipelines.options.display_options import DisplayOptions, ProgressStyle
+from feedferry.pipelines.terminal.summary import Summary, summary_text
+from feedferry.schemas.printable import printable
 
 BAR_SECONDS = 0.2
 PLAIN_SECONDS = 30.0
@@ -68,7 +68,7 @@ class TerminalObserver(Observer):
 
     def _draw(self, progress: Progress) -> None:
         if self._bar is None:
-            from pipelines.terminal.bar import progress_bar  # loads rich
+            from feedferry.pipelines.terminal.bar import progress_bar  # loads rich
 
             self._bar = self._opened.enter_context(progress_bar())
         self._bar(progress)
@@ -83,7 +83,7 @@ def spinning(text: str, style: ProgressStyle) -> Iterator[None]:
     if style is not ProgressStyle.BAR:
         yield
         return
-    from pipelines.terminal.bar import spinner  # loads rich
+    from feedferry.pipelines.terminal.bar import spinner  # loads rich
 
     with spinner(text):
         yield
@@ -150,7 +150,7 @@ def print_summary(
     if sys.stdout.isatty():
         people = [("time", time)] if time else []
         people += [("next", command) for command in next_commands]
-        from pipelines.terminal.summary_table import print_table  # loads rich
+        from feedferry.pipelines.terminal.summary_table import print_table  # loads rich
 
         print_table(summary, summary.lines if is_quiet else (*summary.lines, *people))
         return

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.terminal.summary import LABEL_CHARS, Summary
+from feedferry.pipelines.terminal.summary import LABEL_CHARS, Summary
 
 _ANY_WIDTH = 1000
 _STYLES = {"rejected": "yellow", "refused": "yellow", "loss": "yellow", "reject": "yellow"}

@@ -23,12 +23,12 @@ from typing import NamedTuple
 
 from benchmarks import feeds, varied_inputs
 from benchmarks.loops import LOOPS
-from schemas.span import Span
-from transforms.conversion_settings import Settings
-from transforms.convert import convert
-from transforms.file_spans import cut
-from transforms.formats import ReadOptions, WriteOptions
-from transforms.rules.adapt import Target
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.convert import convert
+from feedferry.transforms.file_spans import cut
+from feedferry.transforms.formats import ReadOptions, WriteOptions
+from feedferry.transforms.rules.adapt import Target
 
 _RUNS = 3
 _SPAN_BYTES = 32 << 20

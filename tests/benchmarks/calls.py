@@ -7,13 +7,13 @@ import cProfile
 import sys
 import tempfile
 
-from schemas.span import Span
-from transforms.conversion_settings import Settings
-from transforms.convert import convert_on
-from transforms.file_spans import begin
-from transforms.formats import ReadOptions, WriteOptions
-from transforms.rules.adapt import Target
-from transforms.sources import sniff_format
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.convert import convert_on
+from feedferry.transforms.file_spans import begin
+from feedferry.transforms.formats import ReadOptions, WriteOptions
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.sources import sniff_format
 
 _SPAN_BYTES = 32 << 20
 

@@ -84,7 +84,7 @@ def items(path: Path, size_bytes: int) -> int:
         "--fresh",
         "-q",
     )
-    code = "from pipelines.cli.main import main; raise SystemExit(main())"
+    code = "from feedferry.pipelines.cli.main import main; raise SystemExit(main())"
     command = (sys.executable, "-c", code, "convert", str(feed), "-o", str(output), *words)
     subprocess.run(command, check=True, capture_output=True)
     (output / "chunks/000001.xml").rename(path)

@@ -8,11 +8,11 @@ import sys
 
 import sqlalchemy as sa
 
-from schemas.record import Record
-from schemas.span import KeyRange, Span
-from transforms.sources.database.connection import connect
-from transforms.sources.database.mapping import ContentSource, RowMapping
-from transforms.sources.database.read import read_rows
+from feedferry.schemas.record import Record
+from feedferry.schemas.span import KeyRange, Span
+from feedferry.transforms.sources.database.connection import connect
+from feedferry.transforms.sources.database.mapping import ContentSource, RowMapping
+from feedferry.transforms.sources.database.read import read_rows
 
 DOCUMENT_BYTES = 20 << 20
 

@@ -69,7 +69,7 @@ def split_lines(path: str) -> None:
 
 def read_listing(path: str) -> None:
     """Read all records of a listing with the reader of feedferry, one at a time."""
-    from transforms.formats import by_name
+    from feedferry.transforms.formats import by_name
 
     with open(path, "rb", buffering=0) as stream:
         deque(by_name("lister-stream").read(stream), maxlen=0)
@@ -101,9 +101,9 @@ def read_rows(path: str) -> None:
 
 def list_tree(path: str) -> None:
     """Write the listing of a tree of files, as a conversion does first."""
-    from transforms.sources.listing import write_listing
-    from transforms.sources.tree.tree import Tree
-    from transforms.sources.tree.walk import list_tree
+    from feedferry.transforms.sources.listing import write_listing
+    from feedferry.transforms.sources.tree.tree import Tree
+    from feedferry.transforms.sources.tree.walk import list_tree
 
     tree = Tree(root=path, base_url="https://docs.example.com/")
     write_listing(list_tree(tree), Path(path).with_suffix(".listing"))

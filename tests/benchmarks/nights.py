@@ -23,7 +23,7 @@ from benchmarks import sources
 from benchmarks.measure import measure
 
 _ROOT = Path(__file__).resolve().parents[2]
-_FEEDFERRY = "from pipelines.cli.main import main; raise SystemExit(main())"
+_FEEDFERRY = "from feedferry.pipelines.cli.main import main; raise SystemExit(main())"
 _READ_STATE = (
     "import sqlite3, sys;"
     " rows = sqlite3.connect(sys.argv[1]).execute('SELECT * FROM known ORDER BY key');"

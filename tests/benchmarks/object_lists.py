@@ -22,8 +22,8 @@ EXAMINE = """
 import time
 begun = time.perf_counter()
 from pathlib import Path
-from pipelines.convert.inputs import list_spans
-from pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.convert.inputs import list_spans
+from feedferry.pipelines.options.convert_options import ConvertOptions
 inputs = ("s3://documents/feeds/*.xml",)
 options = ConvertOptions(inputs=inputs, output="out", to_format="jsonl")
 list_spans(options, stdin_copy=Path("stdin"))
@@ -32,9 +32,9 @@ LIST = """
 import time
 begun = time.perf_counter()
 from pathlib import Path
-from transforms.sources.listing import write_listing
-from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.walk import list_tree
+from feedferry.transforms.sources.listing import write_listing
+from feedferry.transforms.sources.tree.tree import Tree
+from feedferry.transforms.sources.tree.walk import list_tree
 tree = Tree(root="s3://documents/tree", base_url="https://docs.example.com/")
 write_listing(list_tree(tree), Path("tree.listing"))
 """

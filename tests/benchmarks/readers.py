@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 
-from schemas.acl import Scope
-from schemas.membership import Member, Membership
-from schemas.record import Action, Arrival, Content, Meta, Record
-from schemas.span import Span
-from transforms.formats import WriteOptions, by_name
-from transforms.formats.base import write_all
-from transforms.sources.files import open_span
+from feedferry.schemas.acl import Scope
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import Action, Arrival, Content, Meta, Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import WriteOptions, by_name
+from feedferry.transforms.formats.base import write_all
+from feedferry.transforms.sources.files import open_span
 
 _RUNS = 3
 _DOCUMENTS = 10_000

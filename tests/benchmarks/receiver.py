@@ -14,11 +14,11 @@ import msgspec
 
 from benchmarks import feeds
 from benchmarks.measure import Measured, RunError, peak_bytes
-from schemas.account import Chunk
+from feedferry.schemas.account import Chunk
 
 DATASOURCE = "benchmark"
 FEED = "chunks/000001.xml"
-_SERVE = "from pipelines.cli.main import main; raise SystemExit(main())"
+_SERVE = "from feedferry.pipelines.cli.main import main; raise SystemExit(main())"
 _STOP_SECONDS = 60
 
 HASHING = "curl beside openssl"

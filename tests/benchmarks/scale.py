@@ -15,16 +15,16 @@ import msgspec
 from msgspec.structs import replace
 
 from benchmarks import feeds
-from pipelines.folders.manifest import read_manifest, receipts_folder, write_manifest
-from pipelines.options.push_options import parse_push
-from pipelines.report.run_report import write_report
-from schemas.account import Account, Chunk, SpanFile
-from schemas.receipt import ChunkState, Receipt
-from schemas.span import Span
-from transforms.sinks.push.push_plan import plan_chunks
-from transforms.sinks.push.receipts import Receipts
-from transforms.storage.attempts import Attempt
-from transforms.storage.storage import LocalStorage
+from feedferry.pipelines.folders.manifest import read_manifest, receipts_folder, write_manifest
+from feedferry.pipelines.options.push_options import parse_push
+from feedferry.pipelines.report.run_report import write_report
+from feedferry.schemas.account import Account, Chunk, SpanFile
+from feedferry.schemas.receipt import ChunkState, Receipt
+from feedferry.schemas.span import Span
+from feedferry.transforms.sinks.push.push_plan import plan_chunks
+from feedferry.transforms.sinks.push.receipts import Receipts
+from feedferry.transforms.storage.attempts import Attempt
+from feedferry.transforms.storage.storage import LocalStorage
 
 _SPANS = 20_000
 _ACCOUNTS = 100_000
@@ -39,7 +39,7 @@ _LEFT = 1000
 
 def _convert(folder: Path, share: float) -> None:
     """A feed that two workers convert in 20,000 spans."""
-    from pipelines.cli.main import main as feedferry
+    from feedferry.pipelines.cli.main import main as feedferry
 
     feeds.small(folder / "feed.xml", int(_SPANS * share * _RECORDS_OF_SPAN))
     words = ["convert", str(folder / "feed.xml"), "-o", str(folder / "out"), "--to", "gsa-feed"]
@@ -52,10 +52,10 @@ def _merge(folder: Path, share: float) -> None:
     """The accounts of 100,000 spans, as workers send them."""
     import apache_beam as beam
 
-    from pipelines.convert.beam_job import run_to_file
-    from pipelines.convert.runners import LocalRunner
-    from pipelines.options.convert_options import ConvertOptions
-    from transforms.stages import Merge
+    from feedferry.pipelines.convert.beam_job import run_to_file
+    from feedferry.pipelines.convert.runners import LocalRunner
+    from feedferry.pipelines.options.convert_options import ConvertOptions
+    from feedferry.transforms.stages import Merge
 
     blocks = range(int(_ACCOUNTS * share) // _BLOCK)
     pipeline = beam.Pipeline(runner=LocalRunner())
@@ -67,10 +67,10 @@ def _merge(folder: Path, share: float) -> None:
 
 def _collect(folder: Path, share: float) -> None:
     """The million chunks of 20,000 spans, from the accounts that these have stored."""
-    from pipelines.convert.span_accounts import collect
-    from transforms.conversion_settings import Settings
-    from transforms.formats import ReadOptions, WriteOptions
-    from transforms.rules.adapt import Target
+    from feedferry.pipelines.convert.span_accounts import collect
+    from feedferry.transforms.conversion_settings import Settings
+    from feedferry.transforms.formats import ReadOptions, WriteOptions
+    from feedferry.transforms.rules.adapt import Target
 
     spans = int(_SPANS * share)
     _make("make_accounts", folder, spans)
@@ -88,8 +88,8 @@ def _collect(folder: Path, share: float) -> None:
 
 def _progress(folder: Path, share: float) -> None:
     """The progress of 100,000 finished spans, ten times."""
-    from pipelines.convert.progress import ConvertProgress
-    from transforms.span_progress import SpanProgress, progress_log
+    from feedferry.pipelines.convert.progress import ConvertProgress
+    from feedferry.transforms.span_progress import SpanProgress, progress_log
 
     log = progress_log(str(folder))
     for number in range(int(_ACCOUNTS * share)):
@@ -104,7 +104,7 @@ def _progress(folder: Path, share: float) -> None:
 
 def _plan_push(folder: Path, share: float) -> None:
     """A push of a million chunks, of which a thousand are left, up to its first request."""
-    from pipelines.cli.main import main as feedferry
+    from feedferry.pipelines.cli.main import main as feedferry
 
     _make("make_run", folder, int(_CHUNKS * share))
     feedferry(["push", str(folder), "--to", _URL, "--dry-run"])

@@ -20,7 +20,7 @@ _PIPES = {"base64": f'{_FILES} | base64 -w0 > "$2"', "cat": f'{_FILES} > "$2"'}
 """Commands of the shell; they write `$2` of the files below `$1`."""
 _TREE = "gsa-feed --from files --base-url https://docs.example.com/ --datasource docs"
 _ROWS = "gsa-feed --from database --datasource reports"
-_FEEDFERRY = "from pipelines.cli.main import main; raise SystemExit(main())"
+_FEEDFERRY = "from feedferry.pipelines.cli.main import main; raise SystemExit(main())"
 _TOOLS = {
     "xmllint": ("xmllint", "libxml2-utils"),
     "xsltproc": ("xsltproc", "xsltproc"),

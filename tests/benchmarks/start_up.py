@@ -34,7 +34,12 @@ COMMANDS = (
 )
 """What is measured; `convert` also starts the processes of Beam."""
 
-PARTS = ("numpy, pyarrow", "apache_beam", "transforms.stages", "pipelines.job.engine")
+PARTS = (
+    "numpy, pyarrow",
+    "apache_beam",
+    "feedferry.transforms.stages",
+    "feedferry.pipelines.job.engine",
+)
 """Modules whose import is measured on its own, without the garbage collector: with Beam, all that a
 worker loads, all that `convert` loads."""
 

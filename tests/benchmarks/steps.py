@@ -23,18 +23,18 @@ from statistics import median
 
 import msgspec
 
-from pipelines.convert.step_inputs import SpanInputs
-from schemas.account import Account
-from schemas.errors import FeedferryError
-from schemas.record import Record
-from schemas.span import Span
-from transforms.conversion_settings import BATCH_RECORDS, Settings
-from transforms.convert import convert
-from transforms.formats import ReadOptions, WriteOptions
-from transforms.formats.columns.singly import singly
-from transforms.rules.adapt import Target
-from transforms.sources import SpanRequest, read_span
-from transforms.steps import Steps, read_steps
+from feedferry.pipelines.convert.step_inputs import SpanInputs
+from feedferry.schemas.account import Account
+from feedferry.schemas.errors import FeedferryError
+from feedferry.schemas.record import Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import BATCH_RECORDS, Settings
+from feedferry.transforms.convert import convert
+from feedferry.transforms.formats import ReadOptions, WriteOptions
+from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.sources import SpanRequest, read_span
+from feedferry.transforms.steps import Steps, read_steps
 
 _FOLDERS, _PEOPLE, _NAMES = 900, 6000, 30
 _HOST = "http://docs.example.com/"

@@ -26,7 +26,11 @@ from support import remotes
 from support.ports import kept_port
 from support.seaweed import seaweed
 
-FEEDFERRY = [sys.executable, "-c", "from pipelines.cli.main import main; raise SystemExit(main())"]
+FEEDFERRY = [
+    sys.executable,
+    "-c",
+    "from feedferry.pipelines.cli.main import main; raise SystemExit(main())",
+]
 SAMPLE_SECONDS = 0.3
 TICKS = os.sysconf("SC_CLK_TCK")
 SPANS = ("--span-bytes", "32MiB")

@@ -17,14 +17,18 @@ from typing import NamedTuple
 import pytest
 
 from cluster.flink import JOB_SERVICE, FlinkCluster, environment, flink_cluster, kill, wait_until
+from feedferry.transforms.storage.find_storage import storage_of
 from support import remotes
 from support.archives import BROKEN, documents, gsa_feed, put
 from support.plans import plans
 from support.runs import ROOT, convert, keep_levels
 from support.seaweed import seaweed
-from transforms.storage.find_storage import storage_of
 
-FEEDFERRY = [sys.executable, "-c", "from pipelines.cli.main import main; raise SystemExit(main())"]
+FEEDFERRY = [
+    sys.executable,
+    "-c",
+    "from feedferry.pipelines.cli.main import main; raise SystemExit(main())",
+]
 PAGE = "plan " * 6_000
 PIECES = 16
 RUN_SECONDS = 600

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from random import Random
 
+from feedferry.schemas.record import Action, Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
 from fuzz.properties import Violation
 from kits import Kit
-from schemas.record import Action, Record
-from schemas.reject import Reject
-from schemas.span import Span
 
 SECTIONS = (
     "<![CDATA[",

@@ -14,23 +14,29 @@ from typing import IO, NamedTuple
 
 import msgspec
 
+from feedferry.schemas.errors import FeedferryError, FormatError, RecordError
+from feedferry.schemas.feed import Feed, FeedHeader
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Authmethod, Crawl, Provenance, Record
+from feedferry.schemas.reject import DEFECT, Filtered, Reject
+from feedferry.schemas.span import ContainerHeader, Span, SpanEnd
+from feedferry.transforms.formats import (
+    FORMATS,
+    ReadOptions,
+    ReadResult,
+    StreamOptions,
+    WriteOptions,
+)
+from feedferry.transforms.formats.base import Encoder
+from feedferry.transforms.formats.columns.element_block import ElementBlock
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.rules.adapt import Target, adapter
+from feedferry.transforms.rules.normalize import normalize
+from feedferry.transforms.sources.files import ByteRangeStream, SpanStream
 from kits import Kit
-from schemas.errors import FeedferryError, FormatError, RecordError
-from schemas.feed import Feed, FeedHeader
-from schemas.membership import Membership
-from schemas.notice import Notice
-from schemas.record import Authmethod, Crawl, Provenance, Record
-from schemas.reject import DEFECT, Filtered, Reject
-from schemas.span import ContainerHeader, Span, SpanEnd
 from support.batches import SIZES, by_parser, conversion
-from transforms.formats import FORMATS, ReadOptions, ReadResult, StreamOptions, WriteOptions
-from transforms.formats.base import Encoder
-from transforms.formats.columns.element_block import ElementBlock
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.formats.columns.singly import singly
-from transforms.rules.adapt import Target, adapter
-from transforms.rules.normalize import normalize
-from transforms.sources.files import ByteRangeStream, SpanStream
 
 SOURCE = "f"
 CPU_SECONDS = 20
@@ -123,7 +129,7 @@ def _contained() -> Iterator[None]:
         place = ""
         while traceback is not None:
             frame = traceback.tb_frame
-            if str(frame.f_globals.get("__name__", "")).startswith(("schemas", "transforms")):
+            if str(frame.f_globals.get("__name__", "")).startswith("feedferry."):
                 place = f"{frame.f_globals['__name__']}:{traceback.tb_lineno}"
             traceback = traceback.tb_next
         raise Violation(f"raises {type(exc).__name__} in {place}", str(exc)) from exc

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from schemas.run_record import Phase
+from feedferry.schemas.run_record import Phase
 from support.databases import PASSWORD, Server, postgresql
 from support.operators import Operator, appliance, contents, has_receipts, has_spans
 

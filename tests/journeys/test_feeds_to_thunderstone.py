@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.run_record import Phase
+from feedferry.schemas.run_record import Phase
 from support.operators import Operator, appliance, contents, has_receipts, has_spans
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from schemas.run_record import Phase
+from feedferry.schemas.run_record import Phase
 from support.operators import Operator, appliance, contents, has_receipts, has_spans
 
 pytestmark = pytest.mark.slow

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.membership import Membership, RecordOrMembership
+from feedferry.schemas.record import Action, Record
+from feedferry.transforms.formats import JSONL, Encoder, Format, ReadOptions, WriteOptions, by_name
+from feedferry.transforms.rules.adapt import Target, adapter
+from feedferry.transforms.rules.normalize import normalize
 from kits.protection import Protection
-from schemas.errors import RecordError
-from schemas.membership import Membership, RecordOrMembership
-from schemas.record import Action, Record
-from transforms.formats import JSONL, Encoder, Format, ReadOptions, WriteOptions, by_name
-from transforms.rules.adapt import Target, adapter
-from transforms.rules.normalize import normalize
 
 HOST = "http://intranet.example.com"
 MARK = "defective"

@@ -1,10 +1,10 @@
 """The kits of Avro containers and of JSON lines."""
 
+from feedferry.schemas.membership import Membership
+from feedferry.transforms.formats import JSONL, WriteOptions, by_name
+from feedferry.transforms.formats.canonical.avro import our_sync
 from kits.base import HOST, MARK, SOME, Kit, results_of, words
 from kits.protection import of_avro, of_jsonl
-from schemas.membership import Membership
-from transforms.formats import JSONL, WriteOptions, by_name
-from transforms.formats.canonical.avro import our_sync
 
 
 def _container(lines: bytes) -> bytes:
@@ -18,7 +18,7 @@ def _container(lines: bytes) -> bytes:
 
 AVRO = Kit(
     format=by_name("avro"),
-    reads_record="schemas.avro.convert",
+    reads_record="feedferry.schemas.avro.convert",
     is_marked=lambda fields, kind: MARK in fields["url"],
     words=(
         *(b"\0\2" + our_sync("record"), b"\2\x80\x80\x80\x80\4", our_sync("record")),
@@ -36,7 +36,7 @@ AVRO = Kit(
 )
 JSON_LINES = Kit(
     format=JSONL,
-    reads_record="transforms.formats.canonical.jsonl._parse_line",
+    reads_record="feedferry.transforms.formats.canonical.jsonl._parse_line",
     is_marked=lambda line, *more: MARK.encode() in line.text,
     head=b"",
     record=f'{{"action":"DELETE","url":"{HOST}/{{name}}"}}\n',

@@ -2,9 +2,7 @@
 
 from msgspec.structs import replace
 
-from kits.base import Kit, words
-from kits.protection import of_retriever_stream
-from transforms.formats import (
+from feedferry.transforms.formats import (
     AUTHORIZER_STREAM,
     LISTER_STREAM,
     RETRIEVER_STREAM,
@@ -13,6 +11,8 @@ from transforms.formats import (
     ReadOptions,
     StreamOptions,
 )
+from kits.base import Kit, words
+from kits.protection import of_retriever_stream
 
 DOCIDS = Docids(base_url="http://intranet.example.com/")
 """The rule of document ids in which the faulty function is called."""
@@ -37,7 +37,7 @@ _OPTIONS = (
 def _kit(format_: Format, command: str) -> Kit:
     return Kit(
         format=format_,
-        reads_record="transforms.formats.command_stream.doc_ids._are_plain",
+        reads_record="feedferry.transforms.formats.command_stream.doc_ids._are_plain",
         head=b"GSA Adaptor Data Version 1 [\0]\0",
         record=f"id={{name}}\0{command}\0",
         beginnings=(b"GSA Adaptor Data Version 1 [\n]", b"GSA Adaptor Data Version 1 [**]"),

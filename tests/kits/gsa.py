@@ -1,16 +1,16 @@
 """The kits of feeds, groups feeds and tables of groups."""
 
+from feedferry.transforms.formats import GSA_FEED, GSA_GROUPS, FeedOptions, by_name
+from feedferry.transforms.rules.adapt import Target
 from kits.base import HOST, MARK, Kit, words
 from kits.protection import of_gsa_feed
 from kits.xml import XML
-from transforms.formats import GSA_FEED, GSA_GROUPS, FeedOptions, by_name
-from transforms.rules.adapt import Target
 
 _URLS = ("http://a.example.com/",)
 
 FEED = Kit(
     format=GSA_FEED,
-    reads_record="transforms.formats.gsa.record_reader:FeedRecordBuilder._record",
+    reads_record="feedferry.transforms.formats.gsa.record_reader:FeedRecordBuilder._record",
     is_marked=lambda self, parts: MARK in parts.attributes["url"],
     head=b'<?xml version="1.0"?>\n<gsafeed>\n<header><datasource>wiki</datasource>'
     b"<feedtype>incremental</feedtype></header>\n<group>\n",
@@ -62,7 +62,7 @@ FEED = Kit(
 )
 GROUPS = Kit(
     format=GSA_GROUPS,
-    reads_record="transforms.formats.gsa.groups:MembershipBuilder.build",
+    reads_record="feedferry.transforms.formats.gsa.groups:MembershipBuilder.build",
     is_marked=lambda self, parsed: MARK.encode() in parsed.raw.text,
     head=b"<xmlgroups>\n",
     record='<membership><principal scope="GROUP">{name}</principal><members><principal '
@@ -79,7 +79,7 @@ GROUPS = Kit(
 )
 GROUPS_CSV = Kit(
     format=by_name("groups-csv"),
-    reads_record="transforms.formats.gsa.groups_csv._member",
+    reads_record="feedferry.transforms.formats.gsa.groups_csv._member",
     is_marked=lambda values: values["group"] == MARK,
     head=b"group,member,scope\n",
     record="{name},anna,user\n",

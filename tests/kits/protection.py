@@ -14,7 +14,7 @@ import fastavro
 import msgspec
 from lxml import etree
 
-from schemas.record import Meta, Record
+from feedferry.schemas.record import Meta, Record
 
 _CONTROLS = "".join(map(chr, range(0x21)))
 _ROLE = re.compile(r"=(owner|writer|reader|peeker)\s*\Z")

@@ -1,13 +1,13 @@
 """The kit of dataload XML."""
 
+from feedferry.transforms.formats import THUNDERSTONE, DataloadOptions
+from feedferry.transforms.rules.adapt import Target
 from kits.base import HOST, MARK, Kit, words
 from kits.xml import XML
-from transforms.formats import THUNDERSTONE, DataloadOptions
-from transforms.rules.adapt import Target
 
 THUNDERSTONE_KIT = Kit(
     format=THUNDERSTONE,
-    reads_record="transforms.formats.thunderstone.dataload.parse_item",
+    reads_record="feedferry.transforms.formats.thunderstone.dataload.parse_item",
     is_marked=lambda item, **options: MARK in "".join(item.itertext()),
     head=b'<?xml version="1.0"?>\n<ThunderstoneReplication>\n',
     record=f"<Item><Type>I</Type><Url>{HOST}/{{name}}</Url><Body>{{text}}</Body></Item>\n",

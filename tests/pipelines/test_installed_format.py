@@ -31,7 +31,7 @@ def site(tmp_path: Path) -> Path:
 
 def test_a_format_of_an_installed_package_is_used_as_ours(site: Path, tmp_path: Path) -> None:
     def feedferry(*args: str) -> str:
-        code = "import sys; from pipelines.cli.main import main; sys.exit(main())"
+        code = "import sys; from feedferry.pipelines.cli.main import main; sys.exit(main())"
         paths = {"PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
         return subprocess.run(
             [sys.executable, "-P", "-c", code, *args],

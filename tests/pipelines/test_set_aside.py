@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serve.forward_journal import DeliveryOutcome, ForwardJournal, ForwardState
-from pipelines.serve.gateway import DRAIN_SECONDS, Convert
-from pipelines.serve.rehearsal.index import DeliveryStatus, Index
-from pipelines.serve.retry import retry
-from pipelines.serve.spool_writer import SpoolWriter
-from pipelines.serve.worker_process import WorkerProcess
-from schemas.errors import BusyError, ConfigError
+from feedferry.pipelines.serve.forward_journal import DeliveryOutcome, ForwardJournal, ForwardState
+from feedferry.pipelines.serve.gateway import DRAIN_SECONDS, Convert
+from feedferry.pipelines.serve.rehearsal.index import DeliveryStatus, Index
+from feedferry.pipelines.serve.retry import retry
+from feedferry.pipelines.serve.spool_writer import SpoolWriter
+from feedferry.pipelines.serve.worker_process import WorkerProcess
+from feedferry.schemas.errors import BusyError, ConfigError
+from feedferry.transforms.sinks.push.wire.protocol import Appliance
+from feedferry.transforms.sources.spool import read_deliveries
 from support import hostile_work as work
 from support.archives import document, gsa_feed
 from support.fake_appliance import GSA, THUNDERSTONE, FakeClient, replace_client
 from support.gateways import GatewayRun, accepting
 from support.served import post_form, run, serving, wait_until
 from support.spools import HandSpool
-from transforms.sinks.push.wire.protocol import Appliance
-from transforms.sources.spool import read_deliveries
 
 pytestmark = pytest.mark.slow
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.serve.rehearsal.index import Index
+from feedferry.pipelines.serve.rehearsal.index import Index
+from feedferry.transforms.sources.spool import read_deliveries
 from support.archives import ACL, gsa_feed
 from support.rehearsal import digest_missing
 from support.runs import convert, keep_levels, manifest
 from support.spools import HandSpool
-from transforms.sources.spool import read_deliveries
 
 pytestmark = pytest.mark.slow
 

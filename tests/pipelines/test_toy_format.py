@@ -12,15 +12,15 @@ from typing import ClassVar
 
 import pytest
 
+from feedferry.pipelines.cli.main import main
+from feedferry.schemas.reject import DEFECT, Reject
+from feedferry.transforms.formats import by_name, registered, sniff
 from fuzz.mutate import Mutator
 from fuzz.properties import check
 from kits import Kit
-from pipelines.cli.main import main
-from schemas.reject import DEFECT, Reject
 from support.defects import put_in
 from support.runs import chunks, column, convert, report
 from support.toy_format import TOY
-from transforms.formats import by_name, registered, sniff
 
 pytestmark = pytest.mark.slow
 

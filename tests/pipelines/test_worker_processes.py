@@ -26,7 +26,7 @@ WORDS = ("--to", "jsonl", "--span-bytes", "100KB")
 IN_TWO = (*WORDS, "--jobs", "2", "--progress", "none")
 HARD_OF_HEARING = """\
 import time
-from pipelines.observer.signals import raised
+from feedferry.pipelines.observer.signals import raised
 with raised():
     try:
         print("ready", flush=True)
@@ -38,7 +38,7 @@ with raised():
 
 REPORTED_TWICE = """\
 import os, signal
-from pipelines.convert.worker import WorkerForker
+from feedferry.pipelines.convert.worker import WorkerForker
 forker = WorkerForker()
 wait = os.waitpid
 def interrupted(pid, options):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.account import (
+from feedferry.schemas.account import (
     COUNTERS,
     REJECT_SAMPLES,
     SAMPLES,
@@ -20,9 +20,9 @@ from schemas.account import (
     check_balance,
     merge,
 )
-from schemas.errors import BalanceError
-from schemas.notice import Loss, Notice
-from schemas.reject import Reject
+from feedferry.schemas.errors import BalanceError
+from feedferry.schemas.notice import Loss, Notice
+from feedferry.schemas.reject import Reject
 
 ACTIONS = ("ADD", "DELETE", "UPDATE")
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schemas import avro
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.avro import long, longs, text, texts
-from schemas.errors import RecordError
-from schemas.membership import Member, Membership, RecordOrMembership
-from schemas.record import (
+from feedferry.schemas import avro
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.avro import long, longs, text, texts
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.membership import Member, Membership, RecordOrMembership
+from feedferry.schemas.record import (
     Action,
     Anchor,
     Content,

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipelines.options.value_parsers import loss_fields
-from schemas.codes import KINDS, Code, all_codes, find_code
+from feedferry.pipelines.options.value_parsers import loss_fields
+from feedferry.schemas.codes import KINDS, Code, all_codes, find_code
+from feedferry.transforms.validate.rules import all_rules
 from support.runs import ROOT
-from transforms.validate.rules import all_rules
 
 PAGE = ROOT / "docs" / "codes.md"
 HEAD = """# Codes

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.content import MAX_CONTENT_BYTES, check, clean_base64, compress, decode, to_base64
-from schemas.errors import RecordError
-from schemas.record import Content, Encoding
+from feedferry.schemas.content import (
+    MAX_CONTENT_BYTES,
+    check,
+    clean_base64,
+    compress,
+    decode,
+    to_base64,
+)
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Content, Encoding
 from support.strategies import contents
 
 MEBIBYTE = 1 << 20

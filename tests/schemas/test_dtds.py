@@ -5,7 +5,7 @@ from importlib.resources import files
 import pytest
 from lxml import etree
 
-from transforms.formats.gsa.rows import (
+from feedferry.transforms.formats.gsa.rows import (
     ACL_ALONE,
     CONTENT,
     GROUP,
@@ -17,7 +17,7 @@ from transforms.formats.gsa.rows import (
     PRINCIPAL,
     RECORD,
 )
-from transforms.formats.xml.rows import ElementRows
+from feedferry.transforms.formats.xml.rows import ElementRows
 
 FULL_RECORD = """<gsafeed><header><datasource>s</datasource><feedtype>full</feedtype></header>
 <group action="add" pagerank="90" feedrank="50">
@@ -47,7 +47,7 @@ FULL_MEMBERSHIP = """<xmlgroups><membership source="ldap">
 
 
 def is_valid(dtd: str, document: str) -> bool:
-    with files("schemas").joinpath(f"{dtd}.dtd").open("rb") as stream:
+    with files("feedferry.schemas").joinpath(f"{dtd}.dtd").open("rb") as stream:
         return etree.DTD(stream).validate(etree.fromstring(document))
 
 
@@ -65,7 +65,7 @@ OF_7 = (RECORD, METADATA, META, CONTENT, GROUP, ACL_ALONE, PRINCIPAL)
 
 def attributes_of(dtd: str) -> dict[str, dict[str, tuple[list[str], bool]]]:
     """Return the values of the attributes of each element, and whether they are required."""
-    with files("schemas").joinpath(f"{dtd}.dtd").open("rb") as stream:
+    with files("feedferry.schemas").joinpath(f"{dtd}.dtd").open("rb") as stream:
         return {
             str(element.name): {
                 str(attribute.name): (sorted(attribute.values()), attribute.default == "required")
@@ -123,7 +123,7 @@ def test_the_dtd_of_groups_has_no_empty_elements_although_the_guide_does(documen
 
 
 def test_the_dtd_of_groups_states_the_defaults() -> None:
-    with files("schemas").joinpath("xmlgroups.dtd").open("rb") as stream:
+    with files("feedferry.schemas").joinpath("xmlgroups.dtd").open("rb") as stream:
         elements = {element.name: element for element in etree.DTD(stream).iterelements()}
     attributes = elements["principal"].iterattributes()
     assert {attribute.name: attribute.default_value for attribute in attributes} == {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.lazy_sequence import chosen
+from feedferry.schemas.lazy_sequence import chosen
 
 BOUND = st.none() | st.integers(-7, 7)
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.avro import long, longs, timestamps
-from schemas.moments import SECOND, Moments
+from feedferry.schemas.avro import long, longs, timestamps
+from feedferry.schemas.moments import SECOND, Moments
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BORDERS = [

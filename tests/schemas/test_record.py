@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from schemas.acl import Access, Acl, Inheritance, Scope
-from schemas.avro import schema_document
-from schemas.record import (
+from feedferry.schemas.acl import Access, Acl, Inheritance, Scope
+from feedferry.schemas.avro import schema_document
+from feedferry.schemas.record import (
     Action,
     Arrival,
     Authmethod,

@@ -11,14 +11,20 @@ from hypothesis import strategies as st
 from lxml import etree
 from msgspec.structs import replace
 
-from schemas import avro
-from schemas.acl import Scope
-from schemas.avro import carried_bytes, long
-from schemas.errors import ConfigError, FormatError, LossRefusedError, ProgramError, RecordError
-from schemas.membership import Member, Membership
-from schemas.notice import Notice
-from schemas.record import Action, Record
-from schemas.reject import (
+from feedferry.schemas import avro
+from feedferry.schemas.acl import Scope
+from feedferry.schemas.avro import carried_bytes, long
+from feedferry.schemas.errors import (
+    ConfigError,
+    FormatError,
+    LossRefusedError,
+    ProgramError,
+    RecordError,
+)
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Action, Record
+from feedferry.schemas.reject import (
     DEFECT,
     Filtered,
     Place,
@@ -28,9 +34,9 @@ from schemas.reject import (
     reject_bytes,
     storable,
 )
-from schemas.span import Span
-from transforms.storage.atomic import RejectFile, read_rejects
-from transforms.storage.storage import LocalStorage
+from feedferry.schemas.span import Span
+from feedferry.transforms.storage.atomic import RejectFile, read_rejects
+from feedferry.transforms.storage.storage import LocalStorage
 
 SPAN = Span(source="feed.xml", ordinal=2)
 TORN = RecordError("torn", "a torn record; expected its end")
@@ -126,7 +132,7 @@ def test_a_defect_names_its_place_in_our_code_and_no_content() -> None:
         long("secret")  # type: ignore[arg-type]  # a defect of the caller
     except TypeError as exc:
         reason = record_error(exc).reason
-    assert reason.startswith("a defect of feedferry: TypeError in schemas.avro:")
+    assert reason.startswith("a defect of feedferry: TypeError in feedferry.schemas.avro:")
     assert "secret" not in reason
 
 

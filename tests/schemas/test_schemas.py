@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from schemas.errors import (
+from feedferry.schemas.errors import (
     BalanceError,
     BusyError,
     ConfigError,
@@ -17,10 +17,10 @@ from schemas.errors import (
     StoppedError,
     TooManyRejectsError,
 )
-from schemas.feed import Feed, check_datasource, is_web
-from schemas.span import Span
-from schemas.spelling import did_you_mean
-from schemas.url_pattern import is_wide
+from feedferry.schemas.feed import Feed, check_datasource, is_web
+from feedferry.schemas.span import Span
+from feedferry.schemas.spelling import did_you_mean
+from feedferry.schemas.url_pattern import is_wide
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from schemas.errors import ConfigError, RecordError, errors_worded
-from schemas.setting import Setting, as_flag, in_flags, in_parameters, settings_in
+from feedferry.schemas.errors import ConfigError, RecordError, errors_worded
+from feedferry.schemas.setting import Setting, as_flag, in_flags, in_parameters, settings_in
 from support.reference import all_commands
 from support.runs import ROOT
 

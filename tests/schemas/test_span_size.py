@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.span_size import MAX_SPAN_BYTES, MAX_SPANS, MIN_SPAN_BYTES, auto_span_bytes
+from feedferry.schemas.span_size import MAX_SPAN_BYTES, MAX_SPANS, MIN_SPAN_BYTES, auto_span_bytes
 
 MIB, GB, TB = 1 << 20, 10**9, 10**12
 _COUNTS = st.integers(1, 9000)

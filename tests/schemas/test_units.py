@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import ConfigError
-from schemas.units import duration_text, format_duration, parse_duration, parse_size, size_text
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.units import (
+    duration_text,
+    format_duration,
+    parse_duration,
+    parse_size,
+    size_text,
+)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Records of one document, and what the rules of a target make of them."""
 
-from schemas.notice import Loss
-from schemas.record import Action, Arrival, Content, Meta, Record
-from transforms.rules.adapt import Target, adapt
+from feedferry.schemas.notice import Loss
+from feedferry.schemas.record import Action, Arrival, Content, Meta, Record
+from feedferry.transforms.rules.adapt import Target, adapt
 
 URL = "http://www.example.com/plan.html"
 HTML = Content(b"<p>Plan</p>")

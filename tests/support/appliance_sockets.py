@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from schemas.account import Chunk
-from transforms.sinks.push.model import ChunkPart
+from feedferry.schemas.account import Chunk
+from feedferry.transforms.sinks.push.model import ChunkPart
 
 LARGE = 24 << 20
 """More bytes than fit into the buffers of a connection on loopback."""

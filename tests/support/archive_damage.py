@@ -5,10 +5,16 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from schemas.avro import long
-from schemas.record import Action, Content, Record
-from transforms.formats.canonical import jsonl
-from transforms.formats.canonical.avro import RECORD, SYNC_BYTES, AvroEncoder, our_header, our_sync
+from feedferry.schemas.avro import long
+from feedferry.schemas.record import Action, Content, Record
+from feedferry.transforms.formats.canonical import jsonl
+from feedferry.transforms.formats.canonical.avro import (
+    RECORD,
+    SYNC_BYTES,
+    AvroEncoder,
+    our_header,
+    our_sync,
+)
 
 HEADER, SYNC = our_header(RECORD), our_sync(RECORD)
 DEFLATED = HEADER.replace(b"\x08null", b"\x0edeflate")

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from schemas.span import Span
-from transforms.conversion_settings import Settings
-from transforms.convert import convert
-from transforms.formats import ReadOptions, WriteOptions
-from transforms.formats.xml.element_runs import ElementRuns
-from transforms.rules.adapt import Target
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.convert import convert
+from feedferry.transforms.formats import ReadOptions, WriteOptions
+from feedferry.transforms.formats.xml.element_runs import ElementRuns
+from feedferry.transforms.rules.adapt import Target
 
 SIZES = (1, 2, 7, 1024)
 """The sizes of batches whose results are compared with those of single records."""

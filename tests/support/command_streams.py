@@ -6,15 +6,15 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from schemas.choices import NotFound
-from schemas.errors import FormatError
-from schemas.notice import Notice
-from schemas.record import Provenance, Record
-from schemas.reject import Reject
-from schemas.span import Span
+from feedferry.schemas.choices import NotFound
+from feedferry.schemas.errors import FormatError
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Provenance, Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import StreamOptions
+from feedferry.transforms.formats.base import Reader, ReadOptions, ReadResult
 from support.streams import read_both_ways
-from transforms.formats import StreamOptions
-from transforms.formats.base import Reader, ReadOptions, ReadResult
 
 HEADER = b"GSA Adaptor Data Version 1 [\n]\n"
 MODES = pytest.mark.parametrize("is_strict", [True, False])

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 import msgspec
 from hypothesis import strategies as st
 
-from schemas.record import Record
-from schemas.reject import Reject
-from transforms.formats.xml.serializer import attributes, element
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.formats.xml.serializer import attributes, element
 
 PROLOG = (
     b'<?xml version="1.0" encoding="UTF-8"?>\n'

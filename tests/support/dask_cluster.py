@@ -8,7 +8,11 @@ from pathlib import Path
 from support.runs import ROOT
 from support.served import wait_until
 
-FEEDFERRY = [sys.executable, "-c", "from pipelines.cli.main import main; raise SystemExit(main())"]
+FEEDFERRY = [
+    sys.executable,
+    "-c",
+    "from feedferry.pipelines.cli.main import main; raise SystemExit(main())",
+]
 WAIT_SECONDS = 300
 
 

@@ -9,22 +9,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from schemas.record import Action, Record
-from schemas.reject import Filtered, Reject
-from schemas.sent_document import StateChange
-from schemas.source_options import SourceOptions
-from schemas.span import Span
+from feedferry.schemas.record import Action, Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.schemas.sent_document import StateChange
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.sources import SpanRequest, read_span
+from feedferry.transforms.sources.base import SourceRun
+from feedferry.transforms.sources.database.deletions import advance_state
+from feedferry.transforms.sources.database.mapping import DATABASE, ContentSource, RowMapping
+from feedferry.transforms.sources.database.plan import RowPlan, plan_rows
+from feedferry.transforms.sources.database.table import TableQuery, open_table
+from feedferry.transforms.sources.database.watermark import encode_mark
+from feedferry.transforms.sources.state_changes import rejected
+from feedferry.transforms.storage.state import StateHead, open_state, update_state
 from support.databases import Server, Sqlite
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources import SpanRequest, read_span
-from transforms.sources.base import SourceRun
-from transforms.sources.database.deletions import advance_state
-from transforms.sources.database.mapping import DATABASE, ContentSource, RowMapping
-from transforms.sources.database.plan import RowPlan, plan_rows
-from transforms.sources.database.table import TableQuery, open_table
-from transforms.sources.database.watermark import encode_mark
-from transforms.sources.state_changes import rejected
-from transforms.storage.state import StateHead, open_state, update_state
 
 Refuses = Callable[[Record], bool]
 AnyServer = Server | Sqlite

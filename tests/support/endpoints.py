@@ -7,13 +7,13 @@ from urllib.parse import quote_plus
 import msgspec
 import pytest
 
-from pipelines.serve.http.endpoints import Callbacks, Endpoints
-from pipelines.serve.http.server import RefusedError, Reply, Request
-from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.scenario import IN_ORDER, Behaviour
-from pipelines.serve.settings import ServeSettings
-from pipelines.serve.spool_writer import SpoolWriter
-from transforms.storage.journal import DISK, Disk
+from feedferry.pipelines.serve.http.endpoints import Callbacks, Endpoints
+from feedferry.pipelines.serve.http.server import RefusedError, Reply, Request
+from feedferry.pipelines.serve.rehearsal.index import Index
+from feedferry.pipelines.serve.rehearsal.scenario import IN_ORDER, Behaviour
+from feedferry.pipelines.serve.settings import ServeSettings
+from feedferry.pipelines.serve.spool_writer import SpoolWriter
+from feedferry.transforms.storage.journal import DISK, Disk
 
 URLENCODED = ("content-type", "application/x-www-form-urlencoded")
 FEED = "datasource=s&feedtype=full&data=%3Cgsafeed%2F%3E"

@@ -11,17 +11,17 @@ from typing import NamedTuple, Self
 import msgspec
 import pytest
 
-from schemas.account import Chunk
-from schemas.feed import Feed
-from schemas.receipt import Receipt
-from schemas.record import Action, Content, Record
-from transforms.formats import WriteOptions, by_name
-from transforms.sinks.push.model import ApplianceResponse, ChunkPart
-from transforms.sinks.push.wire.body import RequestBody, verified_blocks
-from transforms.sinks.push.wire.client import ApplianceClient
-from transforms.sinks.push.wire.feedergate import FEEDERGATE
-from transforms.sinks.push.wire.protocol import Appliance
-from transforms.sinks.push.wire.recvdata import RECVDATA
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.feed import Feed
+from feedferry.schemas.receipt import Receipt
+from feedferry.schemas.record import Action, Content, Record
+from feedferry.transforms.formats import WriteOptions, by_name
+from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart
+from feedferry.transforms.sinks.push.wire.body import RequestBody, verified_blocks
+from feedferry.transforms.sinks.push.wire.client import ApplianceClient
+from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
+from feedferry.transforms.sinks.push.wire.protocol import Appliance
+from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA
 
 GSA = Appliance(protocol=FEEDERGATE, url="http://gsa.example.com:19900")
 THUNDERSTONE = Appliance(
@@ -94,7 +94,7 @@ def replace_client(
 ) -> FakeClient:
     """Replace the client of all pushes, also of those in other functions of this process."""
     client = FakeClient(answer)
-    patch.setattr("transforms.sinks.push.pusher.ApplianceClient", client)
+    patch.setattr("feedferry.transforms.sinks.push.pusher.ApplianceClient", client)
     return client
 
 

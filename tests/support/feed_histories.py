@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from schemas.feed import Feed
-from schemas.span import Span
+from feedferry.schemas.feed import Feed
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import ReadResult, by_name
 from support.rehearsal import acl, gone, gsa_feed, metadata, page
-from transforms.formats import ReadResult, by_name
 
 _NAMES = ("a", "b", "c/d")
 

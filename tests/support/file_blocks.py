@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from transforms.sources.listing import EntryKind, FileBlock, ListingEntry
+from feedferry.transforms.sources.listing import EntryKind, FileBlock, ListingEntry
 
 SIZES = (0, 1, 2, 7, 1000)
 """Sizes of blocks that must give the same changes; with 0, entries come one by one."""

@@ -15,8 +15,9 @@ from support.served import BOUND_SECONDS
 _SERVER = """\
 import json, os, signal, sys
 import apache_beam.runners.portability.fn_api_runner.fn_runner
-import pipelines.job.engine, pipelines.job.flag_job, pipelines.job.job_file, pipelines.job.list_runs
-from pipelines.cli.main import main
+import feedferry.pipelines.job.engine, feedferry.pipelines.job.flag_job
+import feedferry.pipelines.job.job_file, feedferry.pipelines.job.list_runs
+from feedferry.pipelines.cli.main import main
 
 # Everything that changes a file or a connection, or comes just before or after that.
 EVENTS = ("open", "os.", "shutil.", "socket.connect", "sqlite3.", "fcntl.")

@@ -1,7 +1,7 @@
 """The names of formats and sources, as messages list them."""
 
-from transforms.formats import FORMATS
-from transforms.sources import SOURCES
+from feedferry.transforms.formats import FORMATS
+from feedferry.transforms.sources import SOURCES
 
 READ = ", ".join(format_.name for format_ in FORMATS)
 WRITTEN = ", ".join(format_.name for format_ in FORMATS if format_.encoder)

@@ -7,20 +7,20 @@ from typing import Self
 
 import msgspec
 
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.serve.forward_journal import DeliveryOutcome
-from pipelines.serve.gateway import DRAIN_SECONDS, RETRY, Convert, Gateway, convert_spans
-from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.worker_process import WorkerProcess
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.serve.forward_journal import DeliveryOutcome
+from feedferry.pipelines.serve.gateway import DRAIN_SECONDS, RETRY, Convert, Gateway, convert_spans
+from feedferry.pipelines.serve.rehearsal.index import Index
+from feedferry.pipelines.serve.worker_process import WorkerProcess
+from feedferry.transforms.net.retry import RetryPolicy
+from feedferry.transforms.sinks.push.model import ApplianceResponse
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.sinks.push.wire.protocol import Appliance
+from feedferry.transforms.sources.spool import read_deliveries
 from support.fake_appliance import GSA, SUCCESS, Sent
 from support.rehearsal import InlineWorker, digest_missing
 from support.served import wait_until
 from support.spools import HandSpool
-from transforms.net.retry import RetryPolicy
-from transforms.sinks.push.model import ApplianceResponse
-from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.wire.protocol import Appliance
-from transforms.sources.spool import read_deliveries
 
 
 def accepting(_sent: Sent) -> ApplianceResponse:
@@ -51,7 +51,7 @@ class GatewayRun(logging.Handler):
     ) -> None:
         super().__init__()
         for module in ("gateway", "spool_consumer"):
-            log = logging.getLogger(f"pipelines.serve.{module}")
+            log = logging.getLogger(f"feedferry.pipelines.serve.{module}")
             log.setLevel(logging.INFO)
             log.handlers[:] = [self]
         self.warnings: list[str] = []

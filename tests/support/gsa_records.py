@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from msgspec.structs import replace
 
-from schemas.acl import Acl
-from schemas.feed import FEEDTYPES, Feed, is_web
-from schemas.record import (
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.feed import FEEDTYPES, Feed, is_web
+from feedferry.schemas.record import (
     Action,
     Arrival,
     Authmethod,
@@ -23,8 +23,9 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from schemas.reject import Reject
-from schemas.span import Span, SpanEnd
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span, SpanEnd
+from feedferry.transforms.formats import GSA_FEED, ReadOptions, WriteOptions, write_all
 from support.strategies import (
     acls,
     contents,
@@ -36,7 +37,6 @@ from support.strategies import (
     urls,
     xml_texts,
 )
-from transforms.formats import GSA_FEED, ReadOptions, WriteOptions, write_all
 
 XML = xml_texts()
 _FEEDS = st.builds(

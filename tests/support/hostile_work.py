@@ -12,13 +12,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from pipelines.serve.gateway import convert_spans
-from pipelines.serve.rehearsal.index import digest_delivery
-from schemas.account import Account
-from schemas.delivery import Delivery
-from schemas.span import Span
-from transforms.conversion_settings import Settings
-from transforms.formats.base import ReadOptions
+from feedferry.pipelines.serve.gateway import convert_spans
+from feedferry.pipelines.serve.rehearsal.index import digest_delivery
+from feedferry.schemas.account import Account
+from feedferry.schemas.delivery import Delivery
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.formats.base import ReadOptions
 
 SLOW = re.compile(r"(a+)+$")
 

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from pipelines.folders.job_folders import runs_of
-from schemas.run_record import RunRecord
+from feedferry.pipelines.folders.job_folders import runs_of
+from feedferry.schemas.run_record import RunRecord
+from feedferry.transforms.sources.spool import read_deliveries
 from support.served import BOUND_SECONDS, Served, run, start, wait_until
-from transforms.sources.spool import read_deliveries
 
 HOST = "http://docs.example.com/"
 

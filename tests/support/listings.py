@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from schemas.record import Action, Arrival, Provenance, Record
+from feedferry.schemas.record import Action, Arrival, Provenance, Record
 
 FOLDER = Path(__file__).parent / "programs"
 HEADER = "GSA Adaptor Data Version 1 [\n]\n"

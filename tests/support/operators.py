@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipelines.folders.job_folders import runs_of
-from schemas.run_record import Phase, RunRecord
+from feedferry.pipelines.folders.job_folders import runs_of
+from feedferry.schemas.run_record import Phase, RunRecord
 from support.ports import kept_port
 from support.runs import ROOT
 from support.served import BOUND_SECONDS, COMMAND, Served, serving, wait_until

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
 from support.databases import PASSWORD, postgresql, postgresql_programs
 from support.runs import ROOT
 

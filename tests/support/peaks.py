@@ -13,7 +13,7 @@ from pathlib import Path
 from support.runs import ROOT
 
 _COMMAND = (
-    "import sys; from pipelines.cli.main import main; code = main();"
+    "import sys; from feedferry.pipelines.cli.main import main; code = main();"
     " print(open('/proc/self/status').read(), flush=True); sys.exit(code)"
 )
 _PEAK = re.compile(r"VmHWM:\s+(\d+) kB")

@@ -18,7 +18,7 @@ PATIENCE_SECONDS = 300.0
 _MAIN = """\
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been ignored above us
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
 print("ready", flush=True)
 sys.exit(main())
 """

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.serve.receiver import Receiver
-from pipelines.serve.settings import ServeSettings
-from schemas.delivery import JOURNAL, Delivery
+from feedferry.pipelines.serve.receiver import Receiver
+from feedferry.pipelines.serve.settings import ServeSettings
+from feedferry.schemas.delivery import JOURNAL, Delivery
 from support.served import wait_until
 from support.talk import get, say
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
-from schemas.membership import Membership, RecordOrMembership
-from schemas.record import Crawl, Provenance, Record
-from transforms.formats import JSONL
+from feedferry.schemas.membership import Membership, RecordOrMembership
+from feedferry.schemas.record import Crawl, Provenance, Record
+from feedferry.transforms.formats import JSONL
 
 DOCUMENT = "document with content"
 EVERY_FIELD = "every field"

@@ -7,11 +7,11 @@ from functools import cache
 
 import click
 
-from pipelines.cli.main import feedferry
-from pipelines.cli.verb import Verb
-from pipelines.job.job_keys import job_keys
-from transforms.formats import FORMATS
-from transforms.sources import SOURCES
+from feedferry.pipelines.cli.main import feedferry
+from feedferry.pipelines.cli.verb import Verb
+from feedferry.pipelines.job.job_keys import job_keys
+from feedferry.transforms.formats import FORMATS
+from feedferry.transforms.sources import SOURCES
 
 SHARING = "convert"
 """The command whose page describes the flags that others have too."""

@@ -6,10 +6,10 @@ from typing import TypeVar
 
 import msgspec
 
-from pipelines.serve.rehearsal.index import FeedRow, Index
-from pipelines.serve.worker_process import WorkerProcess
-from schemas.delivery import JOURNAL, Delivery
-from schemas.indexed_document import IndexedDocument
+from feedferry.pipelines.serve.rehearsal.index import FeedRow, Index
+from feedferry.pipelines.serve.worker_process import WorkerProcess
+from feedferry.schemas.delivery import JOURNAL, Delivery
+from feedferry.schemas.indexed_document import IndexedDocument
 from support.spools import FORMATS
 
 Result = TypeVar("Result")

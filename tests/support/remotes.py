@@ -21,10 +21,10 @@ from moto.backends import get_backend
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.server import ThreadedMotoServer
 
-from transforms.sources.remote import open_remote
-from transforms.sources.sftp import PASSWORD as PASSWORD_VARIABLE
-from transforms.sources.sftp import StrictSftp
-from transforms.storage import objects
+from feedferry.transforms.sources.remote import open_remote
+from feedferry.transforms.sources.sftp import PASSWORD as PASSWORD_VARIABLE
+from feedferry.transforms.sources.sftp import StrictSftp
+from feedferry.transforms.storage import objects
 
 USER = "feeder"
 PASSWORD = "s3same/0pen@up"

@@ -1,6 +1,6 @@
 """Documents that break each rule once, and no other, next to the same documents corrected."""
 
-from transforms.validate.record_checks import MAX_URL_CHARS
+from feedferry.transforms.validate.record_checks import MAX_URL_CHARS
 
 _DOCTYPE = '<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
 _URL = 'url="http://www.example.com/a"'

@@ -7,15 +7,22 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.report.conversion_report import Report, as_json
-from schemas.account import Account, AccountTotals, Chunk, LossCount, NoticeCount, RejectSample
-from schemas.notice import Loss, Notice
-from schemas.receipt import ChunkState, Receipt
-from schemas.reject import Reject
-from schemas.run_record import RUN_RECORD, Phase, RunRecord
-from schemas.timeline import TIMELINE, TimelinePoint
-from transforms.storage.atomic import RejectFile, write_json
-from transforms.storage.storage import LocalStorage
+from feedferry.pipelines.report.conversion_report import Report, as_json
+from feedferry.schemas.account import (
+    Account,
+    AccountTotals,
+    Chunk,
+    LossCount,
+    NoticeCount,
+    RejectSample,
+)
+from feedferry.schemas.notice import Loss, Notice
+from feedferry.schemas.receipt import ChunkState, Receipt
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.run_record import RUN_RECORD, Phase, RunRecord
+from feedferry.schemas.timeline import TIMELINE, TimelinePoint
+from feedferry.transforms.storage.atomic import RejectFile, write_json
+from feedferry.transforms.storage.storage import LocalStorage
 
 BEGIN = datetime(2026, 7, 1, 2, 0, tzinfo=UTC)
 APPLIANCE = "gsa.example.com_19900"

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pipelines.cli.main import main
-from pipelines.observer.logs import LogSettings, configure_logging
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.observer.logs import LogSettings, configure_logging
 
 ROOT = Path(__file__).parents[2]
 AVRO_RUN = [
@@ -58,7 +58,7 @@ def left(folder: str | Path) -> list[str]:
 @contextmanager
 def keep_levels() -> Iterator[None]:
     """Give the loggers their levels back, and end the log: the command sets both."""
-    loggers = [logging.getLogger(name) for name in ("", "pipelines", "schemas", "transforms")]
+    loggers = [logging.getLogger(name) for name in ("", "feedferry")]
     before = [logger.level for logger in loggers]
     try:
         yield

@@ -15,15 +15,15 @@ from typing import Any
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, build_opener
 
+from feedferry.transforms.sources.spool import read_deliveries
 from support.programs_needed import path_of
 from support.runs import ROOT
-from transforms.sources.spool import read_deliveries
 
 BOUND_SECONDS = 300.0
 COMMAND = (
     sys.executable,
     "-c",
-    "import sys; from pipelines.cli.main import main; sys.exit(main())",
+    "import sys; from feedferry.pipelines.cli.main import main; sys.exit(main())",
 )
 _OPENER = build_opener(ProxyHandler({}))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.delivery import JOURNAL, Delivery
+from feedferry.schemas.delivery import JOURNAL, Delivery
 from support.archives import put
 
 _NOTHING_POSTED = {"datasource": "", "feedtype": "", "profile": ""}

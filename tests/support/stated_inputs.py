@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from schemas.record import Record
-from schemas.reject import Reject
-from transforms.formats import ReadResult
-from transforms.steps import AppliedSteps
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.steps import AppliedSteps
 
 
 class StatedInputs:

@@ -12,10 +12,10 @@ import pybase64
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.feed import FEEDTYPES
-from schemas.membership import Member, Membership
-from schemas.record import (
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.feed import FEEDTYPES
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import (
     Action,
     Anchor,
     Arrival,
@@ -31,8 +31,8 @@ from schemas.record import (
     Record,
     Scoring,
 )
-from transforms.formats import Holds
-from transforms.formats.base import FIELDS
+from feedferry.transforms.formats import Holds
+from feedferry.transforms.formats.base import FIELDS
 
 _XML_AWKWARD = "&<>\"' \t\n\r\x7f\x85\xa0\u2028\ufeff\ufffd\U0001f600\U0010ffff]"
 _AWKWARD = _XML_AWKWARD + "\x00\x01\x0b\x0c\x1b\x1f\ufffe\uffff"

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Record
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Record
 
 _AWKWARD = "\0\n\r\t =*#~[]\\@/\x1f\x85\u2028\ufeff\u00e9\U0001f600"
 _WHOLE = ("", "id-list", "id=", "id=x", "=", "content", "lock", "repository-unavailable=x", "\n\n")

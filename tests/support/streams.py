@@ -4,7 +4,7 @@ import io
 from collections.abc import Callable, Iterable
 from typing import IO, TypeVar
 
-from transforms.sources.files import ByteRangeStream, SpanStream
+from feedferry.transforms.sources.files import ByteRangeStream, SpanStream
 
 Item = TypeVar("Item")
 

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from support.runs import ROOT
 
-MAIN = "import sys; from pipelines.cli.main import main; sys.exit(main())"
+MAIN = "import sys; from feedferry.pipelines.cli.main import main; sys.exit(main())"
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _PICTURED = ("convert", "sample", "-o", "out", "--to", "thunderstone", "--accept-loss", "acl")
 _SPINNER = re.compile("[\u2800-\u28ff]")

@@ -21,30 +21,30 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.convert.step_inputs import SpanInputs
-from schemas.account import Account, merge
-from schemas.errors import FeedferryError
-from schemas.notice import REFUSED
-from schemas.span import Span
-from support.batches import SIZES, Conversion, by_parser, new_folder, span_conversion
-from support.runs import ROOT
-from support.varied_feeds import varied_feed
-from support.varied_sources import damaged, varied_items, varied_listing, varied_rows, varied_tree
-from transforms.file_spans import begin, cut
-from transforms.formats import (
+from feedferry.pipelines.convert.step_inputs import SpanInputs
+from feedferry.schemas.account import Account, merge
+from feedferry.schemas.errors import FeedferryError
+from feedferry.schemas.notice import REFUSED
+from feedferry.schemas.span import Span
+from feedferry.transforms.file_spans import begin, cut
+from feedferry.transforms.formats import (
     ContentOptions,
     Docids,
     FeedOptions,
     ReadOptions,
     StreamOptions,
 )
-from transforms.rules.adapt import Target
-from transforms.sources import SourceConfig
-from transforms.sources.database.mapping import DATABASE
-from transforms.sources.files import sign_path
-from transforms.sources.listing import LISTING, write_listing
-from transforms.sources.tree.walk import list_tree
-from transforms.steps import read_steps
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.sources import SourceConfig
+from feedferry.transforms.sources.database.mapping import DATABASE
+from feedferry.transforms.sources.files import sign_path
+from feedferry.transforms.sources.listing import LISTING, write_listing
+from feedferry.transforms.sources.tree.walk import list_tree
+from feedferry.transforms.steps import read_steps
+from support.batches import SIZES, Conversion, by_parser, new_folder, span_conversion
+from support.runs import ROOT
+from support.varied_feeds import varied_feed
+from support.varied_sources import damaged, varied_items, varied_listing, varied_rows, varied_tree
 
 _NAMED: dict[str, Any] = {"datasource": "d", "feedtype": "incremental"}
 TARGETS = (
@@ -76,7 +76,7 @@ RUNS = "runs"
 """The kind of whole runs, with two workers; each has many feeds."""
 
 _FEEDS_OF_A_RUN = 40
-_BY_COLUMNS = "from pipelines.cli.main import main; raise SystemExit(main())"
+_BY_COLUMNS = "from feedferry.pipelines.cli.main import main; raise SystemExit(main())"
 _BY_PARSER = f"from support.batches import by_parser\nwith by_parser():\n    {_BY_COLUMNS}"
 _RUN_FLAGS = (
     *("--to gsa-feed", "--to gsa-feed --dialect 5.0", "--to thunderstone", "--to jsonl"),

@@ -8,16 +8,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from support.dataload_items import HOSTILE, NEUTRAL, document
-from transforms.sources.database.columns import ColumnReference
-from transforms.sources.database.mapping import (
+from feedferry.transforms.sources.database.columns import ColumnReference
+from feedferry.transforms.sources.database.mapping import (
     AclSource,
     ActionColumn,
     ContentSource,
     MetadataColumn,
     RowMapping,
 )
-from transforms.sources.tree.tree import Tree
+from feedferry.transforms.sources.tree.tree import Tree
+from support.dataload_items import HOSTILE, NEUTRAL, document
 
 BASE_URL = "https://docs.example.com/"
 _TEXTS, _HOSTILE_TEXTS = NEUTRAL["text"], HOSTILE["text"]

@@ -15,26 +15,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.avro import text
-from schemas.record import Action, Content, Crawl, Encoding, Extra, Meta, Record
-from schemas.span import Span
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.avro import text
+from feedferry.schemas.record import Action, Content, Crawl, Encoding, Extra, Meta, Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.compare.events import encoded_batch
+from feedferry.transforms.compare.history import FeedHistory
+from feedferry.transforms.formats import ContentOptions, ReadOptions, WriteOptions, by_name
+from feedferry.transforms.formats.canonical.avro import AvroEncoder
+from feedferry.transforms.formats.columns import batch_plan
+from feedferry.transforms.formats.columns.batch_plan import BatchPlan
+from feedferry.transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind
+from feedferry.transforms.formats.columns.holes import InspectedError, TextHole, UrlHole
+from feedferry.transforms.formats.columns.marks import hole
+from feedferry.transforms.formats.columns.neutrality import are_neutral, find_not_neutral
+from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch
+from feedferry.transforms.formats.gsa.gsa_formats import FeedOptions
+from feedferry.transforms.formats.xml import element_runs
+from feedferry.transforms.rules.adapt import Target
 from support.batches import SIZES, Conversion, by_parser, conversion
 from support.dataload_items import dataloads, document
-from transforms.compare.events import encoded_batch
-from transforms.compare.history import FeedHistory
-from transforms.formats import ContentOptions, ReadOptions, WriteOptions, by_name
-from transforms.formats.canonical.avro import AvroEncoder
-from transforms.formats.columns import batch_plan
-from transforms.formats.columns.batch_plan import BatchPlan
-from transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind
-from transforms.formats.columns.holes import InspectedError, TextHole, UrlHole
-from transforms.formats.columns.marks import hole
-from transforms.formats.columns.neutrality import are_neutral, find_not_neutral
-from transforms.formats.columns.record_batch import Columns, RecordBatch
-from transforms.formats.gsa.gsa_formats import FeedOptions
-from transforms.formats.xml import element_runs
-from transforms.rules.adapt import Target
 
 _NEUTRAL = (
     *("a", "two words", "Z\u00fcrich", "\u6771\u4eac", "a &amp; b", "&lt;b&gt;", "&quot;x&quot;"),
@@ -326,7 +326,7 @@ def test_records_that_are_alike_are_written_by_a_plan(
 
 def test_a_comparison_with_a_plan_costs_no_batch(caplog: pytest.LogCaptureFixture) -> None:
     """Not even where a number is left out of the output if it is 0."""
-    caplog.set_level(logging.DEBUG, "transforms.convert")
+    caplog.set_level(logging.DEBUG, "feedferry.transforms.convert")
     many = "".join(f'<record url="http://www.example.com/{number}"/>\n' for number in range(1000))
     conversion(feed_of(many, feedtype="incremental"), target_of("jsonl"), batch_records=10)
     assert "990 of 1000 records by a plan, in 99 batches" in caplog.text
@@ -391,7 +391,7 @@ def test_a_hostile_value_costs_no_plan_but_that_of_its_record(
     records[place] = varied({**others, column: value})
     data = feed_of("\n".join(records), feedtype="incremental")
     single = conversion(data, target_of("avro"), batch_records=0)
-    caplog.set_level(logging.DEBUG, "transforms.convert")
+    caplog.set_level(logging.DEBUG, "feedferry.transforms.convert")
     assert conversion(data, target_of("avro"), batch_records=4) == single
     assert planned(place, single) in caplog.text
 
@@ -429,7 +429,7 @@ def test_a_hostile_value_costs_no_plan_but_that_of_its_item(
     )
     with by_parser():
         single = conversion(data, target_of("avro"), batch_records=0, format_="thunderstone")
-    caplog.set_level(logging.DEBUG, "transforms.convert")
+    caplog.set_level(logging.DEBUG, "feedferry.transforms.convert")
     batched = conversion(data, target_of("avro"), batch_records=4, format_="thunderstone")
     assert batched == single
     assert planned(place, single) in caplog.text
@@ -460,7 +460,7 @@ def test_items_that_are_alike_are_written_by_a_plan(
 ) -> None:
     own = {} if name == "thunderstone" else {"datasource": "d", "feedtype": "incremental"}
     target = replace(target_of(name), **own)
-    with caplog.at_level("DEBUG", "transforms.convert"):
+    with caplog.at_level("DEBUG", "feedferry.transforms.convert"):
         conversion(document(ITEMS), target, batch_records=4, format_="thunderstone")
     [planned] = [message for message in caplog.messages if " by a plan, " in message]
     single = 8 if name.startswith("gsa-feed") else 4  # the first of a feed; the examples of losses

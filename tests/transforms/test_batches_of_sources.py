@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.acl import Acl
-from schemas.record import Action, Meta, Provenance, Record
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.record import Action, Meta, Provenance, Record
+from feedferry.transforms.formats import Docids, Encoder, ReadOptions, StreamOptions, by_name
+from feedferry.transforms.formats.canonical.avro import AvroEncoder
+from feedferry.transforms.formats.canonical.jsonl import JsonlEncoder
+from feedferry.transforms.formats.columns.batch_plan import BatchPlan
+from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch
+from feedferry.transforms.rules.adapt import Target
 from support.batches import SIZES, conversion
 from support.strategies import moments, provenances, records
-from transforms.formats import Docids, Encoder, ReadOptions, StreamOptions, by_name
-from transforms.formats.canonical.avro import AvroEncoder
-from transforms.formats.canonical.jsonl import JsonlEncoder
-from transforms.formats.columns.batch_plan import BatchPlan
-from transforms.formats.columns.record_batch import Columns, RecordBatch
-from transforms.rules.adapt import Target
 
 _IDS = ("a", "docs/b c.pdf", "/docs/Z\u00fcrich", "\u6771\u4eac", "x?a=1&b=2", "it's", "%20")
 _URLS = ("http://www.example.com/a", "https://docs.example.org/x?a=1&b=\u00fc", "smb://server/a")

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.account import Chunk
-from schemas.content import decode
-from schemas.errors import FatalError, RecordError
-from schemas.feed import Feed, TargetFeed
-from schemas.membership import RecordOrMembership
-from schemas.record import Action, Arrival, Content, Provenance, Record
-from schemas.reject import record_error
-from schemas.span import Span
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.content import decode
+from feedferry.schemas.errors import FatalError, RecordError
+from feedferry.schemas.feed import Feed, TargetFeed
+from feedferry.schemas.membership import RecordOrMembership
+from feedferry.schemas.record import Action, Arrival, Content, Provenance, Record
+from feedferry.schemas.reject import record_error
+from feedferry.schemas.span import Span
+from feedferry.transforms.chunk import FRAME_BYTES, ChunkWriter
+from feedferry.transforms.formats import Encoder, WriteOptions, by_name
+from feedferry.transforms.formats.base import write_all
+from feedferry.transforms.storage.storage import LocalStorage
 from support.gsa_records import Held, held
-from transforms.chunk import FRAME_BYTES, ChunkWriter
-from transforms.formats import Encoder, WriteOptions, by_name
-from transforms.formats.base import write_all
-from transforms.storage.storage import LocalStorage
 
 FULL = Feed(datasource="docs", feedtype="full")
 OTHER = Feed(datasource="web", feedtype="incremental")

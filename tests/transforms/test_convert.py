@@ -13,12 +13,19 @@ import fastavro
 import msgspec
 import pytest
 
-from schemas import avro
-from schemas.account import Account, LossCount
-from schemas.notice import REFUSED, Loss
-from schemas.record import Content, Encoding, Record
-from schemas.reject import DEFECT
-from schemas.span import FileSignature, Span
+from feedferry.schemas import avro
+from feedferry.schemas.account import Account, LossCount
+from feedferry.schemas.notice import REFUSED, Loss
+from feedferry.schemas.record import Content, Encoding, Record
+from feedferry.schemas.reject import DEFECT
+from feedferry.schemas.span import FileSignature, Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.convert import CANCELLED, convert
+from feedferry.transforms.formats import ContentOptions, ReadOptions, WriteOptions, by_name
+from feedferry.transforms.formats.canonical.jsonl import read as read_native
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.rules.known_rejects import add_known_rejects
+from feedferry.transforms.span_progress import SpanProgress, progress_reader
 from support.archives import (
     ACL,
     BROKEN,
@@ -32,13 +39,6 @@ from support.archives import (
     thunderstone,
 )
 from support.defects import break_at
-from transforms.conversion_settings import Settings
-from transforms.convert import CANCELLED, convert
-from transforms.formats import ContentOptions, ReadOptions, WriteOptions, by_name
-from transforms.formats.canonical.jsonl import read as read_native
-from transforms.rules.adapt import Target
-from transforms.rules.known_rejects import add_known_rejects
-from transforms.span_progress import SpanProgress, progress_reader
 
 MIXED = gsa_feed(*documents(1, 2), BROKEN, DELETED)
 PROTECTED = document(9, inside=ACL)
@@ -210,7 +210,7 @@ def test_a_defect_in_the_writing_of_a_reject_costs_that_reject(
 ) -> None:
     break_at(
         monkeypatch,
-        "transforms.storage.atomic:RejectFile.add",
+        "feedferry.transforms.storage.atomic:RejectFile.add",
         lambda file, reject: reject.code != DEFECT,
     )
     account = convert(span_of(work, MIXED), settings(work))

@@ -12,24 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.account import Account, merge
-from schemas.record import Record
-from schemas.reject import Reject
-from schemas.span import Span
+from feedferry.schemas.account import Account, merge
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms import file_spans
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.convert import convert, convert_on
+from feedferry.transforms.file_spans import GuessedSpans, begin, cut, guess, parts, survey
+from feedferry.transforms.formats import AVRO, ReadOptions, WriteOptions, by_name
+from feedferry.transforms.formats.base import Survey
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.sources.files import sign_path
+from feedferry.transforms.span_progress import SpanProgress, progress_reader
+from feedferry.transforms.storage.atomic import read_rejects
 from support.archive_damage import HEADER, SYNC, block, containers, document, line_files
 from support.archives import gsa_feed, jsonl, put
 from support.damage import EPILOG, PROLOG, damaged, feeds, torn
 from support.defects import break_at
-from transforms import file_spans
-from transforms.conversion_settings import Settings
-from transforms.convert import convert, convert_on
-from transforms.file_spans import GuessedSpans, begin, cut, guess, parts, survey
-from transforms.formats import AVRO, ReadOptions, WriteOptions, by_name
-from transforms.formats.base import Survey
-from transforms.rules.adapt import Target
-from transforms.sources.files import sign_path
-from transforms.span_progress import SpanProgress, progress_reader
-from transforms.storage.atomic import read_rejects
 
 FORMATS = {"f.xml": "gsa-feed", "f.avro": "avro", "f.jsonl": "jsonl"}
 HEAD = PROLOG + b"<group>\n"
@@ -366,7 +366,9 @@ def test_a_defect_of_the_survey_costs_no_record(
 ) -> None:
     path = Path(put(tmp_path / "f.xml", many(20)))
     first = first_of(path, 500)
-    break_at(monkeypatch, "transforms.formats.xml.borders.count_lines", lambda *args: True)
+    break_at(
+        monkeypatch, "feedferry.transforms.formats.xml.borders.count_lines", lambda *args: True
+    )
     assert guesses(first) == [first]
 
 

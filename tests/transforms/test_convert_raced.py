@@ -20,11 +20,11 @@ DELAYS_MS = chosen(usual=range(0, 1001, 250), full=range(0, 1001, 25))
 CONVERT = """
 import sys
 import msgspec
-from schemas.span import Span
-from transforms.rules.adapt import Target
-from transforms.conversion_settings import Settings
-from transforms.convert import convert
-from transforms.formats import ReadOptions, WriteOptions
+from feedferry.schemas.span import Span
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.convert import convert
+from feedferry.transforms.formats import ReadOptions, WriteOptions
 
 span = Span(source=sys.argv[1], format="gsa-feed")
 print("ready", flush=True)

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.membership import Member, Membership
-from schemas.notice import Notice
-from schemas.record import Action, Content, Encoding, Provenance, Record
-from schemas.reject import Filtered, Reject
-from transforms.formats import ReadResult
-from transforms.inspect import (
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Action, Content, Encoding, Provenance, Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.inspect import (
     OTHERS,
     AclCounts,
     CodeCount,
@@ -23,7 +23,7 @@ from transforms.inspect import (
     count,
     has_digest,
 )
-from transforms.rules.group_references import GroupCount, Groups
+from feedferry.transforms.rules.group_references import GroupCount, Groups
 
 URL = "http://www.example.com/a"
 WIKI = Provenance(datasource="wiki", feedtype="incremental")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import ConfigError
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.formats import GSA_FEED, Format
+from feedferry.transforms.registry import Registry, UnusableWarning
 from support.runs import ROOT
 from support.toy_format import TOY
-from transforms.formats import GSA_FEED, Format
-from transforms.registry import Registry, UnusableWarning
 
 GROUP = "feedferry.formats"
 TOY_POINT = "toy = support.toy_format:TOY"

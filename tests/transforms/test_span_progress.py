@@ -6,9 +6,9 @@ from typing import IO
 
 import pytest
 
-from schemas.account import Account
-from schemas.errors import FatalError
-from transforms.span_progress import (
+from feedferry.schemas.account import Account
+from feedferry.schemas.errors import FatalError
+from feedferry.transforms.span_progress import (
     ProgressReader,
     SpanProgress,
     StoredProgressLog,
@@ -16,7 +16,7 @@ from transforms.span_progress import (
     progress_log,
     progress_reader,
 )
-from transforms.storage.storage import LocalStorage
+from feedferry.transforms.storage.storage import LocalStorage
 
 FIRST = SpanProgress(10, 3, 1)
 SECOND = SpanProgress(5, 2, 0)

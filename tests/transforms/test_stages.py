@@ -12,28 +12,25 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from msgspec.structs import replace
 
-from pipelines.convert.runners import LocalRunner
-from schemas.account import Account, Chunk, LossCount, merge
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.feed import Hole
-from schemas.membership import Member, Membership
-from schemas.notice import Loss
-from schemas.record import Action, Arrival, Content, Provenance, Record
-from schemas.reject import Filtered, Reject
-from schemas.span import Span
-from support.archives import BROKEN, HOST, document, documents, gsa_feed, jsonl, put
-from support.fake_appliance import GSA, SUCCESS, Sent, chunk_of, replace_client
-from support.listings import stream
-from transforms import stages
-from transforms.compare.comparison import Comparer, Difference
-from transforms.conversion_settings import Settings
-from transforms.formats import ReadOptions, ReadResult, WriteOptions
-from transforms.rules.adapt import Target
-from transforms.sinks.push.outcome import PushAccount
-from transforms.sinks.push.settings import PushSettings
-from transforms.sources.files import sign_path
-from transforms.sources.programs.config import Programs
-from transforms.stages import (
+from feedferry.pipelines.convert.runners import LocalRunner
+from feedferry.schemas.account import Account, Chunk, LossCount, merge
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.feed import Hole
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.notice import Loss
+from feedferry.schemas.record import Action, Arrival, Content, Provenance, Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms import stages
+from feedferry.transforms.compare.comparison import Comparer, Difference
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.formats import ReadOptions, ReadResult, WriteOptions
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.sinks.push.outcome import PushAccount
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.sources.files import sign_path
+from feedferry.transforms.sources.programs.config import Programs
+from feedferry.transforms.stages import (
     Adapt,
     CompareRecords,
     Convert,
@@ -45,8 +42,11 @@ from transforms.stages import (
     Transform,
     WriteChunks,
 )
-from transforms.steps import StepConfig, Steps
-from transforms.steps.metadata_step import MetadataRules
+from feedferry.transforms.steps import StepConfig, Steps
+from feedferry.transforms.steps.metadata_step import MetadataRules
+from support.archives import BROKEN, HOST, document, documents, gsa_feed, jsonl, put
+from support.fake_appliance import GSA, SUCCESS, Sent, chunk_of, replace_client
+from support.listings import stream
 
 pytestmark = pytest.mark.slow
 

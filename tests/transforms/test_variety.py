@@ -9,24 +9,24 @@ from collections.abc import Hashable, Sequence
 import pytest
 from msgspec.structs import replace
 
-from schemas.record import Record
+from feedferry.schemas.record import Record
+from feedferry.transforms.formats import FeedOptions, ReadOptions, by_name
+from feedferry.transforms.formats.columns import batch_plan, element_shapes
+from feedferry.transforms.formats.columns.batch_plan import Counted
+from feedferry.transforms.formats.columns.element_block import ElementBlock, ElementShape
+from feedferry.transforms.formats.columns.element_codes import ElementPlaces
+from feedferry.transforms.formats.columns.element_plan import Pieces
+from feedferry.transforms.formats.columns.encoded_block import EncodedBlock, Layout
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.gsa.fast_reader import RecordTemplate
+from feedferry.transforms.formats.gsa.feed_blocks import FeedBlocks
+from feedferry.transforms.formats.xml import element_runs, elements
+from feedferry.transforms.formats.xml.elements import ParsedElement
+from feedferry.transforms.formats.xml.run_shapes import ShapeKey
+from feedferry.transforms.formats.xml.scanner import RawElement
+from feedferry.transforms.rules.adapt import Target
 from support.batches import SIZES, by_parser, conversion
 from support.varied_feeds import feed
-from transforms.formats import FeedOptions, ReadOptions, by_name
-from transforms.formats.columns import batch_plan, element_shapes
-from transforms.formats.columns.batch_plan import Counted
-from transforms.formats.columns.element_block import ElementBlock, ElementShape
-from transforms.formats.columns.element_codes import ElementPlaces
-from transforms.formats.columns.element_plan import Pieces
-from transforms.formats.columns.encoded_block import EncodedBlock, Layout
-from transforms.formats.element_names import ElementNames
-from transforms.formats.gsa.fast_reader import RecordTemplate
-from transforms.formats.gsa.feed_blocks import FeedBlocks
-from transforms.formats.xml import element_runs, elements
-from transforms.formats.xml.elements import ParsedElement
-from transforms.formats.xml.run_shapes import ShapeKey
-from transforms.formats.xml.scanner import RawElement
-from transforms.rules.adapt import Target
 
 GSA_FEED = Target(format="gsa-feed")
 METADATA = '<metadata><meta name="a" content="{}"/></metadata>'
@@ -64,7 +64,7 @@ def test_elements_that_close_themselves_are_in_the_batch_of_their_neighbours(
         for n in range(100)
     ]
     data = feed("".join(records))
-    caplog.set_level(logging.DEBUG, "transforms.convert")
+    caplog.set_level(logging.DEBUG, "feedferry.transforms.convert")
     assert conversion(data, GSA_FEED, batch_records=size) == conversion(
         data, GSA_FEED, batch_records=0
     )
@@ -81,7 +81,7 @@ def test_an_acl_that_all_records_share_is_a_constant(
 ) -> None:
     acl = f'<acl><principal scope="group" access="permit">{name}</principal></acl>'
     data = feed("".join(record(n, acl + METADATA.format(n)) for n in range(50)))
-    caplog.set_level(logging.DEBUG, "transforms.convert")
+    caplog.set_level(logging.DEBUG, "feedferry.transforms.convert")
     assert conversion(data, GSA_FEED, batch_records=size) == conversion(
         data, GSA_FEED, batch_records=0
     )
@@ -110,7 +110,7 @@ def planned(
     with by_parser():
         single = conversion(data, target, batch_records=0)
     caplog.clear()
-    caplog.set_level(logging.DEBUG, "transforms.convert")
+    caplog.set_level(logging.DEBUG, "feedferry.transforms.convert")
     assert conversion(data, target, batch_records=size) == single
     [count] = [int(row[1]) for row in re.finditer(r": (\d+) of \d+ records by a plan", caplog.text)]
     return count

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.record import Arrival
-from transforms.compare.differences import (
+from feedferry.schemas.record import Arrival
+from feedferry.transforms.compare.differences import (
     ACL,
     CONTENT,
     FieldChange,
     changes,
     without_answer,
 )
-from transforms.compare.events import Event, is_deletion, state_of
-from transforms.compare.history import Document, FeedHistory
-from transforms.formats import ReadResult
-from transforms.storage.scratch import scratch_database
-from transforms.storage.spill import Spill
+from feedferry.transforms.compare.events import Event, is_deletion, state_of
+from feedferry.transforms.compare.history import Document, FeedHistory
+from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.storage.scratch import scratch_database
+from feedferry.transforms.storage.spill import Spill
 
 _SCHEMA = """
 CREATE TABLE differences

@@ -11,11 +11,11 @@ from functools import lru_cache
 
 import msgspec
 
-from schemas.acl import Access, Acl, Inheritance, Principal, identity
-from schemas.membership import Member
-from schemas.record import Crawl, Record
-from transforms.compare.history import Document
-from transforms.formats.acl_metadata import parent_of
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, identity
+from feedferry.schemas.membership import Member
+from feedferry.schemas.record import Crawl, Record
+from feedferry.transforms.compare.history import Document
+from feedferry.transforms.formats.acl_metadata import parent_of
 
 ACL = "acl"
 CONTENT = "content"

@@ -15,27 +15,27 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from schemas.acl import identity
-from schemas.content import CHECKED, decode
-from schemas.errors import RecordError
-from schemas.feed import FULL, is_web
-from schemas.membership import Membership, RecordOrMembership
-from schemas.notice import Loss
-from schemas.record import Action, Content, Encoding, Provenance, Record
-from transforms.formats.columns.batch_plan import BatchPlan, encode_rows, learn
-from transforms.formats.columns.cells import Cells, plain, unescaped, unescaped_utf8
-from transforms.formats.columns.column_kinds import (
+from feedferry.schemas.acl import identity
+from feedferry.schemas.content import CHECKED, decode
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.feed import FULL, is_web
+from feedferry.schemas.membership import Membership, RecordOrMembership
+from feedferry.schemas.notice import Loss
+from feedferry.schemas.record import Action, Content, Encoding, Provenance, Record
+from feedferry.transforms.formats.columns.batch_plan import BatchPlan, encode_rows, learn
+from feedferry.transforms.formats.columns.cells import Cells, plain, unescaped, unescaped_utf8
+from feedferry.transforms.formats.columns.column_kinds import (
     CONTENT_KINDS,
     ENCODINGS,
     TEXT_KINDS,
     Column,
     ColumnKind,
 )
-from transforms.formats.columns.holes import InspectedError
-from transforms.formats.columns.marks import stated
-from transforms.formats.columns.record_batch import RecordBatch, Shape
-from transforms.formats.dates import parse_date
-from transforms.rules.normalize import normalize
+from feedferry.transforms.formats.columns.holes import InspectedError
+from feedferry.transforms.formats.columns.marks import stated
+from feedferry.transforms.formats.columns.record_batch import RecordBatch, Shape
+from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.rules.normalize import normalize
 
 _OF_ONE_URL = (Action.ADD, Action.UPDATE, Action.DELETE)
 _HEAD = Struct(">Q?")

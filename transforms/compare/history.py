@@ -23,14 +23,14 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec.structs import replace
 
-from schemas.errors import FormatError, SourceError
-from schemas.feed import FULL, REPLACE, FeedHeader
-from schemas.membership import Membership, RecordOrMembership
-from schemas.notice import Notice
-from schemas.record import Action, Arrival, Provenance, Record, overlaid
-from schemas.reject import Filtered, Reject, record_error, reject_record
-from schemas.url_pattern import compile_pattern
-from transforms.compare.events import (
+from feedferry.schemas.errors import FormatError, SourceError
+from feedferry.schemas.feed import FULL, REPLACE, FeedHeader
+from feedferry.schemas.membership import Membership, RecordOrMembership
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Action, Arrival, Provenance, Record, overlaid
+from feedferry.schemas.reject import Filtered, Reject, record_error, reject_record
+from feedferry.schemas.url_pattern import compile_pattern
+from feedferry.transforms.compare.events import (
     Event,
     decoded,
     encoded,
@@ -38,10 +38,10 @@ from transforms.compare.events import (
     event_of,
     number_of,
 )
-from transforms.formats.base import ReadResult
-from transforms.formats.columns.element_block import ElementBlock
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.formats.columns.singly import singly
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.formats.columns.element_block import ElementBlock
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.columns.singly import singly
 
 MAX_PATTERNS = 1_000
 """The most deletions by pattern of a history: each is compared with every URL."""

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from schemas.errors import ConfigError
+from feedferry.schemas.errors import ConfigError
 
 REFERENCE = re.compile(r"\$\{(env|file):([^{}]+)\}")
 SECRET_NAME = re.compile("pass|pwd|secret|token|api_?key|credential", re.IGNORECASE)

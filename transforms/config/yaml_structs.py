@@ -37,10 +37,10 @@ from typing import (
 import msgspec
 import yaml  # type: ignore[import-untyped]  # it has no types
 
-from schemas import units
-from schemas.errors import ConfigError
-from schemas.spelling import closest, did_you_mean
-from transforms.config.secrets import check_no_secret
+from feedferry.schemas import units
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.spelling import closest, did_you_mean
+from feedferry.transforms.config.secrets import check_no_secret
 
 YAML_SUFFIXES = (".yaml", ".yml")
 _RESOLVERS = {

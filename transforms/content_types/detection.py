@@ -18,8 +18,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from transforms.content_types.charset import find_charset, is_text, mark_of
-from transforms.content_types.mimetype_table import (
+from feedferry.transforms.content_types.charset import find_charset, is_text, mark_of
+from feedferry.transforms.content_types.mimetype_table import (
     BZIP2,
     GZIP,
     TAR,

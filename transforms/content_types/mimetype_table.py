@@ -25,7 +25,7 @@ def load_table() -> MimetypeTable:
     by_extension: dict[str, str] = {}
     families: dict[str, str] = {}
     archives = set()
-    text = files("transforms.content_types").joinpath("mimetypes.tsv").read_text("utf-8")
+    text = files("feedferry.transforms.content_types").joinpath("mimetypes.tsv").read_text("utf-8")
     for line in text.splitlines():
         if line.startswith("#"):
             continue

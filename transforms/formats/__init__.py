@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable
 from operator import attrgetter
 
-from schemas.errors import ConfigError
-from schemas.spelling import did_you_mean
-from transforms.formats.base import (
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.spelling import did_you_mean
+from feedferry.transforms.formats.base import (
     ContentOptions,
     Encoder,
     Format,
@@ -25,20 +25,25 @@ from transforms.formats.base import (
     deferred,
     write_all,
 )
-from transforms.formats.canonical.canonical_formats import AVRO, JSONL
-from transforms.formats.command_stream.stream_formats import (
+from feedferry.transforms.formats.canonical.canonical_formats import AVRO, JSONL
+from feedferry.transforms.formats.command_stream.stream_formats import (
     AUTHORIZER_STREAM,
     LISTER_STREAM,
     RETRIEVER_STREAM,
     Docids,
     StreamOptions,
 )
-from transforms.formats.gsa.gsa_formats import GROUPS_CSV, GSA_FEED, GSA_GROUPS, FeedOptions
-from transforms.formats.places import Places
-from transforms.formats.thunderstone.dataload_format import THUNDERSTONE, DataloadOptions
-from transforms.formats.unknown_formats import binary_look_of, look_of
-from transforms.formats.xml.encoding import detect, is_encoding
-from transforms.registry import Registry
+from feedferry.transforms.formats.gsa.gsa_formats import (
+    GROUPS_CSV,
+    GSA_FEED,
+    GSA_GROUPS,
+    FeedOptions,
+)
+from feedferry.transforms.formats.places import Places
+from feedferry.transforms.formats.thunderstone.dataload_format import THUNDERSTONE, DataloadOptions
+from feedferry.transforms.formats.unknown_formats import binary_look_of, look_of
+from feedferry.transforms.formats.xml.encoding import detect, is_encoding
+from feedferry.transforms.registry import Registry
 
 __all__ = [
     "AUTHORIZER_STREAM",

@@ -17,10 +17,10 @@ import re
 from functools import cache, lru_cache
 from urllib.parse import quote, unquote
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.record import Meta
-from transforms.formats.java_uri import OTHER, PATH
-from transforms.formats.xml.rows import names_of
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.record import Meta
+from feedferry.transforms.formats.java_uri import OTHER, PATH
+from feedferry.transforms.formats.xml.rows import names_of
 
 _KINDS = names_of(Inheritance)
 INHERITANCE = _KINDS._replace(expected=f"one of {', '.join(_KINDS.names)}")

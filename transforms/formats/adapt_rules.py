@@ -15,11 +15,11 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from schemas.acl import Acl
-from schemas.content import compress, decode, to_base64
-from schemas.errors import RecordError
-from schemas.notice import Loss
-from schemas.record import (
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.content import compress, decode, to_base64
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.notice import Loss
+from feedferry.schemas.record import (
     Action,
     Anchor,
     Arrival,
@@ -32,10 +32,10 @@ from schemas.record import (
     Meta,
     Record,
 )
-from schemas.reject import Filtered, reject_record
-from schemas.url_pattern import compile_pattern
-from transforms.formats.acl_metadata import is_acl_name
-from transforms.formats.base import (
+from feedferry.schemas.reject import Filtered, reject_record
+from feedferry.schemas.url_pattern import compile_pattern
+from feedferry.transforms.formats.acl_metadata import is_acl_name
+from feedferry.transforms.formats.base import (
     FIELDS,
     HINTS,
     Adapted,
@@ -47,7 +47,7 @@ from transforms.formats.base import (
     Outcome,
     Target,
 )
-from transforms.formats.values import doubtful_extra, doubtful_ranks, is_absolute
+from feedferry.transforms.formats.values import doubtful_extra, doubtful_ranks, is_absolute
 
 PLAIN_TEXT = "text/plain"
 _NOTHING = Record(url="", action=Action.ADD)

@@ -9,19 +9,19 @@ from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from schemas.choices import CONTENT_ENCODINGS
-from schemas.content import MAX_CONTENT_BYTES
-from schemas.errors import ConfigError, FormatError
-from schemas.feed import Feed, FeedHeader
-from schemas.membership import RecordOrMembership
-from schemas.notice import Loss, Notice
-from schemas.record import Action, Crawl, Record
-from schemas.reject import Filtered, Reject
-from schemas.span import Span, SpanEnd
-from transforms.formats.columns.element_block import ElementBlock
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.formats.element_names import ElementNames
-from transforms.formats.places import Places
+from feedferry.schemas.choices import CONTENT_ENCODINGS
+from feedferry.schemas.content import MAX_CONTENT_BYTES
+from feedferry.schemas.errors import ConfigError, FormatError
+from feedferry.schemas.feed import Feed, FeedHeader
+from feedferry.schemas.membership import RecordOrMembership
+from feedferry.schemas.notice import Loss, Notice
+from feedferry.schemas.record import Action, Crawl, Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.schemas.span import Span, SpanEnd
+from feedferry.transforms.formats.columns.element_block import ElementBlock
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.places import Places
 
 MORE_BYTES = 4 << 20
 """The most bytes of a record besides its content."""
@@ -183,7 +183,9 @@ def deferred(place: str) -> Any:  # the type is that of the function, which is n
     module, _, name = place.partition(":")
 
     def call(*args: object, **options: object) -> object:
-        return getattr(import_module(f"transforms.formats.{module}"), name)(*args, **options)
+        return getattr(import_module(f"feedferry.transforms.formats.{module}"), name)(
+            *args, **options
+        )
 
     return call
 

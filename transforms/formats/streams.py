@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
-from schemas.span import Span
+from feedferry.schemas.span import Span
 
 PIECE_BYTES = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

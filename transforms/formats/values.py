@@ -13,11 +13,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from schemas.notice import Notice
-from schemas.record import DELETIONS, Extra, Record
-from schemas.setting import in_flags
-from transforms.formats.gsa.rows import HINTS, METADATA, RECORD
-from transforms.formats.thunderstone.rows import item_rows
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import DELETIONS, Extra, Record
+from feedferry.schemas.setting import in_flags
+from feedferry.transforms.formats.gsa.rows import HINTS, METADATA, RECORD
+from feedferry.transforms.formats.thunderstone.rows import item_rows
 
 _ABSOLUTE = re.compile(r"(?!https?:///)[A-Za-z][A-Za-z0-9+.-]*://\S", re.IGNORECASE)
 is_unserved = re.compile(

@@ -13,9 +13,9 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from schemas.errors import FatalError
-from schemas.notice import Notice
-from schemas.reject import Reject
+from feedferry.schemas.errors import FatalError
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.reject import Reject
 
 Result = TypeVar("Result")
 _STARS = "***"

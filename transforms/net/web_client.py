@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from schemas.errors import RecordError
-from transforms.net.response_deadline import ResponseDeadline
+from feedferry.schemas.errors import RecordError
+from feedferry.transforms.net.response_deadline import ResponseDeadline
 
 AGENT = "feedferry"
 MAX_REDIRECTS = 5

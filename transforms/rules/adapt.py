@@ -6,14 +6,14 @@ The rules of a format are in its package. `docs/losses.md` compares the formats.
 from collections.abc import Callable, Container
 from functools import partial
 
-from schemas.errors import ConfigError, LossRefusedError
-from schemas.membership import Membership
-from schemas.notice import Loss
-from schemas.record import Record
-from schemas.reject import Filtered
-from transforms.formats import by_name, format_of
-from transforms.formats.adapt_rules import encode_contents, filtered, hold
-from transforms.formats.base import Adapted, Adapter, ContentOptions, Target
+from feedferry.schemas.errors import ConfigError, LossRefusedError
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.notice import Loss
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Filtered
+from feedferry.transforms.formats import by_name, format_of
+from feedferry.transforms.formats.adapt_rules import encode_contents, filtered, hold
+from feedferry.transforms.formats.base import Adapted, Adapter, ContentOptions, Target
 
 __all__ = [
     "LEFT_OUT",

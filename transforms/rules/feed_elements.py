@@ -6,12 +6,12 @@ from typing import IO, NamedTuple
 
 from lxml import etree
 
-from schemas.feed import FULL, INCREMENTAL
-from schemas.span import ElementContext, Span
-from transforms.formats import Format
-from transforms.formats.element_names import ElementNames
-from transforms.formats.gsa.record_reader import feed_context
-from transforms.formats.xml.scanner import RawElement, RecordScanner
+from feedferry.schemas.feed import FULL, INCREMENTAL
+from feedferry.schemas.span import ElementContext, Span
+from feedferry.transforms.formats import Format
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.gsa.record_reader import feed_context
+from feedferry.transforms.formats.xml.scanner import RawElement, RecordScanner
 
 DECLARATION = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 

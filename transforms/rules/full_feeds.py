@@ -8,16 +8,16 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from schemas.account import Account, Chunk, add_loss, place_of
-from schemas.errors import ConfigError, LossRefusedError, StoppedError
-from schemas.feed import FULL, Feed, FullFeed, Hole
-from schemas.notice import Loss
-from schemas.record import Action
-from schemas.span import Span
-from transforms.chunk import write_chunk
-from transforms.conversion_settings import UP_TO_DATE, Settings, make_encoder
-from transforms.formats import by_name, format_of
-from transforms.storage.find_storage import storage_of
+from feedferry.schemas.account import Account, Chunk, add_loss, place_of
+from feedferry.schemas.errors import ConfigError, LossRefusedError, StoppedError
+from feedferry.schemas.feed import FULL, Feed, FullFeed, Hole
+from feedferry.schemas.notice import Loss
+from feedferry.schemas.record import Action
+from feedferry.schemas.span import Span
+from feedferry.transforms.chunk import write_chunk
+from feedferry.transforms.conversion_settings import UP_TO_DATE, Settings, make_encoder
+from feedferry.transforms.formats import by_name, format_of
+from feedferry.transforms.storage.find_storage import storage_of
 
 _FeedKey = tuple[str | None, str | None, bool, bool]
 

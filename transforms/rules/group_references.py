@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from schemas.acl import Principal, Scope, identity
-from schemas.membership import Member, Membership
+from feedferry.schemas.acl import Principal, Scope, identity
+from feedferry.schemas.membership import Member, Membership
 
 
 class GroupCount(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,9 +20,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from schemas.errors import ConfigError
-from schemas.reject import Reject
-from transforms.storage.atomic import write_whole
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.storage.atomic import write_whole
 
 HEADER = "# feedferry known rejects 1"
 _EXPLANATION = (

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from schemas.errors import ConfigError
-from schemas.notice import REFUSED
-from schemas.record import Action, Crawl, Record
-from schemas.setting import in_flags
-from transforms.formats import by_name, find_format, format_of
-from transforms.formats.adapt_rules import refusal_of
-from transforms.formats.base import EVERYTHING, FIELDS, Holds, Kind, KindRefusal, Target
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.notice import REFUSED
+from feedferry.schemas.record import Action, Crawl, Record
+from feedferry.schemas.setting import in_flags
+from feedferry.transforms.formats import by_name, find_format, format_of
+from feedferry.transforms.formats.adapt_rules import refusal_of
+from feedferry.transforms.formats.base import EVERYTHING, FIELDS, Holds, Kind, KindRefusal, Target
 
 _ORDER = (*Record.__struct_fields__, *Crawl.__struct_fields__)
 _SHOWN = FIELDS - {"arrival", "content", "provenance"} | {"extras"}

@@ -11,9 +11,9 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from schemas.acl import Acl, Principal
-from schemas.record import Record
-from transforms.formats.acl_metadata import acl_of
+from feedferry.schemas.acl import Acl, Principal
+from feedferry.schemas.record import Record
+from feedferry.transforms.formats.acl_metadata import acl_of
 
 _BLANKS = " \t\r\n"
 
@@ -21,7 +21,7 @@ _BLANKS = " \t\r\n"
 def normalize(record: Record) -> Record:
     """Return the record with all rules applied; a second application changes nothing.
 
-    >>> from schemas.record import Action
+    >>> from feedferry.schemas.record import Action
     >>> normalize(Record(url=" http://www.example.com/ ", action=Action.ADD)).url
     'http://www.example.com/'
     """

@@ -19,16 +19,16 @@ from zlib import crc32
 
 import msgspec
 
-from schemas.account import Account, SpanFile, place_of
-from schemas.errors import RecordError
-from schemas.record import DELETIONS, Action, Arrival, Record
-from schemas.reject import Reject, reject_record
-from transforms.formats.acl_metadata import is_acl_name
-from transforms.formats.byte_scans import find
-from transforms.formats.xml_text import escape_attribute, escape_text
-from transforms.storage.atomic import AtomicFile, paths_of, read_lines
-from transforms.storage.find_storage import storage_of
-from transforms.storage.storage import Storage
+from feedferry.schemas.account import Account, SpanFile, place_of
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import DELETIONS, Action, Arrival, Record
+from feedferry.schemas.reject import Reject, reject_record
+from feedferry.transforms.formats.acl_metadata import is_acl_name
+from feedferry.transforms.formats.byte_scans import find
+from feedferry.transforms.formats.xml_text import escape_attribute, escape_text
+from feedferry.transforms.storage.atomic import AtomicFile, paths_of, read_lines
+from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.storage import Storage
 
 OLDER_VERSION = "older-version"
 """The code of the rejects of older versions. They are not replayed: a newer version exists."""

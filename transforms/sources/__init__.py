@@ -11,23 +11,23 @@ from typing import Any
 
 import msgspec
 
-from schemas.record import Record
-from schemas.source_options import SourceOptions
-from schemas.span import Span
-from transforms.formats import ReadResult, find_format
-from transforms.formats.columns.element_block import ElementBlock
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.registry import Registry
-from transforms.sources.base import (
+from feedferry.schemas.record import Record
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import ReadResult, find_format
+from feedferry.transforms.formats.columns.element_block import ElementBlock
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.registry import Registry
+from feedferry.transforms.sources.base import (
     ByteCount,
     Source,
     SourceRun,
     SpanRequest,
     check_input_name,
 )
-from transforms.sources.database.database_source import ROWS
-from transforms.sources.feed_files import FEED_FILES
-from transforms.sources.files import (
+from feedferry.transforms.sources.database.database_source import ROWS
+from feedferry.transforms.sources.feed_files import FEED_FILES
+from feedferry.transforms.sources.files import (
     begin_file,
     cut_file,
     is_compressed,
@@ -36,11 +36,11 @@ from transforms.sources.files import (
     sign_path,
     sniff_format,
 )
-from transforms.sources.programs.programs_source import PROGRAMS
-from transforms.sources.remote import match_remote
-from transforms.sources.spool.spool_source import SPOOLS
-from transforms.sources.state_changes import SHARED, unsure_changes
-from transforms.sources.tree.tree_source import TREE
+from feedferry.transforms.sources.programs.programs_source import PROGRAMS
+from feedferry.transforms.sources.remote import match_remote
+from feedferry.transforms.sources.spool.spool_source import SPOOLS
+from feedferry.transforms.sources.state_changes import SHARED, unsure_changes
+from feedferry.transforms.sources.tree.tree_source import TREE
 
 __all__ = [
     "PROGRAMS",

@@ -8,14 +8,14 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from schemas.account import Account
-from schemas.check import Check
-from schemas.errors import ConfigError, FileNameError
-from schemas.sent_document import OnChange
-from schemas.source_options import SourceOptions
-from schemas.span import Span
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.files import SpanStream
+from feedferry.schemas.account import Account
+from feedferry.schemas.check import Check
+from feedferry.schemas.errors import ConfigError, FileNameError
+from feedferry.schemas.sent_document import OnChange
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.sources.files import SpanStream
 
 Config = TypeVar("Config")
 """How one source is read: a `Tree`, a `Mapping`, a `Spool` or `Programs`."""

@@ -29,12 +29,18 @@ from operator import itemgetter
 
 import msgspec
 
-from schemas.errors import FeedferryError, StoppedError
-from schemas.sent_document import NO_DIGEST, UNCHANGED, SentDocument, StateRow
-from schemas.source_options import SourceOptions
-from transforms.sources.listing import EntryKind, FileBlock, ListingEntry, entries_of, is_folder
-from transforms.storage.scratch import scratch_database
-from transforms.storage.state import SourceState
+from feedferry.schemas.errors import FeedferryError, StoppedError
+from feedferry.schemas.sent_document import NO_DIGEST, UNCHANGED, SentDocument, StateRow
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.transforms.sources.listing import (
+    EntryKind,
+    FileBlock,
+    ListingEntry,
+    entries_of,
+    is_folder,
+)
+from feedferry.transforms.storage.scratch import scratch_database
+from feedferry.transforms.storage.state import SourceState
 
 VANISHED = "vanished"
 _KEY, _TIME = itemgetter(0), itemgetter(3)

@@ -7,10 +7,10 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from schemas.check import Check, CheckLine, fail, ok
-from schemas.errors import FormatError, RecordError, UnreadableError
-from schemas.feed import FeedHeader
-from schemas.reject import (
+from feedferry.schemas.check import Check, CheckLine, fail, ok
+from feedferry.schemas.errors import FormatError, RecordError, UnreadableError
+from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.reject import (
     KEPT_BYTES,
     TORN_END,
     UNKNOWN_ENCODING,
@@ -21,12 +21,12 @@ from schemas.reject import (
     reject_bytes,
     unreadable_file,
 )
-from schemas.span import ContainerHeader, Span, SpanEnd, UnreadableFile
-from schemas.units import counted
-from transforms.formats import Format, by_name
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.base import ByteCount, Source, SourceRun, SpanRequest
-from transforms.sources.files import SpanStream, open_span
+from feedferry.schemas.span import ContainerHeader, Span, SpanEnd, UnreadableFile
+from feedferry.schemas.units import counted
+from feedferry.transforms.formats import Format, by_name
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.sources.base import ByteCount, Source, SourceRun, SpanRequest
+from feedferry.transforms.sources.files import SpanStream, open_span
 
 _READABLE_CODES = frozenset({UNKNOWN_ENCODING, UNKNOWN_FORMAT})
 """Codes of files whose bytes can be read."""

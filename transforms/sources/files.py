@@ -25,19 +25,26 @@ from typing import IO
 
 import msgspec
 
-from schemas.errors import (
+from feedferry.schemas.errors import (
     FormatError,
     RecordError,
     SourceError,
     UnknownFormatError,
     UnreadableError,
 )
-from schemas.reject import TORN_COMPRESSION, UNREADABLE
-from schemas.span import FileSignature, Span
-from transforms.formats import FORMATS, Format, binary_look_of, find_format, look_of, sniff
-from transforms.formats.base import ReadOptions
-from transforms.sources.remote import error_text, open_remote, version_of
-from transforms.storage.block_stream import BlockStream
+from feedferry.schemas.reject import TORN_COMPRESSION, UNREADABLE
+from feedferry.schemas.span import FileSignature, Span
+from feedferry.transforms.formats import (
+    FORMATS,
+    Format,
+    binary_look_of,
+    find_format,
+    look_of,
+    sniff,
+)
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.sources.remote import error_text, open_remote, version_of
+from feedferry.transforms.storage.block_stream import BlockStream
 
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdError

@@ -13,11 +13,11 @@ from typing import IO, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from schemas.sent_document import SentDocument, StateRow
-from schemas.span import Span
-from schemas.span_size import AUTO, auto_span_bytes
-from transforms.sources.files import sign_path
-from transforms.storage.atomic import whole_file
+from feedferry.schemas.sent_document import SentDocument, StateRow
+from feedferry.schemas.span import Span
+from feedferry.schemas.span_size import AUTO, auto_span_bytes
+from feedferry.transforms.sources.files import sign_path
+from feedferry.transforms.storage.atomic import whole_file
 
 LISTING = "listing"
 """The format of a span that is a range of a listing."""

@@ -25,13 +25,13 @@ from urllib.parse import quote, unquote
 
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError, FeedferryError, SourceError
-from schemas.span import FileSignature
-from transforms.config.secrets import resolve, secrets_in
-from transforms.net.redaction import Mask
-from transforms.net.retry import RetryPolicy, retry
-from transforms.storage.block_stream import RemoteStream
-from transforms.storage.storage import is_object
+from feedferry.schemas.errors import ConfigError, FeedferryError, SourceError
+from feedferry.schemas.span import FileSignature
+from feedferry.transforms.config.secrets import resolve, secrets_in
+from feedferry.transforms.net.redaction import Mask
+from feedferry.transforms.net.retry import RetryPolicy, retry
+from feedferry.transforms.storage.block_stream import RemoteStream
+from feedferry.transforms.storage.storage import is_object
 
 BUFFER_BYTES = 1 << 20
 REQUEST_BYTES = 4 << 20
@@ -100,7 +100,7 @@ def connect(uri: str) -> tuple[Any, str]:
     known = _known(uri)
     scheme, authority, path = _split(uri)
     if known is _SFTP:
-        sftp = importlib.import_module("transforms.sources.sftp")
+        sftp = importlib.import_module("feedferry.transforms.sources.sftp")
         is_home = path == "/~" or path.startswith("/~/")
         with translate_errors(uri):
             return sftp.connect(authority), unquote(f".{path[2:]}" if is_home else path or "/")
@@ -156,7 +156,7 @@ def open_remote(path: str, offset: int = 0) -> IO[bytes]:
     SourceError if there is no connection to its server.
     """
     if is_object(path):
-        from transforms.storage.objects import ObjectStream
+        from feedferry.transforms.storage.objects import ObjectStream
 
         stream: RemoteStream = ObjectStream(*locate_object(path), offset, uri=path)
     else:
@@ -186,7 +186,7 @@ def match_remote(pattern: str) -> dict[str, FileSignature | None]:
             return {join_uri(root, name[begin:]): None for name in sorted(files.glob(path))}
     from fsspec.utils import glob_translate
 
-    from transforms.storage.objects import list_objects
+    from feedferry.transforms.storage.objects import list_objects
 
     bucket, key = locate_object(pattern)
     folder = _folder_of(key)

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import paramiko  # type: ignore[import-untyped]  # it has no types of its own
 from fsspec.implementations.sftp import SFTPFileSystem
 
-from schemas.errors import SourceError
+from feedferry.schemas.errors import SourceError
 
 PASSWORD = "FEEDFERRY_SFTP_PASSWORD"
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from schemas.account import SpanFile
-from schemas.record import Action
-from schemas.reject import Reject
-from schemas.sent_document import NO_DIGEST, SentDocument, StateChange
-from transforms.sources.listing import is_folder
-from transforms.storage.atomic import AtomicFile, paths_of, read_lines, whole_file
-from transforms.storage.state import SourceState
+from feedferry.schemas.account import SpanFile
+from feedferry.schemas.record import Action
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.sent_document import NO_DIGEST, SentDocument, StateChange
+from feedferry.transforms.sources.listing import is_folder
+from feedferry.transforms.storage.atomic import AtomicFile, paths_of, read_lines, whole_file
+from feedferry.transforms.storage.state import SourceState
 
 SEEN = ".seen.jsonl"
 """Suffix of these files."""

@@ -11,14 +11,20 @@ from typing import Literal, TypeVar
 import msgspec
 from msgspec.structs import asdict, replace
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.errors import RecordError
-from schemas.membership import Member
-from schemas.record import DELETIONS, Record
-from transforms.config.yaml_structs import Text
-from transforms.steps.acl_store import AclStore, parent_url
-from transforms.steps.effective_acl import ChainDecision, Entries, decide, flatten, inherit
-from transforms.steps.step import TransformStep
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.membership import Member
+from feedferry.schemas.record import DELETIONS, Record
+from feedferry.transforms.config.yaml_structs import Text
+from feedferry.transforms.steps.acl_store import AclStore, parent_url
+from feedferry.transforms.steps.effective_acl import (
+    ChainDecision,
+    Entries,
+    decide,
+    flatten,
+    inherit,
+)
+from feedferry.transforms.steps.step import TransformStep
 
 MAX_CHAIN = 100
 MAX_PRINCIPALS = 100_000

@@ -18,20 +18,20 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.acl import Acl, Inheritance, identity
-from schemas.errors import ConfigError, RecordError, StoppedError
-from schemas.feed import FULL
-from schemas.membership import Member, Membership, MembershipAction
-from schemas.record import Action, Record
-from schemas.reject import Filtered, Reject
-from schemas.url_pattern import sqlite_glob
-from transforms.formats.acl_metadata import join_parent
-from transforms.formats.base import ReadResult
-from transforms.formats.columns.singly import singly
-from transforms.steps.step import AppliedSteps
-from transforms.storage.atomic import RejectFile
-from transforms.storage.scratch import read_scratch, whole_scratch
-from transforms.storage.storage import LocalStorage
+from feedferry.schemas.acl import Acl, Inheritance, identity
+from feedferry.schemas.errors import ConfigError, RecordError, StoppedError
+from feedferry.schemas.feed import FULL
+from feedferry.schemas.membership import Member, Membership, MembershipAction
+from feedferry.schemas.record import Action, Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.schemas.url_pattern import sqlite_glob
+from feedferry.transforms.formats.acl_metadata import join_parent
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.steps.step import AppliedSteps
+from feedferry.transforms.storage.atomic import RejectFile
+from feedferry.transforms.storage.scratch import read_scratch, whole_scratch
+from feedferry.transforms.storage.storage import LocalStorage
 
 _SCHEMA = """
 CREATE TABLE acls (

@@ -5,20 +5,20 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from schemas.content import CHECKED, compress, decode, to_base64
-from schemas.errors import RecordError
-from schemas.record import Content, Encoding, Record
-from transforms.config.yaml_structs import Size, Value, text_where
-from transforms.content_types.charset import (
+from feedferry.schemas.content import CHECKED, compress, decode, to_base64
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Content, Encoding, Record
+from feedferry.transforms.config.yaml_structs import Size, Value, text_where
+from feedferry.transforms.content_types.charset import (
     UTF_8,
     find_charset,
     has_one_charset,
     is_charset,
     to_utf8,
 )
-from transforms.steps.filter_step import size_of
-from transforms.steps.patterns import Patterns, any_pattern
-from transforms.steps.step import TransformStep
+from feedferry.transforms.steps.filter_step import size_of
+from feedferry.transforms.steps.patterns import Patterns, any_pattern
+from feedferry.transforms.steps.step import TransformStep
 
 DECLARED = "declared"
 

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import msgspec
 
-from schemas.acl import DEFAULT_NAMESPACE, Access, Inheritance, Principal, Scope
-from schemas.membership import Member
+from feedferry.schemas.acl import DEFAULT_NAMESPACE, Access, Inheritance, Principal, Scope
+from feedferry.schemas.membership import Member
 
 _CACHED = 32_768
 

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from schemas.content import MAX_CONTENT_BYTES
-from transforms.config.secrets import REFERENCE
-from transforms.config.yaml_structs import (
+from feedferry.schemas.content import MAX_CONTENT_BYTES
+from feedferry.transforms.config.secrets import REFERENCE
+from feedferry.transforms.config.yaml_structs import (
     Duration,
     Positive,
     PositiveDuration,
@@ -15,7 +15,7 @@ from transforms.config.yaml_structs import (
     Value,
     parse_text,
 )
-from transforms.steps.patterns import Patterns
+from feedferry.transforms.steps.patterns import Patterns
 
 BEARER = "Bearer "
 

@@ -19,17 +19,17 @@ from threading import Lock, Semaphore
 import httpx2
 from msgspec.structs import replace
 
-from schemas.errors import RecordError
-from schemas.feed import FULL, INCREMENTAL, is_web
-from schemas.record import Action, Arrival, Content, Crawl, Record
-from schemas.reject import Filtered
-from schemas.sent_document import UNCHANGED
-from transforms.config.secrets import resolve
-from transforms.content_types.charset import find_charset
-from transforms.content_types.detection import UNKNOWN, detect
-from transforms.formats.dates import parse_date
-from transforms.net.retry import RetryPauses, RetryPolicy
-from transforms.net.web_client import (
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.feed import FULL, INCREMENTAL, is_web
+from feedferry.schemas.record import Action, Arrival, Content, Crawl, Record
+from feedferry.schemas.reject import Filtered
+from feedferry.schemas.sent_document import UNCHANGED
+from feedferry.transforms.config.secrets import resolve
+from feedferry.transforms.content_types.charset import find_charset
+from feedferry.transforms.content_types.detection import UNKNOWN, detect
+from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.net.retry import RetryPauses, RetryPolicy
+from feedferry.transforms.net.web_client import (
     AGENT,
     GONE,
     FetchError,
@@ -39,10 +39,10 @@ from transforms.net.web_client import (
     is_public,
     public_url,
 )
-from transforms.steps.fetch_rules import BEARER, FetchRules
-from transforms.steps.patterns import any_pattern
-from transforms.steps.robots import RobotRules
-from transforms.steps.step import TransformStep
+from feedferry.transforms.steps.fetch_rules import BEARER, FetchRules
+from feedferry.transforms.steps.patterns import any_pattern
+from feedferry.transforms.steps.robots import RobotRules
+from feedferry.transforms.steps.step import TransformStep
 
 MAX_HELD_BYTES = 64 << 20
 """The bytes of fetched documents above which no further record is begun."""

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import msgspec
 
-from schemas.content import CHECKED, decode
-from schemas.record import DELETIONS, Action, Content, Record
-from transforms.config.yaml_structs import Size, Value, several, text_where
-from transforms.formats.dates import parse_date
-from transforms.steps.patterns import NamedPatterns, Patterns, any_pattern
-from transforms.steps.step import TransformStep
+from feedferry.schemas.content import CHECKED, decode
+from feedferry.schemas.record import DELETIONS, Action, Content, Record
+from feedferry.transforms.config.yaml_structs import Size, Value, several, text_where
+from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.steps.patterns import NamedPatterns, Patterns, any_pattern
+from feedferry.transforms.steps.step import TransformStep
 
 _CACHED = 8192
 _ACTIONS = {action.value.lower().replace("_", "-"): action for action in Action}

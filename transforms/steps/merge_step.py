@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from schemas.errors import RecordError
-from schemas.record import Action, Arrival, Record
-from transforms.config.yaml_structs import Text, parse_text
-from transforms.steps.step import TransformStep
-from transforms.storage.scratch import read_scratch, whole_scratch
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Action, Arrival, Record
+from feedferry.transforms.config.yaml_structs import Text, parse_text
+from feedferry.transforms.steps.step import TransformStep
+from feedferry.transforms.storage.scratch import read_scratch, whole_scratch
 
 _DIGEST_BYTES = 16
 _BLANKS = " \t\r\n"

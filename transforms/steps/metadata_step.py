@@ -8,11 +8,17 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from schemas.record import Field, Meta, Record
-from transforms.config.yaml_structs import Value, mapping_of, parse_text, several, text_where
-from transforms.steps.patterns import Pairs, Patterns, any_pattern
-from transforms.steps.step import TransformStep
-from transforms.steps.tables import Table, load_table
+from feedferry.schemas.record import Field, Meta, Record
+from feedferry.transforms.config.yaml_structs import (
+    Value,
+    mapping_of,
+    parse_text,
+    several,
+    text_where,
+)
+from feedferry.transforms.steps.patterns import Pairs, Patterns, any_pattern
+from feedferry.transforms.steps.step import TransformStep
+from feedferry.transforms.steps.tables import Table, load_table
 
 _TEXTS = ("title", "description", "keywords")
 _CACHED = 4096

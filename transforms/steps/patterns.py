@@ -9,8 +9,14 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
-from transforms.config.yaml_structs import Value, mapping_of, parse_text, several, text_where
-from transforms.formats.columns.holes import inspected
+from feedferry.transforms.config.yaml_structs import (
+    Value,
+    mapping_of,
+    parse_text,
+    several,
+    text_where,
+)
+from feedferry.transforms.formats.columns.holes import inspected
 
 _EXPRESSION = "re:"
 _WILDCARD = re.compile(r"[*?]")

@@ -7,14 +7,14 @@ from typing import Literal, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from schemas.acl import DEFAULT_NAMESPACE, Access, Acl, Principal, Scope
-from schemas.errors import RecordError
-from schemas.membership import Member, Membership
-from schemas.record import Record
-from transforms.config.yaml_structs import Text
-from transforms.steps.patterns import Pairs, Rewriter, Rules
-from transforms.steps.step import TransformStep, Unmapped, changed_group
-from transforms.steps.tables import load_table
+from feedferry.schemas.acl import DEFAULT_NAMESPACE, Access, Acl, Principal, Scope
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import Record
+from feedferry.transforms.config.yaml_structs import Text
+from feedferry.transforms.steps.patterns import Pairs, Rewriter, Rules
+from feedferry.transforms.steps.step import TransformStep, Unmapped, changed_group
+from feedferry.transforms.steps.tables import load_table
 
 _CACHED = 65_536
 _Named = TypeVar("_Named", Principal, Member)

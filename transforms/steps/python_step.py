@@ -8,10 +8,10 @@ from typing import Annotated
 
 import msgspec
 
-from schemas.errors import ConfigError, FeedferryError, RecordError
-from schemas.record import Record
-from transforms.config.yaml_structs import Value, parse_text
-from transforms.steps.step import TransformStep
+from feedferry.schemas.errors import ConfigError, FeedferryError, RecordError
+from feedferry.schemas.record import Record
+from feedferry.transforms.config.yaml_structs import Value, parse_text
+from feedferry.transforms.steps.step import TransformStep
 
 Function = Callable[[Record], object]
 

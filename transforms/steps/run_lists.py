@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.account import SpanFile
-from schemas.record import Action, Record
-from transforms.steps.step import AppliedSteps, StepResult
-from transforms.storage.atomic import AtomicFile, paths_of, read_lines
-from transforms.storage.storage import Storage
+from feedferry.schemas.account import SpanFile
+from feedferry.schemas.record import Action, Record
+from feedferry.transforms.steps.step import AppliedSteps, StepResult
+from feedferry.transforms.storage.atomic import AtomicFile, paths_of, read_lines
+from feedferry.transforms.storage.storage import Storage
 
 MAX_NAMES = 10_000
 """The names that a worker counts in memory; more are written, and counted again."""

@@ -8,15 +8,15 @@ from typing import ClassVar, TypeVar
 
 from msgspec.structs import replace
 
-from schemas.acl import Scope
-from schemas.errors import RecordError
-from schemas.membership import Member, Membership
-from schemas.record import Action, Record
-from schemas.reject import Filtered, Reject, record_error, reject_record
-from transforms.formats.acl_metadata import acl_of
-from transforms.formats.base import ReadResult
-from transforms.formats.columns.holes import InspectedError
-from transforms.formats.columns.singly import singly
+from feedferry.schemas.acl import Scope
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import Action, Record
+from feedferry.schemas.reject import Filtered, Reject, record_error, reject_record
+from feedferry.transforms.formats.acl_metadata import acl_of
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.formats.columns.holes import InspectedError
+from feedferry.transforms.formats.columns.singly import singly
 
 STAGE = "transform"
 """The stage of rejects that a step makes."""

@@ -11,22 +11,22 @@ from typing import Annotated, Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from schemas.errors import raise_together
-from schemas.record import Record
-from schemas.reject import Reject
-from transforms.config.yaml_structs import Value, decode_key, text_where
-from transforms.formats.base import ReadResult
-from transforms.steps.acl_step import AclRules, AclStep
-from transforms.steps.acl_store import store_acls
-from transforms.steps.content_step import ContentRules, ContentStep
-from transforms.steps.fetch_rules import FetchRules
-from transforms.steps.filter_step import Conditions, FilterStep
-from transforms.steps.merge_step import MergeRules, MergeStep, store_documents
-from transforms.steps.metadata_step import MetadataRules, MetadataStep
-from transforms.steps.principals_step import PrincipalRules, PrincipalsStep
-from transforms.steps.python_step import PythonRule, PythonStep
-from transforms.steps.step import AppliedSteps, TransformStep
-from transforms.steps.urls_step import UrlRules, UrlsStep
+from feedferry.schemas.errors import raise_together
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.config.yaml_structs import Value, decode_key, text_where
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.steps.acl_step import AclRules, AclStep
+from feedferry.transforms.steps.acl_store import store_acls
+from feedferry.transforms.steps.content_step import ContentRules, ContentStep
+from feedferry.transforms.steps.fetch_rules import FetchRules
+from feedferry.transforms.steps.filter_step import Conditions, FilterStep
+from feedferry.transforms.steps.merge_step import MergeRules, MergeStep, store_documents
+from feedferry.transforms.steps.metadata_step import MetadataRules, MetadataStep
+from feedferry.transforms.steps.principals_step import PrincipalRules, PrincipalsStep
+from feedferry.transforms.steps.python_step import PythonRule, PythonStep
+from feedferry.transforms.steps.step import AppliedSteps, TransformStep
+from feedferry.transforms.steps.urls_step import UrlRules, UrlsStep
 
 PREPARED = ".prepared"
 """Suffix of the file that a step needs before the records are converted, in the folder of a run."""
@@ -95,7 +95,7 @@ class StepConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def _make_fetch(rules: FetchRules) -> TransformStep:
-    from transforms.steps.fetch_step import FetchStep  # loads the HTTP client
+    from feedferry.transforms.steps.fetch_step import FetchStep  # loads the HTTP client
 
     return FetchStep(rules)
 

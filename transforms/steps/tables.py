@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from schemas.errors import ConfigError
-from transforms.storage.scratch import scratch_database
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.storage.scratch import scratch_database
 
 _CACHED = 65_536
 _TABLES = 8

@@ -6,11 +6,11 @@ from typing import Literal, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from schemas.acl import Acl, Principal
-from schemas.membership import Member, Membership
-from schemas.record import Anchor, Crawl, Record
-from transforms.steps.patterns import Rewriter, Rules
-from transforms.steps.step import TransformStep, changed_group
+from feedferry.schemas.acl import Acl, Principal
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import Anchor, Crawl, Record
+from feedferry.transforms.steps.patterns import Rewriter, Rules
+from feedferry.transforms.steps.step import TransformStep, changed_group
 
 _CACHED = 8192
 _Named = TypeVar("_Named", Principal, Member)

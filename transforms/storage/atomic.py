@@ -13,12 +13,18 @@ from uuid import uuid4
 
 import msgspec
 
-from schemas.account import SpanFile
-from schemas.avro import UNREADABLE, schema
-from schemas.errors import FatalError
-from schemas.reject import Reject
-from transforms.storage.block_stream import BlockStream
-from transforms.storage.storage import PARTIAL, LocalStorage, Storage, WholeFile, unwritable
+from feedferry.schemas.account import SpanFile
+from feedferry.schemas.avro import UNREADABLE, schema
+from feedferry.schemas.errors import FatalError
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.storage.block_stream import BlockStream
+from feedferry.transforms.storage.storage import (
+    PARTIAL,
+    LocalStorage,
+    Storage,
+    WholeFile,
+    unwritable,
+)
 
 SYNC_MARKER = b"feedferryrejects"
 """Fixed, so that the same rejects make the same bytes."""

@@ -27,10 +27,10 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import replace
 
-from schemas.account import Account, SpanFile
-from schemas.errors import BusyError
-from schemas.span import Span
-from transforms.storage.storage import Nowhere, Storage, digest_of_stream
+from feedferry.schemas.account import Account, SpanFile
+from feedferry.schemas.errors import BusyError
+from feedferry.schemas.span import Span
+from feedferry.transforms.storage.storage import Nowhere, Storage, digest_of_stream
 
 SPAN_REJECTS = ".rejects.avro"
 """Suffix of the rejects of a span."""

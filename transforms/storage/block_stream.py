@@ -3,7 +3,7 @@
 import io
 from abc import abstractmethod
 
-from schemas.span import FileSignature
+from feedferry.schemas.span import FileSignature
 
 
 class BlockStream(io.RawIOBase):

@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from transforms.storage.storage import LocalStorage, Storage
+from feedferry.transforms.storage.storage import LocalStorage, Storage
 
 LEASE = "lease.json"
 """The lease of a run or a push, in its folder in object storage."""
@@ -16,14 +16,14 @@ def storage_of(folder: str) -> Storage:
     """
     if "://" not in folder:
         return LocalStorage(Path(folder))
-    from transforms.storage.objects import ObjectStorage
+    from feedferry.transforms.storage.objects import ObjectStorage
 
     return ObjectStorage.of(folder)
 
 
 def lease_on(folder: str) -> AbstractContextManager[object]:
     """Lease a folder in object storage; raise BusyError if another process has the lease."""
-    from transforms.storage.lease import Lease
-    from transforms.storage.objects import ObjectStorage
+    from feedferry.transforms.storage.lease import Lease
+    from feedferry.transforms.storage.objects import ObjectStorage
 
     return Lease(ObjectStorage.of(folder), LEASE)

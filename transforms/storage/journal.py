@@ -8,7 +8,7 @@ from typing import Generic, Self, TypeVar
 
 import msgspec
 
-from schemas.errors import FatalError, FeedferryError
+from feedferry.schemas.errors import FatalError, FeedferryError
 
 Entry = TypeVar("Entry")
 

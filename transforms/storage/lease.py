@@ -16,8 +16,8 @@ from uuid import uuid4
 
 import msgspec
 
-from schemas.errors import BusyError, FatalError
-from transforms.storage.objects import ObjectStorage, Version
+from feedferry.schemas.errors import BusyError, FatalError
+from feedferry.transforms.storage.objects import ObjectStorage, Version
 
 RENEWED_SECONDS = 20.0
 EXPIRY_SECONDS = 60.0

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Self
 
-from schemas.errors import BusyError
+from feedferry.schemas.errors import BusyError
 
 _HOLDER_BYTES = 4096
 

@@ -15,12 +15,12 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from schemas.account import SpanFile
-from schemas.errors import BusyError, errors_worded
-from transforms.storage.find_storage import lease_on, storage_of
-from transforms.storage.journal import Disk
-from transforms.storage.lock import Lock
-from transforms.storage.storage import LocalStorage, Storage
+from feedferry.schemas.account import SpanFile
+from feedferry.schemas.errors import BusyError, errors_worded
+from feedferry.transforms.storage.find_storage import lease_on, storage_of
+from feedferry.transforms.storage.journal import Disk
+from feedferry.transforms.storage.lock import Lock
+from feedferry.transforms.storage.storage import LocalStorage, Storage
 
 _LINE = re.compile(r".*\.jsonl/\d+")
 _DOWNLOADS = 32

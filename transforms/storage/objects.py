@@ -26,12 +26,12 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, PreconditionError
 from obstore.store import ObjectStore, S3Store, from_url
 
-from schemas.account import SpanFile
-from schemas.errors import ConfigError, FatalError
-from schemas.span import FileSignature
-from transforms.net.retry import RetryPolicy, retry
-from transforms.storage.block_stream import RemoteStream
-from transforms.storage.storage import OBJECT_SCHEMES, Storage, WholeFile
+from feedferry.schemas.account import SpanFile
+from feedferry.schemas.errors import ConfigError, FatalError
+from feedferry.schemas.span import FileSignature
+from feedferry.transforms.net.retry import RetryPolicy, retry
+from feedferry.transforms.storage.block_stream import RemoteStream
+from feedferry.transforms.storage.storage import OBJECT_SCHEMES, Storage, WholeFile
 
 _GenericError = obstore.exceptions.GenericError
 _RETRIES = RetryPolicy(first_seconds=0.25, max_attempts=4)
@@ -174,7 +174,7 @@ class ObjectStorage(Storage):
         store = self.store
         if not isinstance(store, S3Store):
             return []
-        from transforms.storage.uploads import Uploads
+        from feedferry.transforms.storage.uploads import Uploads
 
         with self.translating(""):
             uploads = Uploads(self._bucket, f"{self._prefix}/" if self._prefix else "", store)

@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from schemas.run_record import RUN_RECORD, RunRecord
-from schemas.setting import in_flags
-from transforms.storage.atomic import read_json, whole_file
-from transforms.storage.journal import sync_file
+from feedferry.schemas.run_record import RUN_RECORD, RunRecord
+from feedferry.schemas.setting import in_flags
+from feedferry.transforms.storage.atomic import read_json, whole_file
+from feedferry.transforms.storage.journal import sync_file
 
 
 def read_run(folder: Path) -> RunRecord | None:

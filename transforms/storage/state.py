@@ -19,8 +19,8 @@ from typing import Self
 import msgspec
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError, FatalError
-from schemas.sent_document import SentDocument, StateChange, StateRow
+from feedferry.schemas.errors import ConfigError, FatalError
+from feedferry.schemas.sent_document import SentDocument, StateChange, StateRow
 
 VERSION = 2
 _APPLICATION = 0x66657272  # "ferr", the type of the file

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO, Self
 from uuid import uuid4
 
-from schemas.account import SpanFile
-from schemas.errors import FatalError
-from transforms.storage.lock import Lock
+from feedferry.schemas.account import SpanFile
+from feedferry.schemas.errors import FatalError
+from feedferry.transforms.storage.lock import Lock
 
 PARTIAL = ".partial"
 """Suffix of an incomplete file."""

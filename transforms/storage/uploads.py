@@ -19,8 +19,8 @@ from lxml import etree
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from schemas.errors import FatalError
-from transforms.net.web_client import AGENT
+from feedferry.schemas.errors import FatalError
+from feedferry.transforms.net.web_client import AGENT
 
 _VALID = timedelta(minutes=5)
 _TIMEOUT_SECONDS = 60

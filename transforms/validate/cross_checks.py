@@ -10,14 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.acl import Acl, Inheritance, identity
-from schemas.membership import Membership
-from schemas.record import Action, Record
-from transforms.formats.acl_metadata import parent_of
-from transforms.storage.scratch import scratch_database
-from transforms.storage.spill import Spill
-from transforms.validate.record_checks import MAX_MEMBERS
-from transforms.validate.rules import Finding, all_rules
+from feedferry.schemas.acl import Acl, Inheritance, identity
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.record import Action, Record
+from feedferry.transforms.formats.acl_metadata import parent_of
+from feedferry.transforms.storage.scratch import scratch_database
+from feedferry.transforms.storage.spill import Spill
+from feedferry.transforms.validate.record_checks import MAX_MEMBERS
+from feedferry.transforms.validate.rules import Finding, all_rules
 
 _MAX_PARENTS = 50_000
 """The most parents whose children are counted in memory."""

@@ -11,14 +11,14 @@ from typing import IO
 
 from lxml import etree
 
-from schemas.errors import RecordError
-from schemas.reject import Place
-from schemas.span import ElementContext, Span
-from transforms.formats.base import Format, ReadOptions
-from transforms.formats.element_names import ElementNames
-from transforms.formats.xml.elements import parse_markup
-from transforms.formats.xml.scanner import RawElement, RecordScanner
-from transforms.validate.rules import Finding, all_rules
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.reject import Place
+from feedferry.schemas.span import ElementContext, Span
+from feedferry.transforms.formats.base import Format, ReadOptions
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.xml.elements import parse_markup
+from feedferry.transforms.formats.xml.scanner import RawElement, RecordScanner
+from feedferry.transforms.validate.rules import Finding, all_rules
 
 _DOCTYPE = b"<!DOCTYPE"
 
@@ -61,7 +61,7 @@ def _frame(names: ElementNames, context: ElementContext) -> bytes:
 @cache
 def find_dtd(name: str) -> etree.DTD:
     """Return the DTD of a file in `schemas`."""
-    with files("schemas").joinpath(name).open("rb") as stream:
+    with files("feedferry.schemas").joinpath(name).open("rb") as stream:
         return etree.DTD(stream)
 
 

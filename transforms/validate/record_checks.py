@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from schemas.acl import Access
-from schemas.feed import FEEDTYPES, FULL, is_web
-from schemas.membership import Membership
-from schemas.record import DELETIONS, Action, Record
-from transforms.formats.values import doubtful_url, is_absolute
+from feedferry.schemas.acl import Access
+from feedferry.schemas.feed import FEEDTYPES, FULL, is_web
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.record import DELETIONS, Action, Record
+from feedferry.transforms.formats.values import doubtful_url, is_absolute
 
 MAX_URL_CHARS = 2_000
 MAX_MEMBERS = 3_000_000

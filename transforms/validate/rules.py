@@ -10,7 +10,7 @@ from importlib.resources import files
 
 import msgspec
 
-from schemas.printable import printable
+from feedferry.schemas.printable import printable
 
 
 class Severity(enum.Enum):
@@ -69,6 +69,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def all_rules() -> dict[str, Rule]:
     """Return the rules by their codes, in the order of the table."""
-    text = files("transforms.validate").joinpath("rules.tsv").read_text("utf-8")
+    text = files("feedferry.transforms.validate").joinpath("rules.tsv").read_text("utf-8")
     rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
     return {code: Rule(code, Severity(severity), *texts) for code, severity, *texts in rows}

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Iterator
 
-from schemas.feed import FeedHeader
-from schemas.membership import Membership
-from schemas.notice import Notice
-from schemas.record import Record
-from schemas.reject import Reject
-from transforms.formats import ReadResult
-from transforms.formats.columns.singly import singly
-from transforms.formats.values import notices as value_notices
-from transforms.rules.normalize import normalize
-from transforms.validate.cross_checks import CrossChecks
-from transforms.validate.record_checks import OF_GROUPS, OF_HEADERS, OF_RECORDS
-from transforms.validate.rules import Finding, Severity, all_rules
+from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.formats.values import notices as value_notices
+from feedferry.transforms.rules.normalize import normalize
+from feedferry.transforms.validate.cross_checks import CrossChecks
+from feedferry.transforms.validate.record_checks import OF_GROUPS, OF_HEADERS, OF_RECORDS
+from feedferry.transforms.validate.rules import Finding, Severity, all_rules
 
 _OWN_NOTICES = frozenset({"url-doubtful"})
 """Notices about records that a rule reports."""

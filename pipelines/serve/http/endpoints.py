@@ -22,29 +22,37 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from pipelines.serve.http.forms import decompress, limit_size, read_form, too_large
-from pipelines.serve.http.server import (
+from feedferry.pipelines.serve.http.forms import decompress, limit_size, read_form, too_large
+from feedferry.pipelines.serve.http.server import (
     INTERNAL_ERROR,
     ConnectionDroppedError,
     RefusedError,
     Reply,
     Request,
 )
-from pipelines.serve.http.trusted_addresses import ALL, Trust
-from pipelines.serve.rehearsal import page, thunderstone_result
-from pipelines.serve.rehearsal.index import Index, SetAsideDelivery
-from pipelines.serve.rehearsal.scenario import BACKLOG, Behaviour
-from pipelines.serve.rehearsal.thunderstone_result import ItemReplies
-from pipelines.serve.settings import LOOPBACK, ServeSettings
-from pipelines.serve.spool_writer import DiskFullError, IncomingFeed, SpoolWriter
-from schemas.delivery import Delivery
-from schemas.errors import FormatError
-from schemas.feed import A_NAME, CLEANUP, DATASOURCE, FEEDTYPES, FULL, INCREMENTAL, REPLACE
-from schemas.record import Record
-from transforms.formats import by_name
-from transforms.sinks.push.wire.feedergate import BACKLOG_PATH, XMLFEED, XMLGROUPS
-from transforms.sinks.push.wire.protocol import Endpoint
-from transforms.sinks.push.wire.recvdata import RECVDATA_PATH, RECVDATA_XML
+from feedferry.pipelines.serve.http.trusted_addresses import ALL, Trust
+from feedferry.pipelines.serve.rehearsal import page, thunderstone_result
+from feedferry.pipelines.serve.rehearsal.index import Index, SetAsideDelivery
+from feedferry.pipelines.serve.rehearsal.scenario import BACKLOG, Behaviour
+from feedferry.pipelines.serve.rehearsal.thunderstone_result import ItemReplies
+from feedferry.pipelines.serve.settings import LOOPBACK, ServeSettings
+from feedferry.pipelines.serve.spool_writer import DiskFullError, IncomingFeed, SpoolWriter
+from feedferry.schemas.delivery import Delivery
+from feedferry.schemas.errors import FormatError
+from feedferry.schemas.feed import (
+    A_NAME,
+    CLEANUP,
+    DATASOURCE,
+    FEEDTYPES,
+    FULL,
+    INCREMENTAL,
+    REPLACE,
+)
+from feedferry.schemas.record import Record
+from feedferry.transforms.formats import by_name
+from feedferry.transforms.sinks.push.wire.feedergate import BACKLOG_PATH, XMLFEED, XMLGROUPS
+from feedferry.transforms.sinks.push.wire.protocol import Endpoint
+from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA_PATH, RECVDATA_XML
 
 # The words of an appliance, to the letter: clients compare them.
 SUCCESS = "Success"
@@ -176,7 +184,7 @@ class Endpoints:
                 return _text(UNAUTHORIZED)
             if path == BACKLOG_PATH:
                 return self._count(request)
-            return Reply(body=files("schemas").joinpath("gsafeed-7.dtd").read_bytes())
+            return Reply(body=files("feedferry.schemas").joinpath("gsafeed-7.dtd").read_bytes())
         if not is_trusted:
             raise RefusedError(403, f"{request.client}; expected a trusted address")
         if self._is_local:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from multipart import MultipartError, MultipartSegment, PushMultipartParser
 
-from pipelines.serve.http.server import RefusedError
+from feedferry.pipelines.serve.http.server import RefusedError
 
 DATA = "data"
 MAX_FIELD_BYTES = 4096

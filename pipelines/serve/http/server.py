@@ -25,9 +25,9 @@ from typing import IO
 import h11
 import msgspec
 
-from pipelines.serve.http.trusted_addresses import Trust
-from pipelines.serve.settings import ServeSettings
-from schemas.errors import ConfigError
+from feedferry.pipelines.serve.http.trusted_addresses import Trust
+from feedferry.pipelines.serve.settings import ServeSettings
+from feedferry.schemas.errors import ConfigError
 
 MAX_HEAD_BYTES = 16 << 10
 BLOCK_BYTES = 1 << 20

@@ -9,7 +9,7 @@ A GSA has a List of Trusted IP Addresses, a Thunderstone appliance its Cluster M
 import ipaddress
 from collections.abc import Iterable
 
-from schemas.errors import ConfigError
+from feedferry.schemas.errors import ConfigError
 
 ALL = "all"
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -37,19 +37,19 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.report.page_text import short_text
-from schemas.acl import identity
-from schemas.content import CHECKED, decode
-from schemas.delivery import Delivery
-from schemas.errors import FormatError, RecordError
-from schemas.feed import FULL, Feed, is_web
-from schemas.membership import Membership
-from schemas.record import Action, Arrival, Crawl, Record
-from schemas.reject import Reject, record_error
-from schemas.span import Span
-from schemas.url_pattern import is_wide, prefix_of, sqlite_glob
-from transforms.formats import ReadOptions, ReadResult, by_name
-from transforms.sources.spool import is_whole
+from feedferry.pipelines.report.page_text import short_text
+from feedferry.schemas.acl import identity
+from feedferry.schemas.content import CHECKED, decode
+from feedferry.schemas.delivery import Delivery
+from feedferry.schemas.errors import FormatError, RecordError
+from feedferry.schemas.feed import FULL, Feed, is_web
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.record import Action, Arrival, Crawl, Record
+from feedferry.schemas.reject import Reject, record_error
+from feedferry.schemas.span import Span
+from feedferry.schemas.url_pattern import is_wide, prefix_of, sqlite_glob
+from feedferry.transforms.formats import ReadOptions, ReadResult, by_name
+from feedferry.transforms.sources.spool import is_whole
 
 EMPTY_METADATA = "Element record content does not follow the DTD, Misplaced metadata"
 """The appliance's text for a record with an empty metadata value."""

@@ -9,12 +9,12 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from pipelines.serve.rehearsal.index import DeliveryStatus, Index, digest_delivery
-from pipelines.serve.spool_consumer import SpoolConsumer, name
-from pipelines.serve.worker_process import WorkerProcess
-from schemas.delivery import Delivery
-from transforms.formats import ReadOptions
-from transforms.net.retry import RetryPolicy
+from feedferry.pipelines.serve.rehearsal.index import DeliveryStatus, Index, digest_delivery
+from feedferry.pipelines.serve.spool_consumer import SpoolConsumer, name
+from feedferry.pipelines.serve.worker_process import WorkerProcess
+from feedferry.schemas.delivery import Delivery
+from feedferry.transforms.formats import ReadOptions
+from feedferry.transforms.net.retry import RetryPolicy
 
 Digest = Callable[[Path, Delivery, Path, ReadOptions], None]
 """Digests a delivery that was begun: path of the index, delivery, spool, and how it is read."""

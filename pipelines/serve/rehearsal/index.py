@@ -27,22 +27,22 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from pipelines.serve.rehearsal.documents import (
+from feedferry.pipelines.serve.rehearsal.documents import (
     MATCHING,
     SCHEMA,
     DigestTally,
     matching_values,
     read_changes,
 )
-from pipelines.serve.worker_process import SetAsideError
-from schemas.delivery import Delivery
-from schemas.errors import ConfigError, FormatError, SourceError
-from schemas.feed import INCREMENTAL, Feed
-from schemas.indexed_document import DocumentOrigin, IndexedDocument
-from schemas.record import Action, Record
-from transforms.formats import GSA_FEED, ReadOptions, WriteOptions, write_all
-from transforms.sources.spool import name_of
-from transforms.storage.atomic import whole_file
+from feedferry.pipelines.serve.worker_process import SetAsideError
+from feedferry.schemas.delivery import Delivery
+from feedferry.schemas.errors import ConfigError, FormatError, SourceError
+from feedferry.schemas.feed import INCREMENTAL, Feed
+from feedferry.schemas.indexed_document import DocumentOrigin, IndexedDocument
+from feedferry.schemas.record import Action, Record
+from feedferry.transforms.formats import GSA_FEED, ReadOptions, WriteOptions, write_all
+from feedferry.transforms.sources.spool import name_of
+from feedferry.transforms.storage.atomic import whole_file
 
 INDEX_FILE = "index.db"
 VERSION = 5

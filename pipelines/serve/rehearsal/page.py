@@ -9,18 +9,18 @@ from itertools import pairwise
 
 import msgspec
 
-from pipelines.report import pages
-from pipelines.report.charts import INTEGER, SECONDS, Axes, Bin, Chart, draw
-from pipelines.serve.rehearsal.index import (
+from feedferry.pipelines.report import pages
+from feedferry.pipelines.report.charts import INTEGER, SECONDS, Axes, Bin, Chart, draw
+from feedferry.pipelines.serve.rehearsal.index import (
     DatasourceTotal,
     DeliveryStatus,
     FeedRow,
     SetAsideDelivery,
 )
-from schemas.indexed_document import DocumentOrigin
-from schemas.units import format_duration
-from transforms.sinks.push.wire.feedergate import XMLFEED, XMLGROUPS
-from transforms.sinks.push.wire.recvdata import RECVDATA_XML
+from feedferry.schemas.indexed_document import DocumentOrigin
+from feedferry.schemas.units import format_duration
+from feedferry.transforms.sinks.push.wire.feedergate import XMLFEED, XMLGROUPS
+from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA_XML
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; img-src data:; "

@@ -19,9 +19,15 @@ from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
-from transforms.config.yaml_structs import Duration, Natural, Positive, Value, read_yaml_list
-from transforms.sinks.push.wire.feedergate import FEEDERGATE
-from transforms.sinks.push.wire.recvdata import RECVDATA
+from feedferry.transforms.config.yaml_structs import (
+    Duration,
+    Natural,
+    Positive,
+    Value,
+    read_yaml_list,
+)
+from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
+from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA
 
 BACKLOG = "getbacklogcount"
 _OF_GSA = tuple(endpoint.name for endpoint in FEEDERGATE.endpoints)

@@ -14,14 +14,14 @@ from typing import IO
 
 import msgspec
 
-from pipelines.serve.rehearsal.documents import REFUSED_BY_SCENARIO, TORN, check_pattern
-from schemas.errors import FormatError, RecordError
-from schemas.record import Action, Record
-from schemas.reject import Reject, record_error
-from transforms.formats import THUNDERSTONE, ReadOptions
-from transforms.formats.thunderstone.rows import TYPES
-from transforms.formats.xml.serializer import element
-from transforms.formats.xml_text import holds
+from feedferry.pipelines.serve.rehearsal.documents import REFUSED_BY_SCENARIO, TORN, check_pattern
+from feedferry.schemas.errors import FormatError, RecordError
+from feedferry.schemas.record import Action, Record
+from feedferry.schemas.reject import Reject, record_error
+from feedferry.transforms.formats import THUNDERSTONE, ReadOptions
+from feedferry.transforms.formats.thunderstone.rows import TYPES
+from feedferry.transforms.formats.xml.serializer import element
+from feedferry.transforms.formats.xml_text import holds
 
 OK = "OK"
 FAIL = "FAIL"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import BashComplete
 
-from pipelines.cli.main import feedferry
+from feedferry.pipelines.cli.main import feedferry
 from support.runs import ROOT
 
 
@@ -38,7 +38,7 @@ def test_names_of_files_are_completed_by_the_shell(words: list[str]) -> None:
 @pytest.mark.slow
 def test_bash_completes_the_formats_that_are_written(tmp_path: Path) -> None:
     command = tmp_path / "feedferry"
-    code = "import sys; from pipelines.cli.main import main; sys.exit(main())"
+    code = "import sys; from feedferry.pipelines.cli.main import main; sys.exit(main())"
     command.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n")
     command.chmod(0o755)
     script = """

@@ -8,9 +8,9 @@ from typing import Any
 import fastavro
 import pytest
 
+from feedferry.pipelines.cli.main import main
 from kits import KITS
 from kits.base import MARK
-from pipelines.cli.main import main
 from support.archives import HOST, document, gsa_feed, put
 from support.defects import break_at, put_in
 from support.runs import convert, report
@@ -69,7 +69,7 @@ def test_a_stopped_run_with_a_defect_is_resumed(monkeypatch: pytest.MonkeyPatch)
     put(Path("b.xml"), gsa_feed(document(4)))
     words = command("gsa-feed")
     with pytest.MonkeyPatch.context() as patch:
-        break_at(patch, "pipelines.convert.engine.publish", lambda *args, **more: True)
+        break_at(patch, "feedferry.pipelines.convert.engine.publish", lambda *args, **more: True)
         assert convert("b.xml", *words) == 5  # killed before anything is published
 
     assert convert("b.xml", *words) == 1
@@ -79,9 +79,9 @@ def test_a_stopped_run_with_a_defect_is_resumed(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     "function",
     [
-        "transforms.convert.normalize",
-        "transforms.convert.value_notices",
-        "transforms.formats.gsa.feed:GsaFeedEncoder._element",
+        "feedferry.transforms.convert.normalize",
+        "feedferry.transforms.convert.value_notices",
+        "feedferry.transforms.formats.gsa.feed:GsaFeedEncoder._element",
     ],
 )
 def test_a_defect_after_the_reader_costs_one_record(
@@ -107,7 +107,7 @@ def test_a_defect_after_the_reader_costs_one_record(
 def test_a_defect_in_cutting_leaves_a_file_whole(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cut = "transforms.formats.command_stream.lister._places"
+    cut = "feedferry.transforms.formats.command_stream.lister._places"
     break_at(monkeypatch, cut, lambda *args, **more: True)
     ids = "".join(f"id={HOST}/{number}\n" for number in range(900))
     put(Path("ids"), b"GSA Adaptor Data Version 1 [\n]\n" + ids.encode())

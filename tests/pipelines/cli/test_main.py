@@ -15,14 +15,14 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from pipelines.cli.main import feedferry, main
-from pipelines.cli.verb import TASKS
-from pipelines.job.job import Job
-from pipelines.observer.endings import begun
-from pipelines.observer.observer import Observer
-from pipelines.observer.signals import Terminated
-from pipelines.options.convert_options import ConvertOptions
-from schemas.errors import (
+from feedferry.pipelines.cli.main import feedferry, main
+from feedferry.pipelines.cli.verb import TASKS
+from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.observer.endings import begun
+from feedferry.pipelines.observer.observer import Observer
+from feedferry.pipelines.observer.signals import Terminated
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.schemas.errors import (
     BalanceError,
     BusyError,
     ConfigError,
@@ -41,8 +41,8 @@ PATIENCE_SECONDS = 300
 MAIN = """\
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell script may have it ignored
-from pipelines.observer.endings import begun
-from pipelines.cli.main import main
+from feedferry.pipelines.observer.endings import begun
+from feedferry.pipelines.cli.main import main
 raise SystemExit(main())
 """
 LISTER = r"""
@@ -63,7 +63,13 @@ FETCH = (
     *("convert", "programs.yaml", "--from", "adaptor", "--to", "jsonl", "-o", "out"),
     *("--base-url", "http://adaptor.example.com/doc/", "--progress", "none"),
 )
-CODECS = {"apache_beam", "fastavro", "lxml", "transforms.formats", "transforms.sources"}
+CODECS = {
+    "apache_beam",
+    "fastavro",
+    "lxml",
+    "feedferry.transforms.formats",
+    "feedferry.transforms.sources",
+}
 MINIMUM = ["convert", "a.xml", "-o", "out", "--to", "avro"]
 
 Run = Callable[[ConvertOptions], int]
@@ -78,9 +84,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
         def convert(job: Job, _observer: Observer) -> SimpleNamespace:
             return SimpleNamespace(exit_code=run(job.convert))
 
-        module = ModuleType("pipelines.job.engine")
+        module = ModuleType("feedferry.pipelines.job.engine")
         module.__dict__["convert"] = convert
-        monkeypatch.setitem(sys.modules, "pipelines.job.engine", module)
+        monkeypatch.setitem(sys.modules, "feedferry.pipelines.job.engine", module)
 
     return put
 
@@ -311,7 +317,10 @@ def test_libraries_log_less_than_feedferry(
 ) -> None:
     install(lambda options: 0)
     main([*MINIMUM, *flags])
-    levels = (logging.getLogger("pipelines.x").getEffectiveLevel(), logging.getLogger().level)
+    levels = (
+        logging.getLogger("feedferry.pipelines.x").getEffectiveLevel(),
+        logging.getLogger().level,
+    )
     assert levels == (own, others)
 
 
@@ -419,14 +428,14 @@ def test_a_run_is_written_to_a_folder_or_to_object_storage(
 @pytest.mark.parametrize(
     ("args", "absent"),
     [
-        (["--help"], {"msgspec", "schemas", "transforms"}),
+        (["--help"], {"msgspec", "feedferry.schemas", "feedferry.transforms"}),
         *(([verb, "--help"], CODECS) for verb in ("convert", "push", "serve", "plan", "inspect")),
         (["convert", "a", "-o", "b", "--to", "c"], {"apache_beam"}),
     ],
 )
 def test_help_and_refusals_load_little(args: list[str], absent: set[str]) -> None:
     code = (
-        f"import sys; from pipelines.cli.main import main; main({args})\n"
+        f"import sys; from feedferry.pipelines.cli.main import main; main({args})\n"
         f"print(sorted({absent} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code]

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from schemas.account import Chunk
+from feedferry.schemas.account import Chunk
 from support.archives import document, gsa_feed, put
 from support.runs import ROOT
 
@@ -25,12 +25,15 @@ NEVER = {
     "sqlalchemy",
 }
 OTHER_FORMATS = {
-    "transforms.formats.command_stream.syntax",
-    "transforms.formats.thunderstone.dataload",
-    "transforms.formats.gsa.groups",
-    "transforms.formats.canonical.avro",
+    "feedferry.transforms.formats.command_stream.syntax",
+    "feedferry.transforms.formats.thunderstone.dataload",
+    "feedferry.transforms.formats.gsa.groups",
+    "feedferry.transforms.formats.canonical.avro",
 }
-OTHER_SOURCES = {"transforms.sources.programs.calls", "transforms.sources.tree.walk"}
+OTHER_SOURCES = {
+    "feedferry.transforms.sources.programs.calls",
+    "feedferry.transforms.sources.tree.walk",
+}
 JOB = b"""\
 version: 1
 job: docs
@@ -45,7 +48,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "absent"),
     [
-        (["formats"], {*NEVER, "lxml", "transforms.formats.gsa.feed"}),
+        (["formats"], {*NEVER, "lxml", "feedferry.transforms.formats.gsa.feed"}),
         (["inspect", "feed.xml"], {*NEVER, *OTHER_FORMATS, *OTHER_SOURCES}),
         (["diff", "feed.xml", "feed.xml"], {*NEVER, *OTHER_SOURCES} - {"httpx2"}),
         (
@@ -54,7 +57,7 @@ pytestmark = pytest.mark.slow
         ),
         (["plan", "feed.xml", "--to", "jsonl"], {*NEVER, *OTHER_FORMATS, *OTHER_SOURCES}),
         (["plan", "job.yaml"], {*NEVER, *OTHER_FORMATS, *OTHER_SOURCES}),
-        (PUSH, {*NEVER, "transforms.sources", "transforms.formats.gsa.feed"}),
+        (PUSH, {*NEVER, "feedferry.transforms.sources", "feedferry.transforms.formats.gsa.feed"}),
     ],
     ids=["formats", "inspect", "diff", "validate", "plan", "plan of a job", "push --dry-run"],
 )
@@ -79,7 +82,8 @@ def test_a_command_loads_only_what_it_uses(args: list[str], absent: set[str], he
     put(here / "out/manifest.jsonl", msgspec.json.encode(chunk) + b"\n")
     put(here / "out/report.json", b"{}")
     code = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from pipelines.cli.main import main\n"
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "from feedferry.pipelines.cli.main import main\n"
         f"code = main({args}); print(code, sorted({absent} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code]

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.cli.terminal_results import ResultObserver
-from pipelines.job.settlement import Settlement
-from pipelines.observer.observer import Step, followed
-from pipelines.options.display_options import DisplayOptions
-from pipelines.push.engine import notify_stop
-from pipelines.push.record import PushResult
-from schemas.errors import FatalError
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.cli.terminal_results import ResultObserver
+from feedferry.pipelines.job.settlement import Settlement
+from feedferry.pipelines.observer.observer import Step, followed
+from feedferry.pipelines.options.display_options import DisplayOptions
+from feedferry.pipelines.push.engine import notify_stop
+from feedferry.pipelines.push.record import PushResult
+from feedferry.schemas.errors import FatalError
+from feedferry.transforms.sinks.push.outcome import PushAccount
 from support.archives import BROKEN, documents, gsa_feed, put
 from support.jobs import TreeJob
 from support.runs import keep_levels
 from support.served import serving
-from transforms.sinks.push.outcome import PushAccount
 
 
 def test_the_reason_of_a_stopped_push_is_printable(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.compare.inputs import CompareInput
-from pipelines.folders.manifest import REPORT, write_manifest
-from schemas.account import Chunk
-from schemas.errors import ConfigError, UnknownFormatError
-from schemas.reject import UNKNOWN_FORMAT, Reject
+from feedferry.pipelines.compare.inputs import CompareInput
+from feedferry.pipelines.folders.manifest import REPORT, write_manifest
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import ConfigError, UnknownFormatError
+from feedferry.schemas.reject import UNKNOWN_FORMAT, Reject
+from feedferry.transforms.compare.history import each
 from support.archives import HOST, jsonl, put
-from transforms.compare.history import each
 
 CHUNK = Chunk(path="", bytes=1, sha256="", records={}, first_url="", last_url="", source="", span=0)
 

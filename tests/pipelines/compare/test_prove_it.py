@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
 from support.receivers import receiving, wait_until_idle
 from support.rehearsal import acl, gone, gsa_feed, membership, page, xmlgroups
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
 from support.rehearsal import acl, gone, gsa_feed, membership, page, xmlgroups
 
 

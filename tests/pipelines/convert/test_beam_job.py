@@ -7,12 +7,12 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 
-from pipelines.convert.beam_job import StallWatch, run_to_file
-from pipelines.convert.runners import pipeline_options
-from pipelines.options.convert_options import ConvertOptions
-from schemas.errors import FatalError
+from feedferry.pipelines.convert.beam_job import StallWatch, run_to_file
+from feedferry.pipelines.convert.runners import pipeline_options
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.schemas.errors import FatalError
+from feedferry.transforms.convert import CANCELLED
 from support.archives import put
-from transforms.convert import CANCELLED
 
 
 def test_a_stall_is_the_same_progress_for_all_of_the_time() -> None:

@@ -124,8 +124,8 @@ import os
 import signal
 import sys
 
-from pipelines.cli.main import main
-from transforms.sources.tree import read
+from feedferry.pipelines.cli.main import main
+from feedferry.transforms.sources.tree import read
 
 
 def killed(*_: object, **__: object) -> object:

@@ -12,8 +12,8 @@ import fastavro
 import pytest
 import zstandard
 
-from pipelines.cli.main import main
-from schemas.reject import KEPT_BYTES
+from feedferry.pipelines.cli.main import main
+from feedferry.schemas.reject import KEPT_BYTES
 from support.archives import documents, gsa_feed, put
 from support.runs import chunks, column, convert, manifest, report
 from support.spools import HandSpool

@@ -8,11 +8,11 @@ from typing import IO, Any, cast
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
+from feedferry.transforms.formats.xml.encoding import Transcoded
 from support.archives import document, documents, gsa_feed, put
 from support.runs import chunks, convert, report
 from support.spools import HandSpool
-from transforms.formats.xml.encoding import Transcoded
 
 TO_JSONL = ("-o", "out", "--to", "jsonl")
 

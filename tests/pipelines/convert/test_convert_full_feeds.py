@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
 from support.archives import BROKEN, DELETED, document, documents, gsa_feed, put
 from support.runs import chunks, column, convert, manifest, report
 from support.spools import HandSpool

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
 from support.archives import document, documents, gsa_feed, put
 from support.runs import column, convert, report
 

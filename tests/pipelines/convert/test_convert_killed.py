@@ -13,19 +13,19 @@ from typing import NamedTuple
 
 import pytest
 
-from pipelines.folders.manifest import RUN_LOG
-from pipelines.report.run_report import CONFIG, REPORT_PAGE
-from schemas.run_record import RUN_RECORD
-from schemas.timeline import TIMELINE
+from feedferry.pipelines.folders.manifest import RUN_LOG
+from feedferry.pipelines.report.run_report import CONFIG, REPORT_PAGE
+from feedferry.schemas.run_record import RUN_RECORD
+from feedferry.schemas.timeline import TIMELINE
+from feedferry.transforms.storage.storage import PARTIAL
 from support.archives import BROKEN, DELETED, HOST, document, gsa_feed, put
 from support.runs import ROOT, chosen, report
-from transforms.storage.storage import PARTIAL
 
 pytestmark = pytest.mark.slow
 
 KILLS = chosen(usual=12, full=50)
 KILLS_OF_A_RUN = 3
-MAIN = "import sys; from pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
+MAIN = "import sys; from feedferry.pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
 ARGS = (
     *("convert", "a.xml", "b.xml", "-o", "out", "--to", "gsa-feed", "--jobs", "2", "-q"),
     "--accept-holes",

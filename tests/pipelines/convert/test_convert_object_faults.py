@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import feedferry
-from pipelines.cli.main import main
-from pipelines.folders.remote_folder import RUN_LEASE
-from schemas.errors import FatalError
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.folders.remote_folder import RUN_LEASE
+from feedferry.schemas.errors import FatalError
+from feedferry.transforms.storage.find_storage import storage_of
 from support import remotes
 from support.archives import BROKEN, document, gsa_feed
 from support.object_faults import Fault, FaultyProxy, Request, faulty_proxy, times
 from support.runs import ROOT, chosen
-from transforms.storage.find_storage import storage_of
 
 pytestmark = pytest.mark.slow
 
@@ -151,10 +151,10 @@ def test_a_fault_after_the_end_of_a_run_does_not_change_its_exit_code(
 
 _RACER = """
 import sys, time
-from schemas.account import Account
-from schemas.span import Span
-from transforms.storage.attempts import Attempt
-from transforms.storage.objects import ObjectStorage
+from feedferry.schemas.account import Account
+from feedferry.schemas.span import Span
+from feedferry.transforms.storage.attempts import Attempt
+from feedferry.transforms.storage.objects import ObjectStorage
 
 storage, number = ObjectStorage.of(sys.argv[1]), int(sys.argv[2])
 print("ready", flush=True)

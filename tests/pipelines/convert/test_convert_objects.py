@@ -15,23 +15,23 @@ from pathlib import Path
 import pytest
 
 import feedferry
-from pipelines.cli.main import main
-from pipelines.folders.remote_folder import RUN_LEASE, RemoteFolder
-from pipelines.job.run_result import RunResult
-from schemas.account import Account
-from schemas.errors import BusyError, ConfigError, FatalError
-from schemas.span import Span
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.folders.remote_folder import RUN_LEASE, RemoteFolder
+from feedferry.pipelines.job.run_result import RunResult
+from feedferry.schemas.account import Account
+from feedferry.schemas.errors import BusyError, ConfigError, FatalError
+from feedferry.schemas.span import Span
+from feedferry.transforms.convert import SpanConversion
+from feedferry.transforms.storage.attempts import Attempt
+from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.objects import ObjectStorage
 from support import remotes
 from support.archives import BROKEN, document, gsa_feed
 from support.object_faults import faulty_proxy, times
 from support.runs import ROOT, chosen
 from support.seaweed import seaweed
-from transforms.convert import SpanConversion
-from transforms.storage.attempts import Attempt
-from transforms.storage.find_storage import storage_of
-from transforms.storage.objects import ObjectStorage
 
-MAIN = "import sys; from pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
+MAIN = "import sys; from feedferry.pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
 URI = f"s3://{remotes.BUCKET}/run"
 
 pytestmark = pytest.mark.slow
@@ -134,7 +134,7 @@ def test_storage_without_atomic_creation_is_refused(feed: str, uri: str) -> None
 
 
 def test_a_second_driver_is_busy(feed: str) -> None:
-    from pipelines.folders.remote_folder import opened_remote
+    from feedferry.pipelines.folders.remote_folder import opened_remote
 
     with opened_remote(URI), pytest.raises(BusyError, match="in use by process"):
         _convert(feed, URI)
@@ -213,7 +213,7 @@ def _killed(*_: object) -> None:
 
 _WRITER = """
 import sys, time
-from transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.find_storage import storage_of
 file = storage_of(sys.argv[1]).open_whole("00000-00000-000.xml")
 file.write(bytes(20 << 20))
 print("begun", flush=True)

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import feedferry
-from pipelines.folders.remote_folder import RemoteFolder, opened_remote
-from pipelines.job.run_result import RunResult
-from schemas.errors import BusyError, ConfigError, FatalError
+from feedferry.pipelines.folders.remote_folder import RemoteFolder, opened_remote
+from feedferry.pipelines.job.run_result import RunResult
+from feedferry.schemas.errors import BusyError, ConfigError, FatalError
+from feedferry.transforms.convert import SpanConversion
+from feedferry.transforms.storage.find_storage import storage_of
 from support import remotes
 from support.archives import document, gsa_feed, put
 from support.spools import HandSpool
-from transforms.convert import SpanConversion
-from transforms.storage.find_storage import storage_of
 
 URI = f"s3://{remotes.BUCKET}/run"
 HEADER = "GSA Adaptor Data Version 1 [\\n]\\n"
@@ -186,7 +186,7 @@ def test_a_run_that_is_killed_after_it_has_put_its_state_is_resumed(
 ) -> None:
     given = tree()
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.job.engine.close_work_folder", _killed)
+        patch.setattr("feedferry.pipelines.job.engine.close_work_folder", _killed)
         with pytest.raises(KeyboardInterrupt):
             run(URI, given, state=STATE)
     assert generations() == ["000000001.db"]

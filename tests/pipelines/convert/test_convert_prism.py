@@ -25,7 +25,7 @@ RUN_SECONDS = 300
 def test_prism_writes_the_same_bytes_as_one_process(tmp_path: Path) -> None:
     with keep_levels():
         convert(*SAMPLE, "-o", str(tmp_path / "expected"))
-    main = "from pipelines.cli.main import main; raise SystemExit(main())"
+    main = "from feedferry.pipelines.cli.main import main; raise SystemExit(main())"
     command = [sys.executable, "-c", main, "convert", *SAMPLE, "-o", "out", "--runner", "prism"]
     done = subprocess.run(
         [*command, "--", f"--prism_location={PRISM}"],

@@ -35,7 +35,11 @@ ENVIRONMENT = {
     "NO_PROXY": "localhost",
 }
 """A worker pool starts the first `python` of PATH, not the one that runs it."""
-FEEDFERRY = [sys.executable, "-c", "from pipelines.cli.main import main; raise SystemExit(main())"]
+FEEDFERRY = [
+    sys.executable,
+    "-c",
+    "from feedferry.pipelines.cli.main import main; raise SystemExit(main())",
+]
 START_SECONDS = 300
 RUN_SECONDS = 300
 

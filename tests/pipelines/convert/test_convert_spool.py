@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serve.spool_writer import SpoolWriter
-from schemas.delivery import JOURNAL
+from feedferry.pipelines.serve.spool_writer import SpoolWriter
+from feedferry.schemas.delivery import JOURNAL
 from support.archives import HOST, document, documents, gsa_feed, put, thunderstone
 from support.runs import column, convert, manifest, report
 from support.spools import HandSpool, delivered

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
 from support.archives import gsa_feed, put
 from support.runs import chunks, column, convert, left, report
 
@@ -236,7 +236,9 @@ def test_a_run_that_stopped_does_not_change_the_state(tree: Path) -> None:
 def test_of_files_whose_urls_become_one_the_file_that_remains_is_sent_again(
     here: Path, gone: str, remains: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transforms.sources.change_detection._YOUNG_NS", 0)  # of change times
+    monkeypatch.setattr(
+        "feedferry.transforms.sources.change_detection._YOUNG_NS", 0
+    )  # of change times
     Path("names").mkdir()
     for name in ("A.txt", "a.txt", "b.txt"):
         put(here / "names" / name, f"of {name[0]}".encode())
@@ -353,7 +355,7 @@ def test_a_run_that_was_killed_after_its_report_is_finished_by_the_same_command_
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.job.engine.remember", kill)
+        patch.setattr("feedferry.pipelines.job.engine.remember", kill)
         assert convert("pdfs", *STATE, "-o", "out") != 0
     before = chunks("out")
     capsys.readouterr()

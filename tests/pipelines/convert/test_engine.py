@@ -11,10 +11,11 @@ from typing import Any
 import fastavro
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.convert.engine import Conversion, list_inputs
-from pipelines.observer.observer import Observer
-from pipelines.options.convert_checks import parse
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.convert.engine import Conversion, list_inputs
+from feedferry.pipelines.observer.observer import Observer
+from feedferry.pipelines.options.convert_checks import parse
+from feedferry.transforms.rules.known_rejects import add_known_rejects
 from support import served
 from support.archives import (
     ACL,
@@ -28,7 +29,6 @@ from support.archives import (
     thunderstone,
 )
 from support.runs import AVRO_RUN, chunks, column, convert, keep_levels, left, report
-from transforms.rules.known_rejects import add_known_rejects
 
 LONG = "plan " * 200
 PROTECTED = document(9, inside=ACL)

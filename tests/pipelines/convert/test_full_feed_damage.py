@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.convert.inputs import list_spans
-from pipelines.convert.publish import publish
-from pipelines.convert.source_runs import check_account, settings_of
-from pipelines.options.convert_checks import parse
-from schemas.account import merge
-from schemas.errors import FeedferryError
-from schemas.feed import FULL
-from schemas.record import Action, Record
+from feedferry.pipelines.convert.inputs import list_spans
+from feedferry.pipelines.convert.publish import publish
+from feedferry.pipelines.convert.source_runs import check_account, settings_of
+from feedferry.pipelines.options.convert_checks import parse
+from feedferry.schemas.account import merge
+from feedferry.schemas.errors import FeedferryError
+from feedferry.schemas.feed import FULL
+from feedferry.schemas.record import Action, Record
+from feedferry.transforms.convert import convert_on
+from feedferry.transforms.file_spans import begin
+from feedferry.transforms.formats import GSA_FEED
 from support.damage import FAULTS, full_feed_contents
-from transforms.convert import convert_on
-from transforms.file_spans import begin
-from transforms.formats import GSA_FEED
 
 PROLOG = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<gsafeed>\n<header><datasource>made</datasource>'

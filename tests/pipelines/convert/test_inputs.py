@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.convert.inputs import group_spans, list_spans
-from pipelines.options.convert_options import ConvertOptions
-from schemas.errors import ConfigError
-from schemas.span import FileSignature, Span, UnreadableFile
+from feedferry.pipelines.convert.inputs import group_spans, list_spans
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.span import FileSignature, Span, UnreadableFile
 from support.archives import HOST, document, gsa_feed, jsonl, put, thunderstone
 from support.spools import HandSpool
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.convert.inputs import REQUESTS, list_spans
-from pipelines.options.convert_options import ConvertOptions
-from schemas.errors import FeedferryError, SourceError
-from schemas.span import FileSignature, Span
+from feedferry.pipelines.convert.inputs import REQUESTS, list_spans
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.schemas.errors import FeedferryError, SourceError
+from feedferry.schemas.span import FileSignature, Span
+from feedferry.transforms.file_spans import begin
+from feedferry.transforms.formats import ReadOptions
+from feedferry.transforms.sources import sniff_format
 from support.archives import document, gsa_feed, put
 from support.bucket import Bucket, bucket_server
-from transforms.file_spans import begin
-from transforms.formats import ReadOptions
-from transforms.sources import sniff_format
 
 FEED = gsa_feed(document(1))
 KEYS = [f"feeds/{number:03}.xml" for number in range(200)]

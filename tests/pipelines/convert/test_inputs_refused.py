@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
 from support.archives import document, gsa_feed, put
 
 JOB = "version: 1\njob: job\nsource: {}\ntarget: {{type: gsa-feed{}}}\n"

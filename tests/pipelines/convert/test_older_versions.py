@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
 from support.rehearsal import HOST, acl, gone, gsa_feed, metadata, page
 
 KNOWN = "principals: {rewrite: [['ann', 'ann'], ['bob', 'bob']], unmapped: reject}"

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.convert.progress import ConvertProgress
-from pipelines.observer.progress import Snapshot
-from schemas.account import Account
-from schemas.span import FileSignature, KeyRange, Span
+from feedferry.pipelines.convert.progress import ConvertProgress
+from feedferry.pipelines.observer.progress import Snapshot
+from feedferry.schemas.account import Account
+from feedferry.schemas.span import FileSignature, KeyRange, Span
+from feedferry.transforms.sources import SpanRequest, read_span
+from feedferry.transforms.sources.listing import ListingEntry, cut_listing, write_listing
+from feedferry.transforms.span_progress import SpanProgress, progress_log
 from support.archives import documents, gsa_feed
-from transforms.sources import SpanRequest, read_span
-from transforms.sources.listing import ListingEntry, cut_listing, write_listing
-from transforms.span_progress import SpanProgress, progress_log
 
 FEED = Span(source="a.xml.gz", path="a.xml.gz", format="gsa-feed", signature=FileSignature(size=70))
 

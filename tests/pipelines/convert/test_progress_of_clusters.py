@@ -11,14 +11,14 @@ from urllib.parse import unquote
 
 import pytest
 
+from feedferry.transforms.span_progress import STORED_SECONDS
+from feedferry.transforms.storage.find_storage import storage_of
 from support import remotes
 from support.archives import documents, gsa_feed, put
 from support.dask_cluster import FEEDFERRY, WAIT_SECONDS, DaskCluster, environment
 from support.object_faults import FaultyProxy, Request, faulty_proxy
 from support.ports import kept_port
 from support.seaweed import seaweed
-from transforms.span_progress import STORED_SECONDS
-from transforms.storage.find_storage import storage_of
 
 URI = f"s3://{remotes.BUCKET}/run"
 FILES = 24

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from pipelines.convert.publish import publish
-from pipelines.options.convert_options import ConvertOptions
-from schemas.account import Account, Chunk, SpanFile
-from schemas.errors import FatalError
-from schemas.span import Span
+from feedferry.pipelines.convert.publish import publish
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.schemas.account import Account, Chunk, SpanFile
+from feedferry.schemas.errors import FatalError
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.formats import ReadOptions, WriteOptions
+from feedferry.transforms.rules.adapt import Target
 from support.archives import put
 from support.runs import chunks, column, left, manifest, report
-from transforms.conversion_settings import Settings
-from transforms.formats import ReadOptions, WriteOptions
-from transforms.rules.adapt import Target
 
 SPANS = [Span(source="b.xml"), Span(source="a.xml", source_ordinal=1)]
 HEAD = (

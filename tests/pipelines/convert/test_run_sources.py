@@ -7,21 +7,26 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pipelines.convert.inputs import list_spans
-from pipelines.convert.source_runs import load_sources, settings_of, source_runs, split_sources
-from pipelines.convert.state_update import remember, store_generation, store_update
-from pipelines.convert.work_folder import seal
-from pipelines.options.convert_options import ConvertOptions
-from schemas.account import merge
-from schemas.choices import SpoolHistory
-from schemas.errors import ConfigError, FatalError, StoppedError
-from schemas.sent_document import SentDocument, StateChange
-from schemas.span import Span
+from feedferry.pipelines.convert.inputs import list_spans
+from feedferry.pipelines.convert.source_runs import (
+    load_sources,
+    settings_of,
+    source_runs,
+    split_sources,
+)
+from feedferry.pipelines.convert.state_update import remember, store_generation, store_update
+from feedferry.pipelines.convert.work_folder import seal
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.schemas.account import merge
+from feedferry.schemas.choices import SpoolHistory
+from feedferry.schemas.errors import ConfigError, FatalError, StoppedError
+from feedferry.schemas.sent_document import SentDocument, StateChange
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.convert import convert
+from feedferry.transforms.sources import SourceRun
+from feedferry.transforms.storage.state import StateHead, open_state, update_state
 from support.archives import gsa_feed, put
-from transforms.conversion_settings import Settings
-from transforms.convert import convert
-from transforms.sources import SourceRun
-from transforms.storage.state import StateHead, open_state, update_state
 
 pytestmark = pytest.mark.usefixtures("here")
 

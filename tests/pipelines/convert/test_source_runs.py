@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pipelines.convert.source_runs import check_groups, settings_of
-from pipelines.options.convert_options import ConvertOptions
-from schemas.account import Chunk
-from schemas.errors import StoppedError
-from transforms.formats import JSONL, registered
+from feedferry.pipelines.convert.source_runs import check_groups, settings_of
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import StoppedError
+from feedferry.transforms.formats import JSONL, registered
 
 FIX = "the limit of the group database of an appliance; leave out groups that no ACL names"
 
@@ -58,7 +58,7 @@ def warning(members: str) -> str:
 def test_groups_within_the_limits_are_accepted(
     chunks: list[Chunk], warnings: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, "pipelines"):
+    with caplog.at_level(logging.WARNING, "feedferry"):
         check_groups(chunks)
     assert caplog.messages == warnings
 

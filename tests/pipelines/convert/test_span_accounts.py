@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pipelines.convert.publish import check_files
-from pipelines.convert.span_accounts import collect
-from schemas.account import Account, Chunk, SpanFile, merge
-from schemas.errors import FatalError
-from schemas.span import Span
-from transforms.conversion_settings import Settings
-from transforms.formats import ReadOptions, WriteOptions
-from transforms.rules.adapt import Target
-from transforms.storage.attempts import Attempt
-from transforms.storage.storage import LocalStorage
+from feedferry.pipelines.convert.publish import check_files
+from feedferry.pipelines.convert.span_accounts import collect
+from feedferry.schemas.account import Account, Chunk, SpanFile, merge
+from feedferry.schemas.errors import FatalError
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.formats import ReadOptions, WriteOptions
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.storage.attempts import Attempt
+from feedferry.transforms.storage.storage import LocalStorage
 
 CHUNK = Chunk(path="", bytes=4, sha256="", records={}, first_url="", last_url="", source="", span=0)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
 from support.archives import document, gsa_feed, put
 from support.runs import chunks, column, convert
 

@@ -17,15 +17,17 @@ from threading import Event
 import msgspec
 import pytest
 
-from pipelines.cli.check_results import check_as_text
-from pipelines.cli.main import main
-from pipelines.doctor.checkup import check_job, start_checks
-from pipelines.folders.manifest import write_manifest
-from pipelines.job.job import Job
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.push_options import parse_push_to
-from schemas.check import Check, CheckLine, Level, ok
-from schemas.run_record import Phase, RunRecord
+from feedferry.pipelines.cli.check_results import check_as_text
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.doctor.checkup import check_job, start_checks
+from feedferry.pipelines.folders.manifest import write_manifest
+from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.push_options import parse_push_to
+from feedferry.schemas.check import Check, CheckLine, Level, ok
+from feedferry.schemas.run_record import Phase, RunRecord
+from feedferry.transforms.sinks.push.wire.checks import check_appliance
+from feedferry.transforms.storage.run_record import write_run
 from support.appliance_sockets import certificate, chunk
 from support.databases import PASSWORD, RestartingServer, Server, postgresql
 from support.ports import kept_port
@@ -33,8 +35,6 @@ from support.receivers import deliveries, receiving
 from support.rehearsal import gsa_feed, page
 from support.remotes import put_all, sftp_server
 from support.served import BOUND_SECONDS
-from transforms.sinks.push.wire.checks import check_appliance
-from transforms.storage.run_record import write_run
 
 NIGHT = datetime(2026, 11, 21, 22, tzinfo=UTC)
 TRUST = "add the address of this machine to the List of Trusted IP Addresses in Content Sources"

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pipelines.cli.main import main
-from pipelines.doctor.cluster_check import ClusterCheck, WorkerCheck, check_process
-from schemas.check import Level
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.doctor.cluster_check import ClusterCheck, WorkerCheck, check_process
+from feedferry.schemas.check import Level
+from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.storage import LocalStorage
 from support import remotes
 from support.dask_cluster import DaskCluster, environment
 from support.object_faults import Request, faulty_proxy
 from support.ports import kept_port
 from support.runs import ROOT
-from transforms.storage.find_storage import storage_of
-from transforms.storage.storage import LocalStorage
 
 WORKER = WorkerCheck(
     host="a",
@@ -165,7 +165,7 @@ def test_object_storage_is_checked_and_refused_without_conditional_puts(
 
 @pytest.mark.slow
 def test_each_worker_of_a_dask_cluster_is_checked(here: Path, tmp_path: Path) -> None:
-    main_of_all = "from pipelines.cli.main import main; raise SystemExit(main())"
+    main_of_all = "from feedferry.pipelines.cli.main import main; raise SystemExit(main())"
     words = [
         sys.executable,
         "-c",

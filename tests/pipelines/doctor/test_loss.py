@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
 
 
 def printed(capsys: pytest.CaptureFixture[str], *args: str) -> str:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
+from feedferry.transforms.storage.lock import Lock
 from support.archives import documents, gsa_feed, put
 from support.runs import AVRO_RUN, convert, left
-from transforms.storage.lock import Lock
 
 HOLDER = f"process {os.getpid()} on {socket.gethostname()}; start again when that has ended"
 

@@ -8,21 +8,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pipelines.cli.main import main
-from pipelines.inspect.counts_text import as_text
-from pipelines.inspect.inspection import as_line, parse
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.value_parsers import NO_OUTPUT
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.errors import ConfigError
-from schemas.membership import Member, Membership
-from schemas.record import Action, Content, Provenance, Record
-from schemas.reject import Reject
-from support.archives import document, gsa_feed
-from support.runs import ROOT
-from support.spools import HandSpool
-from transforms.formats.canonical import jsonl
-from transforms.inspect import (
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.inspect.counts_text import as_text
+from feedferry.pipelines.inspect.inspection import as_line, parse
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.value_parsers import NO_OUTPUT
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import Action, Content, Provenance, Record
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.formats.canonical import jsonl
+from feedferry.transforms.inspect import (
     OTHERS,
     AclCounts,
     CodeCount,
@@ -31,7 +28,10 @@ from transforms.inspect import (
     FeedCount,
     InputCounts,
 )
-from transforms.rules.group_references import GroupCount, Groups
+from feedferry.transforms.rules.group_references import GroupCount, Groups
+from support.archives import document, gsa_feed
+from support.runs import ROOT
+from support.spools import HandSpool
 
 RECORD = Record(url="http://www.example.com/a", action=Action.ADD)
 STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.PERMIT)

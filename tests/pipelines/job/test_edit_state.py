@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.folders.locks import locked_state
-from schemas.errors import FatalError
-from schemas.sent_document import SentDocument, StateChange
-from transforms.storage.state import StateHead, open_state, update_state
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.folders.locks import locked_state
+from feedferry.schemas.errors import FatalError
+from feedferry.schemas.sent_document import SentDocument, StateChange
+from feedferry.transforms.storage.state import StateHead, open_state, update_state
 
 STATE = Path("runs/people/state")
 MARK = '{"type":"NAIVE","text":"2026-11-21T08:30:00"}'

@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pipelines.cli.main import main
-from pipelines.folders.locks import locked_state
-from pipelines.job.engine import run as run_job
-from pipelines.job.job_file import load_job
-from pipelines.job.settlement import settle
-from pipelines.observer.observer import Observer
-from pipelines.observer.signals import DeadlinePassed
-from pipelines.options.job_options import RunOptions
-from schemas.errors import BalanceError
-from schemas.run_record import Phase, RunRecord
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.folders.locks import locked_state
+from feedferry.pipelines.job.engine import run as run_job
+from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.job.settlement import settle
+from feedferry.pipelines.observer.observer import Observer
+from feedferry.pipelines.observer.signals import DeadlinePassed
+from feedferry.pipelines.options.job_options import RunOptions
+from feedferry.schemas.errors import BalanceError
+from feedferry.schemas.run_record import Phase, RunRecord
+from feedferry.transforms.storage.run_record import write_run
 from support.archives import BROKEN, documents, gsa_feed, put
 from support.jobs import HOST, TreeJob
 from support.served import BOUND_SECONDS, Served, serving, wait_until
-from transforms.storage.run_record import write_run
 
 pytestmark = pytest.mark.slow
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.doctor.local_checks import check_placeholders
-from pipelines.job.engine import convert
-from pipelines.job.flag_job import job_of_options
-from pipelines.job.init_job import write_job
-from pipelines.job.job import Job
-from pipelines.job.job_file import load_job
-from pipelines.observer.observer import Observer
-from schemas.delivery import JOURNAL
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.doctor.local_checks import check_placeholders
+from feedferry.pipelines.job.engine import convert
+from feedferry.pipelines.job.flag_job import job_of_options
+from feedferry.pipelines.job.init_job import write_job
+from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.observer.observer import Observer
+from feedferry.schemas.delivery import JOURNAL
 from support.archives import put
 from support.format_names import WRITTEN
 from support.runs import ROOT, report

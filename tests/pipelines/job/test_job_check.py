@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
 from support import remotes
 from support.appliance_sockets import listening, reply, saying
 from support.archives import put

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.job.job import Job, Retention
-from pipelines.job.job_file import is_job_file, load_job
-from pipelines.options.value_parsers import RejectLimit
-from schemas.errors import (
+from feedferry.pipelines.job.job import Job, Retention
+from feedferry.pipelines.job.job_file import is_job_file, load_job
+from feedferry.pipelines.options.value_parsers import RejectLimit
+from feedferry.schemas.errors import (
     BusyError,
     ConfigError,
     FatalError,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml  # type: ignore[import-untyped]  # it has no types
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
 from support.archives import put
 from support.job_files import examples
 

@@ -9,12 +9,12 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it has no types
 from msgspec.structs import replace
 
-from pipelines.job.job import Job
-from pipelines.job.job_file import load_job
-from pipelines.job.job_keys import OPTIONS, job_keys
-from pipelines.job.job_text import json_schema, render
-from pipelines.options.flags import flags_of
-from schemas.errors import ConfigError
+from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.job.job_keys import OPTIONS, job_keys
+from feedferry.pipelines.job.job_text import json_schema, render
+from feedferry.pipelines.options.flags import flags_of
+from feedferry.schemas.errors import ConfigError
 from support.archives import put
 from support.job_files import MARK, PAGE, examples, reference
 from support.runs import ROOT

@@ -8,14 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 import feedferry
-from pipelines.cli.main import main
-from pipelines.job.job import Retention
-from pipelines.job.retention import runs_to_remove
-from schemas.errors import StoppedError
-from schemas.run_record import Phase, Replay, RunRecord
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.job.job import Retention
+from feedferry.pipelines.job.retention import runs_to_remove
+from feedferry.schemas.errors import StoppedError
+from feedferry.schemas.run_record import Phase, Replay, RunRecord
+from feedferry.transforms.storage.lock import Lock
+from feedferry.transforms.storage.run_record import write_run
 from support.archives import BROKEN, document, gsa_feed
-from transforms.storage.lock import Lock
-from transforms.storage.run_record import write_run
 
 NIGHT = datetime(2026, 11, 20, 2, tzinfo=UTC)
 HOME = Path("runs/people")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.job.job import Job
-from pipelines.job.job_file import load_job
-from schemas.errors import ConfigError
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.job.job_file import load_job
+from feedferry.schemas.errors import ConfigError
 from support.archives import put
 from support.rehearsal import gsa_feed, page
 

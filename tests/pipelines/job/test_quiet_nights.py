@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.folders.job_folders import runs_of
-from schemas.run_record import Phase
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.folders.job_folders import runs_of
+from feedferry.schemas.run_record import Phase
 from support.archives import document, gsa_feed, put
 from support.served import Served, serving
 from support.spools import HandSpool

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import feedferry
-from pipelines.cli.main import main
-from schemas.errors import StoppedError
+from feedferry.pipelines.cli.main import main
+from feedferry.schemas.errors import StoppedError
 from support import remotes
 from support.archives import BROKEN, document, gsa_feed
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.run_record import Phase
+from feedferry.schemas.run_record import Phase
 from support.jobs import TreeJob, times_received
 from support.runs import chosen
 from support.served import BOUND_SECONDS, Served, serving, stopped, wait_until

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.folders.job_folders import run_folders, runs_of
+from feedferry.pipelines.folders.job_folders import run_folders, runs_of
+from feedferry.transforms.sources.spool import read_deliveries
 from support.forks import Forks, forks
 from support.served import Served, serving
-from transforms.sources.spool import read_deliveries
 
 pytestmark = pytest.mark.slow
 

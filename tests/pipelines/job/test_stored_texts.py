@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.report.run_data import numbered_rejects
-from schemas.run_record import RunRecord
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.report.run_data import numbered_rejects
+from feedferry.schemas.run_record import RunRecord
+from feedferry.transforms.storage.run_record import read_run, write_run
 from support.jobs import TreeJob
-from transforms.storage.run_record import read_run, write_run
 
 MARKERS = ("⟦".encode(), "⟧".encode(), rb"\u27e6", rb"\u27e7")
 MORE = "push: {attempts: 1}\n"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.job.job_file import load_job
-from pipelines.options.compare_options import URLS
-from schemas.errors import ConfigError
-from schemas.run_record import Phase
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.options.compare_options import URLS
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.run_record import Phase
 from support.jobs import HOST, TreeJob
 from support.rehearsal import gone, gsa_feed
 from support.served import Served, serving

@@ -12,22 +12,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.cli.terminal_results import observer_of
-from pipelines.observer.logs import (
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.cli.terminal_results import observer_of
+from feedferry.pipelines.observer.logs import (
     LogSettings,
     OutputFormat,
     configure_logging,
     log_to,
 )
-from schemas.printable import printable
+from feedferry.schemas.printable import printable
 from support.archives import documents, gsa_feed, put
 from support.runs import ROOT, keep_levels
 
-MAIN = "import sys; from pipelines.cli.main import main; sys.exit(main())"
+MAIN = "import sys; from feedferry.pipelines.cli.main import main; sys.exit(main())"
 FIELDS = ("time", "level", "job", "run", "message")
 TIME = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ")
-_own = logging.getLogger("pipelines.test")
+_own = logging.getLogger("feedferry.pipelines.test")
 _library = logging.getLogger("sqlalchemy.test")
 
 
@@ -122,9 +122,9 @@ def test_what_is_printed_is_logged_in_files_only(
 def test_the_progress_of_a_service_is_shown_unless_it_is_quiet(
     verbosity: int, shown: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    configure_logging(LogSettings(verbosity=verbosity, service="pipelines.test"))
+    configure_logging(LogSettings(verbosity=verbosity, service="feedferry.pipelines.test"))
     _own.info("delivery")
-    logging.getLogger("transforms.test").info("span")
+    logging.getLogger("feedferry.transforms.test").info("span")
     _own.warning("doubt")
     _own.error("fault")
 
@@ -198,7 +198,7 @@ def test_a_run_logs_each_span_and_chunk_once_also_of_other_processes(
 
 
 def test_logging_can_close_all_that_is_left_of_a_log_file_that_cannot_be_opened() -> None:
-    program = "from pipelines.observer.logs import LogFile\nLogFile('none/run.log')"
+    program = "from feedferry.pipelines.observer.logs import LogFile\nLogFile('none/run.log')"
     command = [sys.executable, "-c", program]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pipelines.observer.progress import Progress, ProgressMeter, Snapshot, append_point
-from schemas.run_record import Phase
-from schemas.timeline import TimelinePoint
+from feedferry.pipelines.observer.progress import Progress, ProgressMeter, Snapshot, append_point
+from feedferry.schemas.run_record import Phase
+from feedferry.schemas.timeline import TimelinePoint
 
 START = Snapshot(bytes=1000, records=100, rejects=0, total=5000)
 LATER = Snapshot(bytes=2000, records=400, rejects=3, total=5000)

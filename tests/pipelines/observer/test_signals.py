@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from pipelines.observer.signals import DeadlinePassed, deadline_raised, draining, raised
-from pipelines.options.display_options import DisplayOptions
-from pipelines.terminal.display import TerminalObserver
+from feedferry.pipelines.observer.signals import DeadlinePassed, deadline_raised, draining, raised
+from feedferry.pipelines.options.display_options import DisplayOptions
+from feedferry.pipelines.terminal.display import TerminalObserver
 
 
 def test_the_first_signal_drains(capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,14 +4,14 @@ from decimal import Decimal
 
 import pytest
 
-from pipelines.options.convert_checks import docids, parse
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.value_parsers import RejectLimit
-from schemas.choices import NotFound
-from schemas.errors import ConfigError
-from schemas.span_size import AUTO
+from feedferry.pipelines.options.convert_checks import docids, parse
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.value_parsers import RejectLimit
+from feedferry.schemas.choices import NotFound
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.span_size import AUTO
+from feedferry.transforms.formats import Docids
 from support.format_names import READ, SOURCE_NAMES, WRITTEN
-from transforms.formats import Docids
 
 MINIMUM = {"inputs": ("a.xml",), "output": "out", "to_format": "avro"}
 

@@ -6,15 +6,15 @@ import click
 import msgspec
 import pytest
 
-from pipelines.cli.click_flags import click_options
-from pipelines.cli.verb import Verb
-from pipelines.options.convert_options import ConvertOptions
-from pipelines.options.flags import Flag, declare, decode, flags_of
-from pipelines.options.push_options import ApplianceOptions, PushOptions
-from pipelines.options.section import Section
-from pipelines.options.value_parsers import SIZE, count_of
-from pipelines.serve.settings import ServeSettings
-from schemas.errors import ConfigError
+from feedferry.pipelines.cli.click_flags import click_options
+from feedferry.pipelines.cli.verb import Verb
+from feedferry.pipelines.options.convert_options import ConvertOptions
+from feedferry.pipelines.options.flags import Flag, declare, decode, flags_of
+from feedferry.pipelines.options.push_options import ApplianceOptions, PushOptions
+from feedferry.pipelines.options.section import Section
+from feedferry.pipelines.options.value_parsers import SIZE, count_of
+from feedferry.pipelines.serve.settings import ServeSettings
+from feedferry.schemas.errors import ConfigError
 
 
 class Colour(enum.Enum):

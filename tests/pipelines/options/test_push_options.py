@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.options.push_options import parse_push, parse_push_to
-from schemas.errors import ConfigError
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.options.push_options import parse_push, parse_push_to
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
 from support.archives import document, gsa_feed, put
-from transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
 
 URL = "http://gsa.example.com:19900"
 RECVDATA = "http://thunderstone.example.com/texis/dowalk/recvdata.xml"

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from pipelines.options.value_parsers import (
+from feedferry.pipelines.options.value_parsers import (
     DELIMITER,
     ZONE,
     RejectLimit,
@@ -25,7 +25,7 @@ from pipelines.options.value_parsers import (
     parse_rejects,
     parse_timeout,
 )
-from schemas.errors import ConfigError
+from feedferry.schemas.errors import ConfigError
 
 IDS = count_of("ids", minimum=1).parse
 RECORDS = count_of("records").parse

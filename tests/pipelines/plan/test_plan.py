@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
+from feedferry.transforms.formats import FORMATS, by_name
 from support.archives import BROKEN, DELETED, document, documents, gsa_feed, put
 from support.runs import ROOT, convert, left, report
 from support.spools import HandSpool
-from transforms.formats import FORMATS, by_name
 
 GOLDEN = ROOT / "tests" / "golden"
 SOURCES = {

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.options.push_options import PushOptions
-from pipelines.push.feed_files import scan_files, unpack
-from schemas.account import Chunk
-from schemas.errors import ConfigError
+from feedferry.pipelines.options.push_options import PushOptions
+from feedferry.pipelines.push.feed_files import scan_files, unpack
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sinks.push.settings import PushSettings, SeveralFull
 from support.fake_appliance import GSA
 from support.fake_appliance import THUNDERSTONE as THUNDERSTONE_APPLIANCE
-from transforms.sinks.push.settings import PushSettings, SeveralFull
 
 HEADER = "<header><datasource>{}</datasource><feedtype>{}</feedtype></header>"
 RECORD = '<record url="http://www.example.com/{}?x=1&amp;y=2"/>'

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import feedferry
+from feedferry.transforms.storage.find_storage import storage_of
 from support import remotes
 from support.archives import documents, gsa_feed
 from support.dask_cluster import FEEDFERRY, WAIT_SECONDS, DaskCluster, environment
 from support.ports import kept_port
 from support.seaweed import seaweed
 from support.served import Served, serving, wait_until
-from transforms.storage.find_storage import storage_of
 
 URI = f"s3://{remotes.BUCKET}/run"
 TO = ("--to", "gsa-feed", "--max-chunk-records", "2")

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pipelines.cli.main import main
-from schemas.receipt import ChunkState, Receipt
+from feedferry.pipelines.cli.main import main
+from feedferry.schemas.receipt import ChunkState, Receipt
+from feedferry.transforms.sinks.push.push_plan import plan_chunks
+from feedferry.transforms.sinks.push.receipts import Receipts
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.sources.spool import read_deliveries
 from support.fake_appliance import GSA, chunk_of, finished
 from support.runs import ROOT
 from support.served import run, serving
-from transforms.sinks.push.push_plan import plan_chunks
-from transforms.sinks.push.receipts import Receipts
-from transforms.sinks.push.settings import PushSettings
-from transforms.sources.spool import read_deliveries
 
 HOST = "http://www.example.com"
 CLOSED_PORT = ("--to", "http://127.0.0.1:1", "--attempts", "1", "-q", "--progress", "none")

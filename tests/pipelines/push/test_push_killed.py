@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.account import Chunk
+from feedferry.schemas.account import Chunk
 from support.fake_appliance import chunk_of, finished, read_receipts
 from support.served import BOUND_SECONDS, Served, run, serving, start, wait_until
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from schemas.feed import Feed
-from schemas.record import Action, Content, Encoding, Record
+from feedferry.schemas.feed import Feed
+from feedferry.schemas.record import Action, Content, Encoding, Record
+from feedferry.transforms.formats import WriteOptions, by_name
 from support.appliance_sockets import chunk
 from support.fake_appliance import finished
 from support.peaks import peak_of, run_measured
 from support.served import serving
-from transforms.formats import WriteOptions, by_name
 
 pytestmark = pytest.mark.slow
 

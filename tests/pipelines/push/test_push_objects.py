@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import feedferry
-from schemas.errors import BusyError, SourceError
+from feedferry.schemas.errors import BusyError, SourceError
+from feedferry.transforms.sinks.push.receipts import Receipts
+from feedferry.transforms.storage.find_storage import lease_on, storage_of
 from support import remotes
 from support.archives import BROKEN, document, gsa_feed
 from support.served import Served, run, serving
-from transforms.sinks.push.receipts import Receipts
-from transforms.storage.find_storage import lease_on, storage_of
 
 URI = f"s3://{remotes.BUCKET}/nightly/run.2026"
 
@@ -173,7 +173,7 @@ def test_rejects_of_a_run_in_object_storage_are_exported_and_accepted(
 
 
 def test_two_pushes_at_once_are_refused(converted: str, appliance: Served) -> None:
-    from pipelines.folders.remote_folder import opened_remote
+    from feedferry.pipelines.folders.remote_folder import opened_remote
 
     with opened_remote(converted), pytest.raises(BusyError, match=f"process {os.getpid()}"):
         feedferry.push(converted, appliance.url)

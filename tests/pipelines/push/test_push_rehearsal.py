@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from schemas.delivery import JOURNAL
+from feedferry.schemas.delivery import JOURNAL
 from support.archives import documents, gsa_feed, put
 from support.fake_appliance import chunk_of, finished, items_of
 from support.pages import read_page

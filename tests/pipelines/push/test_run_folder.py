@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pipelines.folders.manifest import read_manifest, write_manifest
-from pipelines.report.push_report import as_json, plan_text, summary_of
-from pipelines.terminal.summary import summary_text
-from schemas.errors import FatalError
-from schemas.receipt import ChunkState, Refusal
+from feedferry.pipelines.folders.manifest import read_manifest, write_manifest
+from feedferry.pipelines.report.push_report import as_json, plan_text, summary_of
+from feedferry.pipelines.terminal.summary import summary_text
+from feedferry.schemas.errors import FatalError
+from feedferry.schemas.receipt import ChunkState, Refusal
+from feedferry.transforms.sinks.push.outcome import ChunkOutcome, PushAccount
+from feedferry.transforms.sinks.push.settings import PushSettings
 from support.appliance_sockets import chunk
 from support.fake_appliance import GSA
-from transforms.sinks.push.outcome import ChunkOutcome, PushAccount
-from transforms.sinks.push.settings import PushSettings
 
 CHUNK = replace(
     chunk(b"", ordinal=1, path="chunks/000001.xml", source="", records={"ADD": 3}),

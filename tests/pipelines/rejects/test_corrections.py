@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.rejects.corrections import Corrections, converted_numbers, read_corrections
-from pipelines.rejects.export import Export, ExportedFile
-from schemas.errors import ConfigError
-from schemas.reject import Reject
+from feedferry.pipelines.rejects.corrections import Corrections, converted_numbers, read_corrections
+from feedferry.pipelines.rejects.export import Export, ExportedFile
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.formats import ReadOptions
+from feedferry.transforms.storage.atomic import RejectFile, write_json
+from feedferry.transforms.storage.storage import LocalStorage
 from support.archives import put
-from transforms.formats import ReadOptions
-from transforms.storage.atomic import RejectFile, write_json
-from transforms.storage.storage import LocalStorage
 
 HEAD = "<gsafeed><header><datasource>a</datasource><feedtype>incremental</feedtype></header><group>"
 TAIL = "</group></gsafeed>"

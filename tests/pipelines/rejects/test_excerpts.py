@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pipelines.rejects.excerpts import excerpt, show
-from pipelines.rejects.run_rejects import RunReject
-from schemas.avro import carried_bytes
-from schemas.record import Action, Content, Provenance, Record
-from schemas.reject import Reject
+from feedferry.pipelines.rejects.excerpts import excerpt, show
+from feedferry.pipelines.rejects.run_rejects import RunReject
+from feedferry.schemas.avro import carried_bytes
+from feedferry.schemas.record import Action, Content, Provenance, Record
+from feedferry.schemas.reject import Reject
 
 FRAGMENTS = (
     *(b"<record ", b"url='a'", b">", b"&", b"&amp;", b"<![CDATA[", b"]]>", b"</record>", b"\n"),

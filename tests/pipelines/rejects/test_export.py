@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pipelines.rejects.export import Export, cures_without_bytes, export
-from pipelines.rejects.run_rejects import EVERY_REJECT, RejectFilter, mark_replayed
-from schemas.avro import carried_bytes
-from schemas.errors import ConfigError
-from schemas.record import Action, Provenance, Record
-from schemas.reject import Reject
+from feedferry.pipelines.rejects.export import Export, cures_without_bytes, export
+from feedferry.pipelines.rejects.run_rejects import EVERY_REJECT, RejectFilter, mark_replayed
+from feedferry.schemas.avro import carried_bytes
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.record import Action, Provenance, Record
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.storage.atomic import RejectFile, write_json
+from feedferry.transforms.storage.storage import LocalStorage
 from support.archives import put
-from transforms.storage.atomic import RejectFile, write_json
-from transforms.storage.storage import LocalStorage
 
 FEED = b"""<?xml version="1.0"?>
 <gsafeed>

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
-from pipelines.folders.job_folders import runs_of
-from pipelines.rejects.run_rejects import read_replayed
+from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.folders.job_folders import runs_of
+from feedferry.pipelines.rejects.run_rejects import read_replayed
 from support import served
 from support.archives import HOST, document, gsa_feed, put
 from support.runs import column, convert, keep_levels, manifest

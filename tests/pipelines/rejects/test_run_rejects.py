@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.rejects.run_rejects import RejectFilter, RunReject, as_json_line
-from schemas.reject import Reject
+from feedferry.pipelines.rejects.run_rejects import RejectFilter, RunReject, as_json_line
+from feedferry.schemas.reject import Reject
 
 REJECT = Reject(code="malformed", reason="x", stage="read", source="a.xml", url="http://h/a")
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.report.run_data import ChunkValues
+from feedferry.pipelines.report.run_data import ChunkValues
 
 
 @given(st.lists(st.tuples(st.integers(-5, 10**12), st.integers(0, 10**9))))

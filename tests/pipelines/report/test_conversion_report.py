@@ -6,9 +6,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pipelines.report.conversion_report import Report, as_json_text, as_text, next_commands
-from schemas.account import Account, Chunk, LossCount, NoticeCount, RejectSample
-from schemas.notice import Loss, Notice
+from feedferry.pipelines.report.conversion_report import (
+    Report,
+    as_json_text,
+    as_text,
+    next_commands,
+)
+from feedferry.schemas.account import Account, Chunk, LossCount, NoticeCount, RejectSample
+from feedferry.schemas.notice import Loss, Notice
 
 CHUNK = Chunk(
     path="chunks/000001.xml",

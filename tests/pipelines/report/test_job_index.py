@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.report.job_index import write_index
-from pipelines.report.run_report import write_report
-from schemas.account import Account
-from schemas.run_record import Replay
+from feedferry.pipelines.report.job_index import write_index
+from feedferry.pipelines.report.run_report import write_report
+from feedferry.schemas.account import Account
+from feedferry.schemas.run_record import Replay
 from support.run_folders import BEGIN, run_record, write_run
 from support.runs import ROOT
 from support.served import run, serving

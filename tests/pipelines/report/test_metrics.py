@@ -4,9 +4,9 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
-from pipelines.report.metrics import write_metrics
-from schemas.account import Account, LossCount
-from schemas.run_record import Phase
+from feedferry.pipelines.report.metrics import write_metrics
+from feedferry.schemas.account import Account, LossCount
+from feedferry.schemas.run_record import Phase
 from support.run_folders import BEGIN, run_record, write_run
 from support.runs import ROOT
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pipelines.report.job_index import write_index
-from pipelines.report.run_report import write_report
-from schemas.run_record import RUN_RECORD
+from feedferry.pipelines.report.job_index import write_index
+from feedferry.pipelines.report.run_report import write_report
+from feedferry.schemas.run_record import RUN_RECORD
 from support.browser import Page, needs_chromium
 from support.page_checks import CONTRAST, OWN_TEXTS
 from support.run_folders import BEGIN, account, reject, run_record, write_run

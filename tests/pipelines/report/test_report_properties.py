@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.report.conversion_report import Report, as_json
-from pipelines.report.job_index import write_index
-from pipelines.report.metrics import write_metrics
-from pipelines.report.push_report import PushReport
-from pipelines.report.run_report import write_report
-from schemas.account import AccountTotals
-from schemas.receipt import Receipt
-from schemas.run_record import RUN_RECORD, Phase, RunRecord
-from schemas.timeline import TIMELINE, TimelinePoint
+from feedferry.pipelines.report.conversion_report import Report, as_json
+from feedferry.pipelines.report.job_index import write_index
+from feedferry.pipelines.report.metrics import write_metrics
+from feedferry.pipelines.report.push_report import PushReport
+from feedferry.pipelines.report.run_report import write_report
+from feedferry.schemas.account import AccountTotals
+from feedferry.schemas.receipt import Receipt
+from feedferry.schemas.run_record import RUN_RECORD, Phase, RunRecord
+from feedferry.schemas.timeline import TIMELINE, TimelinePoint
 from support.run_folders import chunk
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)

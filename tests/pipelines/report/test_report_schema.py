@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from pipelines.report.conversion_report import Report
+from feedferry.pipelines.report.conversion_report import Report
 from support.run_folders import write_run
 from support.runs import ROOT, convert, report
 from support.served import run, serving

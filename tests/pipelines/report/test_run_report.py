@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pipelines.report.page_text import span_text
-from pipelines.report.run_report import write_report
-from schemas.account import Account, RejectSample
-from schemas.printable import printable
-from schemas.run_record import RUN_RECORD, Phase, RunRecord
-from schemas.timeline import TIMELINE
+from feedferry.pipelines.report.page_text import span_text
+from feedferry.pipelines.report.run_report import write_report
+from feedferry.schemas.account import Account, RejectSample
+from feedferry.schemas.printable import printable
+from feedferry.schemas.run_record import RUN_RECORD, Phase, RunRecord
+from feedferry.schemas.timeline import TIMELINE
+from feedferry.transforms.storage.attempts import SPAN_REJECTS
 from support.run_folders import APPLIANCE, BEGIN, account, run_record, write_rejects, write_run
-from transforms.storage.attempts import SPAN_REJECTS
 
 VOID = {"meta", "link", "br", "input"}
 SELF_CLOSED = {"line", "rect", "polygon", "polyline"}

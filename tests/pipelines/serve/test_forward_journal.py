@@ -5,8 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serve.forward_journal import FILE_NAME, DeliveryOutcome, ForwardJournal, ForwardState
-from schemas.errors import FatalError
+from feedferry.pipelines.serve.forward_journal import (
+    FILE_NAME,
+    DeliveryOutcome,
+    ForwardJournal,
+    ForwardState,
+)
+from feedferry.schemas.errors import FatalError
 from support.disks import RecordingDisk
 
 

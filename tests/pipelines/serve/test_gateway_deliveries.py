@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serve.forward_journal import DeliveryOutcome, ForwardJournal, ForwardState
-from pipelines.serve.gateway import DRAIN_SECONDS
-from schemas.delivery import JOURNAL
-from schemas.errors import ConfigError
+from feedferry.pipelines.serve.forward_journal import DeliveryOutcome, ForwardJournal, ForwardState
+from feedferry.pipelines.serve.gateway import DRAIN_SECONDS
+from feedferry.schemas.delivery import JOURNAL
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sinks.push.model import ApplianceResponse
+from feedferry.transforms.sources.spool import read_deliveries
 from support import fake_appliance
 from support.archives import ACL, BROKEN, HOST, document, gsa_feed, thunderstone
 from support.fake_appliance import SUCCESS, THUNDERSTONE, FakeClient, Sent
 from support.gateways import GatewayRun, accepting, digest
 from support.served import wait_until
 from support.spools import HandSpool
-from transforms.sinks.push.model import ApplianceResponse
-from transforms.sources.spool import read_deliveries
 
 pytestmark = pytest.mark.slow
 

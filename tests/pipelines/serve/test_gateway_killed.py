@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.delivery import JOURNAL
+from feedferry.schemas.delivery import JOURNAL
+from feedferry.transforms.sources.spool import read_deliveries
 from support.archives import gsa_feed
 from support.ports import kept_port
 from support.served import BOUND_SECONDS, Served, post_form, run, serving, start, wait_until
-from transforms.sources.spool import read_deliveries
 
 pytestmark = pytest.mark.slow
 

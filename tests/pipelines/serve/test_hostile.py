@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.serve.receiver import Receiver
+from feedferry.pipelines.serve.receiver import Receiver
 from support.receivers import deliveries, kept, receiving
 from support.served import wait_until
 from support.talk import PATIENCE_SECONDS, Heard, Talk, get, post, say

@@ -8,9 +8,9 @@ from threading import Thread
 
 import pytest
 
-from pipelines.serve.rehearsal.index import DatasourceTotal, DeliveryStatus, FeedRow
-from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
-from schemas.indexed_document import DocumentOrigin
+from feedferry.pipelines.serve.rehearsal.index import DatasourceTotal, DeliveryStatus, FeedRow
+from feedferry.pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
+from feedferry.schemas.indexed_document import DocumentOrigin
 from support.browser import Page, needs_chromium
 from support.page_checks import CONTRAST, OWN_TEXTS
 from support.runs import ROOT

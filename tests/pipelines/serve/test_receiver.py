@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serve.gateway import Gateway
-from pipelines.serve.receiver import Receiver
-from pipelines.serve.rehearsal.index import SetAsideDelivery
-from pipelines.serve.settings import ServeSettings
-from pipelines.serve.spool_consumer import BacklogHistory
-from schemas.errors import ConfigError
+from feedferry.pipelines.serve.gateway import Gateway
+from feedferry.pipelines.serve.receiver import Receiver
+from feedferry.pipelines.serve.rehearsal.index import SetAsideDelivery
+from feedferry.pipelines.serve.settings import ServeSettings
+from feedferry.pipelines.serve.spool_consumer import BacklogHistory
+from feedferry.schemas.errors import ConfigError
 from support.receivers import deliveries, kept, receiving, wait_until_idle
 from support.served import wait_until
 from support.talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say

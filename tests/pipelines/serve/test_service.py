@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serve.service import parse_serve, run
-from schemas.errors import ConfigError
+from feedferry.pipelines.serve.service import parse_serve, run
+from feedferry.schemas.errors import ConfigError
 from support.archives import document, gsa_feed
 from support.ports import kept_port
 from support.served import post_form, serving, wait_until

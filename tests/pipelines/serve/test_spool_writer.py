@@ -12,14 +12,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pipelines.serve import spool_writer as spools
-from pipelines.serve.spool_writer import DiskFullError, SpoolWriter
-from schemas.delivery import JOURNAL, Delivery
-from schemas.errors import BusyError, FatalError
+from feedferry.pipelines.serve import spool_writer as spools
+from feedferry.pipelines.serve.spool_writer import DiskFullError, SpoolWriter
+from feedferry.schemas.delivery import JOURNAL, Delivery
+from feedferry.schemas.errors import BusyError, FatalError
+from feedferry.transforms.storage import journal as durable
+from feedferry.transforms.storage.journal import Disk
 from support.disks import RecordingDisk
 from support.endpoints import DATA, FEED, GROUPS, StoredEndpoints, body_of, post
-from transforms.storage import journal as durable
-from transforms.storage.journal import Disk
 
 POSTED = Delivery(
     ordinal=0,
@@ -33,8 +33,8 @@ POSTED = Delivery(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from schemas.delivery import Delivery
-from pipelines.serve.spool_writer import SpoolWriter
+from feedferry.schemas.delivery import Delivery
+from feedferry.pipelines.serve.spool_writer import SpoolWriter
 spool = SpoolWriter(Path(sys.argv[1]))
 posted = Delivery(ordinal=0, endpoint="xmlfeed", format="gsa-feed", path=None, bytes=0)
 with spool.open_intake() as intake:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serve.worker_process import (
+from feedferry.pipelines.serve.worker_process import (
     SetAsideError,
     WorkerEndedError,
     WorkerProcess,
     WorkStoppedError,
 )
-from schemas.errors import FormatError, RecordError
+from feedferry.schemas.errors import FormatError, RecordError
 from support import hostile_work as work
 from support.served import wait_until
 
@@ -118,7 +118,7 @@ def test_no_process_is_left_when_it_is_closed(worker: WorkerProcess, run: Run) -
 
 def test_no_process_is_left_when_its_parent_is_killed() -> None:
     program = (
-        "import os; from pipelines.serve.worker_process import WorkerProcess;"
+        "import os; from feedferry.pipelines.serve.worker_process import WorkerProcess;"
         "from support import hostile_work as work; worker = WorkerProcess();"
         "print(worker.run(os.getpid, size=0), flush=True);"
         "worker.run(work.loop, size=0)"

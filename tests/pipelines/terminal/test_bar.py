@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from pipelines.observer.progress import Progress, Snapshot
-from pipelines.terminal.bar import ProgressLine
-from schemas.run_record import Phase
+from feedferry.pipelines.observer.progress import Progress, Snapshot
+from feedferry.pipelines.terminal.bar import ProgressLine
+from feedferry.schemas.run_record import Phase
 
 NOTHING = Snapshot(bytes=0, records=0, rejects=0)
 HALF = Snapshot(bytes=1_450_000_000, records=41_200, rejects=3, total=2_900_000_000)

@@ -8,12 +8,12 @@ import threading
 import pytest
 from msgspec.structs import replace
 
-from pipelines.observer.observer import metered
-from pipelines.observer.progress import Progress, Snapshot, progress_text
-from pipelines.options.display_options import DisplayOptions, ProgressStyle
-from pipelines.terminal.display import TerminalObserver, print_defects, show_start
-from schemas.run_record import Phase
-from schemas.units import format_clock, format_size
+from feedferry.pipelines.observer.observer import metered
+from feedferry.pipelines.observer.progress import Progress, Snapshot, progress_text
+from feedferry.pipelines.options.display_options import DisplayOptions, ProgressStyle
+from feedferry.pipelines.terminal.display import TerminalObserver, print_defects, show_start
+from feedferry.schemas.run_record import Phase
+from feedferry.schemas.units import format_clock, format_size
 
 HALF = Snapshot(bytes=1_048_576, total=2_097_152, records=41_200, rejects=3)
 UNKNOWN = Snapshot(bytes=1_048_576, records=41_200, rejects=3)

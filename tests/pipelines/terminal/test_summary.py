@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipelines.terminal.display import print_summary
-from pipelines.terminal.summary import Summary, summary_text
-from pipelines.terminal.summary_table import print_table
+from feedferry.pipelines.terminal.display import print_summary
+from feedferry.pipelines.terminal.summary import Summary, summary_text
+from feedferry.pipelines.terminal.summary_table import print_table
 
 SUMMARY = Summary(
     columns=("read", "written", "rejected", "filtered"),

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import IO
 
-from schemas.errors import RecordError
-from schemas.record import Action, Content, Provenance, Record
-from schemas.reject import Place, Reject, record_error, reject_bytes
-from schemas.span import Span
-from transforms.formats import Format, Holds, ReadOptions, ReadResult, WriteOptions
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Action, Content, Provenance, Record
+from feedferry.schemas.reject import Place, Reject, record_error, reject_bytes
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import Format, Holds, ReadOptions, ReadResult, WriteOptions
 
 
 def read(

@@ -10,15 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.compare.feed_of_changes import full_where_known, incremental, write_archives
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.membership import Member, Membership
-from schemas.record import Action, Content, Encoding, Meta, Record
-from schemas.span import Span
+from feedferry.pipelines.compare.feed_of_changes import (
+    full_where_known,
+    incremental,
+    write_archives,
+)
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import Action, Content, Encoding, Meta, Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.compare.comparison import Change, Comparer, Difference
+from feedferry.transforms.formats import AVRO, ReadOptions, ReadResult
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
 from support.feed_histories import PostedFeed, feeds, results
-from transforms.compare.comparison import Change, Comparer, Difference
-from transforms.formats import AVRO, ReadOptions, ReadResult
-from transforms.formats.columns.record_batch import RecordBatch
 
 
 @contextmanager

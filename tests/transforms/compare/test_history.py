@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.compare.target_documents import HELD_FIELDS, document_event
+from feedferry.pipelines.compare.target_documents import HELD_FIELDS, document_event
+from feedferry.transforms.compare.differences import fields_of
+from feedferry.transforms.compare.history import Document, FeedHistory
 from support.feed_histories import PostedFeed, feeds, results
 from support.rehearsal import Rehearsal, gsa_feed
-from transforms.compare.differences import fields_of
-from transforms.compare.history import Document, FeedHistory
 
 
 def held(history: list[PostedFeed]) -> dict[str, dict[str, object]]:

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from schemas.errors import ConfigError
-from transforms.config.yaml_structs import (
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.config.yaml_structs import (
     Duration,
     PositiveDuration,
     Size,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transforms.content_types.charset import find_charset, is_text, mark_of
+from feedferry.transforms.content_types.charset import find_charset, is_text, mark_of
 
 HTML = "text/html"
 PLAIN = "text/plain"

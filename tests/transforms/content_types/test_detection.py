@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.content_types.detection import FileType, detect
-from transforms.content_types.mimetype_table import load_table, type_of_name
+from feedferry.transforms.content_types.detection import FileType, detect
+from feedferry.transforms.content_types.mimetype_table import load_table, type_of_name
 
 OOXML = "application/vnd.openxmlformats-officedocument"
 ODF = "application/vnd.oasis.opendocument"
@@ -81,7 +81,12 @@ def test_these_names_have_no_type(name: str) -> None:
 
 
 def test_every_extension_has_one_type() -> None:
-    lines = files("transforms.content_types").joinpath("mimetypes.tsv").read_text().splitlines()
+    lines = (
+        files("feedferry.transforms.content_types")
+        .joinpath("mimetypes.tsv")
+        .read_text()
+        .splitlines()
+    )
     extensions = " ".join(line.split("\t")[2] for line in lines if not line.startswith("#")).split()
     assert sorted(extensions) == sorted(load_table().by_extension)
 

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from msgspec import ValidationError, convert
 from msgspec.structs import asdict, replace
 
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.content import compress, decode
-from schemas.membership import Member, Membership
-from schemas.record import (
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.content import compress, decode
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import (
     Action,
     Arrival,
     Authmethod,
@@ -27,13 +27,13 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from schemas.reject import Filtered, Reject
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.transforms.formats import ContentOptions, FeedOptions, Holds, registered
+from feedferry.transforms.formats.adapt_rules import is_alone
+from feedferry.transforms.formats.base import Adapted
+from feedferry.transforms.rules.adapt import Target, adapt, adapt_membership
 from support.strategies import declarations, records
 from support.toy_format import TOY
-from transforms.formats import ContentOptions, FeedOptions, Holds, registered
-from transforms.formats.adapt_rules import is_alone
-from transforms.formats.base import Adapted
-from transforms.rules.adapt import Target, adapt, adapt_membership
 
 JOE = Acl(principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),))
 FULL = Record(

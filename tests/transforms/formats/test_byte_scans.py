@@ -3,7 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.formats.byte_scans import count, count_lines, find, find_all, has_controls, rfind
+from feedferry.transforms.formats.byte_scans import (
+    count,
+    count_lines,
+    find,
+    find_all,
+    has_controls,
+    rfind,
+)
 
 texts = st.text("ab]>\n\0\t\r<é").map(str.encode) | st.binary(max_size=300)
 places = st.integers(0, 320)

@@ -5,18 +5,18 @@ from collections.abc import Sequence
 
 import pytest
 
+from feedferry.schemas.errors import SourceError
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.record import Action, Record
+from feedferry.schemas.reject import DEFECT, Reject, defect_type
+from feedferry.schemas.span import ElementContext, Span
+from feedferry.transforms.formats import ReadOptions, ReadResult, StreamOptions, by_name
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
 from kits import KITS
 from kits.base import MARK
 from kits.command_stream import DOCIDS
-from schemas.errors import SourceError
-from schemas.membership import Membership
-from schemas.record import Action, Record
-from schemas.reject import DEFECT, Reject, defect_type
-from schemas.span import ElementContext, Span
 from support.defects import break_at, put_in
-from transforms.formats import ReadOptions, ReadResult, StreamOptions, by_name
-from transforms.formats.element_names import ElementNames
-from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
 
 OPTIONS = ReadOptions(own=(StreamOptions(docids=DOCIDS),))
 VOCABULARY = ElementNames(root="gsafeed", records=("record",))
@@ -129,7 +129,9 @@ def test_a_group_that_cannot_be_entered_once_is_not_taken_for_the_one_before(
         entered.append(context)
         return b"delete" in context.group and sum(b"delete" in item.group for item in entered) < 4
 
-    break_at(monkeypatch, "transforms.formats.gsa.record_reader.feed_context", fails_first)
+    break_at(
+        monkeypatch, "feedferry.transforms.formats.gsa.record_reader.feed_context", fails_first
+    )
     document = (
         b'<gsafeed><group><record url="a"/></group><group action="delete"><record url="b"/>'
         b'<record url="c"/><record url="d"/></group></gsafeed>'

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from feedferry.schemas.errors import FormatError
+from feedferry.transforms.formats import by_name, look_of, sniff
+from feedferry.transforms.formats.xml.encoding import HEAD_BYTES
 from kits import KITS
 from kits.base import EXPECTED, all_golden
-from schemas.errors import FormatError
-from transforms.formats import by_name, look_of, sniff
-from transforms.formats.xml.encoding import HEAD_BYTES
 
 READABLE = [
     path

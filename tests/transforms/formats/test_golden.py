@@ -11,15 +11,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from feedferry.schemas.choices import NotFound
+from feedferry.schemas.errors import FormatError, UnavailableError
+from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import ReadOptions, ReadResult, StreamOptions, by_name
+from feedferry.transforms.formats.canonical.jsonl import line
 from kits.base import EXPECTED, all_golden
-from schemas.choices import NotFound
-from schemas.errors import FormatError, UnavailableError
-from schemas.feed import FeedHeader
-from schemas.reject import Reject
-from schemas.span import Span
 from support.streams import opened
-from transforms.formats import ReadOptions, ReadResult, StreamOptions, by_name
-from transforms.formats.canonical.jsonl import line
 
 EACH_INPUT = pytest.mark.parametrize(
     "path", all_golden(), ids=lambda path: f"{path.parent.name}/{path.stem}"

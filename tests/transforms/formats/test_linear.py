@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from feedferry.schemas.avro import long
+from feedferry.schemas.errors import FatalError
+from feedferry.schemas.record import Action, Content, Record
+from feedferry.transforms.formats.canonical import avro
+from feedferry.transforms.formats.canonical.avro import our_sync
+from feedferry.transforms.formats.canonical.lookahead import LookaheadReader
 from kits import KITS, XML_KITS, Kit
-from schemas.avro import long
-from schemas.errors import FatalError
-from schemas.record import Action, Content, Record
 from support.steps import CountedStream, Steps, count_in
-from transforms.formats.canonical import avro
-from transforms.formats.canonical.avro import our_sync
-from transforms.formats.canonical.lookahead import LookaheadReader
 
 SMALL = 8 << 10
 LARGE = 4 * SMALL
@@ -120,7 +120,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     """What counts the steps of all readers and cutters."""
     counted = Steps()
     for name, module in list(sys.modules.items()):
-        if name.startswith("transforms.formats."):
+        if name.startswith("feedferry.transforms.formats."):
             count_in(module, counted, monkeypatch.setattr)
     monkeypatch.setattr(CountedLookahead, "steps", counted, raising=False)
     monkeypatch.setattr(avro, "LookaheadReader", CountedLookahead)

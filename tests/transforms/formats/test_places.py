@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from msgspec.structs import replace
 
-from schemas.errors import FormatError, RecordError
-from schemas.feed import Feed
-from schemas.membership import Membership
-from schemas.record import Record
+from feedferry.schemas.errors import FormatError, RecordError
+from feedferry.schemas.feed import Feed
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.record import Record
+from feedferry.transforms.formats import FORMATS, GSA_FEED, Encoder, Places, WriteOptions, by_name
+from feedferry.transforms.formats.places import LinePlaces, PartPlace
 from support.damage import MadeFeed, damaged, feeds, torn
 from support.gsa_records import held
 from support.strategies import held_memberships, records
 from support.streams import slow
-from transforms.formats import FORMATS, GSA_FEED, Encoder, Places, WriteOptions, by_name
-from transforms.formats.places import LinePlaces, PartPlace
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 PROLOG = b'<?xml version="1.0"?>\n<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'

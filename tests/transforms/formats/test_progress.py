@@ -4,18 +4,18 @@ import io
 
 import pytest
 
+from feedferry.schemas.errors import ProgressError
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.xml.scanner import RecordScanner
 from kits import XML_KITS, Kit
 from kits.base import HOST
-from schemas.errors import ProgressError
-from schemas.membership import Membership
-from schemas.record import Record
-from schemas.reject import Reject
-from schemas.span import Span
 from support.gsa_records import read_feed
 from support.steps import within_lines
-from transforms.formats import ReadResult
-from transforms.formats.element_names import ElementNames
-from transforms.formats.xml.scanner import RecordScanner
 
 EACH_XML_KIT = pytest.mark.parametrize("kit", XML_KITS.values(), ids=XML_KITS)
 VOCABULARY = ElementNames(root="feed", records=("record",))

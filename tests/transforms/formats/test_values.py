@@ -7,16 +7,16 @@ from importlib.resources import files
 import pytest
 from lxml import etree
 
-from schemas.feed import Feed
-from schemas.notice import Loss
-from schemas.record import Action, Content, Record
-from schemas.reject import Reject
-from schemas.span import Span
-from transforms.formats import FeedOptions, ReadOptions, WriteOptions, by_name
-from transforms.formats.values import is_absolute, notices
-from transforms.inspect import count
-from transforms.rules.adapt import Target, adapt
-from transforms.rules.normalize import normalize
+from feedferry.schemas.feed import Feed
+from feedferry.schemas.notice import Loss
+from feedferry.schemas.record import Action, Content, Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import FeedOptions, ReadOptions, WriteOptions, by_name
+from feedferry.transforms.formats.values import is_absolute, notices
+from feedferry.transforms.inspect import count
+from feedferry.transforms.rules.adapt import Target, adapt
+from feedferry.transforms.rules.normalize import normalize
 
 NOBODY = "acl-permits-nobody"
 URL = "http://www.example.com/a"
@@ -233,7 +233,7 @@ _ATTRIBUTES = {
 
 @pytest.mark.parametrize(("target", "dialect"), [(CONTENT_FEED, "7"), (OLD_FEED, "5")])
 def test_what_is_written_is_valid_by_the_dtd_and_in_range(target: Target, dialect: str) -> None:
-    with files("schemas").joinpath(f"gsafeed-{dialect}.dtd").open("rb") as stream:
+    with files("feedferry.schemas").joinpath(f"gsafeed-{dialect}.dtd").open("rb") as stream:
         dtd = etree.DTD(stream)
     feed = Feed(datasource="wiki", feedtype="incremental")
     encoder = by_name("gsa-feed").make_encoder(WriteOptions(feed=feed, own=target.own))

@@ -4,11 +4,17 @@ import traceback
 
 import pytest
 
-from schemas.errors import ConfigError, FatalError, FormatError, SourceError, UnavailableError
-from schemas.notice import Notice
-from schemas.reject import Reject
+from feedferry.schemas.errors import (
+    ConfigError,
+    FatalError,
+    FormatError,
+    SourceError,
+    UnavailableError,
+)
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.net.redaction import Mask
 from support.listings import listed
-from transforms.net.redaction import Mask
 
 S3SAME = Mask(["s3same"])
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.net.retry import RetryPauses, RetryPolicy, retry
+from feedferry.transforms.net.retry import RetryPauses, RetryPolicy, retry
 
 
 def policy(**limits: float) -> RetryPolicy:

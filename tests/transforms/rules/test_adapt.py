@@ -5,16 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.notice import REFUSED
+from feedferry.schemas.record import Action, Arrival, Authmethod, Content, Crawl, History, Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.transforms.formats import FORMATS, FeedOptions, by_name
+from feedferry.transforms.formats.adapt_rules import is_alone
+from feedferry.transforms.rules.adapt import Target, adapt, adapter
 from kits import KITS
-from schemas.acl import Acl
-from schemas.errors import ConfigError
-from schemas.notice import REFUSED
-from schemas.record import Action, Arrival, Authmethod, Content, Crawl, History, Record
-from schemas.reject import Filtered, Reject
 from support.strategies import records
-from transforms.formats import FORMATS, FeedOptions, by_name
-from transforms.formats.adapt_rules import is_alone
-from transforms.rules.adapt import Target, adapt, adapter
 
 TARGETS = [
     target

@@ -9,17 +9,26 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from msgspec.structs import replace
 
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.feed import Feed
+from feedferry.schemas.record import (
+    Action,
+    Arrival,
+    Authmethod,
+    Content,
+    Crawl,
+    Extra,
+    Meta,
+    Record,
+)
+from feedferry.transforms.formats import Holds, WriteOptions, by_name, registered
+from feedferry.transforms.rules.adapt import Target, adapter
+from feedferry.transforms.rules.normalize import normalize
 from kits import KITS, Kit
 from kits.protection import of_record
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.errors import RecordError
-from schemas.feed import Feed
-from schemas.record import Action, Arrival, Authmethod, Content, Crawl, Extra, Meta, Record
 from support.strategies import declarations
 from support.toy_format import TOY
-from transforms.formats import Holds, WriteOptions, by_name, registered
-from transforms.rules.adapt import Target, adapter
-from transforms.rules.normalize import normalize
 
 NAMES = (
     *("joe", "EXAMPLE\\ann", "f\u00fcr", "a&b", " padded ", "x=peeker"),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from schemas.acl import Access, Principal, Scope
-from schemas.membership import Member, Membership
-from transforms.rules.group_references import GroupCount, GroupReferences, Groups
+from feedferry.schemas.acl import Access, Principal, Scope
+from feedferry.schemas.membership import Member, Membership
+from feedferry.transforms.rules.group_references import GroupCount, GroupReferences, Groups
 
 
 def group(name: str, *, namespace: str | None = None, case_sensitive: bool | None = None) -> Member:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError
-from schemas.reject import Reject
-from transforms.rules.known_rejects import add_known_rejects, entry_of, load_known_rejects
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.rules.known_rejects import add_known_rejects, entry_of, load_known_rejects
 
 REJECT = Reject(code="torn-end", reason="id='4': no end", stage="read", source="a b.xml")
 HEAD = """\

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 from msgspec.structs import asdict, replace
 
-from schemas.membership import Membership, RecordOrMembership
-from schemas.record import Action, Crawl, History, Record
-from schemas.reject import Filtered, Reject
+from feedferry.schemas.membership import Membership, RecordOrMembership
+from feedferry.schemas.record import Action, Crawl, History, Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.transforms.formats import FORMATS, FeedOptions, Holds, registered
+from feedferry.transforms.rules.adapt import Target, adapt, adapt_membership
+from feedferry.transforms.rules.losses import Effect, LossRow, loss_table
+from feedferry.transforms.rules.normalize import normalize
 from support.record_samples import DOCUMENT, EVERY_FIELD, field_samples, samples
 from support.runs import ROOT
 from support.toy_format import TOY
-from transforms.formats import FORMATS, FeedOptions, Holds, registered
-from transforms.rules.adapt import Target, adapt, adapt_membership
-from transforms.rules.losses import Effect, LossRow, loss_table
-from transforms.rules.normalize import normalize
 
 PAGE = ROOT / "docs" / "losses.md"
 WRITTEN = [format_.name for format_ in FORMATS if format_.encoder]

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.record import Action, Content, Meta, Record
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.record import Action, Content, Meta, Record
+from feedferry.transforms.rules.normalize import normalize
 from support.strategies import records
-from transforms.rules.normalize import normalize
 
 URL = "http://www.example.com/plan.html"
 

@@ -13,17 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.errors import FeedferryError, StoppedError
-from schemas.sent_document import SentDocument, StateChange
-from schemas.source_options import SourceOptions
-from support.file_blocks import SIZES, in_blocks
-from transforms.sources.change_detection import (
+from feedferry.schemas.errors import FeedferryError, StoppedError
+from feedferry.schemas.sent_document import SentDocument, StateChange
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.transforms.sources.change_detection import (
     check_changes,
     check_safety,
     compare,
 )
-from transforms.sources.listing import EntryKind, FileBlock, ListingEntry
-from transforms.storage.state import StateHead, open_state, update_state
+from feedferry.transforms.sources.listing import EntryKind, FileBlock, ListingEntry
+from feedferry.transforms.storage.state import StateHead, open_state, update_state
+from support.file_blocks import SIZES, in_blocks
 
 SECOND_NS = 1_000_000_000
 LISTED_AT_NS = 1_000 * SECOND_NS

@@ -12,15 +12,13 @@ import pytest
 import zstandard
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError, SourceError
-from schemas.feed import Feed
-from schemas.record import Record
-from schemas.span import FileSignature, Span
-from support.archives import document, documents, gsa_feed, jsonl, put, thunderstone
-from support.format_names import READ
-from transforms.formats import ReadResult
-from transforms.sources import SpanRequest, read_span
-from transforms.sources.files import (
+from feedferry.schemas.errors import ConfigError, SourceError
+from feedferry.schemas.feed import Feed
+from feedferry.schemas.record import Record
+from feedferry.schemas.span import FileSignature, Span
+from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.sources import SpanRequest, read_span
+from feedferry.transforms.sources.files import (
     ByteRangeStream,
     SpanStream,
     cut_file,
@@ -29,6 +27,8 @@ from transforms.sources.files import (
     sign_path,
     sniff_format,
 )
+from support.archives import document, documents, gsa_feed, jsonl, put, thunderstone
+from support.format_names import READ
 
 TEXT = bytes(range(256)) * 16
 Compress = Callable[[bytes], bytes]

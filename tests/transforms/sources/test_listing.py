@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.sent_document import SentDocument
-from schemas.span import Span
-from schemas.span_size import AUTO
-from transforms.sources.listing import (
+from feedferry.schemas.sent_document import SentDocument
+from feedferry.schemas.span import Span
+from feedferry.schemas.span_size import AUTO
+from feedferry.transforms.sources.listing import (
     EntryKind,
     ListingEntry,
     cut_listing,

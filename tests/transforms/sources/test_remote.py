@@ -7,9 +7,9 @@ from datetime import datetime
 
 import pytest
 
-from schemas.errors import ConfigError
-from transforms.sources import remote
-from transforms.sources.remote import (
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sources import remote
+from feedferry.transforms.sources.remote import (
     check_remote,
     match_remote,
     open_remote,
@@ -159,8 +159,8 @@ def test_every_file_system_names_size_time_and_version_in_its_own_way(
 def test_libraries_are_loaded_at_the_first_uri_of_their_scheme() -> None:
     names = ("aiohttp", "fsspec", "obstore", "paramiko", "smart_open")
     code = (
-        "import sys, transforms.sources.files, transforms.sources.tree.read, "
-        "transforms.sources.tree.walk; "
+        "import sys, feedferry.transforms.sources.files, feedferry.transforms.sources.tree.read, "
+        "feedferry.transforms.sources.tree.walk; "
         f"print([name for name in {names} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import SourceError
-from schemas.span import Span
+from feedferry.schemas.errors import SourceError
+from feedferry.schemas.span import Span
+from feedferry.transforms.sources.files import cut_file, open_span
+from feedferry.transforms.sources.remote import REQUEST_BYTES, open_remote
 from support import remotes
 from support.archives import jsonl
-from transforms.sources.files import cut_file, open_span
-from transforms.sources.remote import REQUEST_BYTES, open_remote
 
 pytestmark = pytest.mark.slow
 

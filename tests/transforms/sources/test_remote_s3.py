@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import SourceError
+from feedferry.schemas.errors import SourceError
+from feedferry.transforms.sources.listing import ListingEntry
+from feedferry.transforms.sources.remote import match_remote, open_remote, version_of
+from feedferry.transforms.sources.tree.tree import Tree
+from feedferry.transforms.sources.tree.walk import list_tree
+from feedferry.transforms.storage.objects import FIRST_BYTES, REQUEST_BYTES
 from support import remotes
 from support.bucket import Bucket, bucket_server
-from transforms.sources.listing import ListingEntry
-from transforms.sources.remote import match_remote, open_remote, version_of
-from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.walk import list_tree
-from transforms.storage.objects import FIRST_BYTES, REQUEST_BYTES
 
 pytestmark = pytest.mark.slow
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from schemas.errors import SourceError
+from feedferry.schemas.errors import SourceError
+from feedferry.transforms.sources.listing import ListingEntry
+from feedferry.transforms.sources.remote import match_remote, open_remote
+from feedferry.transforms.sources.sftp import PASSWORD
+from feedferry.transforms.sources.tree.tree import Tree
+from feedferry.transforms.sources.tree.walk import list_tree
 from support import remotes
 from support.ports import kept_port
-from transforms.sources.listing import ListingEntry
-from transforms.sources.remote import match_remote, open_remote
-from transforms.sources.sftp import PASSWORD
-from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.walk import list_tree
 
 pytestmark = [
     pytest.mark.slow,

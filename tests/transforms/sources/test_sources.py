@@ -6,19 +6,19 @@ from typing import Any
 
 import msgspec
 
-from schemas.account import NoticeCount
-from schemas.notice import Notice
-from schemas.record import Record
-from schemas.sent_document import StateChange
-from schemas.span import KeyRange, Span
+from feedferry.schemas.account import NoticeCount
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Record
+from feedferry.schemas.sent_document import StateChange
+from feedferry.schemas.span import KeyRange, Span
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.sources import SpanRequest, read_span
+from feedferry.transforms.sources.database.mapping import DATABASE
+from feedferry.transforms.sources.listing import ListingEntry, cut_listing, write_listing
+from feedferry.transforms.sources.spool.spool_source import SELECTION, Selection
+from feedferry.transforms.sources.tree.tree import Tree
 from support.database_runs import Database
 from support.spools import delivered
-from transforms.formats.base import ReadResult
-from transforms.sources import SpanRequest, read_span
-from transforms.sources.database.mapping import DATABASE
-from transforms.sources.listing import ListingEntry, cut_listing, write_listing
-from transforms.sources.spool.spool_source import SELECTION, Selection
-from transforms.sources.tree.tree import Tree
 
 TWO = b'{"action":"DELETE","url":"http://a.example.com/1"}\n' * 2
 

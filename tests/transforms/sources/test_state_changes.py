@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from schemas.reject import Reject
-from schemas.sent_document import NO_DIGEST, SentDocument, StateChange
-from transforms.sources.state_changes import StateChangeFile
-from transforms.storage.atomic import AtomicFile
-from transforms.storage.storage import LocalStorage
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.sent_document import NO_DIGEST, SentDocument, StateChange
+from feedferry.transforms.sources.state_changes import StateChangeFile
+from feedferry.transforms.storage.atomic import AtomicFile
+from feedferry.transforms.storage.storage import LocalStorage
 
 FILE = SentDocument(key="a", url="https://docs.example.com/a", modified_ns=7, digest="d")
 OTHER = SentDocument(key="b", url="https://docs.example.com/b", modified_ns=7)

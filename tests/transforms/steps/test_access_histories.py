@@ -15,21 +15,21 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from pipelines.convert.step_inputs import SpanInputs
-from schemas.account import Account, check_balance, merge
-from schemas.acl import Access, Scope
-from schemas.errors import StoppedError
-from schemas.record import Action, Record
-from schemas.span import Span
+from feedferry.pipelines.convert.step_inputs import SpanInputs
+from feedferry.schemas.account import Account, check_balance, merge
+from feedferry.schemas.acl import Access, Scope
+from feedferry.schemas.errors import StoppedError
+from feedferry.schemas.record import Action, Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.convert import convert
+from feedferry.transforms.formats import ReadOptions, WriteOptions
+from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.rules.older_versions import find_older_versions, store_older_versions
+from feedferry.transforms.sources import SpanRequest, read_span
+from feedferry.transforms.steps import StepResult, Steps, read_steps
 from support.rehearsal import gsa_feed
-from transforms.conversion_settings import Settings
-from transforms.convert import convert
-from transforms.formats import ReadOptions, WriteOptions
-from transforms.formats.columns.singly import singly
-from transforms.rules.adapt import Target
-from transforms.rules.older_versions import find_older_versions, store_older_versions
-from transforms.sources import SpanRequest, read_span
-from transforms.steps import StepResult, Steps, read_steps
 
 USERS, GROUPS = ("ann", "bob", "cid", "dan"), ("staff", "board", "externals")
 FOLDERS, PAGES = ("d0/", "d1/"), ("p0", "p1", "p2?a=1&b=2")
@@ -376,7 +376,7 @@ def check_decisions(seed: int) -> Counter[str]:
 def test_what_a_step_has_decided_is_what_it_would_decide_again(
     kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transforms.steps.acl_step._KEPT_PRINCIPALS", kept)
+    monkeypatch.setattr("feedferry.transforms.steps.acl_step._KEPT_PRINCIPALS", kept)
     kinds = sum((check_decisions(seed) for seed in range(100)), Counter[str]())
     assert kinds["record"] > 800
     assert min(kinds["acl-chain-broken"], kinds["acl-inexact"], kinds["acl-group-unknown"]) > 20

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.errors import ConfigError, StoppedError
-from schemas.membership import Member, Membership
-from schemas.record import Action, Meta, Provenance, Record
-from schemas.reject import Reject
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.errors import ConfigError, StoppedError
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import Action, Meta, Provenance, Record
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.formats import ReadResult
+from feedferry.transforms.steps import AppliedSteps, StepResult, read_steps
 from support.stated_inputs import StatedInputs
-from transforms.formats import ReadResult
-from transforms.steps import AppliedSteps, StepResult, read_steps
 
 USERS, GROUPS = ("ann", "bob", "cid"), ("g", "h")
 URLS = [f"http://www.example.com/{number}" for number in range(4)]

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.main import main
-from schemas.acl import Acl
-from schemas.errors import ConfigError
-from schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Record
-from schemas.reject import Filtered, Reject
+from feedferry.pipelines.cli.main import main
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.transforms.steps import AppliedSteps, StepResult, read_steps
+from feedferry.transforms.steps.fetch_rules import FetchRules
+from feedferry.transforms.steps.fetch_step import FetchStep
 from support.rehearsal import gsa_feed
 from support.web_site import NO_ROBOTS, Answer, Answers, Request, web_site
-from transforms.steps import AppliedSteps, StepResult, read_steps
-from transforms.steps.fetch_rules import FetchRules
-from transforms.steps.fetch_step import FetchStep
 
 LOCAL = "networks: 127.0.0.0/8"
 RULES = FetchRules(networks=("127.0.0.0/8", "::1"), robots="ignore")

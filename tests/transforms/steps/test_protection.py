@@ -11,23 +11,23 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pipelines.convert.step_inputs import SpanInputs
-from pipelines.convert.step_lists import list_results
-from schemas.account import Account, check_balance
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.record import Action, Arrival, Content, Meta, Provenance, Record
-from schemas.span import Span
+from feedferry.pipelines.convert.step_inputs import SpanInputs
+from feedferry.pipelines.convert.step_lists import list_results
+from feedferry.schemas.account import Account, check_balance
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.record import Action, Arrival, Content, Meta, Provenance, Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.convert import convert
+from feedferry.transforms.formats import AVRO, ReadOptions, WriteOptions, write_all
+from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.rules.normalize import normalize
+from feedferry.transforms.sources import SpanRequest, read_span
+from feedferry.transforms.steps import read_steps
+from feedferry.transforms.steps.merge_step import is_partial
 from support.strategies import records
 from support.web_site import Answer, Request, WebSite, web_site
-from transforms.conversion_settings import Settings
-from transforms.convert import convert
-from transforms.formats import AVRO, ReadOptions, WriteOptions, write_all
-from transforms.formats.columns.singly import singly
-from transforms.rules.adapt import Target
-from transforms.rules.normalize import normalize
-from transforms.sources import SpanRequest, read_span
-from transforms.steps import read_steps
-from transforms.steps.merge_step import is_partial
 
 LISTS, RECORDS = 370, 138
 DRAWN = 6

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transforms.steps.robots import RobotRules
+from feedferry.transforms.steps.robots import RobotRules
 
 TEXT = """\
 # a comment

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from schemas.record import Action, Record
-from transforms.steps import AppliedSteps
-from transforms.steps.run_lists import RunLists, UrlOrigin, read_origins
-from transforms.storage.storage import LocalStorage
+from feedferry.schemas.record import Action, Record
+from feedferry.transforms.steps import AppliedSteps
+from feedferry.transforms.steps.run_lists import RunLists, UrlOrigin, read_origins
+from feedferry.transforms.storage.storage import LocalStorage
 
 
 def page(name: str, action: Action = Action.ADD) -> Record:

@@ -8,11 +8,11 @@ from types import FrameType
 import msgspec
 import pytest
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.record import Action, Content, Meta, Provenance, Record
-from schemas.reject import Reject
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.record import Action, Content, Meta, Provenance, Record
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.steps import AppliedSteps, StepResult, read_steps
 from support.stated_inputs import StatedInputs
-from transforms.steps import AppliedSteps, StepResult, read_steps
 
 HOST = "http://docs.example.com/"
 FOLDERS, RECORDS = 7, 60

@@ -9,14 +9,24 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.content import compress, decode, to_base64
-from schemas.errors import ConfigError
-from schemas.membership import Member, Membership
-from schemas.record import Action, Anchor, Content, Crawl, Encoding, Field, Meta, Provenance, Record
-from schemas.reject import Filtered, Reject
-from transforms.steps import AppliedSteps, read_steps
-from transforms.steps.tables import Table, load_table
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.content import compress, decode, to_base64
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import (
+    Action,
+    Anchor,
+    Content,
+    Crawl,
+    Encoding,
+    Field,
+    Meta,
+    Provenance,
+    Record,
+)
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.transforms.steps import AppliedSteps, read_steps
+from feedferry.transforms.steps.tables import Table, load_table
 
 OLD, NEW = "http://old.example.com/", "https://new.example.com/"
 URLS = f"urls: {{rewrite: [['{OLD}', '{NEW}']]}}"

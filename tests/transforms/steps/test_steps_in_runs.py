@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.main import main
+from feedferry.pipelines.cli.main import main
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.steps import read_steps
 from support.batches import SIZES, conversion
 from support.rehearsal import acl, gsa_feed, membership, metadata, page, xmlgroups
-from transforms.rules.adapt import Target
-from transforms.steps import read_steps
 
 OLD, NEW = "http://www.example.com/", "https://new.example.com/"
 ENTRIES = {
@@ -128,7 +128,7 @@ def test_unmapped_principals_are_listed_and_counted_across_spans(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("transforms.steps.run_lists.MAX_NAMES", 2)
+    monkeypatch.setattr("feedferry.transforms.steps.run_lists.MAX_NAMES", 2)
     Path("a.xml").write_text(feed(5))
     Path("b.xml").write_text(feed(3))
     write_steps(tmp_path, "{name: people, principals: {rewrite: [['user1', 'ann']]}}")

@@ -8,17 +8,17 @@ import fastavro
 import pytest
 from msgspec.structs import replace
 
-from schemas.account import SpanFile
-from schemas.errors import FatalError, FormatError
-from schemas.reject import Reject
-from transforms.storage.atomic import (
+from feedferry.schemas.account import SpanFile
+from feedferry.schemas.errors import FatalError, FormatError
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.storage.atomic import (
     AtomicFile,
     RejectFile,
     read_rejects,
     whole_file,
     write_json,
 )
-from transforms.storage.storage import LocalStorage
+from feedferry.transforms.storage.storage import LocalStorage
 
 REJECT = Reject(
     code="malformed",

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from schemas.account import Account
-from schemas.errors import FatalError
-from schemas.span import Span
-from transforms.storage.atomic import AtomicFile
-from transforms.storage.attempts import Attempt
-from transforms.storage.storage import LocalStorage
+from feedferry.schemas.account import Account
+from feedferry.schemas.errors import FatalError
+from feedferry.schemas.span import Span
+from feedferry.transforms.storage.atomic import AtomicFile
+from feedferry.transforms.storage.attempts import Attempt
+from feedferry.transforms.storage.storage import LocalStorage
 
 SPAN = Span(source="a.xml")
 

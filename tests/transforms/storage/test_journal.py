@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from schemas.errors import FatalError
-from transforms.storage.journal import DISK, Disk, Journal, write_at
+from feedferry.schemas.errors import FatalError
+from feedferry.transforms.storage.journal import DISK, Disk, Journal, write_at
 
 
 class SyncRecordingDisk(Disk):

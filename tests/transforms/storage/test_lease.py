@@ -9,11 +9,11 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from schemas.errors import BusyError
+from feedferry.schemas.errors import BusyError
+from feedferry.transforms.storage import lease
+from feedferry.transforms.storage.lease import Lease
+from feedferry.transforms.storage.objects import ObjectStorage, Version
 from support import remotes
-from transforms.storage import lease
-from transforms.storage.lease import Lease
-from transforms.storage.objects import ObjectStorage, Version
 
 NAME = "lease.json"
 

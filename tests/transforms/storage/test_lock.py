@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import BusyError
+from feedferry.schemas.errors import BusyError
+from feedferry.transforms.storage.lock import Lock
 from support.runs import ROOT
-from transforms.storage.lock import Lock
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from transforms.storage.lock import Lock
+from feedferry.transforms.storage.lock import Lock
 with Lock(Path(sys.argv[1]), where="here", by="run"):
     print("locked", flush=True)
     time.sleep(600)

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from schemas.account import SpanFile
+from feedferry.schemas.account import SpanFile
+from feedferry.transforms.storage.attempts import digest_of
+from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.mirrors import changed_files, mirroring
 from support import remotes
 from support.object_faults import Request, faulty_proxy
-from transforms.storage.attempts import digest_of
-from transforms.storage.find_storage import storage_of
-from transforms.storage.mirrors import changed_files, mirroring
 
 URI = f"s3://{remotes.BUCKET}/run"
 TEXT = b"text"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import ConfigError, FatalError
+from feedferry.schemas.errors import ConfigError, FatalError
+from feedferry.transforms.storage.find_storage import storage_of
+from feedferry.transforms.storage.objects import ObjectStorage
+from feedferry.transforms.storage.storage import LocalStorage, Storage
 from support import remotes
 from support.seaweed import seaweed
-from transforms.storage.find_storage import storage_of
-from transforms.storage.objects import ObjectStorage
-from transforms.storage.storage import LocalStorage, Storage
 
 pytestmark = pytest.mark.slow
 

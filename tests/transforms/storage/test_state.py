@@ -16,11 +16,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError, FatalError
-from schemas.sent_document import SentDocument, StateChange
+from feedferry.schemas.errors import ConfigError, FatalError
+from feedferry.schemas.sent_document import SentDocument, StateChange
+from feedferry.transforms.storage import state as state_module
+from feedferry.transforms.storage.state import (
+    SourceState,
+    StateHead,
+    check_state,
+    open_state,
+    update_state,
+)
 from support.runs import ROOT
-from transforms.storage import state as state_module
-from transforms.storage.state import SourceState, StateHead, check_state, open_state, update_state
 
 STAMP = StateHead(source="/docs", rules="r1", mark="2026-11-21", listed_at_ns=5_000, run="run-1")
 REPORT = SentDocument(
@@ -42,9 +48,9 @@ OTHER = SentDocument(
 UPDATE_AND_WAIT = """
 import sys
 from pathlib import Path
-from schemas.sent_document import SentDocument, StateChange
-from transforms.storage import state
-from transforms.storage.state import StateHead, update_state
+from feedferry.schemas.sent_document import SentDocument, StateChange
+from feedferry.transforms.storage import state
+from feedferry.transforms.storage.state import StateHead, update_state
 
 state._CACHE = "PRAGMA cache_size = 10"
 
@@ -64,7 +70,7 @@ update_state(Path(sys.argv[1]), seen(), before=before, stamp=StateHead(source="/
 COUNT = """
 import sys
 from pathlib import Path
-from transforms.storage.state import open_state
+from feedferry.transforms.storage.state import open_state
 
 with open_state(Path(sys.argv[1])) as state:
     documents = state.documents()

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from schemas.acl import Acl, Inheritance
-from schemas.codes import all_codes
-from schemas.record import Action, Record
-from schemas.span import Span
+from feedferry.schemas.acl import Acl, Inheritance
+from feedferry.schemas.codes import all_codes
+from feedferry.schemas.record import Action, Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import ReadOptions, by_name, sniff
+from feedferry.transforms.validate import cross_checks
+from feedferry.transforms.validate.cross_checks import CrossChecks
+from feedferry.transforms.validate.markup_checks import markup_findings
+from feedferry.transforms.validate.rules import Finding, all_rules
+from feedferry.transforms.validate.validation import Validation
 from support.rule_samples import SAMPLES
 from support.runs import ROOT
-from transforms.formats import ReadOptions, by_name, sniff
-from transforms.validate import cross_checks
-from transforms.validate.cross_checks import CrossChecks
-from transforms.validate.markup_checks import markup_findings
-from transforms.validate.rules import Finding, all_rules
-from transforms.validate.validation import Validation
 
 PAGE = ROOT / "docs" / "validate.md"
 BEGIN = "<!-- rules: this list is written by pytest --accept -->"
@@ -102,7 +102,9 @@ def test_all_rules_but_those_of_whole_files_have_examples() -> None:
 
 
 def test_codes_of_rules_are_unique_and_differ_from_those_of_rejects_and_notices() -> None:
-    table = files("transforms.validate").joinpath("rules.tsv").read_text("utf-8").splitlines()
+    table = (
+        files("feedferry.transforms.validate").joinpath("rules.tsv").read_text("utf-8").splitlines()
+    )
     assert len(all_rules()) == sum(not line.startswith("#") for line in table)
     assert not {*all_rules()} & {name for kind, name in all_codes() if kind in ("reject", "notice")}
 

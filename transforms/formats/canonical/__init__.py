@@ -2,8 +2,8 @@
 
 import msgspec
 
-from schemas.content import check, clean_base64
-from schemas.record import Content, Encoding, Record
+from feedferry.schemas.content import check, clean_base64
+from feedferry.schemas.record import Content, Encoding, Record
 
 
 def admit(record: Record, *, max_content_bytes: int) -> Record:

@@ -29,22 +29,28 @@ from fastavro.schema import SchemaParseException, UnknownType
 from fastavro.types import Schema
 from msgspec.structs import replace
 
-from schemas import avro
-from schemas.errors import FormatError, RecordError
-from schemas.membership import Membership, RecordOrMembership
-from schemas.record import Record
-from schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
-from schemas.span import ContainerHeader, Span, SpanEnd
-from transforms.formats.base import Encoder, ReadOptions, WriteOptions
-from transforms.formats.canonical import admit
-from transforms.formats.canonical.canonical_formats import AVRO_MAGIC
-from transforms.formats.canonical.datum_runs import DatumRuns
-from transforms.formats.canonical.lookahead import LookaheadReader
-from transforms.formats.columns import element_codes
-from transforms.formats.columns.cells import Cells, EncodeColumn, of_dates, plain, unescaped_utf8
-from transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind
-from transforms.formats.columns.element_plan import Pieces
-from transforms.formats.columns.record_batch import RecordBatch
+from feedferry.schemas import avro
+from feedferry.schemas.errors import FormatError, RecordError
+from feedferry.schemas.membership import Membership, RecordOrMembership
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
+from feedferry.schemas.span import ContainerHeader, Span, SpanEnd
+from feedferry.transforms.formats.base import Encoder, ReadOptions, WriteOptions
+from feedferry.transforms.formats.canonical import admit
+from feedferry.transforms.formats.canonical.canonical_formats import AVRO_MAGIC
+from feedferry.transforms.formats.canonical.datum_runs import DatumRuns
+from feedferry.transforms.formats.canonical.lookahead import LookaheadReader
+from feedferry.transforms.formats.columns import element_codes
+from feedferry.transforms.formats.columns.cells import (
+    Cells,
+    EncodeColumn,
+    of_dates,
+    plain,
+    unescaped_utf8,
+)
+from feedferry.transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind
+from feedferry.transforms.formats.columns.element_plan import Pieces
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
 
 RECORD = "record"
 MEMBERSHIP = "membership"

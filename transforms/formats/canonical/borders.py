@@ -8,10 +8,10 @@ are surveyed once. A content of Avro may hold sync markers, too, so a guess may 
 from collections.abc import Iterable, Iterator
 from typing import IO
 
-from schemas.span import ContainerHeader, Span, SpanEnd
-from transforms.formats.base import OpenAt, Survey
-from transforms.formats.byte_scans import count_lines, find
-from transforms.formats.canonical.avro import MAX_HEADER_BYTES, SYNC_BYTES, open_container
+from feedferry.schemas.span import ContainerHeader, Span, SpanEnd
+from feedferry.transforms.formats.base import OpenAt, Survey
+from feedferry.transforms.formats.byte_scans import count_lines, find
+from feedferry.transforms.formats.canonical.avro import MAX_HEADER_BYTES, SYNC_BYTES, open_container
 
 _BLOCK_BYTES = 256 << 10
 _LINE_END = b"\n"

@@ -2,9 +2,9 @@
 
 import re
 
-from schemas.membership import Membership
-from schemas.record import Record
-from transforms.formats.base import EVERYTHING, ContentOptions, Format, deferred
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.record import Record
+from feedferry.transforms.formats.base import EVERYTHING, ContentOptions, Format, deferred
 
 AVRO_MAGIC = b"Obj\x01"
 _BLANKS = b" \t\r\n\xef\xbb\xbf"

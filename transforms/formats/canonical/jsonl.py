@@ -21,15 +21,21 @@ from typing import IO, Any, ClassVar
 import msgspec
 import pybase64
 
-from schemas.errors import RecordError
-from schemas.membership import Membership, RecordOrMembership
-from schemas.record import Provenance, Record
-from schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
-from schemas.span import Span, SpanEnd
-from transforms.formats.base import MORE_BYTES, Encoder, ReadOptions, ReadResult, WriteOptions
-from transforms.formats.canonical import admit
-from transforms.formats.canonical.record_runs import RecordRuns
-from transforms.formats.columns.cells import (
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.membership import Membership, RecordOrMembership
+from feedferry.schemas.record import Provenance, Record
+from feedferry.schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
+from feedferry.schemas.span import Span, SpanEnd
+from feedferry.transforms.formats.base import (
+    MORE_BYTES,
+    Encoder,
+    ReadOptions,
+    ReadResult,
+    WriteOptions,
+)
+from feedferry.transforms.formats.canonical import admit
+from feedferry.transforms.formats.canonical.record_runs import RecordRuns
+from feedferry.transforms.formats.columns.cells import (
     Cells,
     EncodeColumn,
     as_stated,
@@ -37,15 +43,20 @@ from transforms.formats.columns.cells import (
     plain,
     unescaped,
 )
-from transforms.formats.columns.column_kinds import CONTENT_KINDS, TEXT_KINDS, Column, ColumnKind
-from transforms.formats.columns.element_codes import ACL, CONTENT, META, PERMIT, RECORD
-from transforms.formats.columns.element_plan import Pieces
-from transforms.formats.columns.holes import InspectedError
-from transforms.formats.columns.marks import stated
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.formats.dates import parse_date
-from transforms.formats.places import LinePlaces
-from transforms.formats.streams import PIECE_BYTES, Line, read_lines, skip_line
+from feedferry.transforms.formats.columns.column_kinds import (
+    CONTENT_KINDS,
+    TEXT_KINDS,
+    Column,
+    ColumnKind,
+)
+from feedferry.transforms.formats.columns.element_codes import ACL, CONTENT, META, PERMIT, RECORD
+from feedferry.transforms.formats.columns.element_plan import Pieces
+from feedferry.transforms.formats.columns.holes import InspectedError
+from feedferry.transforms.formats.columns.marks import stated
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.formats.places import LinePlaces
+from feedferry.transforms.formats.streams import PIECE_BYTES, Line, read_lines, skip_line
 
 _SLOTS = ("acl", "content", "metadata")
 _TIMES = ("modified", "visited", "next_check")

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from schemas.notice import Loss, Notice
-from schemas.record import Record
-from schemas.reject import record_error
-from transforms.formats.columns.cells import Cells, EncodeColumn, unescaped
-from transforms.formats.columns.column_kinds import Column, ColumnKind, Values
-from transforms.formats.columns.holes import InspectedError
-from transforms.formats.columns.marks import mark, variants
-from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape
+from feedferry.schemas.notice import Loss, Notice
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import record_error
+from feedferry.transforms.formats.columns.cells import Cells, EncodeColumn, unescaped
+from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind, Values
+from feedferry.transforms.formats.columns.holes import InspectedError
+from feedferry.transforms.formats.columns.marks import mark, variants
+from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch, Shape
 
 ConvertedRecord = tuple[Record, tuple[Loss, ...]]
 Convert = Callable[[Record], ConvertedRecord | None]

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 
-from schemas.content import to_base64
-from schemas.record import Content, Encoding
-from transforms.formats.columns.column_kinds import ENCODINGS, Column, ColumnKind
-from transforms.formats.dates import parse_date
-from transforms.formats.xml_text import IN_ATTRIBUTE, IN_TEXT, escape_bytes
+from feedferry.schemas.content import to_base64
+from feedferry.schemas.record import Content, Encoding
+from feedferry.transforms.formats.columns.column_kinds import ENCODINGS, Column, ColumnKind
+from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.formats.xml_text import IN_ATTRIBUTE, IN_TEXT, escape_bytes
 
 _NUL = "\0"
 _CHARS = {b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"amp": b"&"}  # `amp` is last

@@ -4,7 +4,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
-from schemas.record import Encoding
+from feedferry.schemas.record import Encoding
 
 
 class ColumnKind(enum.Enum):

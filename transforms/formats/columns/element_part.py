@@ -10,10 +10,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from transforms.formats.columns.column_kinds import ColumnKind
-from transforms.formats.columns.marks import hole, stated
-from transforms.formats.columns.record_batch import Shape
-from transforms.formats.dates import parse_date
+from feedferry.transforms.formats.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.columns.marks import hole, stated
+from feedferry.transforms.formats.columns.record_batch import Shape
+from feedferry.transforms.formats.dates import parse_date
 
 MakePart = Callable[..., Any]
 """Takes a value of each column of an element, without references; dates are moments."""

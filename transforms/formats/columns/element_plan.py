@@ -3,11 +3,17 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from schemas.record import Record
-from transforms.formats.columns.batch_plan import Cell, ColumnEncoder, Convert, find_cells, learn
-from transforms.formats.columns.column_kinds import Column, ColumnKind
-from transforms.formats.columns.element_block import ElementShape
-from transforms.formats.columns.element_codes import (
+from feedferry.schemas.record import Record
+from feedferry.transforms.formats.columns.batch_plan import (
+    Cell,
+    ColumnEncoder,
+    Convert,
+    find_cells,
+    learn,
+)
+from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind
+from feedferry.transforms.formats.columns.element_block import ElementShape
+from feedferry.transforms.formats.columns.element_codes import (
     CONTENT,
     LOST,
     LOST_FIELDS,

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from schemas.content import CHECKED
-from transforms.formats.columns.column_kinds import Column
-from transforms.formats.columns.element_block import ElementGroup, ElementShape
-from transforms.formats.columns.learning_budget import RECORDS_A_PLAN, LearningBudget
-from transforms.formats.columns.neutrality import are_neutral, find_not_neutral
+from feedferry.schemas.content import CHECKED
+from feedferry.transforms.formats.columns.column_kinds import Column
+from feedferry.transforms.formats.columns.element_block import ElementGroup, ElementShape
+from feedferry.transforms.formats.columns.learning_budget import RECORDS_A_PLAN, LearningBudget
+from feedferry.transforms.formats.columns.neutrality import are_neutral, find_not_neutral
 
 _FREE_SHAPES = 48
 _MAX_SHAPES = 4096

@@ -17,11 +17,15 @@ from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from transforms.formats.columns.batch_plan import Counted
-from transforms.formats.columns.cells import unescaped
-from transforms.formats.columns.column_kinds import Column, ColumnKind
-from transforms.formats.columns.element_block import ElementBlock, ElementGroup, ElementShape
-from transforms.formats.columns.element_codes import (
+from feedferry.transforms.formats.columns.batch_plan import Counted
+from feedferry.transforms.formats.columns.cells import unescaped
+from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind
+from feedferry.transforms.formats.columns.element_block import (
+    ElementBlock,
+    ElementGroup,
+    ElementShape,
+)
+from feedferry.transforms.formats.columns.element_codes import (
     ACL,
     ALONE,
     CLOSED_ALONE,
@@ -33,7 +37,7 @@ from transforms.formats.columns.element_codes import (
     PERMIT,
     WRITTEN_CODES,
 )
-from transforms.formats.columns.element_plan import ElementPlan, PiecePlan, Pieces
+from feedferry.transforms.formats.columns.element_plan import ElementPlan, PiecePlan, Pieces
 
 _FIRST_LETTER = 0x100
 _NO_PERMIT = "N"

@@ -11,11 +11,16 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TypeVar
 
-from schemas.record import Record
-from transforms.formats.columns.cells import plain, utf8_column
-from transforms.formats.columns.column_kinds import CONTENT_KINDS, Column, ColumnKind, Values
-from transforms.formats.columns.holes import InspectedError
-from transforms.formats.columns.marks import hole
+from feedferry.schemas.record import Record
+from feedferry.transforms.formats.columns.cells import plain, utf8_column
+from feedferry.transforms.formats.columns.column_kinds import (
+    CONTENT_KINDS,
+    Column,
+    ColumnKind,
+    Values,
+)
+from feedferry.transforms.formats.columns.holes import InspectedError
+from feedferry.transforms.formats.columns.marks import hole
 
 MakeRecord = Callable[[Values], Record]
 

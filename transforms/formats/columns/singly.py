@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from schemas.record import Record
-from transforms.formats.columns.element_block import ElementBlock
-from transforms.formats.columns.record_batch import RecordBatch
+from feedferry.schemas.record import Record
+from feedferry.transforms.formats.columns.element_block import ElementBlock
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
 
 Item = TypeVar("Item")
 

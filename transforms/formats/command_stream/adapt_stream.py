@@ -13,10 +13,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from schemas.acl import Access, Principal
-from schemas.errors import RecordError
-from schemas.record import Action, Extra, Meta, Record
-from transforms.formats.adapt_rules import (
+from feedferry.schemas.acl import Access, Principal
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Action, Extra, Meta, Record
+from feedferry.transforms.formats.adapt_rules import (
     Draft,
     counted,
     field_of,
@@ -24,8 +24,13 @@ from transforms.formats.adapt_rules import (
     is_deletion,
     keep_extras,
 )
-from transforms.formats.command_stream.stream_formats import ANSWER, DOCUMENT, LISTING, NO_ANSWER
-from transforms.formats.command_stream.syntax import (
+from feedferry.transforms.formats.command_stream.stream_formats import (
+    ANSWER,
+    DOCUMENT,
+    LISTING,
+    NO_ANSWER,
+)
+from feedferry.transforms.formats.command_stream.syntax import (
     GROUP,
     PARAM,
     STATUS,
@@ -33,8 +38,8 @@ from transforms.formats.command_stream.syntax import (
     TRIMMED,
     USERNAME,
 )
-from transforms.formats.command_stream.writer import unknown_command
-from transforms.formats.java_uri import is_uri
+from feedferry.transforms.formats.command_stream.writer import unknown_command
+from feedferry.transforms.formats.java_uri import is_uri
 
 _CHARSET = re.compile(r""";\s*charset\s*=\s*"?([^\s;"]*)""", re.IGNORECASE)
 _PARAMETER = re.compile(r"[\w.:+-]+", re.ASCII)

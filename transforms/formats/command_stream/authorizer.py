@@ -18,15 +18,15 @@ from typing import IO
 
 from msgspec.structs import replace
 
-from schemas.errors import RecordError
-from schemas.notice import Notice
-from schemas.record import Action, Extra, Provenance, Record
-from schemas.reject import DEFECT, KEPT_BYTES, Place, Reject, record_error, reject_bytes
-from schemas.span import Span
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.formats.command_stream.doc_ids import url_maker
-from transforms.formats.command_stream.stream_formats import StreamOptions
-from transforms.formats.command_stream.syntax import (
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Action, Extra, Provenance, Record
+from feedferry.schemas.reject import DEFECT, KEPT_BYTES, Place, Reject, record_error, reject_bytes
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.formats.command_stream.doc_ids import url_maker
+from feedferry.transforms.formats.command_stream.stream_formats import StreamOptions
+from feedferry.transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
     GROUP,
     OVERLAP,

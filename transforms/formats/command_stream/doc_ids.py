@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from urllib.parse import quote, unquote
 
-from schemas.errors import ConfigError, RecordError
-from transforms.formats.command_stream.stream_formats import Docids
-from transforms.formats.java_uri import OTHER, PATH, is_uri
+from feedferry.schemas.errors import ConfigError, RecordError
+from feedferry.transforms.formats.command_stream.stream_formats import Docids
+from feedferry.transforms.formats.java_uri import OTHER, PATH, is_uri
 
 _MARK = "{id}"
 _BASE = re.compile(

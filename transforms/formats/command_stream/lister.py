@@ -21,18 +21,22 @@ from typing import IO
 import msgspec
 from msgspec.structs import replace
 
-from schemas.moments import SECOND, Moments
-from schemas.record import Provenance, Record
-from schemas.reject import record_error
-from schemas.span import Span, TokenState
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.formats.byte_scans import find_all
-from transforms.formats.columns.cells import escaped
-from transforms.formats.columns.column_kinds import Column, ColumnKind, Values
-from transforms.formats.columns.neutrality import are_neutral
-from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
-from transforms.formats.command_stream.stream_documents import DocumentReader
-from transforms.formats.command_stream.syntax import LISTED_FLAGS, CommandReader, read_header
+from feedferry.schemas.moments import SECOND, Moments
+from feedferry.schemas.record import Provenance, Record
+from feedferry.schemas.reject import record_error
+from feedferry.schemas.span import Span, TokenState
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.formats.byte_scans import find_all
+from feedferry.transforms.formats.columns.cells import escaped
+from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind, Values
+from feedferry.transforms.formats.columns.neutrality import are_neutral
+from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
+from feedferry.transforms.formats.command_stream.stream_documents import DocumentReader
+from feedferry.transforms.formats.command_stream.syntax import (
+    LISTED_FLAGS,
+    CommandReader,
+    read_header,
+)
 
 _FLAGS = (*LISTED_FLAGS, "delete")
 _MODIFIED = "last-modified="

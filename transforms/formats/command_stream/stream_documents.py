@@ -20,11 +20,11 @@ from typing import IO
 
 from msgspec.structs import replace
 
-from schemas.acl import Acl, Principal
-from schemas.choices import NotFound
-from schemas.errors import RecordError, UnavailableError
-from schemas.notice import Notice
-from schemas.record import (
+from feedferry.schemas.acl import Acl, Principal
+from feedferry.schemas.choices import NotFound
+from feedferry.schemas.errors import RecordError, UnavailableError
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import (
     Action,
     Anchor,
     Arrival,
@@ -35,12 +35,12 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from schemas.reject import DEFECT, Filtered, Place, Reject, record_error, reject_bytes
-from schemas.span import Span
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.formats.command_stream.doc_ids import url_maker, urls_maker
-from transforms.formats.command_stream.stream_formats import StreamOptions
-from transforms.formats.command_stream.syntax import (
+from feedferry.schemas.reject import DEFECT, Filtered, Place, Reject, record_error, reject_bytes
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.formats.command_stream.doc_ids import url_maker, urls_maker
+from feedferry.transforms.formats.command_stream.stream_formats import StreamOptions
+from feedferry.transforms.formats.command_stream.syntax import (
     ACL_SETTINGS,
     CASES,
     COMMAND_NAMES,
@@ -60,8 +60,8 @@ from transforms.formats.command_stream.syntax import (
     read_header,
     require_argument,
 )
-from transforms.formats.dates import parse_date
-from transforms.formats.java_uri import is_uri
+from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.formats.java_uri import is_uri
 
 _TOO_LARGE = "content-too-large"
 _OUR_OWN_CODES = (_TOO_LARGE, DEFECT)

@@ -4,9 +4,9 @@ from functools import partial
 
 import msgspec
 
-from schemas.choices import MAX_TOKEN_BYTES, NotFound
-from schemas.record import Action
-from transforms.formats.base import FIELDS, Format, Holds, Kind, KindRefusal, deferred
+from feedferry.schemas.choices import MAX_TOKEN_BYTES, NotFound
+from feedferry.schemas.record import Action
+from feedferry.transforms.formats.base import FIELDS, Format, Holds, Kind, KindRefusal, deferred
 
 
 class Docids(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,14 +17,14 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import IO, NamedTuple
 
-from schemas.acl import Access, Inheritance, Scope
-from schemas.errors import ConfigError, FormatError, RecordError, UnavailableError
-from schemas.notice import Notice
-from schemas.reject import KEPT_BYTES, record_error
-from schemas.span import Span
-from transforms.formats.base import ReadOptions
-from transforms.formats.command_stream.stream_formats import StreamOptions
-from transforms.formats.streams import read_block
+from feedferry.schemas.acl import Access, Inheritance, Scope
+from feedferry.schemas.errors import ConfigError, FormatError, RecordError, UnavailableError
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.reject import KEPT_BYTES, record_error
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.command_stream.stream_formats import StreamOptions
+from feedferry.transforms.formats.streams import read_block
 
 PREFIX = b"GSA Adaptor Data Version"
 """The first bytes of every command stream."""

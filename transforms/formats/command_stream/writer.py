@@ -18,16 +18,16 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from schemas.acl import Acl
-from schemas.content import decode
-from schemas.errors import RecordError
-from schemas.record import Action, Crawl, Extra, Record
-from transforms.formats.base import Encoder, WriteOptions
-from transforms.formats.columns.cells import Cells, of_dates, unescaped_utf8
-from transforms.formats.columns.column_kinds import TEXT_KINDS, ColumnKind
-from transforms.formats.command_stream.doc_ids import id_maker
-from transforms.formats.command_stream.stream_formats import Docids, StreamOptions
-from transforms.formats.command_stream.syntax import (
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.content import decode
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Action, Crawl, Extra, Record
+from feedferry.transforms.formats.base import Encoder, WriteOptions
+from feedferry.transforms.formats.columns.cells import Cells, of_dates, unescaped_utf8
+from feedferry.transforms.formats.columns.column_kinds import TEXT_KINDS, ColumnKind
+from feedferry.transforms.formats.command_stream.doc_ids import id_maker
+from feedferry.transforms.formats.command_stream.stream_formats import Docids, StreamOptions
+from feedferry.transforms.formats.command_stream.syntax import (
     CASES,
     COMMAND_NAMES,
     EPOCH,

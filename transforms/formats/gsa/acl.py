@@ -5,15 +5,15 @@
 
 from lxml import etree
 
-from schemas.acl import Acl, Principal
-from schemas.errors import RecordError
-from schemas.membership import Member
-from schemas.record import Extra
-from transforms.formats.acl_metadata import BLANKS, split_parent
-from transforms.formats.gsa.rows import ACL, ACL_ALONE, PRINCIPAL
-from transforms.formats.xml.rows import ElementRows
-from transforms.formats.xml.serializer import ExtraMarkup, element, similar_attributes
-from transforms.formats.xml_text import holds
+from feedferry.schemas.acl import Acl, Principal
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.membership import Member
+from feedferry.schemas.record import Extra
+from feedferry.transforms.formats.acl_metadata import BLANKS, split_parent
+from feedferry.transforms.formats.gsa.rows import ACL, ACL_ALONE, PRINCIPAL
+from feedferry.transforms.formats.xml.rows import ElementRows
+from feedferry.transforms.formats.xml.serializer import ExtraMarkup, element, similar_attributes
+from feedferry.transforms.formats.xml_text import holds
 
 Extras = list[Extra]
 

@@ -13,22 +13,31 @@ from urllib.parse import unquote, urlsplit
 import pybase64
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.choices import DIALECT_5_0
-from schemas.content import decode
-from schemas.errors import RecordError
-from schemas.feed import is_web
-from schemas.record import Action, Arrival, Authmethod, Content, Crawl, Encoding, Meta, Record
-from transforms.content_types import charset
-from transforms.content_types.mimetype_table import is_archive_type, type_of_name
-from transforms.formats.acl_metadata import (
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.choices import DIALECT_5_0
+from feedferry.schemas.content import decode
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.feed import is_web
+from feedferry.schemas.record import (
+    Action,
+    Arrival,
+    Authmethod,
+    Content,
+    Crawl,
+    Encoding,
+    Meta,
+    Record,
+)
+from feedferry.transforms.content_types import charset
+from feedferry.transforms.content_types.mimetype_table import is_archive_type, type_of_name
+from feedferry.transforms.formats.acl_metadata import (
     BLANKS,
     is_acl_name,
     join_parent,
     metadata_of,
     split_parent,
 )
-from transforms.formats.adapt_rules import (
+from feedferry.transforms.formats.adapt_rules import (
     Draft,
     field_of,
     fit_metadata,
@@ -37,10 +46,10 @@ from transforms.formats.adapt_rules import (
     lose_doubtful_values,
     lose_hints,
 )
-from transforms.formats.base import Adapter, Target
-from transforms.formats.gsa.gsa_formats import NO_MIMETYPE, FeedOptions, held_by
-from transforms.formats.gsa.rows import FEEDRANKS, PAGERANKS
-from transforms.formats.xml_text import holds
+from feedferry.transforms.formats.base import Adapter, Target
+from feedferry.transforms.formats.gsa.gsa_formats import NO_MIMETYPE, FeedOptions, held_by
+from feedferry.transforms.formats.gsa.rows import FEEDRANKS, PAGERANKS
+from feedferry.transforms.formats.xml_text import holds
 
 IGNORED_MIMETYPE = "text/plain"
 """The DTD requires a mimetype where the appliance ignores it; deployed connectors write this."""

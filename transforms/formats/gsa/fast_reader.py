@@ -14,14 +14,14 @@ from typing import ClassVar
 
 import pybase64
 
-from schemas.content import clean_base64
-from schemas.errors import RecordError
-from schemas.record import Encoding
-from transforms.formats.acl_metadata import BLANKS
-from transforms.formats.columns.cells import escaped
-from transforms.formats.columns.column_kinds import ColumnKind
-from transforms.formats.gsa.rows import ENCODING
-from transforms.formats.xml.run_shapes import MarkupTemplate, ShapeKey
+from feedferry.schemas.content import clean_base64
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Encoding
+from feedferry.transforms.formats.acl_metadata import BLANKS
+from feedferry.transforms.formats.columns.cells import escaped
+from feedferry.transforms.formats.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.gsa.rows import ENCODING
+from feedferry.transforms.formats.xml.run_shapes import MarkupTemplate, ShapeKey
 
 END = "</record>"
 END_PRINCIPAL = "</principal>"

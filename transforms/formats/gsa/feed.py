@@ -26,24 +26,24 @@ from typing import IO, ClassVar
 import pybase64
 from msgspec.structs import replace
 
-from schemas.acl import Acl
-from schemas.choices import DIALECT_5_0
-from schemas.content import CHECKED, decode
-from schemas.errors import RecordError
-from schemas.record import Action, Content, Encoding, Meta, Record
-from schemas.span import Span
-from transforms.formats.acl_metadata import join_parent, metadata_of
-from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
-from transforms.formats.columns.cells import CONTENT_CELLS, Cells, as_stated, escaped
-from transforms.formats.columns.column_kinds import ColumnKind
-from transforms.formats.columns.element_plan import Pieces
-from transforms.formats.dates import rfc1123
-from transforms.formats.gsa.acl import write_principal
-from transforms.formats.gsa.gsa_formats import FEED_NAMES, FeedOptions
-from transforms.formats.gsa.record_reader import FeedRecordBuilder
-from transforms.formats.gsa.rows import ACL, ENCODING, METADATA, PRINCIPAL, RECORD
-from transforms.formats.xml.elements import ElementReader, Grammar
-from transforms.formats.xml.serializer import (
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.choices import DIALECT_5_0
+from feedferry.schemas.content import CHECKED, decode
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Action, Content, Encoding, Meta, Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.acl_metadata import join_parent, metadata_of
+from feedferry.transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
+from feedferry.transforms.formats.columns.cells import CONTENT_CELLS, Cells, as_stated, escaped
+from feedferry.transforms.formats.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.columns.element_plan import Pieces
+from feedferry.transforms.formats.dates import rfc1123
+from feedferry.transforms.formats.gsa.acl import write_principal
+from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES, FeedOptions
+from feedferry.transforms.formats.gsa.record_reader import FeedRecordBuilder
+from feedferry.transforms.formats.gsa.rows import ACL, ENCODING, METADATA, PRINCIPAL, RECORD
+from feedferry.transforms.formats.xml.elements import ElementReader, Grammar
+from feedferry.transforms.formats.xml.serializer import (
     NO_EXTRAS,
     ExtraMarkup,
     attributes,
@@ -51,7 +51,13 @@ from transforms.formats.xml.serializer import (
     not_xml,
     similar_attributes,
 )
-from transforms.formats.xml_text import escape_bytes, escape_text, holds, holds_bytes, is_plain
+from feedferry.transforms.formats.xml_text import (
+    escape_bytes,
+    escape_text,
+    holds,
+    holds_bytes,
+    is_plain,
+)
 
 _WRITTEN = (Action.ADD, Action.UPDATE, Action.DELETE)
 _NUL = "\0"

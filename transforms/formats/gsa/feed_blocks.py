@@ -8,20 +8,20 @@ from functools import lru_cache
 from itertools import repeat
 from typing import ClassVar, NamedTuple
 
-from schemas.acl import Access
-from schemas.record import Action, Provenance, Record
-from transforms.formats.acl_metadata import BLANKS
-from transforms.formats.base import ReadOptions
-from transforms.formats.byte_scans import count, find, rfind
-from transforms.formats.columns.column_kinds import Column, ColumnKind
-from transforms.formats.columns.element_block import (
+from feedferry.schemas.acl import Access
+from feedferry.schemas.record import Action, Provenance, Record
+from feedferry.transforms.formats.acl_metadata import BLANKS
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.byte_scans import count, find, rfind
+from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind
+from feedferry.transforms.formats.columns.element_block import (
     Comparisons,
     ElementBlock,
     ElementGroup,
     ElementShape,
     element_shape,
 )
-from transforms.formats.columns.element_codes import (
+from feedferry.transforms.formats.columns.element_codes import (
     ACL,
     ALONE,
     CLOSED_ALONE,
@@ -43,13 +43,13 @@ from transforms.formats.columns.element_codes import (
     RECORD_WITH_CONTENT,
     RECORDS,
 )
-from transforms.formats.columns.element_shapes import BlockElements, ElementShapes
-from transforms.formats.columns.record_batch import grouped
-from transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, common_markup
-from transforms.formats.gsa.gsa_formats import FEED_NAMES
-from transforms.formats.xml.contents import CutContent, cut_contents
-from transforms.formats.xml.element_runs import Place, RunPositions
-from transforms.formats.xml.run_shapes import RunShape, ShapeKey
+from feedferry.transforms.formats.columns.element_shapes import BlockElements, ElementShapes
+from feedferry.transforms.formats.columns.record_batch import grouped
+from feedferry.transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, common_markup
+from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
+from feedferry.transforms.formats.xml.contents import CutContent, cut_contents
+from feedferry.transforms.formats.xml.element_runs import Place, RunPositions
+from feedferry.transforms.formats.xml.run_shapes import RunShape, ShapeKey
 
 _END = b"</record>"
 _CONTENT = b"<content"

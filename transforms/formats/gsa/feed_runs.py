@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 
-from schemas.span import ElementContext
-from transforms.formats.acl_metadata import BLANKS
-from transforms.formats.gsa.fast_reader import (
+from feedferry.schemas.span import ElementContext
+from feedferry.transforms.formats.acl_metadata import BLANKS
+from feedferry.transforms.formats.gsa.fast_reader import (
     END,
     END_PRINCIPAL,
     NO_NAME,
     RecordTemplate,
     common_markup,
 )
-from transforms.formats.gsa.feed_blocks import FeedBlocks
-from transforms.formats.gsa.gsa_formats import FEED_NAMES
-from transforms.formats.xml.element_runs import ElementRuns, Place
-from transforms.formats.xml.scanner import Run
+from feedferry.transforms.formats.gsa.feed_blocks import FeedBlocks
+from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
+from feedferry.transforms.formats.xml.element_runs import ElementRuns, Place
+from feedferry.transforms.formats.xml.scanner import Run
 
 
 class FeedRuns(ElementRuns[RecordTemplate]):

@@ -27,19 +27,29 @@ from typing import IO
 from lxml import etree
 from msgspec.structs import replace
 
-from schemas.acl import Scope
-from schemas.errors import RecordError
-from schemas.feed import FeedHeader
-from schemas.membership import Member, Membership
-from schemas.record import Extra, Provenance, Record
-from schemas.span import ElementContext, Span
-from transforms.formats.acl_metadata import BLANKS
-from transforms.formats.base import Encoder, ReadOptions, ReadResult
-from transforms.formats.gsa.acl import require_no_text, tag_of, write_principal
-from transforms.formats.gsa.gsa_formats import GROUPS_NAMES
-from transforms.formats.gsa.rows import MEMBER, MEMBERS, MEMBERSHIP
-from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement, parse_markup
-from transforms.formats.xml.serializer import ExtraMarkup, attributes_of, extra_element, not_xml
+from feedferry.schemas.acl import Scope
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import Extra, Provenance, Record
+from feedferry.schemas.span import ElementContext, Span
+from feedferry.transforms.formats.acl_metadata import BLANKS
+from feedferry.transforms.formats.base import Encoder, ReadOptions, ReadResult
+from feedferry.transforms.formats.gsa.acl import require_no_text, tag_of, write_principal
+from feedferry.transforms.formats.gsa.gsa_formats import GROUPS_NAMES
+from feedferry.transforms.formats.gsa.rows import MEMBER, MEMBERS, MEMBERSHIP
+from feedferry.transforms.formats.xml.elements import (
+    ElementReader,
+    Grammar,
+    ParsedElement,
+    parse_markup,
+)
+from feedferry.transforms.formats.xml.serializer import (
+    ExtraMarkup,
+    attributes_of,
+    extra_element,
+    not_xml,
+)
 
 
 def read(

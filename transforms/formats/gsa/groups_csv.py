@@ -26,14 +26,14 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import IO, NamedTuple
 
-from schemas.acl import SCOPES, Scope
-from schemas.errors import FormatError, RecordError
-from schemas.membership import Member, Membership
-from schemas.record import Provenance
-from schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
-from schemas.span import Span
-from transforms.formats.base import ReadOptions
-from transforms.formats.streams import Line, read_lines
+from feedferry.schemas.acl import SCOPES, Scope
+from feedferry.schemas.errors import FormatError, RecordError
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import Provenance
+from feedferry.schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.streams import Line, read_lines
 
 MAX_MEMBERS = 3_000_000
 """Members that all groups of a search appliance may have together."""

@@ -6,11 +6,11 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from schemas.choices import DIALECT_5_0, DIALECTS, EMPTY_METADATA
-from schemas.choices import GROUPS as GROUPS_CHOICES
-from schemas.feed import FULL, is_web
-from schemas.record import Action
-from transforms.formats.base import (
+from feedferry.schemas.choices import DIALECT_5_0, DIALECTS, EMPTY_METADATA
+from feedferry.schemas.choices import GROUPS as GROUPS_CHOICES
+from feedferry.schemas.feed import FULL, is_web
+from feedferry.schemas.record import Action
+from feedferry.transforms.formats.base import (
     FIELDS,
     ContentOptions,
     Format,
@@ -20,7 +20,7 @@ from transforms.formats.base import (
     Target,
     deferred,
 )
-from transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.element_names import ElementNames
 
 
 class FeedOptions(msgspec.Struct, frozen=True, kw_only=True):

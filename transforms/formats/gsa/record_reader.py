@@ -15,11 +15,11 @@ import pybase64
 from lxml import etree
 from msgspec import Struct
 
-from schemas.acl import Acl
-from schemas.content import check, clean_base64
-from schemas.errors import RecordError
-from schemas.feed import FeedHeader, check_header, is_web, read_feedtype
-from schemas.record import (
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.content import check, clean_base64
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.feed import FeedHeader, check_header, is_web, read_feedtype
+from feedferry.schemas.record import (
     Action,
     Arrival,
     Content,
@@ -29,18 +29,18 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from schemas.span import ElementContext, Span
-from transforms.formats.acl_metadata import acl_of
-from transforms.formats.base import ReadOptions
-from transforms.formats.dates import parse_date
-from transforms.formats.gsa.acl import Extras, bad_acl, read_acl, require_no_text, tag_of
-from transforms.formats.gsa.feed_runs import FeedRuns
-from transforms.formats.gsa.gsa_formats import FEED_NAMES
-from transforms.formats.gsa.rows import ACTION, CONTENT, GROUP, HINTS, META, METADATA
-from transforms.formats.xml.elements import ParsedElement, parse_markup
-from transforms.formats.xml.places import XmlPlaces
-from transforms.formats.xml.scanner import NESTED, UNKNOWN
-from transforms.formats.xml.serializer import extra_element
+from feedferry.schemas.span import ElementContext, Span
+from feedferry.transforms.formats.acl_metadata import acl_of
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.formats.gsa.acl import Extras, bad_acl, read_acl, require_no_text, tag_of
+from feedferry.transforms.formats.gsa.feed_runs import FeedRuns
+from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
+from feedferry.transforms.formats.gsa.rows import ACTION, CONTENT, GROUP, HINTS, META, METADATA
+from feedferry.transforms.formats.xml.elements import ParsedElement, parse_markup
+from feedferry.transforms.formats.xml.places import XmlPlaces
+from feedferry.transforms.formats.xml.scanner import NESTED, UNKNOWN
+from feedferry.transforms.formats.xml.serializer import extra_element
 
 CONTEXT_UNKNOWN = "context-unknown"
 _HIDDEN_GROUP = "a group after damage that may hide its tag"

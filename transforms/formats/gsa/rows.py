@@ -4,11 +4,11 @@
 Groups to the Search Appliance", with the `feedrank` of its prose; the same of release 5.0.
 """
 
-from schemas.acl import Access, Scope
-from schemas.record import Action, Authmethod, Encoding, Scoring
-from transforms.formats.acl_metadata import BLANKS, INHERITANCE
-from transforms.formats.dates import parse_date, rfc1123
-from transforms.formats.xml.rows import Codec, ElementRows, Row, choices, names_of
+from feedferry.schemas.acl import Access, Scope
+from feedferry.schemas.record import Action, Authmethod, Encoding, Scoring
+from feedferry.transforms.formats.acl_metadata import BLANKS, INHERITANCE
+from feedferry.transforms.formats.dates import parse_date, rfc1123
+from feedferry.transforms.formats.xml.rows import Codec, ElementRows, Row, choices, names_of
 
 PAGERANKS, FEEDRANKS = range(68, 101), range(1, 101)
 _RANK_DIGITS = 9

@@ -6,10 +6,10 @@
 import re
 from functools import partial
 
-from schemas.record import Arrival, Content, Encoding, Field, Meta, Record
-from transforms.formats.adapt_rules import Draft, counted, fit_metadata, hold, is_deletion
-from transforms.formats.base import Adapter, Target
-from transforms.formats.thunderstone.dataload_format import HOLDS, DataloadOptions
+from feedferry.schemas.record import Arrival, Content, Encoding, Field, Meta, Record
+from feedferry.transforms.formats.adapt_rules import Draft, counted, fit_metadata, hold, is_deletion
+from feedferry.transforms.formats.base import Adapter, Target
+from feedferry.transforms.formats.thunderstone.dataload_format import HOLDS, DataloadOptions
 
 _SINGLE = ("title", "description", "keywords")
 _CATEGORY = "category"

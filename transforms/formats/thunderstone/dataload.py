@@ -32,18 +32,22 @@ from typing import IO
 
 import pybase64
 
-from schemas.content import to_base64
-from schemas.errors import RecordError
-from schemas.record import Action, Arrival, Extra, Field, Provenance, Record
-from schemas.span import Span
-from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
-from transforms.formats.columns.cells import CONTENT_CELLS, Cells, as_stated, of_dates
-from transforms.formats.columns.column_kinds import Column, ColumnKind
-from transforms.formats.columns.element_codes import CONTENT, META, RECORD
-from transforms.formats.columns.element_plan import Pieces
-from transforms.formats.dates import local_date
-from transforms.formats.thunderstone.dataload_format import DATATYPES, ELEMENT_NAMES, PARAMETRIC
-from transforms.formats.thunderstone.item_reader import (
+from feedferry.schemas.content import to_base64
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Action, Arrival, Extra, Field, Provenance, Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
+from feedferry.transforms.formats.columns.cells import CONTENT_CELLS, Cells, as_stated, of_dates
+from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind
+from feedferry.transforms.formats.columns.element_codes import CONTENT, META, RECORD
+from feedferry.transforms.formats.columns.element_plan import Pieces
+from feedferry.transforms.formats.dates import local_date
+from feedferry.transforms.formats.thunderstone.dataload_format import (
+    DATATYPES,
+    ELEMENT_NAMES,
+    PARAMETRIC,
+)
+from feedferry.transforms.formats.thunderstone.item_reader import (
     ATTRIBUTE_PLACE,
     CHARSET,
     FIELD_NAME,
@@ -53,16 +57,16 @@ from transforms.formats.thunderstone.item_reader import (
     parse_item,
     parse_item_extras,
 )
-from transforms.formats.thunderstone.item_runs import ItemRuns
-from transforms.formats.thunderstone.rows import NESTED, SEPARATORS, TYPES, item_rows
-from transforms.formats.xml.elements import (
+from feedferry.transforms.formats.thunderstone.item_runs import ItemRuns
+from feedferry.transforms.formats.thunderstone.rows import NESTED, SEPARATORS, TYPES, item_rows
+from feedferry.transforms.formats.xml.elements import (
     ElementReader,
     Grammar,
     ParsedElement,
     parse_markup,
 )
-from transforms.formats.xml.serializer import ExtraMarkup, attributes, element
-from transforms.formats.xml_text import escape_bytes, escape_text, holds, holds_bytes
+from feedferry.transforms.formats.xml.serializer import ExtraMarkup, attributes, element
+from feedferry.transforms.formats.xml_text import escape_bytes, escape_text, holds, holds_bytes
 
 _PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 BASE64 = attributes([("dt:dt", "bin.base64")])

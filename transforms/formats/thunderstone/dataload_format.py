@@ -4,9 +4,9 @@ from functools import partial
 
 import msgspec
 
-from schemas.record import Action
-from transforms.formats.base import FIELDS, HINTS, Format, Holds, deferred
-from transforms.formats.element_names import ElementNames
+from feedferry.schemas.record import Action
+from feedferry.transforms.formats.base import FIELDS, HINTS, Format, Holds, deferred
+from feedferry.transforms.formats.element_names import ElementNames
 
 DATATYPES = "urn:schemas-microsoft-com:datatypes"
 PARAMETRIC = "http://www.thunderstone.com/ParametricSearch/1.0/"

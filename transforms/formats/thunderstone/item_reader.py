@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 import pybase64
 from lxml import etree
 
-from schemas.content import check, clean_base64
-from schemas.errors import RecordError
-from schemas.record import (
+from feedferry.schemas.content import check, clean_base64
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import (
     Action,
     Arrival,
     Content,
@@ -32,12 +32,12 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from transforms.content_types.charset import NO_CHARSETS
-from transforms.formats.base import ReadOptions
-from transforms.formats.thunderstone.dataload_format import DATATYPES, PARAMETRIC
-from transforms.formats.thunderstone.rows import NESTED, SEPARATORS, TYPES, item_rows
-from transforms.formats.xml.rows import Row
-from transforms.formats.xml.serializer import XML_NAMESPACE, extra_element, shut_parser
+from feedferry.transforms.content_types.charset import NO_CHARSETS
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.thunderstone.dataload_format import DATATYPES, PARAMETRIC
+from feedferry.transforms.formats.thunderstone.rows import NESTED, SEPARATORS, TYPES, item_rows
+from feedferry.transforms.formats.xml.rows import Row
+from feedferry.transforms.formats.xml.serializer import XML_NAMESPACE, extra_element, shut_parser
 
 CHARSET = "UTF-8"
 """The charset of texts in base64 whose Item declares none."""

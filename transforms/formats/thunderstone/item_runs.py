@@ -4,15 +4,15 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 
-from schemas.record import Record
-from transforms.formats.base import ReadOptions
-from transforms.formats.columns.column_kinds import ColumnKind
-from transforms.formats.dates import rfc1123
-from transforms.formats.thunderstone.dataload_format import ELEMENT_NAMES
-from transforms.formats.thunderstone.rows import item_rows
-from transforms.formats.xml.element_runs import ElementRuns
-from transforms.formats.xml.elements import ParsedElement
-from transforms.formats.xml.run_shapes import MarkupTemplate, ShapeKey
+from feedferry.schemas.record import Record
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.dates import rfc1123
+from feedferry.transforms.formats.thunderstone.dataload_format import ELEMENT_NAMES
+from feedferry.transforms.formats.thunderstone.rows import item_rows
+from feedferry.transforms.formats.xml.element_runs import ElementRuns
+from feedferry.transforms.formats.xml.elements import ParsedElement
+from feedferry.transforms.formats.xml.run_shapes import MarkupTemplate, ShapeKey
 
 FREE_ELEMENTS = {
     **dict.fromkeys(("Title", "Keywords", "Description", "Meta", "Category"), ColumnKind.TEXT),

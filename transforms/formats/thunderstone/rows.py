@@ -9,10 +9,10 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache, partial
 
-from schemas.errors import RecordError
-from schemas.record import Action, Meta
-from transforms.formats.dates import local_date, parse_date
-from transforms.formats.xml.rows import Codec, ElementRows, Row, choices
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Action, Meta
+from feedferry.transforms.formats.dates import local_date, parse_date
+from feedferry.transforms.formats.xml.rows import Codec, ElementRows, Row, choices
 
 TYPES = choices(
     {

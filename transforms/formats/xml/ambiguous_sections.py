@@ -17,8 +17,8 @@ docs/decisions/ambiguous-sections.md has the reasons and the cost.
 
 import re
 
-from transforms.formats.byte_scans import find
-from transforms.formats.element_names import (
+from feedferry.transforms.formats.byte_scans import find
+from feedferry.transforms.formats.element_names import (
     AFTER_NAME,
     BLANKS,
     CDATA,

@@ -17,13 +17,13 @@ from typing import IO
 
 import msgspec
 
-from schemas.errors import FormatError
-from schemas.span import ElementContext, Span, SpanEnd
-from transforms.formats.base import OpenAt, ReadOptions, Survey
-from transforms.formats.byte_scans import count_lines, rfind
-from transforms.formats.element_names import CDATA, ElementNames
-from transforms.formats.xml.ambiguous_sections import find_certain_end
-from transforms.formats.xml.scanner import RawElement, RecordScanner, Run
+from feedferry.schemas.errors import FormatError
+from feedferry.schemas.span import ElementContext, Span, SpanEnd
+from feedferry.transforms.formats.base import OpenAt, ReadOptions, Survey
+from feedferry.transforms.formats.byte_scans import count_lines, rfind
+from feedferry.transforms.formats.element_names import CDATA, ElementNames
+from feedferry.transforms.formats.xml.ambiguous_sections import find_certain_end
+from feedferry.transforms.formats.xml.scanner import RawElement, RecordScanner, Run
 
 _BLOCK_BYTES = 256 << 10
 _FRAME_BYTES = 64 << 10

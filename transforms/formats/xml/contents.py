@@ -4,9 +4,9 @@ import re
 
 from msgspec import Struct
 
-from transforms.formats.byte_scans import find
-from transforms.formats.element_names import CDATA, ElementNames
-from transforms.formats.xml.ambiguous_sections import find_certain_end
+from feedferry.transforms.formats.byte_scans import find
+from feedferry.transforms.formats.element_names import CDATA, ElementNames
+from feedferry.transforms.formats.xml.ambiguous_sections import find_certain_end
 
 
 class CutContent(Struct, frozen=True, gc=False):

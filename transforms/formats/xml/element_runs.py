@@ -12,26 +12,26 @@ from functools import cached_property, lru_cache, partial
 from itertools import accumulate, chain, pairwise
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
-from schemas.errors import FormatError
-from schemas.record import Record
-from schemas.reject import record_error
-from schemas.span import ElementContext
-from transforms.formats.base import ReadOptions
-from transforms.formats.byte_scans import count_lines, find, rfind
-from transforms.formats.columns.column_kinds import Column
-from transforms.formats.columns.learning_budget import LearningBudget
-from transforms.formats.columns.neutrality import are_neutral, find_not_neutral
-from transforms.formats.columns.record_batch import Columns, RecordBatch, grouped
-from transforms.formats.element_names import ElementNames
-from transforms.formats.xml.contents import CutContent, cut_contents
-from transforms.formats.xml.elements import ParsedElement, parse_element
-from transforms.formats.xml.run_shapes import (
+from feedferry.schemas.errors import FormatError
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import record_error
+from feedferry.schemas.span import ElementContext
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.byte_scans import count_lines, find, rfind
+from feedferry.transforms.formats.columns.column_kinds import Column
+from feedferry.transforms.formats.columns.learning_budget import LearningBudget
+from feedferry.transforms.formats.columns.neutrality import are_neutral, find_not_neutral
+from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch, grouped
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.xml.contents import CutContent, cut_contents
+from feedferry.transforms.formats.xml.elements import ParsedElement, parse_element
+from feedferry.transforms.formats.xml.run_shapes import (
     BuildRecord,
     MarkupTemplate,
     RunShape,
     ShapeKey,
 )
-from transforms.formats.xml.scanner import RawElement, Records, Run
+from feedferry.transforms.formats.xml.scanner import RawElement, Records, Run
 
 _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
 _MAX_SHAPES = 256

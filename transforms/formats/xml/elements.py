@@ -10,25 +10,25 @@ from typing import IO, Generic, NamedTuple, TypeVar
 
 from lxml import etree
 
-from schemas.errors import RecordError
-from schemas.feed import FeedHeader
-from schemas.membership import Membership
-from schemas.notice import Notice
-from schemas.record import Record
-from schemas.reject import Place, Reject, record_error, reject_bytes
-from schemas.span import ElementContext, Span, SpanEnd
-from transforms.formats.base import ReadOptions
-from transforms.formats.columns.element_block import ElementBlock
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.formats.element_names import ElementNames
-from transforms.formats.xml.scanner import (
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.feed import FeedHeader
+from feedferry.schemas.membership import Membership
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Place, Reject, record_error, reject_bytes
+from feedferry.schemas.span import ElementContext, Span, SpanEnd
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.columns.element_block import ElementBlock
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.xml.scanner import (
     HEADER_DAMAGED,
     Bulk,
     RawElement,
     RecordScanner,
     find_url,
 )
-from transforms.formats.xml.serializer import shut_parser
+from feedferry.transforms.formats.xml.serializer import shut_parser
 
 _MAX_ATTRIBUTES = 1000
 _MANY_BYTES = 64 << 10

@@ -9,8 +9,8 @@ import codecs
 import re
 from typing import IO
 
-from schemas.errors import EncodingError
-from transforms.content_types.charset import NO_CHARSETS
+from feedferry.schemas.errors import EncodingError
+from feedferry.transforms.content_types.charset import NO_CHARSETS
 
 HEAD_BYTES = 4096
 """How many bytes of a stream are needed to find its encoding."""

@@ -17,12 +17,12 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import IO
 
-from schemas.errors import FormatError
-from schemas.reject import Reject
-from schemas.span import ElementContext, Span
-from transforms.formats.element_names import ElementNames
-from transforms.formats.places import PartPlace, Places
-from transforms.formats.xml.scanner import UNKNOWN, RawElement, RecordScanner, find_url
+from feedferry.schemas.errors import FormatError
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import ElementContext, Span
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.places import PartPlace, Places
+from feedferry.transforms.formats.xml.scanner import UNKNOWN, RawElement, RecordScanner, find_url
 
 _MAX_RECORD_BYTES = 1 << 30
 

@@ -10,8 +10,8 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from schemas.errors import RecordError
-from schemas.record import Extra
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Extra
 
 Encode = Callable[[Any], str | None]
 

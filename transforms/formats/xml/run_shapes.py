@@ -21,10 +21,10 @@ from typing import Any, ClassVar, NamedTuple
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from schemas.content import clean_base64
-from schemas.errors import RecordError
-from schemas.record import Meta, Record
-from transforms.formats.columns.column_kinds import (
+from feedferry.schemas.content import clean_base64
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Meta, Record
+from feedferry.transforms.formats.columns.column_kinds import (
     CONTENT_KINDS,
     ENCODINGS,
     TEXT_CONTENT_KINDS,
@@ -32,12 +32,12 @@ from transforms.formats.columns.column_kinds import (
     ColumnKind,
     Values,
 )
-from transforms.formats.columns.learning_budget import RECORDS_A_PLAN, LearningBudget
-from transforms.formats.columns.marks import hole, stated, variants
-from transforms.formats.columns.neutrality import are_read
-from transforms.formats.columns.record_batch import Shape
-from transforms.formats.dates import parse_date
-from transforms.formats.xml_text import may_be_attribute
+from feedferry.transforms.formats.columns.learning_budget import RECORDS_A_PLAN, LearningBudget
+from feedferry.transforms.formats.columns.marks import hole, stated, variants
+from feedferry.transforms.formats.columns.neutrality import are_read
+from feedferry.transforms.formats.columns.record_batch import Shape
+from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.formats.xml_text import may_be_attribute
 
 FREQUENT = 8
 """How many records are read before a model is made: it costs as much as a few."""

@@ -42,14 +42,14 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from schemas.errors import FormatError, ProgressError, RecordError
-from schemas.record import Record
-from schemas.reject import Place, Reject, reject_bytes
-from schemas.span import ElementContext, Span, SpanEnd
-from transforms.formats.byte_scans import count_lines, find
-from transforms.formats.columns.element_block import ElementBlock
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.formats.element_names import (
+from feedferry.schemas.errors import FormatError, ProgressError, RecordError
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Place, Reject, reject_bytes
+from feedferry.schemas.span import ElementContext, Span, SpanEnd
+from feedferry.transforms.formats.byte_scans import count_lines, find
+from feedferry.transforms.formats.columns.element_block import ElementBlock
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.element_names import (
     CDATA,
     COMMENT,
     INSTRUCTION,
@@ -58,9 +58,13 @@ from transforms.formats.element_names import (
     TAG,
     ElementNames,
 )
-from transforms.formats.streams import read_block
-from transforms.formats.xml.ambiguous_sections import CROSSES, AmbiguityRule, find_certain_end
-from transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect
+from feedferry.transforms.formats.streams import read_block
+from feedferry.transforms.formats.xml.ambiguous_sections import (
+    CROSSES,
+    AmbiguityRule,
+    find_certain_end,
+)
+from feedferry.transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect
 
 HEADER_DAMAGED = "header-damaged"
 BLOCK_BYTES = 512 << 10

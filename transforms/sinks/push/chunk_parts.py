@@ -13,19 +13,19 @@ from typing import IO
 
 import msgspec
 
-from schemas.account import Chunk
-from schemas.errors import FormatError, RecordError
-from schemas.reject import Place, Reject, reject_bytes
-from schemas.span import Span
-from transforms.formats import Format, Places, find_format
-from transforms.sinks.push.model import (
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import FormatError, RecordError
+from feedferry.schemas.reject import Place, Reject, reject_bytes
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import Format, Places, find_format
+from feedferry.transforms.sinks.push.model import (
     ChunkPart,
     changed_error,
     open_chunk_file,
     range_blocks,
 )
-from transforms.storage.atomic import HashingReader
-from transforms.storage.storage import size_of
+from feedferry.transforms.storage.atomic import HashingReader
+from feedferry.transforms.storage.storage import size_of
 
 MAX_REJECT_BYTES = 1 << 20
 """How much of a refused record a reject keeps."""

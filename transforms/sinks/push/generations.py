@@ -22,16 +22,16 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from schemas.account import Chunk
-from schemas.errors import ConfigError
-from schemas.feed import FULL
-from schemas.run_record import RUN_RECORD, RunRecord
-from transforms.sinks.push.model import ERASING_FEEDTYPES
-from transforms.sinks.push.settings import PushSettings
-from transforms.storage.atomic import writing
-from transforms.storage.journal import DISK, Disk, Journal
-from transforms.storage.lock import Lock, waiting_lock
-from transforms.storage.run_record import read_run
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.feed import FULL
+from feedferry.schemas.run_record import RUN_RECORD, RunRecord
+from feedferry.transforms.sinks.push.model import ERASING_FEEDTYPES
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.storage.atomic import writing
+from feedferry.transforms.storage.journal import DISK, Disk, Journal
+from feedferry.transforms.storage.lock import Lock, waiting_lock
+from feedferry.transforms.storage.run_record import read_run
 
 GENERATIONS = "generations.jsonl"
 PUSHED = "pushed"

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.account import Chunk, RejectSample, add_reject_sample
-from schemas.errors import FINDINGS_EXIT, RecordError
-from schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
-from schemas.reject import Reject
-from transforms.rules.known_rejects import entry_of
-from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
-from transforms.sinks.push.throttle.gate import BacklogCount
-from transforms.storage.atomic import RejectFile
-from transforms.storage.storage import LocalStorage
+from feedferry.schemas.account import Chunk, RejectSample, add_reject_sample
+from feedferry.schemas.errors import FINDINGS_EXIT, RecordError
+from feedferry.schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.rules.known_rejects import entry_of
+from feedferry.transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
+from feedferry.transforms.sinks.push.throttle.gate import BacklogCount
+from feedferry.transforms.storage.atomic import RejectFile
+from feedferry.transforms.storage.storage import LocalStorage
 
 
 class ChunkOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,7 +214,7 @@ def write_rejects(
 
 def rejects_of(outcome: ChunkOutcome, root: Path) -> Iterator[Reject]:
     """Yield the refused records of a chunk; raise SourceError if its file has changed."""
-    from transforms.sinks.push.chunk_parts import ChunkSplitter
+    from feedferry.transforms.sinks.push.chunk_parts import ChunkSplitter
 
     splitter = ChunkSplitter(outcome.chunk, root)
     if outcome.state is ChunkState.REFUSED and not outcome.refusals:

@@ -10,15 +10,15 @@ from operator import attrgetter
 import msgspec
 from msgspec.structs import replace
 
-from schemas.account import Chunk
-from schemas.errors import ConfigError
-from schemas.feed import FULL, check_datasource
-from schemas.lazy_sequence import LazySequence
-from transforms.formats import find_format
-from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
-from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.wire.address import APPLIANCES
-from transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol, Endpoint
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.feed import FULL, check_datasource
+from feedferry.schemas.lazy_sequence import LazySequence
+from feedferry.transforms.formats import find_format
+from feedferry.transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.sinks.push.wire.address import APPLIANCES
+from feedferry.transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol, Endpoint
 
 _MAX_FAULTS = 20
 

@@ -29,8 +29,8 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from schemas.account import Chunk
-from schemas.errors import (
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import (
     FINDINGS_EXIT,
     FatalError,
     FeedferryError,
@@ -38,16 +38,16 @@ from schemas.errors import (
     TargetError,
     TooManyRejectsError,
 )
-from schemas.feed import INCREMENTAL
-from schemas.lazy_sequence import chosen, flagged
-from schemas.receipt import ChunkState, Receipt
-from schemas.setting import in_flags
-from transforms.formats import find_format
-from transforms.net.retry import RetryPauses
-from transforms.rules.known_rejects import entry_of, load_known_rejects
-from transforms.sinks.push.chunk_parts import ChunkSplitter, whole_chunk
-from transforms.sinks.push.generations import claimed_datasources
-from transforms.sinks.push.model import (
+from feedferry.schemas.feed import INCREMENTAL
+from feedferry.schemas.lazy_sequence import chosen, flagged
+from feedferry.schemas.receipt import ChunkState, Receipt
+from feedferry.schemas.setting import in_flags
+from feedferry.transforms.formats import find_format
+from feedferry.transforms.net.retry import RetryPauses
+from feedferry.transforms.rules.known_rejects import entry_of, load_known_rejects
+from feedferry.transforms.sinks.push.chunk_parts import ChunkSplitter, whole_chunk
+from feedferry.transforms.sinks.push.generations import claimed_datasources
+from feedferry.transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
     MAX_REPLY_LETTERS,
     ApplianceResponse,
@@ -55,21 +55,21 @@ from transforms.sinks.push.model import (
     ResponseMeaning,
     Verdict,
 )
-from transforms.sinks.push.outcome import (
+from feedferry.transforms.sinks.push.outcome import (
     OutcomeTotals,
     PushAccount,
     PushProgress,
     rejects_of,
     totals_of,
 )
-from transforms.sinks.push.push_plan import plan_chunks
-from transforms.sinks.push.receipts import Receipts
-from transforms.sinks.push.session import PushInterrupted, PushSession, RunSteps
-from transforms.sinks.push.settings import OnRefusal, PushSettings
-from transforms.sinks.push.throttle.gate import BacklogThrottle, SendGate, StopSignal
-from transforms.sinks.push.wire.client import ApplianceClient
-from transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
-from transforms.storage.journal import DISK, Disk
+from feedferry.transforms.sinks.push.push_plan import plan_chunks
+from feedferry.transforms.sinks.push.receipts import Receipts
+from feedferry.transforms.sinks.push.session import PushInterrupted, PushSession, RunSteps
+from feedferry.transforms.sinks.push.settings import OnRefusal, PushSettings
+from feedferry.transforms.sinks.push.throttle.gate import BacklogThrottle, SendGate, StopSignal
+from feedferry.transforms.sinks.push.wire.client import ApplianceClient
+from feedferry.transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
+from feedferry.transforms.storage.journal import DISK, Disk
 
 MAX_LOGGED_LETTERS = 200
 

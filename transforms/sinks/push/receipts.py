@@ -15,17 +15,17 @@ from typing import Self
 import msgspec
 from msgspec.structs import replace
 
-from schemas.account import Chunk
-from schemas.errors import ConfigError
-from schemas.lazy_sequence import LazySequence
-from schemas.receipt import ChunkState, Receipt
-from transforms.sinks.push.outcome import ChunkOutcome, outcome_of
-from transforms.sinks.push.push_plan import PlannedChunks
-from transforms.sinks.push.settings import PushSettings
-from transforms.storage.atomic import writing
-from transforms.storage.journal import DISK, Disk, Journal
-from transforms.storage.line_file import LineFile
-from transforms.storage.mirrors import locked
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.lazy_sequence import LazySequence
+from feedferry.schemas.receipt import ChunkState, Receipt
+from feedferry.transforms.sinks.push.outcome import ChunkOutcome, outcome_of
+from feedferry.transforms.sinks.push.push_plan import PlannedChunks
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.storage.atomic import writing
+from feedferry.transforms.storage.journal import DISK, Disk, Journal
+from feedferry.transforms.storage.line_file import LineFile
+from feedferry.transforms.storage.mirrors import locked
 
 VERSION = 1
 

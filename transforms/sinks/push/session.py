@@ -11,20 +11,20 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.account import Chunk
-from schemas.errors import TargetError
-from schemas.receipt import StepReceipt
-from schemas.setting import in_flags
-from transforms.net.retry import RetryPauses
-from transforms.sinks.push.model import MAX_REPLY_LETTERS, ResponseMeaning
-from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.throttle.gate import SendGate
-from transforms.sinks.push.wire.body import RequestBody
-from transforms.sinks.push.wire.client import ApplianceClient
-from transforms.sinks.push.wire.protocol import Appliance
-from transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
-from transforms.storage.atomic import writing
-from transforms.storage.journal import DISK, Disk, Journal
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import TargetError
+from feedferry.schemas.receipt import StepReceipt
+from feedferry.schemas.setting import in_flags
+from feedferry.transforms.net.retry import RetryPauses
+from feedferry.transforms.sinks.push.model import MAX_REPLY_LETTERS, ResponseMeaning
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.sinks.push.throttle.gate import SendGate
+from feedferry.transforms.sinks.push.wire.body import RequestBody
+from feedferry.transforms.sinks.push.wire.client import ApplianceClient
+from feedferry.transforms.sinks.push.wire.protocol import Appliance
+from feedferry.transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
+from feedferry.transforms.storage.atomic import writing
+from feedferry.transforms.storage.journal import DISK, Disk, Journal
 
 
 class PushInterrupted(Exception):  # noqa: N818 - no error: the operator asked for it

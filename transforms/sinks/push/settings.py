@@ -4,10 +4,10 @@ import enum
 
 import msgspec
 
-from transforms.net.retry import RetryPolicy
-from transforms.sinks.push.throttle.gate import BacklogLimits
-from transforms.sinks.push.throttle.window import SendWindow
-from transforms.sinks.push.wire.protocol import Appliance
+from feedferry.transforms.net.retry import RetryPolicy
+from feedferry.transforms.sinks.push.throttle.gate import BacklogLimits
+from feedferry.transforms.sinks.push.throttle.window import SendWindow
+from feedferry.transforms.sinks.push.wire.protocol import Appliance
 
 
 class OnRefusal(enum.Enum):

@@ -7,11 +7,11 @@ from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
-from schemas.check import CheckLine, ok, warn
-from transforms.sources.database.connection import Session
-from transforms.sources.database.dialects import dialect_of
-from transforms.sources.database.mapping import RowMapping
-from transforms.sources.database.table import open_table
+from feedferry.schemas.check import CheckLine, ok, warn
+from feedferry.transforms.sources.database.connection import Session
+from feedferry.transforms.sources.database.dialects import dialect_of
+from feedferry.transforms.sources.database.mapping import RowMapping
+from feedferry.transforms.sources.database.table import open_table
 
 
 def check_database(mapping: RowMapping, zone: str, _seconds: float) -> Iterator[CheckLine]:

@@ -16,13 +16,13 @@ from urllib.parse import quote
 import msgspec
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError, RecordError
-from schemas.reject import KEPT_BYTES, Place, Reject, reject_bytes
-from schemas.span import Span
-from schemas.spelling import did_you_mean
-from transforms.config.yaml_structs import Value, parse_text
-from transforms.formats.dates import parse_utc_dates
-from transforms.sources.database.values import row_json, text_of
+from feedferry.schemas.errors import ConfigError, RecordError
+from feedferry.schemas.reject import KEPT_BYTES, Place, Reject, reject_bytes
+from feedferry.schemas.span import Span
+from feedferry.schemas.spelling import did_you_mean
+from feedferry.transforms.config.yaml_structs import Value, parse_text
+from feedferry.transforms.formats.dates import parse_utc_dates
+from feedferry.transforms.sources.database.values import row_json, text_of
 
 Row = Sequence[Any]  # Any: the value types of a driver
 Key = tuple[object, ...]

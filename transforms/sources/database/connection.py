@@ -16,13 +16,13 @@ from urllib.parse import quote
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from schemas.errors import ConfigError, FeedferryError, SourceError
-from transforms.config.secrets import REFERENCE, resolve, secrets_in
-from transforms.net.redaction import Mask
-from transforms.net.retry import RetryPolicy, retry
-from transforms.sources.database.connection_url import parse_url, secrets_of
-from transforms.sources.database.dialects import Dialect, ResultColumn, dialect_of
-from transforms.sources.database.mapping import RowMapping
+from feedferry.schemas.errors import ConfigError, FeedferryError, SourceError
+from feedferry.transforms.config.secrets import REFERENCE, resolve, secrets_in
+from feedferry.transforms.net.redaction import Mask
+from feedferry.transforms.net.retry import RetryPolicy, retry
+from feedferry.transforms.sources.database.connection_url import parse_url, secrets_of
+from feedferry.transforms.sources.database.dialects import Dialect, ResultColumn, dialect_of
+from feedferry.transforms.sources.database.mapping import RowMapping
 
 RETRIES = RetryPolicy(max_attempts=6)
 _ONCE = RetryPolicy(max_attempts=1)

@@ -2,7 +2,12 @@
 
 import sqlalchemy as sa
 
-from transforms.config.secrets import PLAIN_SECRET, REFERENCE, SECRET_NAME, check_references
+from feedferry.transforms.config.secrets import (
+    PLAIN_SECRET,
+    REFERENCE,
+    SECRET_NAME,
+    check_references,
+)
 
 _PLACEHOLDER = "90071992547409910"
 """Replaces a reference while a URL is parsed: digits, since it can be the port."""

@@ -32,18 +32,24 @@ from jinja2 import (
 )
 from jinja2.sandbox import SandboxedEnvironment
 
-from schemas.content import content_too_large
-from schemas.errors import ConfigError, RecordError
-from schemas.record import Content
-from transforms.content_types.charset import UTF_8, find_charset
-from transforms.content_types.detection import UNKNOWN, detect
-from transforms.formats.xml.serializer import element
-from transforms.formats.xml_text import escape_bytes
-from transforms.net.web_client import LinkedDocument, WebClient, WebLimits
-from transforms.sources.database.columns import ColumnIndex, ColumnReference, Page, Row, column_of
-from transforms.sources.database.mapping import RowMapping
-from transforms.sources.database.values import values_of
-from transforms.sources.files import open_file
+from feedferry.schemas.content import content_too_large
+from feedferry.schemas.errors import ConfigError, RecordError
+from feedferry.schemas.record import Content
+from feedferry.transforms.content_types.charset import UTF_8, find_charset
+from feedferry.transforms.content_types.detection import UNKNOWN, detect
+from feedferry.transforms.formats.xml.serializer import element
+from feedferry.transforms.formats.xml_text import escape_bytes
+from feedferry.transforms.net.web_client import LinkedDocument, WebClient, WebLimits
+from feedferry.transforms.sources.database.columns import (
+    ColumnIndex,
+    ColumnReference,
+    Page,
+    Row,
+    column_of,
+)
+from feedferry.transforms.sources.database.mapping import RowMapping
+from feedferry.transforms.sources.database.values import values_of
+from feedferry.transforms.sources.files import open_file
 
 TypedContent = tuple[Content | None, str | None, str | None]
 """A content, its mimetype and its charset."""

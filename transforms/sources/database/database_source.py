@@ -10,18 +10,18 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from schemas.account import Account
-from schemas.check import Check
-from schemas.errors import ConfigError
-from schemas.source_options import SourceOptions
-from schemas.span import Span
-from transforms.config.yaml_structs import read_yaml
-from transforms.formats.base import ReadResult
-from transforms.sources.base import Source, SourceRun, SpanRequest, SpanSize
-from transforms.sources.database.mapping import DATABASE, RowMapping
-from transforms.sources.state_changes import read_changes
-from transforms.storage.mirrors import shown
-from transforms.storage.state import StateHead, open_state, update_state
+from feedferry.schemas.account import Account
+from feedferry.schemas.check import Check
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.schemas.span import Span
+from feedferry.transforms.config.yaml_structs import read_yaml
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.sources.base import Source, SourceRun, SpanRequest, SpanSize
+from feedferry.transforms.sources.database.mapping import DATABASE, RowMapping
+from feedferry.transforms.sources.state_changes import read_changes
+from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.state import StateHead, open_state, update_state
 
 
 class DatabaseSource(Source[RowMapping]):
@@ -42,31 +42,31 @@ class DatabaseSource(Source[RowMapping]):
         path = Path(span.path)
         mapping = replace(read_yaml(path, RowMapping), folder=str(path.absolute().parent))
         if mapping.content.template is not None:
-            from transforms.sources.database.content import load_template
+            from feedferry.transforms.sources.database.content import load_template
 
             load_template(mapping.resolve(mapping.content.template))
         return mapping
 
     def check_config(self, config: RowMapping) -> None:
-        from transforms.sources.database.connection import connect
+        from feedferry.transforms.sources.database.connection import connect
 
         connect(config)  # opens no connection
 
     def fingerprint(self, config: RowMapping) -> str:
-        from transforms.sources.database.plan import rules_of
+        from feedferry.transforms.sources.database.plan import rules_of
 
         return rules_of(config)
 
     def checks(self, runs: Sequence[SourceRun[RowMapping]]) -> Iterator[Check]:
-        from transforms.sources.database.checks import check_database
+        from feedferry.transforms.sources.database.checks import check_database
 
         for run in runs:
             yield Check("database", partial(check_database, run.config, run.reading.zone))
 
     def split(self, run: SourceRun[RowMapping]) -> Iterator[Span]:
         """Yield the spans of deletions, then those of the rows that the run reads."""
-        from transforms.sources.database.plan import plan_rows
-        from transforms.sources.database.table import open_table
+        from feedferry.transforms.sources.database.plan import plan_rows
+        from feedferry.transforms.sources.database.table import open_table
 
         path = run.options.state
         try:
@@ -77,12 +77,12 @@ class DatabaseSource(Source[RowMapping]):
             raise ConfigError(f"{run.span.source}: {exc.text}") from exc
 
     def size(self, span: Span) -> SpanSize:
-        from transforms.sources.database.read import range_of
+        from feedferry.transforms.sources.database.read import range_of
 
         return SpanSize(documents=range_of(span).rows)
 
     def read(self, request: SpanRequest[RowMapping]) -> Generator[ReadResult, None, None]:
-        from transforms.sources.database.read import read_rows
+        from feedferry.transforms.sources.database.read import read_rows
 
         if request.config is None:
             raise TypeError("a database is read with its mapping")
@@ -97,9 +97,9 @@ class DatabaseSource(Source[RowMapping]):
             )
 
     def remember(self, run: SourceRun[RowMapping], account: Account, *, generation: int) -> None:
-        from transforms.sources.database.deletions import advance_state
-        from transforms.sources.database.plan import read_plan
-        from transforms.sources.database.watermark import encode_mark
+        from feedferry.transforms.sources.database.deletions import advance_state
+        from feedferry.transforms.sources.database.plan import read_plan
+        from feedferry.transforms.sources.database.watermark import encode_mark
 
         path = Path(run.options.state or "")
         plan = read_plan(run)

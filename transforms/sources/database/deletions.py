@@ -29,19 +29,19 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError, RecordError
-from schemas.sent_document import DELETION_SENT, NO_DIGEST, SentDocument, StateChange
-from schemas.source_options import SourceOptions
-from schemas.span import Watermark
-from transforms.sources.change_detection import check_safety
-from transforms.sources.database.columns import ColumnIndex, Row, url_getter
-from transforms.sources.database.mapping import IncrementalReading
-from transforms.sources.database.table import TableQuery, subquery, write_key
-from transforms.sources.database.watermark import floor_of, is_above_floor
-from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.sources.state_changes import store_changes
-from transforms.storage.scratch import scratch_database
-from transforms.storage.state import SourceState
+from feedferry.schemas.errors import ConfigError, RecordError
+from feedferry.schemas.sent_document import DELETION_SENT, NO_DIGEST, SentDocument, StateChange
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.schemas.span import Watermark
+from feedferry.transforms.sources.change_detection import check_safety
+from feedferry.transforms.sources.database.columns import ColumnIndex, Row, url_getter
+from feedferry.transforms.sources.database.mapping import IncrementalReading
+from feedferry.transforms.sources.database.table import TableQuery, subquery, write_key
+from feedferry.transforms.sources.database.watermark import floor_of, is_above_floor
+from feedferry.transforms.sources.listing import EntryKind, ListingEntry
+from feedferry.transforms.sources.state_changes import store_changes
+from feedferry.transforms.storage.scratch import scratch_database
+from feedferry.transforms.storage.state import SourceState
 
 NULL_KEY = "[null]"
 """Replaces keys with NULL, which no row can have."""

@@ -123,7 +123,7 @@ class PostgreSql(Dialect):
         # A driver that SQLite does not need; it takes 8 MB.
         from psycopg.types.string import TextLoader  # noqa: PLC0415
 
-        from transforms.sources.database.page_cursor import PageCursor  # noqa: PLC0415
+        from feedferry.transforms.sources.database.page_cursor import PageCursor  # noqa: PLC0415
 
         for name in self._TEXTS:
             connection.adapters.register_loader(name, TextLoader)
@@ -133,7 +133,7 @@ class PostgreSql(Dialect):
         connection.cursor_factory = PageCursor
 
     def read_odd_dates(self, connection: Any) -> None:
-        from transforms.sources.database.page_cursor import OddDateLoader  # noqa: PLC0415
+        from feedferry.transforms.sources.database.page_cursor import OddDateLoader  # noqa: PLC0415
 
         for name in self._DATES:
             connection.adapters.register_loader(name, OddDateLoader)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from transforms.config.yaml_structs import (
+from feedferry.transforms.config.yaml_structs import (
     Duration,
     Positive,
     PositiveDuration,
@@ -21,7 +21,7 @@ from transforms.config.yaml_structs import (
     several,
     text_where,
 )
-from transforms.sources.database.columns import ColumnReference, parse_template
+from feedferry.transforms.sources.database.columns import ColumnReference, parse_template
 
 DATABASE = "database"
 """The format of spans that are key ranges of a database."""
@@ -35,7 +35,7 @@ ESCAPE = "\\"
 
 def _parse_connection(value: object) -> str:
     # SQLAlchemy loads slowly
-    from transforms.sources.database.connection_url import check_connection  # noqa: PLC0415
+    from feedferry.transforms.sources.database.connection_url import check_connection  # noqa: PLC0415
 
     return check_connection(parse_text(value))
 

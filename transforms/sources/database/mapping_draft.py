@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from transforms.config.yaml_structs import PLACEHOLDER, quote_text
+from feedferry.transforms.config.yaml_structs import PLACEHOLDER, quote_text
 
 _TITLES = ("title", "name", "subject", "headline")
 _DOCUMENTS = ("body", "content", "text", "document", "html", "article", "message")

@@ -29,20 +29,20 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from schemas.errors import RecordError
-from schemas.sent_document import NO_DIGEST, SentDocument
-from schemas.span import KeyRange, RowFilter, Span, Watermark
-from schemas.span_size import auto_span_bytes
-from transforms.sources.base import SourceRun
-from transforms.sources.database.columns import (
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.sent_document import NO_DIGEST, SentDocument
+from feedferry.schemas.span import KeyRange, RowFilter, Span, Watermark
+from feedferry.schemas.span_size import auto_span_bytes
+from feedferry.transforms.sources.base import SourceRun
+from feedferry.transforms.sources.database.columns import (
     ColumnIndex,
     ColumnReference,
     Key,
     parse_template,
     url_getter,
 )
-from transforms.sources.database.connection import UnreadableValueError
-from transforms.sources.database.deletions import (
+from feedferry.transforms.sources.database.connection import UnreadableValueError
+from feedferry.transforms.sources.database.deletions import (
     NULL_KEY,
     DeletionLister,
     KeySets,
@@ -50,21 +50,27 @@ from transforms.sources.database.deletions import (
     is_row,
     read_deleted,
 )
-from transforms.sources.database.mapping import TIMESTAMP, RowMapping
-from transforms.sources.database.records import deletion_test
-from transforms.sources.database.table import TableQuery, fetch_all, write_key
-from transforms.sources.database.watermark import (
+from feedferry.transforms.sources.database.mapping import TIMESTAMP, RowMapping
+from feedferry.transforms.sources.database.records import deletion_test
+from feedferry.transforms.sources.database.table import TableQuery, fetch_all, write_key
+from feedferry.transforms.sources.database.watermark import (
     decode_mark,
     floor_of,
     limit_to_clock,
     read_clock,
     watermark_of,
 )
-from transforms.sources.files import sign_path
-from transforms.sources.listing import LISTING, EntryKind, ListingEntry, cut_listing, write_listing
-from transforms.sources.state_changes import SHARED
-from transforms.storage.atomic import whole_file, write_whole
-from transforms.storage.state import SourceState
+from feedferry.transforms.sources.files import sign_path
+from feedferry.transforms.sources.listing import (
+    LISTING,
+    EntryKind,
+    ListingEntry,
+    cut_listing,
+    write_listing,
+)
+from feedferry.transforms.sources.state_changes import SHARED
+from feedferry.transforms.storage.atomic import whole_file, write_whole
+from feedferry.transforms.storage.state import SourceState
 
 MAX_LIMITS = 20_000
 """The most keys in memory as possible limits of ranges."""

@@ -30,20 +30,20 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from schemas.errors import ConfigError, RecordError
-from schemas.record import Record
-from schemas.reject import Reject
-from schemas.sent_document import OnChange
-from schemas.span import KeyRange, Span
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.database.columns import ColumnIndex, Key, Row
-from transforms.sources.database.connection import Session, UnreadableValueError
-from transforms.sources.database.dialects import INLINE_BYTES, Expression
-from transforms.sources.database.mapping import RowMapping
-from transforms.sources.database.records import RecordMaker
-from transforms.sources.database.row_batches import RowBatches
-from transforms.sources.database.row_changes import RowChanges, signatures_of
-from transforms.sources.database.table import (
+from feedferry.schemas.errors import ConfigError, RecordError
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.sent_document import OnChange
+from feedferry.schemas.span import KeyRange, Span
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.sources.database.columns import ColumnIndex, Key, Row
+from feedferry.transforms.sources.database.connection import Session, UnreadableValueError
+from feedferry.transforms.sources.database.dialects import INLINE_BYTES, Expression
+from feedferry.transforms.sources.database.mapping import RowMapping
+from feedferry.transforms.sources.database.records import RecordMaker
+from feedferry.transforms.sources.database.row_batches import RowBatches
+from feedferry.transforms.sources.database.row_changes import RowChanges, signatures_of
+from feedferry.transforms.sources.database.table import (
     KeyOrder,
     Select,
     TableQuery,
@@ -54,7 +54,7 @@ from transforms.sources.database.table import (
     subquery,
     write_key,
 )
-from transforms.storage.state import SourceState
+from feedferry.transforms.storage.state import SourceState
 
 PAGE_BYTES = 8 << 20
 """The approximate size of a page of wide rows."""

@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from schemas.errors import RecordError
-from schemas.record import Action, Arrival, Crawl, Meta, Provenance, Record
-from schemas.reject import Reject, record_error
-from schemas.span import Span
-from transforms.formats.base import ReadOptions
-from transforms.sources.database.columns import (
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Action, Arrival, Crawl, Meta, Provenance, Record
+from feedferry.schemas.reject import Reject, record_error
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.sources.database.columns import (
     ColumnIndex,
     ColumnReference,
     LoadRows,
@@ -26,15 +26,15 @@ from transforms.sources.database.columns import (
     ValueGetter,
     url_getter,
 )
-from transforms.sources.database.content import TypedContent, content_getter
-from transforms.sources.database.mapping import (
+from feedferry.transforms.sources.database.content import TypedContent, content_getter
+from feedferry.transforms.sources.database.mapping import (
     TIMESTAMP,
     DateColumn,
     MetadataColumn,
     RowMapping,
 )
-from transforms.sources.database.row_acl import AclGetter
-from transforms.sources.database.values import text_of, time_converter, values_of
+from feedferry.transforms.sources.database.row_acl import AclGetter
+from feedferry.transforms.sources.database.values import text_of, time_converter, values_of
 
 TEXT_FIELDS = ("title", "description", "keywords")
 

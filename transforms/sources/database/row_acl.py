@@ -18,9 +18,9 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from schemas.acl import ACCESSES, SCOPES, Access, Acl, Inheritance, Principal, Scope
-from schemas.errors import RecordError
-from transforms.sources.database.columns import (
+from feedferry.schemas.acl import ACCESSES, SCOPES, Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.errors import RecordError
+from feedferry.transforms.sources.database.columns import (
     ColumnIndex,
     ColumnReference,
     LoadRows,
@@ -31,8 +31,8 @@ from transforms.sources.database.columns import (
     column_text,
     url_getter,
 )
-from transforms.sources.database.mapping import ESCAPE, AclSource
-from transforms.sources.database.values import text_of
+from feedferry.transforms.sources.database.mapping import ESCAPE, AclSource
+from feedferry.transforms.sources.database.values import text_of
 
 _LISTS = (
     ("users", Scope.USER, Access.PERMIT),

@@ -13,19 +13,19 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any, ClassVar
 
-from schemas.acl import Acl
-from schemas.record import Content, Crawl, Meta, Record
-from schemas.reject import Reject
-from transforms.formats.columns.cells import escaped
-from transforms.formats.columns.column_kinds import TEXT_KINDS, Column, ColumnKind, Values
-from transforms.formats.columns.element_block import ElementBlock
-from transforms.formats.columns.neutrality import are_neutral
-from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
-from transforms.sources.database.columns import Page, Row, column_of
-from transforms.sources.database.content import TypedContent, TypedContents
-from transforms.sources.database.records import TEXT_FIELDS, RecordMaker
-from transforms.sources.database.row_acl import AclGetter
-from transforms.sources.database.row_blocks import RowBlocks
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.record import Content, Crawl, Meta, Record
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.formats.columns.cells import escaped
+from feedferry.transforms.formats.columns.column_kinds import TEXT_KINDS, Column, ColumnKind, Values
+from feedferry.transforms.formats.columns.element_block import ElementBlock
+from feedferry.transforms.formats.columns.neutrality import are_neutral
+from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
+from feedferry.transforms.sources.database.columns import Page, Row, column_of
+from feedferry.transforms.sources.database.content import TypedContent, TypedContents
+from feedferry.transforms.sources.database.records import TEXT_FIELDS, RecordMaker
+from feedferry.transforms.sources.database.row_acl import AclGetter
+from feedferry.transforms.sources.database.row_blocks import RowBlocks
 
 _PARTS = 8
 """Into how many parts rows are divided of which one has no value."""

@@ -14,18 +14,18 @@ from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from schemas.acl import Access, Principal, Scope
-from schemas.record import Content, Crawl, Meta, Provenance, Record
-from transforms.formats.acl_metadata import is_acl_name
-from transforms.formats.columns.cells import escaped
-from transforms.formats.columns.column_kinds import Column, ColumnKind, Values
-from transforms.formats.columns.element_block import (
+from feedferry.schemas.acl import Access, Principal, Scope
+from feedferry.schemas.record import Content, Crawl, Meta, Provenance, Record
+from feedferry.transforms.formats.acl_metadata import is_acl_name
+from feedferry.transforms.formats.columns.cells import escaped
+from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind, Values
+from feedferry.transforms.formats.columns.element_block import (
     Comparisons,
     ElementBlock,
     ElementShape,
     element_shape,
 )
-from transforms.formats.columns.element_codes import (
+from feedferry.transforms.formats.columns.element_codes import (
     ACL,
     ALONE,
     CONTENT,
@@ -42,12 +42,12 @@ from transforms.formats.columns.element_codes import (
     RECORD,
     RECORD_WITH_CONTENT,
 )
-from transforms.formats.columns.element_shapes import BlockElements, ElementShapes
-from transforms.formats.columns.record_batch import Shape, grouped
-from transforms.sources.database.columns import Row
-from transforms.sources.database.content import TypedContents
-from transforms.sources.database.records import RecordMaker
-from transforms.sources.database.row_acl import NamedPrincipals
+from feedferry.transforms.formats.columns.element_shapes import BlockElements, ElementShapes
+from feedferry.transforms.formats.columns.record_batch import Shape, grouped
+from feedferry.transforms.sources.database.columns import Row
+from feedferry.transforms.sources.database.content import TypedContents
+from feedferry.transforms.sources.database.records import RecordMaker
+from feedferry.transforms.sources.database.row_acl import NamedPrincipals
 
 _MOST_ALONE = 0.75
 """Rows of which a larger share goes alone are no block."""

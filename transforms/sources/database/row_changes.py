@@ -22,26 +22,32 @@ from uuid import UUID
 import msgspec
 from msgspec.structs import replace
 
-from schemas import avro
-from schemas.errors import RecordError
-from schemas.notice import Notice
-from schemas.record import Action, Provenance, Record
-from schemas.reject import Filtered, Reject
-from schemas.sent_document import NO_DIGEST, UNCHANGED, OnChange, SentDocument, StateChange
-from transforms.formats.base import ReadOptions
-from transforms.formats.byte_scans import hash64
-from transforms.formats.canonical.avro import AvroEncoder
-from transforms.formats.columns.batch_plan import BatchPlan, learn
-from transforms.formats.columns.cells import plain
-from transforms.formats.columns.element_block import ElementBlock
-from transforms.formats.columns.record_batch import Columns, RecordBatch
-from transforms.sources.database.columns import ColumnIndex, Page, Row
-from transforms.sources.database.mapping import TIMESTAMP, RowMapping
-from transforms.sources.database.plan import rules_of
-from transforms.sources.database.row_batches import RowResult
-from transforms.sources.database.table import write_key, write_keys
-from transforms.sources.database.watermark import timestamp_text
-from transforms.storage.state import SourceState
+from feedferry.schemas import avro
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Action, Provenance, Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.schemas.sent_document import (
+    NO_DIGEST,
+    UNCHANGED,
+    OnChange,
+    SentDocument,
+    StateChange,
+)
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.byte_scans import hash64
+from feedferry.transforms.formats.canonical.avro import AvroEncoder
+from feedferry.transforms.formats.columns.batch_plan import BatchPlan, learn
+from feedferry.transforms.formats.columns.cells import plain
+from feedferry.transforms.formats.columns.element_block import ElementBlock
+from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch
+from feedferry.transforms.sources.database.columns import ColumnIndex, Page, Row
+from feedferry.transforms.sources.database.mapping import TIMESTAMP, RowMapping
+from feedferry.transforms.sources.database.plan import rules_of
+from feedferry.transforms.sources.database.row_batches import RowResult
+from feedferry.transforms.sources.database.table import write_key, write_keys
+from feedferry.transforms.sources.database.watermark import timestamp_text
+from feedferry.transforms.storage.state import SourceState
 
 NO_SIGNATURE = 0
 """In place of the signature of a row that has none."""

@@ -24,18 +24,18 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.types import NullType
 
-from schemas.errors import ConfigError
-from schemas.span import RowFilter
-from transforms.sources.database.columns import ColumnIndex, Key
-from transforms.sources.database.connection import Session, UnreadableValueError
-from transforms.sources.database.dialects import (
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.span import RowFilter
+from feedferry.transforms.sources.database.columns import ColumnIndex, Key
+from feedferry.transforms.sources.database.connection import Session, UnreadableValueError
+from feedferry.transforms.sources.database.dialects import (
     INLINE_BYTES,
     Dialect,
     Expression,
     ResultColumn,
 )
-from transforms.sources.database.mapping import TIMESTAMP, RowMapping
-from transforms.sources.database.records import used_columns
+from feedferry.transforms.sources.database.mapping import TIMESTAMP, RowMapping
+from feedferry.transforms.sources.database.records import used_columns
 
 Select = sa.Select[object]  # values are not converted, so types do not matter
 _Condition = sa.ColumnElement[bool]

@@ -12,8 +12,8 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from schemas.errors import RecordError
-from transforms.formats.dates import parse_date
+from feedferry.schemas.errors import RecordError
+from feedferry.transforms.formats.dates import parse_date
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -21,11 +21,11 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError
-from schemas.span import Timestamp, TimestampType, Watermark
-from transforms.sources.database.connection import Session
-from transforms.sources.database.mapping import TIMESTAMP
-from transforms.sources.database.values import text_of
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.span import Timestamp, TimestampType, Watermark
+from feedferry.transforms.sources.database.connection import Session
+from feedferry.transforms.sources.database.mapping import TIMESTAMP
+from feedferry.transforms.sources.database.values import text_of
 
 _EXPECTED = (
     "dates, times, integers or ISO 8601 texts in UTC such as 2026-11-21 08:30:00, or a query that "

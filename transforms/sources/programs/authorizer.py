@@ -20,19 +20,19 @@ from typing import NamedTuple, TypeGuard
 
 import msgspec
 
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.errors import RecordError
-from schemas.notice import Notice
-from schemas.record import Action, Record
-from schemas.reject import Reject, record_error
-from schemas.span import Span
-from transforms.config.secrets import resolve
-from transforms.formats import AUTHORIZER_STREAM
-from transforms.formats.base import ReadResult
-from transforms.formats.command_stream.syntax import STATUS, USERNAME
-from transforms.formats.command_stream.writer import request
-from transforms.sources.programs.calls import ProgramCalls, map_ordered, reject_document
-from transforms.sources.programs.config import User
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Action, Record
+from feedferry.schemas.reject import Reject, record_error
+from feedferry.schemas.span import Span
+from feedferry.transforms.config.secrets import resolve
+from feedferry.transforms.formats import AUTHORIZER_STREAM
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.formats.command_stream.syntax import STATUS, USERNAME
+from feedferry.transforms.formats.command_stream.writer import request
+from feedferry.transforms.sources.programs.calls import ProgramCalls, map_ordered, reject_document
+from feedferry.transforms.sources.programs.config import User
 
 STAGE = "authorize"
 MAX_BATCH_BYTES = 64 << 20

@@ -10,16 +10,16 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from schemas.avro import carried_bytes
-from schemas.errors import FormatError, ProgramError, RecordError, UnavailableError
-from schemas.record import Record
-from schemas.reject import Reject, reject_record
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.formats.command_stream.doc_ids import id_maker
-from transforms.formats.command_stream.stream_formats import StreamOptions
-from transforms.net.retry import RetryPolicy, retry
-from transforms.sources.programs.config import Programs
-from transforms.sources.programs.process import run
+from feedferry.schemas.avro import carried_bytes
+from feedferry.schemas.errors import FormatError, ProgramError, RecordError, UnavailableError
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject, reject_record
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.formats.command_stream.doc_ids import id_maker
+from feedferry.transforms.formats.command_stream.stream_formats import StreamOptions
+from feedferry.transforms.net.retry import RetryPolicy, retry
+from feedferry.transforms.sources.programs.config import Programs
+from feedferry.transforms.sources.programs.process import run
 
 TEMPORARY = frozenset(
     {"program-exit", "program-signal", "program-timeout", "repository-unavailable"}

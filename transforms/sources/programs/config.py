@@ -9,8 +9,8 @@ from typing import Annotated
 
 import msgspec
 
-from transforms.config.secrets import PLAIN_SECRET, REFERENCE, SECRET_NAME, secrets_in
-from transforms.config.yaml_structs import (
+from feedferry.transforms.config.secrets import PLAIN_SECRET, REFERENCE, SECRET_NAME, secrets_in
+from feedferry.transforms.config.yaml_structs import (
     Natural,
     Positive,
     PositiveDuration,

@@ -14,19 +14,19 @@ from pathlib import Path
 from threading import Event
 from typing import TypeGuard
 
-from schemas.errors import ProgramError, SourceError
-from schemas.record import Action, Record
-from schemas.span import Span
-from transforms.formats import LISTER_STREAM
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.net.redaction import Mask
-from transforms.sources.programs.authorizer import authorize
-from transforms.sources.programs.calls import ProgramCalls, map_ordered
-from transforms.sources.programs.config import Programs
-from transforms.sources.programs.process import run as run_program
-from transforms.sources.programs.retriever import retrieve
-from transforms.sources.programs.transformer import transform
-from transforms.storage.atomic import whole_file
+from feedferry.schemas.errors import ProgramError, SourceError
+from feedferry.schemas.record import Action, Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import LISTER_STREAM
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.net.redaction import Mask
+from feedferry.transforms.sources.programs.authorizer import authorize
+from feedferry.transforms.sources.programs.calls import ProgramCalls, map_ordered
+from feedferry.transforms.sources.programs.config import Programs
+from feedferry.transforms.sources.programs.process import run as run_program
+from feedferry.transforms.sources.programs.retriever import retrieve
+from feedferry.transforms.sources.programs.transformer import transform
+from feedferry.transforms.storage.atomic import whole_file
 
 
 def list_documents(programs: Programs, path: Path, options: ReadOptions = ReadOptions()) -> None:

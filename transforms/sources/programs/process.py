@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import IO, NamedTuple
 
-from schemas.errors import ProgramError, SourceError
-from transforms.config.secrets import resolve
-from transforms.net.redaction import Mask
-from transforms.sources.programs.config import Programs
+from feedferry.schemas.errors import ProgramError, SourceError
+from feedferry.transforms.config.secrets import resolve
+from feedferry.transforms.net.redaction import Mask
+from feedferry.transforms.sources.programs.config import Programs
 
 TAIL_CHARS = 4 << 10
 """Most characters of standard error in a message."""

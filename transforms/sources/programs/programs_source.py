@@ -12,18 +12,18 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from schemas.check import Check, CheckLine, fail, ok
-from schemas.source_options import SourceOptions
-from schemas.span import Span
-from schemas.units import counted
-from transforms.config.secrets import resolve
-from transforms.formats import LISTER_STREAM
-from transforms.formats.base import ReadResult
-from transforms.sources.base import Source, SourceRun, SpanRequest
-from transforms.sources.feed_files import read_file
-from transforms.sources.files import cut_file, sign_path
-from transforms.sources.programs import config
-from transforms.sources.programs.config import Programs
+from feedferry.schemas.check import Check, CheckLine, fail, ok
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.schemas.span import Span
+from feedferry.schemas.units import counted
+from feedferry.transforms.config.secrets import resolve
+from feedferry.transforms.formats import LISTER_STREAM
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.sources.base import Source, SourceRun, SpanRequest
+from feedferry.transforms.sources.feed_files import read_file
+from feedferry.transforms.sources.files import cut_file, sign_path
+from feedferry.transforms.sources.programs import config
+from feedferry.transforms.sources.programs.config import Programs
 
 ADAPTOR = "adaptor"
 
@@ -57,7 +57,7 @@ class ProgramsSource(Source[Programs]):
 
     def split(self, run: SourceRun[Programs]) -> Iterator[Span]:
         if not run.listing.exists():
-            from transforms.sources.programs.documents import list_documents
+            from feedferry.transforms.sources.programs.documents import list_documents
 
             list_documents(run.config, run.listing, run.reading)
         path = str(run.listing)
@@ -68,7 +68,7 @@ class ProgramsSource(Source[Programs]):
             yield replace(span, format=ADAPTOR)
 
     def read(self, request: SpanRequest[Programs]) -> Generator[ReadResult, None, None]:
-        from transforms.sources.programs.documents import documents
+        from feedferry.transforms.sources.programs.documents import documents
 
         if request.config is None:
             raise TypeError("documents of programs are read with their configuration")

@@ -15,14 +15,14 @@ from threading import Event
 
 from msgspec.structs import replace
 
-from schemas.errors import ProgramError, RecordError
-from schemas.notice import Notice
-from schemas.record import Action, Record, overlaid
-from schemas.reject import KEPT_BYTES, Filtered, Reject, record_error, reject_record
-from schemas.span import Span
-from transforms.formats import RETRIEVER_STREAM
-from transforms.formats.base import ReadResult
-from transforms.sources.programs.calls import ProgramCalls
+from feedferry.schemas.errors import ProgramError, RecordError
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Action, Record, overlaid
+from feedferry.schemas.reject import KEPT_BYTES, Filtered, Reject, record_error, reject_record
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import RETRIEVER_STREAM
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.sources.programs.calls import ProgramCalls
 
 STAGE = "retrieve"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -16,11 +16,11 @@ from threading import Event
 
 from msgspec.structs import replace
 
-from schemas.errors import ProgramError, RecordError
-from schemas.record import Meta, Record
-from schemas.reject import Reject, record_error
-from transforms.sources.programs.calls import ProgramCalls, reject_document
-from transforms.sources.programs.process import run
+from feedferry.schemas.errors import ProgramError, RecordError
+from feedferry.schemas.record import Meta, Record
+from feedferry.schemas.reject import Reject, record_error
+from feedferry.transforms.sources.programs.calls import ProgramCalls, reject_document
+from feedferry.transforms.sources.programs.process import run
 
 STAGE = "transform"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.delivery import JOURNAL, Delivery
-from schemas.feed import CLEANUP, FULL, REPLACE, is_web
-from transforms.formats import by_name
-from transforms.storage.journal import DISK, Disk, Journal
+from feedferry.schemas.delivery import JOURNAL, Delivery
+from feedferry.schemas.feed import CLEANUP, FULL, REPLACE, is_web
+from feedferry.transforms.formats import by_name
+from feedferry.transforms.storage.journal import DISK, Disk, Journal
 
 _decoder = msgspec.json.Decoder(Delivery)
 

@@ -16,30 +16,35 @@ from typing import IO
 
 import msgspec
 
-from schemas.account import NoticeCount
-from schemas.check import Check, CheckLine, fail, ok
-from schemas.choices import SpoolHistory
-from schemas.delivery import JOURNAL, Delivery
-from schemas.errors import ConfigError, EncodingError, FormatError, SourceError
-from schemas.feed import FULL, METADATA_AND_URL, REPLACE, Feed, FeedHeader
-from schemas.notice import Notice
-from schemas.reject import Reject
-from schemas.source_options import SourceOptions
-from schemas.span import FileSignature, Span
-from schemas.units import counted
-from transforms.formats import Format, by_name
-from transforms.formats.base import ReadResult
-from transforms.sources.base import (
+from feedferry.schemas.account import NoticeCount
+from feedferry.schemas.check import Check, CheckLine, fail, ok
+from feedferry.schemas.choices import SpoolHistory
+from feedferry.schemas.delivery import JOURNAL, Delivery
+from feedferry.schemas.errors import ConfigError, EncodingError, FormatError, SourceError
+from feedferry.schemas.feed import FULL, METADATA_AND_URL, REPLACE, Feed, FeedHeader
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.schemas.span import FileSignature, Span
+from feedferry.schemas.units import counted
+from feedferry.transforms.formats import Format, by_name
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.sources.base import (
     Source,
     SourceRun,
     SpanRequest,
     SpanSize,
     check_input_name,
 )
-from transforms.sources.feed_files import read_files
-from transforms.sources.files import open_span
-from transforms.sources.spool.deliveries import is_whole, name_of, queue_of, read_deliveries
-from transforms.storage.atomic import write_json
+from feedferry.transforms.sources.feed_files import read_files
+from feedferry.transforms.sources.files import open_span
+from feedferry.transforms.sources.spool.deliveries import (
+    is_whole,
+    name_of,
+    queue_of,
+    read_deliveries,
+)
+from feedferry.transforms.storage.atomic import write_json
 
 SPOOL = "spool"
 

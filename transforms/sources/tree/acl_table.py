@@ -14,9 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from schemas.acl import ACCESSES, SCOPES, Acl, Principal
-from schemas.errors import ConfigError, RecordError
-from transforms.sources.tree.patterns import glob
+from feedferry.schemas.acl import ACCESSES, SCOPES, Acl, Principal
+from feedferry.schemas.errors import ConfigError, RecordError
+from feedferry.transforms.sources.tree.patterns import glob
 
 AclOfKey = Callable[[str], Acl]
 

@@ -28,9 +28,9 @@ from typing import IO
 
 import msgspec
 
-from schemas.content import MAX_CONTENT_BYTES, content_too_large
-from schemas.errors import RecordError
-from transforms.content_types.mimetype_table import (
+from feedferry.schemas.content import MAX_CONTENT_BYTES, content_too_large
+from feedferry.schemas.errors import RecordError
+from feedferry.transforms.content_types.mimetype_table import (
     BZIP2,
     GZIP,
     TAR,
@@ -39,10 +39,10 @@ from transforms.content_types.mimetype_table import (
     is_archive_type,
     type_of_name,
 )
-from transforms.sources.files import decompress
-from transforms.sources.remote import error_text
-from transforms.sources.tree.urls import decode_name, is_unicode
-from transforms.storage.block_stream import BlockStream
+from feedferry.transforms.sources.files import decompress
+from feedferry.transforms.sources.remote import error_text
+from feedferry.transforms.sources.tree.urls import decode_name, is_unicode
+from feedferry.transforms.storage.block_stream import BlockStream
 
 _NO_FILE = "no-file"
 _TOO_LARGE = "archive-too-large"

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
-from schemas.record import Record
-from transforms.content_types.charset import UTF_8
-from transforms.content_types.detection import FileType
-from transforms.formats.columns.cells import escaped
-from transforms.formats.columns.column_kinds import Column, ColumnKind
-from transforms.formats.columns.neutrality import find_not_neutral
-from transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
-from transforms.sources.listing import ListingEntry
-from transforms.sources.tree.records import time_of
+from feedferry.schemas.record import Record
+from feedferry.transforms.content_types.charset import UTF_8
+from feedferry.transforms.content_types.detection import FileType
+from feedferry.transforms.formats.columns.cells import escaped
+from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind
+from feedferry.transforms.formats.columns.neutrality import find_not_neutral
+from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
+from feedferry.transforms.sources.listing import ListingEntry
+from feedferry.transforms.sources.tree.records import time_of
 
 _KINDS = (ColumnKind.URL, ColumnKind.FILE, ColumnKind.TIME, ColumnKind.NUMBER)
 _MAX_FILE_BYTES = 8 << 10

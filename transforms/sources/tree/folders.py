@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError
-from schemas.sent_document import StateRow
-from schemas.span import FileSignature
-from transforms.sources.listing import (
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.sent_document import StateRow
+from feedferry.schemas.span import FileSignature
+from feedferry.transforms.sources.listing import (
     EntryKind,
     ListingEntry,
     file_entry,
@@ -32,7 +32,7 @@ from transforms.sources.listing import (
     plain_path,
     rejected,
 )
-from transforms.sources.remote import (
+from feedferry.transforms.sources.remote import (
     check_remote,
     connect,
     error_text,
@@ -40,11 +40,11 @@ from transforms.sources.remote import (
     locate_object,
     scheme_of,
 )
-from transforms.sources.tree.patterns import SIDECARS
-from transforms.sources.tree.posix_acl import LeadingFolders, read_acl
-from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.urls import decode_name, is_unicode
-from transforms.storage.storage import is_object
+from feedferry.transforms.sources.tree.patterns import SIDECARS
+from feedferry.transforms.sources.tree.posix_acl import LeadingFolders, read_acl
+from feedferry.transforms.sources.tree.tree import Tree
+from feedferry.transforms.sources.tree.urls import decode_name, is_unicode
+from feedferry.transforms.storage.storage import is_object
 
 NOT_PUBLIC = "shut"
 """Marks the fingerprint of a file that others may not read, in a tree without ACLs."""
@@ -105,7 +105,7 @@ def _remote_folder(folder: ListingEntry) -> FolderItems:
 
 def _object_items(uri: str) -> Iterator[_Item]:
     """List all objects below a prefix: a request per folder takes too long."""
-    from transforms.storage.objects import list_objects
+    from feedferry.transforms.storage.objects import list_objects
 
     bucket, prefix = locate_object(uri)
     begin = len(prefix) + 1 if prefix else 0

@@ -9,9 +9,9 @@ folders. After `re:` comes a regular expression, which is searched for in the ke
 import re
 from collections.abc import Callable, Sequence
 
-from schemas.errors import ConfigError
-from transforms.content_types.mimetype_table import is_archive_type, type_of_name
-from transforms.sources.tree.tree import Tree
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.content_types.mimetype_table import is_archive_type, type_of_name
+from feedferry.transforms.sources.tree.tree import Tree
 
 SIDECARS = (".meta.json", ".meta.yaml", ".meta.yml", ".metadata.xml")
 """The suffixes of sidecars: each follows the whole name of the file that it describes."""

@@ -19,11 +19,11 @@ from functools import cache, lru_cache, reduce
 from pathlib import Path
 from typing import NamedTuple
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.errors import RecordError
-from transforms.sources.remote import error_text
-from transforms.sources.tree.tree import Tree, TreeAcl
-from transforms.sources.tree.urls import decode_name, folder_url_of
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.errors import RecordError
+from feedferry.transforms.sources.remote import error_text
+from feedferry.transforms.sources.tree.tree import Tree, TreeAcl
+from feedferry.transforms.sources.tree.urls import decode_name, folder_url_of
 
 READ = 4
 SEARCH = 1

@@ -17,17 +17,17 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from schemas.choices import Oversize
-from schemas.errors import RecordError
-from schemas.reject import Filtered, Reject, record_error
-from schemas.sent_document import UNCHANGED, OnChange, SentDocument
-from schemas.span import Span
-from transforms.content_types.detection import FileType, detect
-from transforms.content_types.mimetype_table import is_archive_type
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.files import local_flags
-from transforms.sources.files import open_file as open_path
-from transforms.sources.listing import (
+from feedferry.schemas.choices import Oversize
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.reject import Filtered, Reject, record_error
+from feedferry.schemas.sent_document import UNCHANGED, OnChange, SentDocument
+from feedferry.schemas.span import Span
+from feedferry.transforms.content_types.detection import FileType, detect
+from feedferry.transforms.content_types.mimetype_table import is_archive_type
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.sources.files import local_flags
+from feedferry.transforms.sources.files import open_file as open_path
+from feedferry.transforms.sources.listing import (
     EntryKind,
     ListingEntry,
     file_entry,
@@ -35,7 +35,7 @@ from transforms.sources.listing import (
     read_listing,
     rejected,
 )
-from transforms.sources.tree.archives import (
+from feedferry.transforms.sources.tree.archives import (
     ArchiveLimits,
     ArchiveMember,
     is_archive,
@@ -43,13 +43,13 @@ from transforms.sources.tree.archives import (
     open_archive,
     unreadable,
 )
-from transforms.sources.tree.file_run import FileRun
-from transforms.sources.tree.folders import NOT_PUBLIC
-from transforms.sources.tree.posix_acl import LeadingFolders
-from transforms.sources.tree.records import ARCHIVE, TreeRecords
-from transforms.sources.tree.sidecars import OpenFile
-from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.walk import LineMaker
+from feedferry.transforms.sources.tree.file_run import FileRun
+from feedferry.transforms.sources.tree.folders import NOT_PUBLIC
+from feedferry.transforms.sources.tree.posix_acl import LeadingFolders
+from feedferry.transforms.sources.tree.records import ARCHIVE, TreeRecords
+from feedferry.transforms.sources.tree.sidecars import OpenFile
+from feedferry.transforms.sources.tree.tree import Tree
+from feedferry.transforms.sources.tree.walk import LineMaker
 
 _BLOCK_BYTES = 1 << 20
 _NO_CONTENT = -1  # the limit of files that the target fetches

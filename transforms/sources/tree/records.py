@@ -6,24 +6,24 @@ from functools import lru_cache, partial
 
 from msgspec.structs import replace
 
-from schemas.acl import Acl
-from schemas.errors import RecordError
-from schemas.notice import Notice
-from schemas.record import Action, Arrival, Content, Crawl, Provenance, Record
-from schemas.reject import Filtered, Place, Reject, record_error, reject_bytes
-from schemas.sent_document import UNCHANGED, OnChange, SentDocument, StateChange
-from schemas.setting import in_flags
-from schemas.span import Span
-from transforms.content_types.detection import FileType
-from transforms.content_types.mimetype_table import type_of_name
-from transforms.formats.base import ReadResult
-from transforms.sources.listing import ListingEntry, is_folder
-from transforms.sources.tree.acl_table import load_acl_table
-from transforms.sources.tree.folders import NOT_PUBLIC
-from transforms.sources.tree.posix_acl import PosixAcls
-from transforms.sources.tree.sidecars import OpenFile, read_sidecars
-from transforms.sources.tree.tree import Tree, TreeAcl
-from transforms.sources.tree.urls import display_url_of, path_metadata
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Action, Arrival, Content, Crawl, Provenance, Record
+from feedferry.schemas.reject import Filtered, Place, Reject, record_error, reject_bytes
+from feedferry.schemas.sent_document import UNCHANGED, OnChange, SentDocument, StateChange
+from feedferry.schemas.setting import in_flags
+from feedferry.schemas.span import Span
+from feedferry.transforms.content_types.detection import FileType
+from feedferry.transforms.content_types.mimetype_table import type_of_name
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.sources.listing import ListingEntry, is_folder
+from feedferry.transforms.sources.tree.acl_table import load_acl_table
+from feedferry.transforms.sources.tree.folders import NOT_PUBLIC
+from feedferry.transforms.sources.tree.posix_acl import PosixAcls
+from feedferry.transforms.sources.tree.sidecars import OpenFile, read_sidecars
+from feedferry.transforms.sources.tree.tree import Tree, TreeAcl
+from feedferry.transforms.sources.tree.urls import display_url_of, path_metadata
 
 ARCHIVE = "archive"
 """The code of archives that are left out."""

@@ -16,19 +16,19 @@ from typing import IO, NamedTuple, NoReturn
 import yaml  # type: ignore[import-untyped]  # it has no types
 from lxml import etree
 
-from schemas.acl import Acl
-from schemas.errors import RecordError, SourceError
-from schemas.record import Meta
-from schemas.span import ElementContext, Span
-from transforms.formats.acl_metadata import acl_of
-from transforms.formats.base import ReadOptions
-from transforms.formats.gsa.acl import tag_of
-from transforms.formats.gsa.record_reader import FeedRecordBuilder
-from transforms.formats.xml.elements import ParsedElement
-from transforms.formats.xml.scanner import RawElement
-from transforms.formats.xml.serializer import shut_parser
-from transforms.sources.remote import error_text
-from transforms.sources.tree.urls import is_unicode
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.errors import RecordError, SourceError
+from feedferry.schemas.record import Meta
+from feedferry.schemas.span import ElementContext, Span
+from feedferry.transforms.formats.acl_metadata import acl_of
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.gsa.acl import tag_of
+from feedferry.transforms.formats.gsa.record_reader import FeedRecordBuilder
+from feedferry.transforms.formats.xml.elements import ParsedElement
+from feedferry.transforms.formats.xml.scanner import RawElement
+from feedferry.transforms.formats.xml.serializer import shut_parser
+from feedferry.transforms.sources.remote import error_text
+from feedferry.transforms.sources.tree.urls import is_unicode
 
 MAX_BYTES = 1 << 20
 """The greatest size of a sidecar."""

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from schemas.source_options import TreeRules
+from feedferry.schemas.source_options import TreeRules
 
 
 class TreeAcl(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,24 +18,30 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from schemas.account import Account
-from schemas.check import Check, CheckLine, fail, ok
-from schemas.errors import ConfigError, EncodingError, FormatError, SourceError, UnreadableError
-from schemas.source_options import SourceOptions, TreeRules
-from schemas.span import NamedFiles, Span
-from schemas.units import counted
-from transforms.formats import by_name
-from transforms.formats.base import ReadResult
-from transforms.sources.base import (
+from feedferry.schemas.account import Account
+from feedferry.schemas.check import Check, CheckLine, fail, ok
+from feedferry.schemas.errors import (
+    ConfigError,
+    EncodingError,
+    FormatError,
+    SourceError,
+    UnreadableError,
+)
+from feedferry.schemas.source_options import SourceOptions, TreeRules
+from feedferry.schemas.span import NamedFiles, Span
+from feedferry.schemas.units import counted
+from feedferry.transforms.formats import by_name
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.sources.base import (
     Source,
     SourceRun,
     SpanRequest,
     SpanSize,
     check_input_name,
 )
-from transforms.sources.change_detection import check_changes, compare
-from transforms.sources.files import open_span, sniff_format
-from transforms.sources.listing import (
+from feedferry.transforms.sources.change_detection import check_changes, compare
+from feedferry.transforms.sources.files import open_span, sniff_format
+from feedferry.transforms.sources.listing import (
     LISTING,
     EntryKind,
     cut_listing,
@@ -44,13 +50,13 @@ from transforms.sources.listing import (
     size_listing,
     write_listing,
 )
-from transforms.sources.state_changes import read_changes
-from transforms.sources.tree.acl_table import load_acl_table
-from transforms.sources.tree.patterns import judge
-from transforms.sources.tree.tree import Tree, TreeAcl
-from transforms.sources.tree.urls import check_urls
-from transforms.storage.mirrors import shown
-from transforms.storage.state import StateHead, open_state, update_state
+from feedferry.transforms.sources.state_changes import read_changes
+from feedferry.transforms.sources.tree.acl_table import load_acl_table
+from feedferry.transforms.sources.tree.patterns import judge
+from feedferry.transforms.sources.tree.tree import Tree, TreeAcl
+from feedferry.transforms.sources.tree.urls import check_urls
+from feedferry.transforms.storage.mirrors import shown
+from feedferry.transforms.storage.state import StateHead, open_state, update_state
 
 FILES = "files"
 
@@ -159,7 +165,7 @@ class TreeSource(Source[Tree]):
             return SpanSize(*size_listing(stream))
 
     def read(self, request: SpanRequest[Tree]) -> Generator[ReadResult, None, None]:
-        from transforms.sources.tree.read import read_tree
+        from feedferry.transforms.sources.tree.read import read_tree
 
         # Deletions of a database are a listing too, without a tree.
         tree = request.config if isinstance(request.config, Tree) else Tree(root="")
@@ -181,7 +187,7 @@ class TreeSource(Source[Tree]):
 
 def _check_tree(tree: Tree, seconds: float) -> Iterator[CheckLine]:
     """Count the files of a tree for some seconds, and those that cannot be read."""
-    from transforms.sources.tree.walk import list_tree
+    from feedferry.transforms.sources.tree.walk import list_tree
 
     latest = time.monotonic() + seconds
     files = size = unreadable = 0
@@ -252,7 +258,7 @@ def _check_outside(tree: Tree, options: SourceOptions) -> None:
 
 def _write_listing(run: SourceRun[Tree]) -> None:
     """Write the files of a tree, or the changes since the state was updated."""
-    from transforms.sources.tree.walk import list_blocks, list_tree
+    from feedferry.transforms.sources.tree.walk import list_blocks, list_tree
 
     now, tree, options = time.time_ns(), run.config, run.options
     if options.state is None:
@@ -284,7 +290,7 @@ def _has_documents(folder: Path, name: str) -> bool:
     try:
         os.scandir(folder).close()
     except OSError as exc:
-        from transforms.sources.tree.folders import LISTABLE
+        from feedferry.transforms.sources.tree.folders import LISTABLE
 
         raise SourceError(f"{name}: {exc.strerror}; {LISTABLE}") from exc
     feed = other = None

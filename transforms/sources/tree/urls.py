@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from schemas.errors import ConfigError
-from schemas.record import Meta
-from transforms.sources.listing import is_folder
-from transforms.sources.tree.tree import Tree
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.record import Meta
+from feedferry.transforms.sources.listing import is_folder
+from feedferry.transforms.sources.tree.tree import Tree
 
 _UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~/"
 _ESCAPES = [(chr(octet), f"%{octet:02X}") for octet in range(128)]

@@ -21,8 +21,8 @@ from operator import itemgetter
 import msgspec
 from msgspec.structs import replace
 
-from schemas.errors import FatalError, SourceError
-from transforms.sources.listing import (
+from feedferry.schemas.errors import FatalError, SourceError
+from feedferry.transforms.sources.listing import (
     EntryKind,
     FileBlock,
     ListingEntry,
@@ -31,12 +31,24 @@ from transforms.sources.listing import (
     left_out,
     rejected,
 )
-from transforms.sources.remote import again, error_text, scheme_of, translate_errors
-from transforms.sources.tree.folders import LISTABLE, FolderItems, ListFolder, folder_lister, key_of
-from transforms.sources.tree.patterns import SIDECAR, SIDECARS, described_by, judge, takes_all
-from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.urls import folder_url_of, is_unicode, url_of, urls_of
-from transforms.storage.scratch import scratch_database
+from feedferry.transforms.sources.remote import again, error_text, scheme_of, translate_errors
+from feedferry.transforms.sources.tree.folders import (
+    LISTABLE,
+    FolderItems,
+    ListFolder,
+    folder_lister,
+    key_of,
+)
+from feedferry.transforms.sources.tree.patterns import (
+    SIDECAR,
+    SIDECARS,
+    described_by,
+    judge,
+    takes_all,
+)
+from feedferry.transforms.sources.tree.tree import Tree
+from feedferry.transforms.sources.tree.urls import folder_url_of, is_unicode, url_of, urls_of
+from feedferry.transforms.storage.scratch import scratch_database
 
 RUN_LENGTH = 20_000
 """Entries of one folder that are sorted in memory; more are sorted on disk."""

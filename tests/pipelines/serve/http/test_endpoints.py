@@ -9,9 +9,9 @@ from urllib.parse import quote_plus
 import pytest
 from msgspec.structs import replace as changed
 
-from pipelines.serve.http.endpoints import Endpoints
-from pipelines.serve.http.server import ConnectionDroppedError, Request
-from pipelines.serve.rehearsal.scenario import Behaviour, Reset
+from feedferry.pipelines.serve.http.endpoints import Endpoints
+from feedferry.pipelines.serve.http.server import ConnectionDroppedError, Request
+from feedferry.pipelines.serve.rehearsal.scenario import Behaviour, Reset
 from support.endpoints import (
     DATA,
     FEED,

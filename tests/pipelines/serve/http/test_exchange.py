@@ -5,14 +5,14 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from pipelines.serve.http.server import (
+from feedferry.pipelines.serve.http.server import (
     ClientSocket,
     ConnectionDroppedError,
     Exchange,
     RefusedError,
     Request,
 )
-from pipelines.serve.settings import ServeSettings
+from feedferry.pipelines.serve.settings import ServeSettings
 
 SETTINGS = ServeSettings(
     spool="unused", head_seconds=20, idle_seconds=60, grace_seconds=30, min_rate=10

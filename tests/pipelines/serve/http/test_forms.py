@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.serve.http import forms
-from pipelines.serve.http.forms import PIECE_BYTES, decompress, limit_size
-from pipelines.serve.http.server import RefusedError
+from feedferry.pipelines.serve.http import forms
+from feedferry.pipelines.serve.http.forms import PIECE_BYTES, decompress, limit_size
+from feedferry.pipelines.serve.http.server import RefusedError
 
 KNOWN = ("datasource", "feedtype")
 URLENCODED = "application/x-www-form-urlencoded"

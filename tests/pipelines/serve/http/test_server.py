@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 import msgspec
 import pytest
 
-from pipelines.serve.http.server import (
+from feedferry.pipelines.serve.http.server import (
     Answer,
     ConnectionDroppedError,
     HttpServer,
@@ -18,8 +18,8 @@ from pipelines.serve.http.server import (
     Reply,
     Request,
 )
-from pipelines.serve.settings import ServeSettings
-from schemas.errors import ConfigError
+from feedferry.pipelines.serve.settings import ServeSettings
+from feedferry.schemas.errors import ConfigError
 from support import appliance_sockets
 from support.served import wait_until
 from support.talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.serve.http.trusted_addresses import Trust
-from schemas.errors import ConfigError
+from feedferry.pipelines.serve.http.trusted_addresses import Trust
+from feedferry.schemas.errors import ConfigError
 
 EXPECTED = (
     "expected an address, a network such as 10.10.0.0/16 or 10.10.0.0/255.255.0.0, or all; a prefix"

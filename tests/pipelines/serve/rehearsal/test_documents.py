@@ -6,10 +6,10 @@ import pybase64
 import pytest
 from msgspec.structs import replace
 
-from pipelines.serve.rehearsal.index import DatasourceTotal, DeliveryStatus
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.indexed_document import DocumentOrigin, IndexedDocument
-from schemas.record import Arrival, Meta
+from feedferry.pipelines.serve.rehearsal.index import DatasourceTotal, DeliveryStatus
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.indexed_document import DocumentOrigin, IndexedDocument
+from feedferry.schemas.record import Arrival, Meta
 from support.rehearsal import HOST, Rehearsal, acl, gone, gsa_feed, item, metadata, page
 
 TEXT = "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serve.receiver import Receiver
-from pipelines.serve.rehearsal.feeder import Digest, Feeder
-from pipelines.serve.rehearsal.index import DeliveryStatus, SetAsideBy
-from pipelines.serve.settings import ServeSettings
-from pipelines.serve.worker_process import DEFAULT_LIMIT_SECONDS, WorkerProcess
-from schemas.delivery import JOURNAL, Delivery
-from schemas.errors import ConfigError
+from feedferry.pipelines.serve.receiver import Receiver
+from feedferry.pipelines.serve.rehearsal.feeder import Digest, Feeder
+from feedferry.pipelines.serve.rehearsal.index import DeliveryStatus, SetAsideBy
+from feedferry.pipelines.serve.settings import ServeSettings
+from feedferry.pipelines.serve.worker_process import DEFAULT_LIMIT_SECONDS, WorkerProcess
+from feedferry.schemas.delivery import JOURNAL, Delivery
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.formats.base import ReadOptions
 from support import hostile_work as work
 from support.receivers import wait_until_idle
 from support.rehearsal import InlineWorker, Rehearsal, gone, gsa_feed, page
 from support.served import wait_until
 from support.talk import PATIENCE_SECONDS, get, say
-from transforms.formats.base import ReadOptions
 
 LIMIT = 3.0
 FAILED = "Internal Error: ZeroDivisionError('division by zero')"

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serve.rehearsal.index import open_index, write_deletions
-from schemas.delivery import Delivery
-from schemas.errors import SourceError
-from schemas.record import Action, Record
-from schemas.span import Span
+from feedferry.pipelines.serve.rehearsal.index import open_index, write_deletions
+from feedferry.schemas.delivery import Delivery
+from feedferry.schemas.errors import SourceError
+from feedferry.schemas.record import Action, Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import by_name
 from support.rehearsal import HOST, Rehearsal, acl, gsa_feed, item, metadata, page
-from transforms.formats import by_name
 
 
 def deliver(rehearsal: Rehearsal, datasource: str, feedtype: str, *records: str) -> Delivery:

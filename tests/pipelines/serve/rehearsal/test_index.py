@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from feedferry.pipelines.serve.rehearsal import index as index_module
+from feedferry.pipelines.serve.rehearsal.index import DeliveryStatus, FeedRow, Index
+from feedferry.pipelines.serve.worker_process import SetAsideError
+from feedferry.schemas.errors import ConfigError, ProgressError
 from kits import KITS
 from kits.base import MARK
-from pipelines.serve.rehearsal import index as index_module
-from pipelines.serve.rehearsal.index import DeliveryStatus, FeedRow, Index
-from pipelines.serve.worker_process import SetAsideError
-from schemas.errors import ConfigError, ProgressError
 from support.defects import break_at, put_in
 from support.rehearsal import (
     DAY,
@@ -42,8 +42,8 @@ from support.runs import ROOT
 DIGEST_AND_WAIT = """
 import sys
 from pathlib import Path
-from schemas.delivery import Delivery
-from pipelines.serve.rehearsal import index
+from feedferry.schemas.delivery import Delivery
+from feedferry.pipelines.serve.rehearsal import index
 
 index._SETTINGS = (*index._SETTINGS, "PRAGMA cache_size = 10")
 read_changes = index.read_changes
@@ -214,7 +214,7 @@ def test_a_defect_of_a_reader_costs_one_record(
 def test_a_defect_of_the_index_costs_one_record_or_group(
     rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = "pipelines.serve.rehearsal"
+    package = "feedferry.pipelines.serve.rehearsal"
     break_at(
         monkeypatch,
         f"{package}.documents._change_by_feed",

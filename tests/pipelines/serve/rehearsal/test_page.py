@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from lxml import html
 
-from pipelines.serve.rehearsal.index import (
+from feedferry.pipelines.serve.rehearsal.index import (
     DatasourceTotal,
     DeliveryStatus,
     FeedRow,
     SetAsideBy,
     SetAsideDelivery,
 )
-from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
-from pipelines.serve.spool_consumer import BacklogHistory
-from schemas.indexed_document import DocumentOrigin
+from feedferry.pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
+from feedferry.pipelines.serve.spool_consumer import BacklogHistory
+from feedferry.schemas.indexed_document import DocumentOrigin
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 HOSTILE = [

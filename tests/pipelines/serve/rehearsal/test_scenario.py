@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict
 
-from pipelines.serve.rehearsal.scenario import Behaviour, Scenario, ScenarioRule, load
-from schemas.errors import ConfigError
+from feedferry.pipelines.serve.rehearsal.scenario import Behaviour, Scenario, ScenarioRule, load
+from feedferry.schemas.errors import ConfigError
 from support.pages import read_page
 
 PAGE = read_page("docs/scenarios.md")

@@ -6,10 +6,10 @@ import pybase64
 import pytest
 from hypothesis import given
 
-from schemas.errors import RecordError
-from schemas.record import Action, Content, Encoding, Record
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Action, Content, Encoding, Record
+from feedferry.transforms.formats.canonical import admit
 from support.strategies import records
-from transforms.formats.canonical import admit
 
 
 def record(data: bytes, encoding: Encoding) -> Record:

@@ -13,19 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import avro as datums
-from schemas.acl import Scope
-from schemas.avro import long
-from schemas.errors import FormatError, RecordError
-from schemas.membership import Member, Membership
-from schemas.record import Action, Content, Provenance, Record
-from schemas.reject import Reject
-from schemas.span import ContainerHeader, Span, SpanEnd
+from feedferry.schemas import avro as datums
+from feedferry.schemas.acl import Scope
+from feedferry.schemas.avro import long
+from feedferry.schemas.errors import FormatError, RecordError
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import Action, Content, Provenance, Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import ContainerHeader, Span, SpanEnd
+from feedferry.transforms.formats.base import ReadOptions, WriteOptions
+from feedferry.transforms.formats.canonical import avro
+from feedferry.transforms.formats.canonical.avro import RECORD, our_sync
 from support.strategies import memberships, records
 from support.streams import read_both_ways
-from transforms.formats.base import ReadOptions, WriteOptions
-from transforms.formats.canonical import avro
-from transforms.formats.canonical.avro import RECORD, our_sync
 
 ENCODER = avro.AvroEncoder()
 HEADER = ENCODER.prolog()

@@ -8,10 +8,10 @@ from typing import Any
 import fastavro
 import pytest
 
-from schemas import avro
-from schemas.avro import long
-from schemas.errors import FormatError, RecordError
-from transforms.formats.canonical.avro import (
+from feedferry.schemas import avro
+from feedferry.schemas.avro import long
+from feedferry.schemas.errors import FormatError, RecordError
+from feedferry.transforms.formats.canonical.avro import (
     MAX_BLOCK_BYTES,
     MEMBERSHIP,
     RECORD,

@@ -12,21 +12,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.acl import Acl, Scope
-from schemas.errors import RecordError
-from schemas.membership import Member, Membership
-from schemas.notice import Notice
-from schemas.record import Action, Content, Crawl, Encoding, History, Meta, Provenance, Record
-from schemas.reject import Filtered, Reject
-from schemas.span import Span
+from feedferry.schemas.acl import Acl, Scope
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import (
+    Action,
+    Content,
+    Crawl,
+    Encoding,
+    History,
+    Meta,
+    Provenance,
+    Record,
+)
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.conversion_settings import Settings
+from feedferry.transforms.convert import convert
+from feedferry.transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
+from feedferry.transforms.formats.canonical import jsonl
+from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.rules.adapt import Target
 from support.strategies import memberships, provenances, records
 from support.streams import read_both_ways
-from transforms.conversion_settings import Settings
-from transforms.convert import convert
-from transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
-from transforms.formats.canonical import jsonl
-from transforms.formats.columns.singly import singly
-from transforms.rules.adapt import Target
 
 MEBIBYTE = 1 << 20
 URL = "http://www.example.com/"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.formats.canonical.lookahead import LookaheadReader
+from feedferry.transforms.formats.canonical.lookahead import LookaheadReader
 
 MEBIBYTE = 1 << 20
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.formats.columns.cells import escaped
-from transforms.formats.columns.column_kinds import CONTENT_KINDS, TEXT_KINDS, ColumnKind
-from transforms.formats.columns.marks import variants
-from transforms.formats.columns.neutrality import are_neutral, find_not_neutral
-from transforms.formats.xml_text import holds, holds_bytes
+from feedferry.transforms.formats.columns.cells import escaped
+from feedferry.transforms.formats.columns.column_kinds import CONTENT_KINDS, TEXT_KINDS, ColumnKind
+from feedferry.transforms.formats.columns.marks import variants
+from feedferry.transforms.formats.columns.neutrality import are_neutral, find_not_neutral
+from feedferry.transforms.formats.xml_text import holds, holds_bytes
 
 
 @given(st.integers(0, 0x20), st.integers(0, 1), st.sampled_from(["\r\n", "", "\ufffe"]))

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.choices import NotFound
-from schemas.content import decode
-from schemas.record import (
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.choices import NotFound
+from feedferry.schemas.content import decode
+from feedferry.schemas.record import (
     Action,
     Anchor,
     Arrival,
@@ -28,19 +28,19 @@ from schemas.record import (
     Record,
     Scoring,
 )
-from schemas.reject import Filtered, Reject
-from support.adaptation import COLOUR, HTML, URL, adapted, document, lost, make
-from support.strategies import records, texts
-from support.stream_strategies import answers, documents, listings, questions
-from transforms.formats import (
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.transforms.formats import (
     AUTHORIZER_STREAM,
     LISTER_STREAM,
     RETRIEVER_STREAM,
     StreamOptions,
     by_name,
 )
-from transforms.formats.base import ReadOptions, WriteOptions, write_all
-from transforms.rules.adapt import Target, adapt
+from feedferry.transforms.formats.base import ReadOptions, WriteOptions, write_all
+from feedferry.transforms.rules.adapt import Target, adapt
+from support.adaptation import COLOUR, HTML, URL, adapted, document, lost, make
+from support.strategies import records, texts
+from support.stream_strategies import answers, documents, listings, questions
 
 LISTER = Target(format="lister-stream")
 RETRIEVER = Target(format="retriever-stream")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from schemas.record import Action, Extra, Provenance, Record
+from feedferry.schemas.record import Action, Extra, Provenance, Record
+from feedferry.transforms.formats.command_stream import authorizer
+from feedferry.transforms.formats.command_stream.authorizer import MAX_GROUPS
 from support.command_streams import MODES, NOT_UTF8, StreamUnderTest
-from transforms.formats.command_stream import authorizer
-from transforms.formats.command_stream.authorizer import MAX_GROUPS
 
 stream = StreamUnderTest(authorizer.read)
 

@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import FormatError, RecordError, UnavailableError
-from schemas.notice import Notice
-from schemas.span import Span
-from support.streams import opened as opened_stream
-from support.streams import slow
-from transforms.formats import StreamOptions, sniff
-from transforms.formats.base import ReadOptions
-from transforms.formats.command_stream.syntax import (
+from feedferry.schemas.errors import FormatError, RecordError, UnavailableError
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import StreamOptions, sniff
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.command_stream.syntax import (
     BLOCK_BYTES,
     Command,
     CommandReader,
@@ -22,6 +20,8 @@ from transforms.formats.command_stream.syntax import (
     integer,
     read_header,
 )
+from support.streams import opened as opened_stream
+from support.streams import slow
 
 STRICT = ReadOptions(own=(StreamOptions(strict=True),))
 LENIENT = ReadOptions()

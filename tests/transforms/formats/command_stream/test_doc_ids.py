@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import ConfigError, RecordError
-from transforms.formats import Docids
-from transforms.formats.command_stream.doc_ids import (
+from feedferry.schemas.errors import ConfigError, RecordError
+from feedferry.transforms.formats import Docids
+from feedferry.transforms.formats.command_stream.doc_ids import (
     _are_plain,
     _path,
     check_docids,

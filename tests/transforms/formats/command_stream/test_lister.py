@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from schemas.record import Action, Arrival, Crawl, Extra, Record
+from feedferry.schemas.record import Action, Arrival, Crawl, Extra, Record
+from feedferry.transforms.formats import Docids, StreamOptions
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.command_stream import lister
 from support.command_streams import HEADER, MODES, NOT_UTF8, StreamUnderTest
-from transforms.formats import Docids, StreamOptions
-from transforms.formats.base import ReadOptions
-from transforms.formats.command_stream import lister
 
 A = Record(url="a", action=Action.ADD, arrival=Arrival.CRAWLED)
 HOUR = datetime(1970, 1, 1, 1, tzinfo=UTC)

@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.errors import FormatError, UnavailableError
-from schemas.notice import Notice
-from schemas.record import Action, Arrival, Crawl, Provenance, Record
-from schemas.reject import Reject
-from schemas.span import Span, TokenState
+from feedferry.schemas.errors import FormatError, UnavailableError
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Action, Arrival, Crawl, Provenance, Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span, TokenState
+from feedferry.transforms.formats import Docids, StreamOptions
+from feedferry.transforms.formats.base import ReadOptions, WriteOptions
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.formats.command_stream import lister
+from feedferry.transforms.formats.command_stream.stream_documents import DocumentReader
+from feedferry.transforms.formats.command_stream.syntax import BLOCK_BYTES
+from feedferry.transforms.formats.command_stream.writer import ListerEncoder
 from support.command_streams import HEADER, MODES
 from support.stream_strategies import listings
 from support.streams import slow
-from transforms.formats import Docids, StreamOptions
-from transforms.formats.base import ReadOptions, WriteOptions
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.formats.columns.singly import singly
-from transforms.formats.command_stream import lister
-from transforms.formats.command_stream.stream_documents import DocumentReader
-from transforms.formats.command_stream.syntax import BLOCK_BYTES
-from transforms.formats.command_stream.writer import ListerEncoder
 
 USUAL = (
     *("id=a", "id=b", "id=c=d", "id=", "id=\u00e9", "id=id=x", "id-list", "", "", "x", "lock"),

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import FormatError, UnavailableError
-from schemas.notice import Notice
-from schemas.record import Content, Record
-from schemas.reject import KEPT_BYTES, Reject
+from feedferry.schemas.errors import FormatError, UnavailableError
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Content, Record
+from feedferry.schemas.reject import KEPT_BYTES, Reject
+from feedferry.transforms.formats import ReadResult, StreamOptions, by_name
+from feedferry.transforms.formats.base import ReadOptions
 from support.command_streams import HEADER, MODES
 from support.streams import opened, slow
-from transforms.formats import ReadResult, StreamOptions, by_name
-from transforms.formats.base import ReadOptions
 
 KINDS = pytest.mark.parametrize("kind", ["lister-stream", "retriever-stream", "authorizer-stream"])
 STREAM = (

@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Record
-from schemas.reject import Filtered, Reject
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.transforms.formats.command_stream import stream_documents as documents
 from support.command_streams import MODES, NOT_UTF8, StreamUnderTest
-from transforms.formats.command_stream import stream_documents as documents
 
 A = Record(url="a", action=Action.ADD, arrival=Arrival.PUSHED, content=Content(b"x"))
 JOE = Principal(name="joe", scope=Scope.USER, access=Access.PERMIT)

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from msgspec.structs import replace
 
-from schemas.acl import Acl
-from schemas.errors import RecordError
-from schemas.record import Action, Provenance, Record
+from feedferry.schemas.acl import Acl
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Action, Provenance, Record
+from feedferry.transforms.formats import Docids, StreamOptions, by_name
+from feedferry.transforms.formats.base import ReadOptions, WriteOptions
 from support.command_streams import MODES
 from support.stream_strategies import (
     DELIMITERS,
@@ -22,8 +24,6 @@ from support.stream_strategies import (
     questions,
 )
 from support.streams import read_both_ways
-from transforms.formats import Docids, StreamOptions, by_name
-from transforms.formats.base import ReadOptions, WriteOptions
 
 pytestmark = pytest.mark.slow
 

@@ -6,13 +6,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.errors import ConfigError, RecordError
-from schemas.record import Action, Anchor, Arrival, Content, Crawl, Encoding, Extra, Meta, Record
-from transforms.formats import StreamOptions
-from transforms.formats.base import WriteOptions
-from transforms.formats.command_stream.syntax import check_delimiter
-from transforms.formats.command_stream.writer import (
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.errors import ConfigError, RecordError
+from feedferry.schemas.record import (
+    Action,
+    Anchor,
+    Arrival,
+    Content,
+    Crawl,
+    Encoding,
+    Extra,
+    Meta,
+    Record,
+)
+from feedferry.transforms.formats import StreamOptions
+from feedferry.transforms.formats.base import WriteOptions
+from feedferry.transforms.formats.command_stream.syntax import check_delimiter
+from feedferry.transforms.formats.command_stream.writer import (
     AuthorizerEncoder,
     CommandEncoder,
     ListerEncoder,

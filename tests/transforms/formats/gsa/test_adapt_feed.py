@@ -7,8 +7,8 @@ import pybase64
 import pytest
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.record import (
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.record import (
     Action,
     Anchor,
     Arrival,
@@ -24,10 +24,10 @@ from schemas.record import (
     Record,
     Scoring,
 )
-from schemas.reject import Filtered, Reject
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.transforms.formats import FeedOptions
+from feedferry.transforms.rules.adapt import Target, adapt
 from support.adaptation import COLOUR, URL, adapted, document, lost, make
-from transforms.formats import FeedOptions
-from transforms.rules.adapt import Target, adapt
 
 INCREMENTAL = Target(format="gsa-feed", datasource="docs", feedtype="incremental")
 OLD = replace(INCREMENTAL, own=(FeedOptions(dialect="5.0"),))

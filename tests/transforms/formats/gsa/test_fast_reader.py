@@ -7,16 +7,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import FormatError
-from schemas.record import Record
-from schemas.reject import Reject
-from schemas.span import Span
+from feedferry.schemas.errors import FormatError
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import ReadOptions, WriteOptions
+from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
+from feedferry.transforms.formats.gsa.record_reader import FeedRecordBuilder
+from feedferry.transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
 from support.damage import damaged, feeds
 from support.gsa_records import held, read_feed, write_feed
-from transforms.formats.base import ReadOptions, WriteOptions
-from transforms.formats.gsa.gsa_formats import FEED_NAMES
-from transforms.formats.gsa.record_reader import FeedRecordBuilder
-from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
 
 USUAL = ReadOptions()
 HEAD = b"<gsafeed>\n<header><datasource>d</datasource><feedtype>full</feedtype></header>\n<group>\n"

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from lxml import etree
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.errors import RecordError
-from schemas.feed import Feed
-from schemas.record import (
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.feed import Feed
+from feedferry.schemas.record import (
     Action,
     Arrival,
     Authmethod,
@@ -25,7 +25,11 @@ from schemas.record import (
     Record,
     Scoring,
 )
-from schemas.reject import Reject
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.formats import FeedOptions
+from feedferry.transforms.formats.base import WriteOptions
+from feedferry.transforms.formats.gsa import feed as feed_module
+from feedferry.transforms.formats.gsa.feed import GsaFeedEncoder
 from support.gsa_records import (
     Held,
     held,
@@ -37,10 +41,6 @@ from support.gsa_records import (
 )
 from support.strategies import records
 from support.streams import read_both_ways
-from transforms.formats import FeedOptions
-from transforms.formats.base import WriteOptions
-from transforms.formats.gsa import feed as feed_module
-from transforms.formats.gsa.feed import GsaFeedEncoder
 
 URL = "http://www.example.com/a"
 ADD = Record(url=URL, action=Action.ADD, arrival=Arrival.PUSHED, content=Content(b""))
@@ -85,7 +85,7 @@ def refusal(record: Record, *, dialect: str = "7.x") -> tuple[str, str]:
 
 @cache
 def dtd(dialect: str) -> etree.DTD:
-    with files("schemas").joinpath(f"gsafeed-{dialect}.dtd").open("rb") as stream:
+    with files("feedferry.schemas").joinpath(f"gsafeed-{dialect}.dtd").open("rb") as stream:
         return etree.DTD(stream)
 
 

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from lxml import etree
 from msgspec.structs import replace
 
-from schemas.acl import Scope
-from schemas.errors import FormatError, RecordError
-from schemas.feed import Feed, FeedHeader
-from schemas.membership import Member, Membership
-from schemas.record import Action, Extra, Provenance, Record
-from schemas.reject import Reject
-from schemas.span import Span
+from feedferry.schemas.acl import Scope
+from feedferry.schemas.errors import FormatError, RecordError
+from feedferry.schemas.feed import Feed, FeedHeader
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import Action, Extra, Provenance, Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import GSA_GROUPS, ReadResult, WriteOptions, write_all
 from support.strategies import held_memberships, memberships
 from support.streams import read_both_ways
-from transforms.formats import GSA_GROUPS, ReadResult, WriteOptions, write_all
 
 ENCODER = GSA_GROUPS.make_encoder(WriteOptions())
 PROLOG = (
@@ -85,7 +85,7 @@ def refusal(item: Membership | Record) -> tuple[str, str]:
 
 
 def is_valid(markup: bytes) -> bool:
-    with files("schemas").joinpath("xmlgroups.dtd").open("rb") as stream:
+    with files("feedferry.schemas").joinpath("xmlgroups.dtd").open("rb") as stream:
         return etree.DTD(stream).validate(etree.fromstring(markup))
 
 

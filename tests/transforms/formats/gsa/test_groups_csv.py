@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.acl import Scope
-from schemas.errors import FormatError
-from schemas.membership import Member, Membership
-from schemas.record import Provenance
-from schemas.reject import KEPT_BYTES, Reject
-from schemas.span import Span
+from feedferry.schemas.acl import Scope
+from feedferry.schemas.errors import FormatError
+from feedferry.schemas.membership import Member, Membership
+from feedferry.schemas.record import Provenance
+from feedferry.schemas.reject import KEPT_BYTES, Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.gsa import groups_csv
 from support.streams import read_both_ways
-from transforms.formats.gsa import groups_csv
 
 ROW = b"staff,joe,user\n"
 LAST = b"last,ann,user\n"

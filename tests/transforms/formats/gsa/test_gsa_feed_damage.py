@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, settings
 
-from schemas.record import Record
-from schemas.reject import Reject
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
 from support.damage import (
     Damaged,
     MadeFeed,

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import FormatError
-from schemas.record import Record
-from schemas.reject import Reject
+from feedferry.schemas.errors import FormatError
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.formats.base import ReadOptions
 from support.gsa_records import read_feed, write_feed
 from support.streams import opened, slow
-from transforms.formats.base import ReadOptions
 
 HEAD = (
     b"<gsafeed>\n<header><datasource>torn</datasource><feedtype>full</feedtype></header>\n<group>\n"

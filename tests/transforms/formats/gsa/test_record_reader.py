@@ -6,15 +6,15 @@ from functools import partial
 
 import pytest
 
-from schemas.acl import Access, Principal, Scope
-from schemas.feed import Feed
-from schemas.record import Action, Arrival, Record
-from schemas.reject import Reject
-from schemas.span import ElementContext, Span
+from feedferry.schemas.acl import Access, Principal, Scope
+from feedferry.schemas.feed import Feed
+from feedferry.schemas.record import Action, Arrival, Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import ElementContext, Span
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.gsa.record_reader import feed_context
 from support.gsa_records import read_feed
 from support.streams import read_both_ways
-from transforms.formats.base import ReadOptions
-from transforms.formats.gsa.record_reader import feed_context
 
 URL = "http://www.example.com/a"
 JOE = Principal(name="joe", scope=Scope.USER, access=Access.PERMIT)

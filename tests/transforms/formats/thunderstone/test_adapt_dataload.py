@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.record import (
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.record import (
     Action,
     Anchor,
     Arrival,
@@ -20,10 +20,10 @@ from schemas.record import (
     Record,
     Scoring,
 )
-from schemas.reject import Filtered, Reject
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.transforms.formats import DataloadOptions
+from feedferry.transforms.rules.adapt import Target, adapt
 from support.adaptation import COLOUR, URL, adapted, document, lost, make
-from transforms.formats import DataloadOptions
-from transforms.rules.adapt import Target, adapt
 
 TARGET = Target(format="thunderstone")
 NAMED = Target(

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from schemas.errors import FormatError, RecordError
-from schemas.record import (
+from feedferry.schemas.errors import FormatError, RecordError
+from feedferry.schemas.record import (
     Action,
     Arrival,
     Content,
@@ -25,15 +25,15 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from schemas.reject import Reject
-from schemas.span import Span
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import THUNDERSTONE
+from feedferry.transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
+from feedferry.transforms.formats.thunderstone import dataload
+from feedferry.transforms.formats.thunderstone.dataload import ThunderstoneEncoder
+from feedferry.transforms.formats.xml.serializer import XML_NAMESPACE
 from support.strategies import fields, histories, moments, records, texts
 from support.streams import read_both_ways
-from transforms.formats import THUNDERSTONE
-from transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
-from transforms.formats.thunderstone import dataload
-from transforms.formats.thunderstone.dataload import ThunderstoneEncoder
-from transforms.formats.xml.serializer import XML_NAMESPACE
 
 URL = "http://www.example.com/dir/page.html"
 DT = 'xmlns:dt="urn:schemas-microsoft-com:datatypes"'

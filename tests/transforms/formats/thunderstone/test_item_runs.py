@@ -5,12 +5,12 @@ import io
 import pytest
 from hypothesis import given, settings
 
-from schemas.record import Record
+from feedferry.schemas.record import Record
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.thunderstone import dataload
 from support.batches import by_parser
 from support.dataload_items import HOSTILE, NEUTRAL, dataloads, document
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.formats.thunderstone import dataload
 
 COUNT = 12
 KINDS = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from transforms.formats.element_names import ElementNames
-from transforms.formats.xml.ambiguous_sections import (
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.xml.ambiguous_sections import (
     CROSSES,
     ENDED,
     AmbiguityRule,

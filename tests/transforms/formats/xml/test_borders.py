@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.record import Record
-from schemas.reject import Reject
-from schemas.span import Span
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.xml.borders import cut
 from support.damage import damaged, feeds, torn
 from support.gsa_records import read_feed, read_feed_in_spans
-from transforms.formats.element_names import ElementNames
-from transforms.formats.xml.borders import cut
 
 VOCABULARY = ElementNames(root="list", records=("card", "note"), group="group", header="header")
 

@@ -2,19 +2,19 @@
 
 import pytest
 
-from schemas.errors import RecordError
-from schemas.record import Action, Content, Extra, Provenance, Record
-from schemas.reject import Reject
-from schemas.span import Span
-from support.streams import read_both_ways
-from transforms.formats.base import ReadOptions
-from transforms.formats.element_names import ElementNames
-from transforms.formats.xml.elements import (
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Action, Content, Extra, Provenance, Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.xml.elements import (
     ElementReader,
     Grammar,
     ParsedElement,
     parse_markup,
 )
+from support.streams import read_both_ways
 
 VOCABULARY = ElementNames(
     root="list",

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from feedferry.transforms.formats.xml.encoding import Transcoded, detect
 from support.streams import slow
-from transforms.formats.xml.encoding import Transcoded, detect
 
 CODECS = (
     *("iso-8859-1", "cp1252", "shift_jis", "euc-jp", "utf-16-le", "utf-16-be"),

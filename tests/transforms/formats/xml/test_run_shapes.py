@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.record import Record
-from schemas.reject import Reject
-from schemas.span import Span
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import ReadOptions, by_name
+from feedferry.transforms.formats.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.columns.marks import hole, stated
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.formats.xml import run_shapes
+from feedferry.transforms.rules.adapt import Target
 from support.batches import SIZES, by_parser, conversion
-from transforms.formats import ReadOptions, by_name
-from transforms.formats.columns.column_kinds import ColumnKind
-from transforms.formats.columns.marks import hole, stated
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.formats.columns.singly import singly
-from transforms.formats.xml import run_shapes
-from transforms.rules.adapt import Target
 
 ROOT, WITH_PREFIX = "<gsafeed>", '<gsafeed xmlns:q="u">'
 _ROOTS = (ROOT, WITH_PREFIX, WITH_PREFIX, '<gsafeed xmlns="u">', "<gsafeed xmlns:q='u' xmlns='v'>")

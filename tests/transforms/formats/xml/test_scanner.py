@@ -9,15 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.record import Record
-from schemas.reject import Reject
-from schemas.span import ElementContext, Span
-from support.damage import damaged, feeds, torn
-from support.gsa_records import read_feed
-from support.streams import read_both_ways, slow
-from transforms.formats.element_names import ElementNames
-from transforms.formats.gsa.gsa_formats import FEED_NAMES
-from transforms.formats.xml.scanner import (
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import ElementContext, Span
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
+from feedferry.transforms.formats.xml.scanner import (
     BLOCK_BYTES,
     UNKNOWN,
     RawElement,
@@ -25,6 +22,9 @@ from transforms.formats.xml.scanner import (
     Run,
     find_url,
 )
+from support.damage import damaged, feeds, torn
+from support.gsa_records import read_feed
+from support.streams import read_both_ways, slow
 
 VOCABULARY = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")
 HEAD = b"<feed>\n<header>h</header>\n<group a='1'>\n"

@@ -4,16 +4,15 @@ import pytest
 from hypothesis import given
 from lxml import etree
 
-from schemas.record import Extra
-from support.strategies import texts, xml_texts
-from transforms.formats.xml.serializer import (
+from feedferry.schemas.record import Extra
+from feedferry.transforms.formats.xml.serializer import (
     XML_NAMESPACE,
     ExtraMarkup,
     attributes,
     element,
     extra_element,
 )
-from transforms.formats.xml_text import (
+from feedferry.transforms.formats.xml_text import (
     escape_attribute,
     escape_bytes,
     escape_text,
@@ -21,6 +20,7 @@ from transforms.formats.xml_text import (
     holds_bytes,
     is_plain,
 )
+from support.strategies import texts, xml_texts
 
 
 def parse(markup: str) -> etree._Element:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.account import Chunk
-from schemas.errors import FormatError, RecordError, SourceError
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import FormatError, RecordError, SourceError
+from feedferry.transforms.sinks.push.chunk_parts import MAX_REJECT_BYTES, ChunkSplitter, whole_chunk
+from feedferry.transforms.sinks.push.model import ChunkPart
+from feedferry.transforms.sinks.push.wire.body import verified_blocks
 from support.appliance_sockets import chunk
-from transforms.sinks.push.chunk_parts import MAX_REJECT_BYTES, ChunkSplitter, whole_chunk
-from transforms.sinks.push.model import ChunkPart
-from transforms.sinks.push.wire.body import verified_blocks
 
 HEAD = b"<gsafeed>\n<header><datasource>docs</datasource></header>\n<group>\n"
 TAIL = b"</group>\n</gsafeed>\n"

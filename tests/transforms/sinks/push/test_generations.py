@@ -8,16 +8,20 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from schemas.account import Chunk
-from schemas.errors import BusyError, ConfigError, FatalError
-from schemas.run_record import Replay, RunRecord
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import BusyError, ConfigError, FatalError
+from feedferry.schemas.run_record import Replay, RunRecord
+from feedferry.transforms.sinks.push.generations import (
+    check_generation,
+    claimed_datasources,
+    next_generation,
+)
+from feedferry.transforms.sinks.push.outcome import PushAccount, PushProgress
+from feedferry.transforms.sinks.push.pusher import Pusher
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.sinks.push.throttle.gate import StopSignal
+from feedferry.transforms.storage.run_record import write_run
 from support.fake_appliance import GSA, SUCCESS, FakeClient, chunk_of
-from transforms.sinks.push.generations import check_generation, claimed_datasources, next_generation
-from transforms.sinks.push.outcome import PushAccount, PushProgress
-from transforms.sinks.push.pusher import Pusher
-from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.throttle.gate import StopSignal
-from transforms.storage.run_record import write_run
 
 NIGHT = datetime(2026, 11, 22, 2, tzinfo=UTC)
 

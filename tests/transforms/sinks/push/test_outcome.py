@@ -6,10 +6,15 @@ import fastavro
 import pytest
 from msgspec.structs import replace
 
-from schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
+from feedferry.schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
+from feedferry.transforms.sinks.push.outcome import (
+    ChunkOutcome,
+    PushAccount,
+    outcome_of,
+    write_rejects,
+)
 from support.appliance_sockets import chunk
 from support.fake_appliance import chunk_of
-from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, outcome_of, write_rejects
 
 READY, SENDING, FAILED = ChunkState.READY, ChunkState.SENDING, ChunkState.FAILED
 ACCEPTED, REFUSED, SPLIT = ChunkState.ACCEPTED, ChunkState.REFUSED, ChunkState.SPLIT

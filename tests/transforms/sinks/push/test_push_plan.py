@@ -2,10 +2,10 @@
 
 import pytest
 
-from schemas.errors import ConfigError
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sinks.push.push_plan import check_chunk
 from support.appliance_sockets import chunk
 from support.fake_appliance import GSA, THUNDERSTONE
-from transforms.sinks.push.push_plan import check_chunk
 
 FEED = b"<gsafeed/>"
 GROUPS = {"format": "gsa-groups", "datasource": "ldap"}

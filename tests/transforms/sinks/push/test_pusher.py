@@ -9,9 +9,26 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from schemas.account import Chunk
-from schemas.errors import BusyError, ConfigError, FatalError, SourceError, TooManyRejectsError
-from schemas.receipt import ChunkState, Refusal, RefusalOf
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import (
+    BusyError,
+    ConfigError,
+    FatalError,
+    SourceError,
+    TooManyRejectsError,
+)
+from feedferry.schemas.receipt import ChunkState, Refusal, RefusalOf
+from feedferry.transforms.net.retry import RetryPolicy
+from feedferry.transforms.rules.known_rejects import add_known_rejects, load_known_rejects
+from feedferry.transforms.sinks.push.chunk_parts import ChunkSplitter
+from feedferry.transforms.sinks.push.model import ApplianceResponse
+from feedferry.transforms.sinks.push.outcome import PushAccount, PushProgress, write_rejects
+from feedferry.transforms.sinks.push.pusher import Pusher
+from feedferry.transforms.sinks.push.settings import OnRefusal, PushSettings
+from feedferry.transforms.sinks.push.throttle.gate import BacklogLimits, StopSignal
+from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
+from feedferry.transforms.sinks.push.wire.protocol import RunSession
+from feedferry.transforms.storage.journal import DISK, Disk
 from support.disks import RecordingDisk
 from support.fake_appliance import (
     GSA,
@@ -23,17 +40,6 @@ from support.fake_appliance import (
     chunk_of,
     items_of,
 )
-from transforms.net.retry import RetryPolicy
-from transforms.rules.known_rejects import add_known_rejects, load_known_rejects
-from transforms.sinks.push.chunk_parts import ChunkSplitter
-from transforms.sinks.push.model import ApplianceResponse
-from transforms.sinks.push.outcome import PushAccount, PushProgress, write_rejects
-from transforms.sinks.push.pusher import Pusher
-from transforms.sinks.push.settings import OnRefusal, PushSettings
-from transforms.sinks.push.throttle.gate import BacklogLimits, StopSignal
-from transforms.sinks.push.wire.feedergate import FEEDERGATE
-from transforms.sinks.push.wire.protocol import RunSession
-from transforms.storage.journal import DISK, Disk
 
 AT_ONCE = RetryPolicy(max_attempts=3, jitter=lambda: 0.0)
 TO_GSA = PushSettings(appliance=GSA, retry=AT_ONCE, backlog=BacklogLimits(interval_seconds=0.001))

@@ -11,16 +11,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.account import Chunk
-from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError
-from schemas.receipt import ChunkState, Receipt, Refusal
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.errors import BusyError, ConfigError, FatalError, FeedferryError
+from feedferry.schemas.receipt import ChunkState, Receipt, Refusal
+from feedferry.transforms.sinks.push.outcome import outcome_of
+from feedferry.transforms.sinks.push.push_plan import PlannedChunks
+from feedferry.transforms.sinks.push.receipts import ReceiptIndex, Receipts
+from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.storage.journal import DISK, Disk
 from support.appliance_sockets import chunk
 from support.fake_appliance import GSA, read_receipts
-from transforms.sinks.push.outcome import outcome_of
-from transforms.sinks.push.push_plan import PlannedChunks
-from transforms.sinks.push.receipts import ReceiptIndex, Receipts
-from transforms.sinks.push.settings import PushSettings
-from transforms.storage.journal import DISK, Disk
 
 SHA = "ab" * 32
 CHUNK = chunk(b"", ordinal=7)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from schemas.errors import ConfigError
-from transforms.sources.database.connection import connect
-from transforms.sources.database.connection_url import check_connection
-from transforms.sources.database.mapping import RowMapping
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sources.database.connection import connect
+from feedferry.transforms.sources.database.connection_url import check_connection
+from feedferry.transforms.sources.database.mapping import RowMapping
 
 PLAIN = "a password in plain text; expected ${env:NAME} or ${file:PATH} instead"
 NOT_A_URL = (

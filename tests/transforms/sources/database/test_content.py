@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from lxml import html
 
-from schemas.errors import ConfigError, RecordError
-from schemas.record import Content
-from support.ports import kept_port
-from transforms.net.web_client import LinkedDocument
-from transforms.sources.database.columns import ColumnIndex, ColumnReference
-from transforms.sources.database.content import (
+from feedferry.schemas.errors import ConfigError, RecordError
+from feedferry.schemas.record import Content
+from feedferry.transforms.net.web_client import LinkedDocument
+from feedferry.transforms.sources.database.columns import ColumnIndex, ColumnReference
+from feedferry.transforms.sources.database.content import (
     TypedContent,
     content_getter,
     fetch,
@@ -24,7 +23,8 @@ from transforms.sources.database.content import (
     table_renderer,
     template_renderer,
 )
-from transforms.sources.database.mapping import ContentSource, RowMapping
+from feedferry.transforms.sources.database.mapping import ContentSource, RowMapping
+from support.ports import kept_port
 
 INDEX = ColumnIndex(names=("id", "body", "type"), key=("id",))
 IN_BODY = ContentSource(column="body")

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError, StoppedError
-from schemas.sent_document import SentDocument, StateChange
-from schemas.source_options import SourceOptions
-from schemas.span import TimestampType, Watermark
-from support.database_runs import Database
-from transforms.sources.database.columns import ColumnReference
-from transforms.sources.database.deletions import (
+from feedferry.schemas.errors import ConfigError, StoppedError
+from feedferry.schemas.sent_document import SentDocument, StateChange
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.schemas.span import TimestampType, Watermark
+from feedferry.transforms.sources.database.columns import ColumnReference
+from feedferry.transforms.sources.database.deletions import (
     DeletedKey,
     DeletionLister,
     KeySets,
@@ -22,11 +21,12 @@ from transforms.sources.database.deletions import (
     read_deleted,
     sent_deletion,
 )
-from transforms.sources.database.mapping import IncrementalReading
-from transforms.sources.database.table import open_table
-from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.sources.state_changes import rejected
-from transforms.storage.state import SourceState, StateHead, open_state, update_state
+from feedferry.transforms.sources.database.mapping import IncrementalReading
+from feedferry.transforms.sources.database.table import open_table
+from feedferry.transforms.sources.listing import EntryKind, ListingEntry
+from feedferry.transforms.sources.state_changes import rejected
+from feedferry.transforms.storage.state import SourceState, StateHead, open_state, update_state
+from support.database_runs import Database
 
 
 def row(number: int, url: str | None = None, **fields: str) -> SentDocument:

@@ -6,13 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from schemas.errors import ConfigError
-from schemas.source_options import SourceOptions
-from schemas.span import Span
-from support.pages import read_page
-from transforms.sources.database.columns import ColumnReference
-from transforms.sources.database.database_source import ROWS
-from transforms.sources.database.mapping import (
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.schemas.span import Span
+from feedferry.transforms.sources.database.columns import ColumnReference
+from feedferry.transforms.sources.database.database_source import ROWS
+from feedferry.transforms.sources.database.mapping import (
     ALL_COLUMNS,
     AclSource,
     ActionColumn,
@@ -21,7 +20,8 @@ from transforms.sources.database.mapping import (
     MetadataColumn,
     RowMapping,
 )
-from transforms.sources.database.mapping_draft import TableColumn, draft_mapping
+from feedferry.transforms.sources.database.mapping_draft import TableColumn, draft_mapping
+from support.pages import read_page
 
 CONNECTION = "connection: sqlite:///people.db\n"
 LEAST = CONNECTION + "table: people\nurl: https://x.example.com/{id}\n"

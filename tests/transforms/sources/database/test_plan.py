@@ -14,24 +14,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError, SourceError, StoppedError
-from schemas.source_options import SourceOptions
-from schemas.span import KeyRange, RowFilter, Span, TimestampType, Watermark
-from support.database_runs import AnyServer, Database, ServedDatabase, new_table
-from support.databases import Server
-from transforms.sources.database.columns import Key
-from transforms.sources.database.connection import Session
-from transforms.sources.database.mapping import (
+from feedferry.schemas.errors import ConfigError, SourceError, StoppedError
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.schemas.span import KeyRange, RowFilter, Span, TimestampType, Watermark
+from feedferry.transforms.sources.database.columns import Key
+from feedferry.transforms.sources.database.connection import Session
+from feedferry.transforms.sources.database.mapping import (
     ActionColumn,
     ContentSource,
     IncrementalReading,
     RowMapping,
 )
-from transforms.sources.database.plan import cut_rows, rules_of
-from transforms.sources.database.read import PageReader
-from transforms.sources.database.table import TableQuery, open_table
-from transforms.sources.database.watermark import read_clock
-from transforms.sources.listing import LISTING
+from feedferry.transforms.sources.database.plan import cut_rows, rules_of
+from feedferry.transforms.sources.database.read import PageReader
+from feedferry.transforms.sources.database.table import TableQuery, open_table
+from feedferry.transforms.sources.database.watermark import read_clock
+from feedferry.transforms.sources.listing import LISTING
+from support.database_runs import AnyServer, Database, ServedDatabase, new_table
+from support.databases import Server
 
 PEOPLE = "CREATE TABLE people (id INTEGER PRIMARY KEY, body TEXT, updated, action TEXT, slug TEXT)"
 ROWS = (

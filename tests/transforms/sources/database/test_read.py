@@ -18,18 +18,15 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.errors import ConfigError, SourceError
-from schemas.record import Action, Arrival, Content, Meta, Provenance, Record
-from schemas.reject import Filtered, Reject
-from schemas.sent_document import SentDocument, StateChange
-from schemas.span import KeyRange, Span
-from support.database_runs import AnyServer, new_mapping, new_table
-from support.databases import Proxy, Server, Sqlite
-from support.served import wait_until
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.database.connection import Session
-from transforms.sources.database.mapping import (
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.errors import ConfigError, SourceError
+from feedferry.schemas.record import Action, Arrival, Content, Meta, Provenance, Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.schemas.sent_document import SentDocument, StateChange
+from feedferry.schemas.span import KeyRange, Span
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.sources.database.connection import Session
+from feedferry.transforms.sources.database.mapping import (
     DATABASE,
     AclSource,
     ActionColumn,
@@ -38,15 +35,18 @@ from transforms.sources.database.mapping import (
     MetadataColumn,
     RowMapping,
 )
-from transforms.sources.database.read import (
+from feedferry.transforms.sources.database.read import (
     IncompleteRow,
     LookupQueries,
     PageReader,
     PageRow,
     read_rows,
 )
-from transforms.sources.database.table import TableQuery, open_table, write_key
-from transforms.storage.state import StateHead, open_state, write_state
+from feedferry.transforms.sources.database.table import TableQuery, open_table, write_key
+from feedferry.transforms.storage.state import StateHead, open_state, write_state
+from support.database_runs import AnyServer, new_mapping, new_table
+from support.databases import Proxy, Server, Sqlite
+from support.served import wait_until
 
 PAGED = RowMapping(
     connection="",

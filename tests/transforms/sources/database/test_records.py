@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.errors import ConfigError, RecordError
-from schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Record
-from schemas.reject import Reject
-from schemas.span import Span
-from transforms.formats.base import ReadOptions
-from transforms.sources.database.columns import (
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.errors import ConfigError, RecordError
+from feedferry.schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.sources.database.columns import (
     ColumnIndex,
     ColumnReference,
     Key,
@@ -25,7 +25,7 @@ from transforms.sources.database.columns import (
     parse_template,
     url_getter,
 )
-from transforms.sources.database.mapping import (
+from feedferry.transforms.sources.database.mapping import (
     ALL_COLUMNS,
     AclSource,
     ActionColumn,
@@ -35,8 +35,8 @@ from transforms.sources.database.mapping import (
     MetadataColumn,
     RowMapping,
 )
-from transforms.sources.database.records import RecordMaker, metadata_getter, used_columns
-from transforms.sources.database.row_acl import AclGetter, split_principals
+from feedferry.transforms.sources.database.records import RecordMaker, metadata_getter, used_columns
+from feedferry.transforms.sources.database.row_acl import AclGetter, split_principals
 
 INDEX = ColumnIndex(names=("id", "name", "body", "link", "at", "op", "users"), key=("id",))
 NO_TEXT = "bytes that are not UTF-8; expected text, a number or a date"

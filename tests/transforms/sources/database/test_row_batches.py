@@ -11,18 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.record import Record
-from schemas.span import Span
-from support.batches import SIZES, conversion
-from support.database_runs import AnyServer, new_mapping
-from transforms.formats import ContentOptions, ReadOptions
-from transforms.formats.columns.column_kinds import ColumnKind
-from transforms.formats.columns.element_block import ElementBlock
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.formats.columns.singly import singly
-from transforms.rules.adapt import Target
-from transforms.sources.database.columns import ColumnReference
-from transforms.sources.database.mapping import (
+from feedferry.schemas.record import Record
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import ContentOptions, ReadOptions
+from feedferry.transforms.formats.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.columns.element_block import ElementBlock
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.sources.database.columns import ColumnReference
+from feedferry.transforms.sources.database.mapping import (
     AclSource,
     ActionColumn,
     ContentSource,
@@ -30,7 +28,9 @@ from transforms.sources.database.mapping import (
     MetadataColumn,
     RowMapping,
 )
-from transforms.sources.database.read import read_rows
+from feedferry.transforms.sources.database.read import read_rows
+from support.batches import SIZES, conversion
+from support.database_runs import AnyServer, new_mapping
 
 COLUMNS = ("slug", "title", "body", "tags", "at", "link", "users", "op", "kind")
 NEUTRAL: dict[str, tuple[object, ...]] = {

@@ -10,29 +10,29 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from schemas.acl import Access, Inheritance, Principal, Scope
-from schemas.record import Record
-from schemas.reject import Reject
-from schemas.span import Span
-from support.batches import SIZES, Conversion, conversion
-from transforms.formats import ReadOptions, by_name
-from transforms.formats.columns import element_shapes
-from transforms.formats.columns.element_block import ElementBlock
-from transforms.formats.columns.learning_budget import RECORDS_A_PLAN
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.formats.columns.singly import singly
-from transforms.rules.adapt import Target
-from transforms.sources.database.columns import ColumnReference
-from transforms.sources.database.mapping import (
+from feedferry.schemas.acl import Access, Inheritance, Principal, Scope
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import ReadOptions, by_name
+from feedferry.transforms.formats.columns import element_shapes
+from feedferry.transforms.formats.columns.element_block import ElementBlock
+from feedferry.transforms.formats.columns.learning_budget import RECORDS_A_PLAN
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.sources.database.columns import ColumnReference
+from feedferry.transforms.sources.database.mapping import (
     AclSource,
     ActionColumn,
     ContentSource,
     MetadataColumn,
     RowMapping,
 )
-from transforms.sources.database.read import read_rows
-from transforms.sources.database.records import RecordMaker
-from transforms.sources.database.row_blocks import RowBlocks
+from feedferry.transforms.sources.database.read import read_rows
+from feedferry.transforms.sources.database.records import RecordMaker
+from feedferry.transforms.sources.database.row_blocks import RowBlocks
+from support.batches import SIZES, Conversion, conversion
 
 COLUMNS = ("title", "body", "type", "tags", "at", "readers", "denied", "folder", "op")
 Row = tuple[object, ...]

@@ -18,20 +18,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.reject import Filtered
-from schemas.sent_document import SentDocument, StateChange
-from schemas.span import Span
-from support.batches import SIZES, Conversion, span_conversion
-from support.database_runs import USUAL
-from transforms.formats.base import ReadOptions
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.rules.adapt import Target
-from transforms.sources.base import SourceRun
-from transforms.sources.database import row_batches
-from transforms.sources.database.columns import ColumnReference, Page
-from transforms.sources.database.deletions import advance_state
-from transforms.sources.database.dialects import INLINE_BYTES
-from transforms.sources.database.mapping import (
+from feedferry.schemas.reject import Filtered
+from feedferry.schemas.sent_document import SentDocument, StateChange
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.sources.base import SourceRun
+from feedferry.transforms.sources.database import row_batches
+from feedferry.transforms.sources.database.columns import ColumnReference, Page
+from feedferry.transforms.sources.database.deletions import advance_state
+from feedferry.transforms.sources.database.dialects import INLINE_BYTES
+from feedferry.transforms.sources.database.mapping import (
     DATABASE,
     AclSource,
     ActionColumn,
@@ -40,12 +38,14 @@ from transforms.sources.database.mapping import (
     MetadataColumn,
     RowMapping,
 )
-from transforms.sources.database.plan import RowPlan, plan_rows
-from transforms.sources.database.read import read_rows
-from transforms.sources.database.row_changes import RowSignatures
-from transforms.sources.database.table import open_table
-from transforms.sources.database.watermark import encode_mark
-from transforms.storage.state import StateHead, open_state, update_state
+from feedferry.transforms.sources.database.plan import RowPlan, plan_rows
+from feedferry.transforms.sources.database.read import read_rows
+from feedferry.transforms.sources.database.row_changes import RowSignatures
+from feedferry.transforms.sources.database.table import open_table
+from feedferry.transforms.sources.database.watermark import encode_mark
+from feedferry.transforms.storage.state import StateHead, open_state, update_state
+from support.batches import SIZES, Conversion, span_conversion
+from support.database_runs import USUAL
 
 VALUES: dict[str, tuple[object, ...]] = {
     "link": tuple(f"http://www.example.com/{name}" for name in "abc"),
@@ -121,7 +121,7 @@ def nights(draw: st.DrawFn) -> list[Night]:
 def states_without_secrets() -> Iterator[None]:
     """Histories of one table have the same signatures, so that their states can be compared."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("transforms.sources.database.plan.token_hex", lambda _size: "")
+        patch.setattr("feedferry.transforms.sources.database.plan.token_hex", lambda _size: "")
         yield
 
 
@@ -578,7 +578,7 @@ def test_rows_that_differ_in_a_character_or_in_the_order_of_two_have_different_s
 def test_signatures_are_made_with_a_secret_of_the_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transforms.sources.database.plan.token_hex", token_hex)
+    monkeypatch.setattr("feedferry.transforms.sources.database.plan.token_hex", token_hex)
     mapping, target = new_table(tmp_path, "compared"), Target(format="jsonl")
     change_rows(tmp_path, Night({number: alike(number) for number in range(9)}, set(), False), 1)
     signatures = []

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.main import main
-from schemas.source_options import SourceOptions
-from schemas.span import Span
+from feedferry.pipelines.cli.main import main
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import ReadOptions
+from feedferry.transforms.sources.base import SourceRun
+from feedferry.transforms.sources.database.mapping import DATABASE, IncrementalReading, RowMapping
+from feedferry.transforms.sources.database.plan import plan_rows
 from support.database_runs import AnyServer, Database, new_table
-from transforms.formats.base import ReadOptions
-from transforms.sources.base import SourceRun
-from transforms.sources.database.mapping import DATABASE, IncrementalReading, RowMapping
-from transforms.sources.database.plan import plan_rows
 
 
 def shared(folder: Path, *statements: str, **keys: Any) -> Database:

@@ -13,21 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError, FeedferryError, SourceError
-from support.database_runs import AnyServer, new_table
-from support.databases import PASSWORD, Server, Sqlite
-from support.ports import kept_port
-from support.served import wait_until
-from transforms.sources.database.columns import ColumnIndex, Key
-from transforms.sources.database.mapping import ContentSource, RowMapping
-from transforms.sources.database.plan import cut_rows
-from transforms.sources.database.table import (
+from feedferry.schemas.errors import ConfigError, FeedferryError, SourceError
+from feedferry.transforms.sources.database.columns import ColumnIndex, Key
+from feedferry.transforms.sources.database.mapping import ContentSource, RowMapping
+from feedferry.transforms.sources.database.plan import cut_rows
+from feedferry.transforms.sources.database.table import (
     TableQuery,
     open_table,
     read_key,
     write_key,
     write_keys,
 )
+from support.database_runs import AnyServer, new_table
+from support.databases import PASSWORD, Server, Sqlite
+from support.ports import kept_port
+from support.served import wait_until
 
 NO_KEY = (
     "whose values cannot be compared in the order of ORDER BY; expected another column, or a query"

@@ -9,16 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.errors import RecordError
-from schemas.record import Record
-from schemas.reject import Reject
-from schemas.span import KeyRange, Span
+from feedferry.schemas.errors import RecordError
+from feedferry.schemas.record import Record
+from feedferry.schemas.reject import Reject
+from feedferry.schemas.span import KeyRange, Span
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.sources.database.mapping import ContentSource, MetadataColumn, RowMapping
+from feedferry.transforms.sources.database.read import read_rows
+from feedferry.transforms.sources.database.values import (
+    row_json,
+    text_of,
+    time_converter,
+    values_of,
+)
 from support.database_runs import AnyServer, new_mapping
 from support.databases import Server, Sqlite
-from transforms.formats.base import ReadResult
-from transforms.sources.database.mapping import ContentSource, MetadataColumn, RowMapping
-from transforms.sources.database.read import read_rows
-from transforms.sources.database.values import row_json, text_of, time_converter, values_of
 
 PLUS_TWO = timezone(timedelta(hours=2))
 OFFSETS = st.builds(lambda hours: timezone(timedelta(hours=hours)), st.integers(-12, 14))

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import ConfigError
-from schemas.span import Timestamp, TimestampType, Watermark
-from transforms.sources.database.connection import Session
-from transforms.sources.database.mapping import RowMapping
-from transforms.sources.database.watermark import (
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.span import Timestamp, TimestampType, Watermark
+from feedferry.transforms.sources.database.connection import Session
+from feedferry.transforms.sources.database.mapping import RowMapping
+from feedferry.transforms.sources.database.watermark import (
     decode_mark,
     encode_mark,
     floor_of,

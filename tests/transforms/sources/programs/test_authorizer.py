@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas import avro
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.notice import Notice
-from schemas.record import Action, Content, Record
-from schemas.reject import Reject
+from feedferry.schemas import avro
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Action, Content, Record
+from feedferry.schemas.reject import Reject
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.sources.programs.authorizer import MAX_BATCH_BYTES, authorize
+from feedferry.transforms.sources.programs.calls import ProgramCalls
+from feedferry.transforms.sources.programs.config import Programs, User
 from support.listings import listed, python, stream
-from transforms.formats.base import ReadResult
-from transforms.sources.programs.authorizer import MAX_BATCH_BYTES, authorize
-from transforms.sources.programs.calls import ProgramCalls
-from transforms.sources.programs.config import Programs, User
 
 A, B, C = listed("a"), listed("b"), listed("c")
 ANN, BEN = User(name="ann", namespace="corp"), User(name="ben")

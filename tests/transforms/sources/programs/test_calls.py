@@ -7,11 +7,11 @@ from threading import Event
 
 import pytest
 
-from schemas.errors import FormatError, RecordError, SourceError
+from feedferry.schemas.errors import FormatError, RecordError, SourceError
+from feedferry.transforms.formats.base import ReadResult
+from feedferry.transforms.sources.programs.calls import Job, ProgramCalls, map_ordered
+from feedferry.transforms.sources.programs.config import Programs
 from support.listings import listed
-from transforms.formats.base import ReadResult
-from transforms.sources.programs.calls import Job, ProgramCalls, map_ordered
-from transforms.sources.programs.config import Programs
 
 ONE, TWO, THREE = listed("1"), listed("2"), listed("3")
 PATIENCE_SECONDS = 300

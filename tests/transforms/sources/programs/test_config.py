@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import ConfigError
-from transforms.config.secrets import resolve, secrets_in
-from transforms.sources.programs.config import Programs, User, load
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.config.secrets import resolve, secrets_in
+from feedferry.transforms.sources.programs.config import Programs, User, load
 
 
 def loaded(folder: Path, text: str) -> Programs:

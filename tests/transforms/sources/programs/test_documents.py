@@ -10,23 +10,39 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from schemas import avro
-from schemas.choices import NotFound
-from schemas.errors import ConfigError, FatalError, FormatError, SourceError, UnavailableError
-from schemas.notice import Notice
-from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Provenance, Record
-from schemas.reject import Filtered, Reject
-from schemas.span import Span
+from feedferry.schemas import avro
+from feedferry.schemas.choices import NotFound
+from feedferry.schemas.errors import (
+    ConfigError,
+    FatalError,
+    FormatError,
+    SourceError,
+    UnavailableError,
+)
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import (
+    Action,
+    Anchor,
+    Arrival,
+    Content,
+    Crawl,
+    Extra,
+    Meta,
+    Provenance,
+    Record,
+)
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import Docids, StreamOptions
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.sources.base import SpanRequest
+from feedferry.transforms.sources.programs import transformer
+from feedferry.transforms.sources.programs.calls import ProgramCalls
+from feedferry.transforms.sources.programs.config import Programs, User
+from feedferry.transforms.sources.programs.documents import documents, list_documents
+from feedferry.transforms.sources.programs.programs_source import PROGRAMS
+from feedferry.transforms.sources.programs.retriever import merge
 from support.listings import FOLDER, HEADER, listed, shell, stream
-from transforms.formats import Docids, StreamOptions
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.base import SpanRequest
-from transforms.sources.programs import transformer
-from transforms.sources.programs.calls import ProgramCalls
-from transforms.sources.programs.config import Programs, User
-from transforms.sources.programs.documents import documents, list_documents
-from transforms.sources.programs.programs_source import PROGRAMS
-from transforms.sources.programs.retriever import merge
 
 pytestmark = pytest.mark.slow
 

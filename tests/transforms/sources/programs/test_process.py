@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import ProgramError, SourceError
+from feedferry.schemas.errors import ProgramError, SourceError
+from feedferry.transforms.sources.programs.config import Programs, User
+from feedferry.transforms.sources.programs.process import Output, run
 from support.listings import shell
-from transforms.sources.programs.config import Programs, User
-from transforms.sources.programs.process import Output, run
 
 pytestmark = pytest.mark.slow
 

@@ -7,15 +7,21 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from schemas.choices import SpoolHistory
-from schemas.delivery import JOURNAL, Delivery
-from schemas.errors import ConfigError, FatalError, SourceError
-from schemas.feed import Feed
-from schemas.span import FileSignature, Span
+from feedferry.schemas.choices import SpoolHistory
+from feedferry.schemas.delivery import JOURNAL, Delivery
+from feedferry.schemas.errors import ConfigError, FatalError, SourceError
+from feedferry.schemas.feed import Feed
+from feedferry.schemas.span import FileSignature, Span
+from feedferry.transforms.sources.spool.deliveries import open_deliveries, read_deliveries
+from feedferry.transforms.sources.spool.spool_source import (
+    FeedFault,
+    Spool,
+    find_faults,
+    select,
+    spans_of,
+)
 from support.archives import document, gsa_feed, put
 from support.spools import HandSpool, delivered, journal
-from transforms.sources.spool.deliveries import open_deliveries, read_deliveries
-from transforms.sources.spool.spool_source import FeedFault, Spool, find_faults, select, spans_of
 
 CURE = (
     "expected a delivery, as feedferry serve writes it: restore the file from a copy, or take the"

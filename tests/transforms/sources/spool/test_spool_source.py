@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from schemas.choices import SpoolHistory
-from schemas.delivery import JOURNAL
-from schemas.errors import ConfigError
-from schemas.span import Span
+from feedferry.schemas.choices import SpoolHistory
+from feedferry.schemas.delivery import JOURNAL
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import ReadOptions
+from feedferry.transforms.sources import SPOOLS, SourceOptions, SourceRun
+from feedferry.transforms.sources.spool.spool_source import Spool
 from support.archives import document, gsa_feed, put
 from support.spools import HandSpool
-from transforms.formats import ReadOptions
-from transforms.sources import SPOOLS, SourceOptions, SourceRun
-from transforms.sources.spool.spool_source import Spool
 
 ONE = gsa_feed(document(1))
 GROUPS = b"<xmlgroups></xmlgroups>"

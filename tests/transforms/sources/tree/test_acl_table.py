@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.errors import ConfigError, RecordError
-from transforms.sources.tree.acl_table import AclOfKey, load_acl_table
+from feedferry.schemas.acl import Access, Acl, Principal, Scope
+from feedferry.schemas.errors import ConfigError, RecordError
+from feedferry.transforms.sources.tree.acl_table import AclOfKey, load_acl_table
 
 HEADER = "pattern,access,scope,name\n"
 STAFF_ROW = "**,permit,group,staff\n"

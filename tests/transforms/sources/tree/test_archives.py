@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from schemas.errors import RecordError
-from transforms.sources.tree.archives import (
+from feedferry.schemas.errors import RecordError
+from feedferry.transforms.sources.tree.archives import (
     DEFAULT_LIMITS,
     ArchiveLimits,
     ArchiveMember,

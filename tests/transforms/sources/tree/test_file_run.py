@@ -14,20 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.record import Record
-from schemas.sent_document import UNCHANGED, StateChange
-from schemas.source_options import SourceOptions
-from schemas.span import Span
+from feedferry.schemas.record import Record
+from feedferry.schemas.sent_document import UNCHANGED, StateChange
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import ContentOptions, ReadOptions
+from feedferry.transforms.formats.gsa.gsa_formats import FeedOptions
+from feedferry.transforms.rules.adapt import Target
+from feedferry.transforms.sources.change_detection import check_changes, compare
+from feedferry.transforms.sources.listing import LISTING, EntryKind, write_listing
+from feedferry.transforms.sources.tree.read import read_tree
+from feedferry.transforms.sources.tree.tree import Tree
+from feedferry.transforms.sources.tree.walk import list_blocks, list_tree
+from feedferry.transforms.storage.state import StateHead, open_state, update_state
 from support.batches import SIZES, Conversion, span_conversion
-from transforms.formats import ContentOptions, ReadOptions
-from transforms.formats.gsa.gsa_formats import FeedOptions
-from transforms.rules.adapt import Target
-from transforms.sources.change_detection import check_changes, compare
-from transforms.sources.listing import LISTING, EntryKind, write_listing
-from transforms.sources.tree.read import read_tree
-from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.walk import list_blocks, list_tree
-from transforms.storage.state import StateHead, open_state, update_state
 
 ALL = SourceOptions(to_format="", min_records=0, max_delete_percent=Decimal(100))
 BASE = "https://docs.example.com/"
@@ -291,7 +291,7 @@ def test_most_plain_files_are_written_by_plans(
 ) -> None:
     write(folder, {f"{number:02}.txt": (b"a", 0, 0o644) for number in range(30)})
     target = Target(format="gsa-feed", datasource="docs", feedtype="full")
-    with caplog.at_level("DEBUG", "transforms.convert"):
+    with caplog.at_level("DEBUG", "feedferry.transforms.convert"):
         converted(folder, Tree(root=str(folder), base_url=BASE), target, 10)
     assert "29 of 30 records by a plan" in caplog.text
 

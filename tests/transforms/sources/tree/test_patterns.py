@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import ConfigError
-from transforms.sources.tree.patterns import described_by, glob, judge, takes_all
-from transforms.sources.tree.tree import Tree
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sources.tree.patterns import described_by, glob, judge, takes_all
+from feedferry.transforms.sources.tree.tree import Tree
 
 NAMES = (
     *("Thumbs.db", "thumbs.db2", "x.TMP", "x.tmp.a", ".~lock.x#", "~$x", ".DS_Store", "a.part"),

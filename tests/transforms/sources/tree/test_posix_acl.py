@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.errors import RecordError
-from transforms.sources.tree.posix_acl import (
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.errors import RecordError
+from feedferry.transforms.sources.tree.posix_acl import (
     READ,
     SEARCH,
     Permissions,
@@ -23,7 +23,7 @@ from transforms.sources.tree.posix_acl import (
     parse_permissions,
     principals_of,
 )
-from transforms.sources.tree.tree import Tree, TreeAcl
+from feedferry.transforms.sources.tree.tree import Tree, TreeAcl
 
 EVERYONE = TreeAcl(everyone="everyone")
 ANNA, TIM, EVE = 61001, 61002, 61003

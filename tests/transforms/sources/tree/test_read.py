@@ -15,19 +15,19 @@ import pytest
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.choices import Oversize
-from schemas.errors import ConfigError, SourceError
-from schemas.notice import Notice
-from schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Record
-from schemas.reject import Filtered, Reject
-from schemas.sent_document import SentDocument, StateChange
-from schemas.span import Span
-from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.files import open_file as open_path
-from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.sources.tree.read import read_tree
-from transforms.sources.tree.tree import Tree, TreeAcl
+from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from feedferry.schemas.choices import Oversize
+from feedferry.schemas.errors import ConfigError, SourceError
+from feedferry.schemas.notice import Notice
+from feedferry.schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Record
+from feedferry.schemas.reject import Filtered, Reject
+from feedferry.schemas.sent_document import SentDocument, StateChange
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats.base import ReadOptions, ReadResult
+from feedferry.transforms.sources.files import open_file as open_path
+from feedferry.transforms.sources.listing import EntryKind, ListingEntry
+from feedferry.transforms.sources.tree.read import read_tree
+from feedferry.transforms.sources.tree.tree import Tree, TreeAcl
 
 BASE = "https://docs.example.com/"
 SPAN = Span(source="docs", ordinal=3)

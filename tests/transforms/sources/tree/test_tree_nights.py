@@ -19,19 +19,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.record import Action, Provenance, Record
-from schemas.sent_document import StateChange
-from schemas.source_options import SourceOptions
-from schemas.span import Span
-from transforms.formats import ReadOptions
-from transforms.formats.columns.record_batch import RecordBatch
-from transforms.sources.change_detection import check_changes, compare
-from transforms.sources.listing import write_listing
-from transforms.sources.tree.read import read_tree
-from transforms.sources.tree.tree import Tree, TreeAcl
-from transforms.sources.tree.tree_source import TREE
-from transforms.sources.tree.walk import list_blocks, list_tree
-from transforms.storage.state import StateHead, open_state, update_state
+from feedferry.schemas.record import Action, Provenance, Record
+from feedferry.schemas.sent_document import StateChange
+from feedferry.schemas.source_options import SourceOptions
+from feedferry.schemas.span import Span
+from feedferry.transforms.formats import ReadOptions
+from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.sources.change_detection import check_changes, compare
+from feedferry.transforms.sources.listing import write_listing
+from feedferry.transforms.sources.tree.read import read_tree
+from feedferry.transforms.sources.tree.tree import Tree, TreeAcl
+from feedferry.transforms.sources.tree.tree_source import TREE
+from feedferry.transforms.sources.tree.walk import list_blocks, list_tree
+from feedferry.transforms.storage.state import StateHead, open_state, update_state
 
 BASE = "https://docs.example.com/"
 FUTURE_NS = 4_102_444_800 * 10**9

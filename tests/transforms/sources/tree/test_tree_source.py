@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from schemas.choices import Oversize
-from schemas.errors import ConfigError, SourceError
-from schemas.span import Span
+from feedferry.schemas.choices import Oversize
+from feedferry.schemas.errors import ConfigError, SourceError
+from feedferry.schemas.span import Span
+from feedferry.transforms.sources import TREE, SourceOptions
+from feedferry.transforms.sources.tree.tree import Tree, TreeAcl
+from feedferry.transforms.sources.tree.tree_source import FILES, tree_of
 from support.archives import gsa_feed, put
-from transforms.sources import TREE, SourceOptions
-from transforms.sources.tree.tree import Tree, TreeAcl
-from transforms.sources.tree.tree_source import FILES, tree_of
 
 pytestmark = pytest.mark.usefixtures("here")
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from schemas.errors import ConfigError
-from schemas.record import Meta
-from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.urls import (
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.record import Meta
+from feedferry.transforms.sources.tree.tree import Tree
+from feedferry.transforms.sources.tree.urls import (
     check_urls,
     display_url_of,
     folder_url_of,

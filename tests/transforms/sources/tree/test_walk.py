@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import ConfigError, SourceError
-from support.archives import put
-from transforms.sources.listing import (
+from feedferry.schemas.errors import ConfigError, SourceError
+from feedferry.transforms.sources.listing import (
     EntryKind,
     ListingEntry,
     entries_of,
@@ -23,10 +22,11 @@ from transforms.sources.listing import (
     read_listing,
     write_listing,
 )
-from transforms.sources.tree.folders import FolderItems, ListFolder, LocalFolders
-from transforms.sources.tree.patterns import judge
-from transforms.sources.tree.tree import Tree, TreeAcl
-from transforms.sources.tree.walk import list_tree, walk
+from feedferry.transforms.sources.tree.folders import FolderItems, ListFolder, LocalFolders
+from feedferry.transforms.sources.tree.patterns import judge
+from feedferry.transforms.sources.tree.tree import Tree, TreeAcl
+from feedferry.transforms.sources.tree.walk import list_tree, walk
+from support.archives import put
 
 BASE = "https://docs.example.com/"
 LATIN_1 = b"/caf\xe9.txt"

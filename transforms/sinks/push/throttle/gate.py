@@ -25,10 +25,10 @@ from queue import Empty, SimpleQueue
 import msgspec
 from msgspec.structs import replace
 
-from schemas.errors import BusyError, ConfigError
-from schemas.units import format_duration
-from transforms.net.retry import RetryPolicy
-from transforms.sinks.push.throttle.window import SendWindow
+from feedferry.schemas.errors import BusyError, ConfigError
+from feedferry.schemas.units import format_duration
+from feedferry.transforms.net.retry import RetryPolicy
+from feedferry.transforms.sinks.push.throttle.window import SendWindow
 
 BacklogCount = int | None | str
 """A number from 0; None if the appliance has no such page (404); or why it is unknown."""

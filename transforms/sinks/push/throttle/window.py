@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import msgspec
 
-from schemas.errors import ConfigError
-from schemas.spelling import did_you_mean
-from schemas.units import parse_duration
+from feedferry.schemas.errors import ConfigError
+from feedferry.schemas.spelling import did_you_mean
+from feedferry.schemas.units import parse_duration
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _DAY_MINUTES = 24 * 60

@@ -4,12 +4,12 @@ import re
 import ssl
 from urllib.parse import urlsplit
 
-from schemas.errors import ConfigError
-from transforms.registry import Registry
-from transforms.sinks.push.wire.auth import Auth, is_loopback
-from transforms.sinks.push.wire.feedergate import FEEDERGATE
-from transforms.sinks.push.wire.protocol import Address, Appliance, ApplianceProtocol
-from transforms.sinks.push.wire.recvdata import RECVDATA
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.registry import Registry
+from feedferry.transforms.sinks.push.wire.auth import Auth, is_loopback
+from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
+from feedferry.transforms.sinks.push.wire.protocol import Address, Appliance, ApplianceProtocol
+from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA
 
 _ADDRESS = re.compile(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"

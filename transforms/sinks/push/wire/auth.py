@@ -11,8 +11,8 @@ from ipaddress import ip_address
 
 import msgspec
 
-from schemas.errors import ConfigError
-from transforms.config.secrets import REFERENCE, resolve, secrets_in
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.config.secrets import REFERENCE, resolve, secrets_in
 
 _FORMS = {
     "api_key": "api_key=REFERENCE",

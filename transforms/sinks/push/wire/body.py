@@ -26,7 +26,7 @@ from itertools import chain
 
 import msgspec
 
-from transforms.sinks.push.model import (
+from feedferry.transforms.sinks.push.model import (
     BLOCK_BYTES,
     ChunkPart,
     changed_error,

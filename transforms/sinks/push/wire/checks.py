@@ -6,12 +6,12 @@ from email.utils import parsedate_to_datetime
 
 from msgspec.structs import replace
 
-from schemas.check import CheckLine, fail_of, ok, warn
-from schemas.units import counted
-from transforms.sinks.push.model import ApplianceResponse
-from transforms.sinks.push.throttle.gate import BacklogLimits
-from transforms.sinks.push.wire.client import ApplianceClient
-from transforms.sinks.push.wire.protocol import Appliance
+from feedferry.schemas.check import CheckLine, fail_of, ok, warn
+from feedferry.schemas.units import counted
+from feedferry.transforms.sinks.push.model import ApplianceResponse
+from feedferry.transforms.sinks.push.throttle.gate import BacklogLimits
+from feedferry.transforms.sinks.push.wire.client import ApplianceClient
+from feedferry.transforms.sinks.push.wire.protocol import Appliance
 
 CERTIFICATE_DAYS = 30
 CLOCK_SECONDS = 60.0

@@ -19,15 +19,15 @@ from typing import Self
 import httpx2
 from msgspec.structs import replace
 
-from schemas.errors import SourceError
-from schemas.feed import CLEANUP
-from transforms.net.redaction import Mask
-from transforms.net.response_deadline import ResponseDeadline
-from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
-from transforms.sinks.push.wire.address import trusted_certificates
-from transforms.sinks.push.wire.body import RequestBody, compressed
-from transforms.sinks.push.wire.protocol import Appliance
-from transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, judge_response, quote
+from feedferry.schemas.errors import SourceError
+from feedferry.schemas.feed import CLEANUP
+from feedferry.transforms.net.redaction import Mask
+from feedferry.transforms.net.response_deadline import ResponseDeadline
+from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
+from feedferry.transforms.sinks.push.wire.address import trusted_certificates
+from feedferry.transforms.sinks.push.wire.body import RequestBody, compressed
+from feedferry.transforms.sinks.push.wire.protocol import Appliance
+from feedferry.transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, judge_response, quote
 
 BACKLOG_SECONDS = 30.0
 """The time limit of a request for the backlog, which an appliance knows at once."""

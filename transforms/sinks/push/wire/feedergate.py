@@ -11,14 +11,19 @@ from the adaptor library, which accepts `Success` with a status of 500.
 
 import re
 
-from schemas.check import CheckLine, fail_of, ok, warn
-from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, METADATA_AND_URL, REPLACE
-from transforms.formats import GSA_FEED, GSA_GROUPS, by_name
-from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
-from transforms.sinks.push.throttle.gate import BacklogCount
-from transforms.sinks.push.wire.body import RequestBody, multipart
-from transforms.sinks.push.wire.protocol import Address, ApplianceProtocol, Endpoint
-from transforms.sinks.push.wire.responses import (
+from feedferry.schemas.check import CheckLine, fail_of, ok, warn
+from feedferry.schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, METADATA_AND_URL, REPLACE
+from feedferry.transforms.formats import GSA_FEED, GSA_GROUPS, by_name
+from feedferry.transforms.sinks.push.model import (
+    ApplianceResponse,
+    ChunkPart,
+    ResponseMeaning,
+    Verdict,
+)
+from feedferry.transforms.sinks.push.throttle.gate import BacklogCount
+from feedferry.transforms.sinks.push.wire.body import RequestBody, multipart
+from feedferry.transforms.sinks.push.wire.protocol import Address, ApplianceProtocol, Endpoint
+from feedferry.transforms.sinks.push.wire.responses import (
     describe,
     is_html,
     quote,

@@ -11,13 +11,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from schemas.account import Chunk
-from schemas.check import CheckLine
-from schemas.feed import FULL
-from transforms.sinks.push.model import REQUEST_BYTES_LIMIT, ApplianceResponse, ChunkPart, Verdict
-from transforms.sinks.push.throttle.gate import BacklogCount
-from transforms.sinks.push.wire.auth import Auth
-from transforms.sinks.push.wire.body import RequestBody
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.check import CheckLine
+from feedferry.schemas.feed import FULL
+from feedferry.transforms.sinks.push.model import (
+    REQUEST_BYTES_LIMIT,
+    ApplianceResponse,
+    ChunkPart,
+    Verdict,
+)
+from feedferry.transforms.sinks.push.throttle.gate import BacklogCount
+from feedferry.transforms.sinks.push.wire.auth import Auth
+from feedferry.transforms.sinks.push.wire.body import RequestBody
 
 _NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")
 _PORTS = {"http": 80, "https": 443}

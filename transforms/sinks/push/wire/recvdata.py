@@ -10,14 +10,24 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from schemas.check import CheckLine, fail_of, ok, warn
-from schemas.receipt import Refusal
-from schemas.record import Action, Record
-from transforms.formats import THUNDERSTONE, WriteOptions
-from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
-from transforms.sinks.push.wire.body import RequestBody, encoded_text, urlencoded
-from transforms.sinks.push.wire.protocol import Address, ApplianceProtocol, Endpoint, RunSession
-from transforms.sinks.push.wire.responses import (
+from feedferry.schemas.check import CheckLine, fail_of, ok, warn
+from feedferry.schemas.receipt import Refusal
+from feedferry.schemas.record import Action, Record
+from feedferry.transforms.formats import THUNDERSTONE, WriteOptions
+from feedferry.transforms.sinks.push.model import (
+    ApplianceResponse,
+    ChunkPart,
+    ResponseMeaning,
+    Verdict,
+)
+from feedferry.transforms.sinks.push.wire.body import RequestBody, encoded_text, urlencoded
+from feedferry.transforms.sinks.push.wire.protocol import (
+    Address,
+    ApplianceProtocol,
+    Endpoint,
+    RunSession,
+)
+from feedferry.transforms.sinks.push.wire.responses import (
     MAX_RESPONSE_BYTES,
     describe,
     judge_response,

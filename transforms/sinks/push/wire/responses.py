@@ -3,8 +3,13 @@
 import html
 import re
 
-from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
-from transforms.sinks.push.wire.protocol import ApplianceProtocol
+from feedferry.transforms.sinks.push.model import (
+    ApplianceResponse,
+    ChunkPart,
+    ResponseMeaning,
+    Verdict,
+)
+from feedferry.transforms.sinks.push.wire.protocol import ApplianceProtocol
 
 MAX_RESPONSE_BYTES = 16 << 20
 """The rest of a longer response is not read."""

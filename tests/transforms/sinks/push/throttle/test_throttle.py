@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import BusyError, ConfigError
-from transforms.net.retry import RetryPolicy
-from transforms.sinks.push.throttle.gate import (
+from feedferry.schemas.errors import BusyError, ConfigError
+from feedferry.transforms.net.retry import RetryPolicy
+from feedferry.transforms.sinks.push.throttle.gate import (
     BacklogCount,
     BacklogLimits,
     BacklogThrottle,
     SendGate,
     StopSignal,
 )
-from transforms.sinks.push.throttle.window import SendWindow, parse_window
+from feedferry.transforms.sinks.push.throttle.window import SendWindow, parse_window
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)  # 13:00 in Berlin
 NIGHT = parse_window("20:00-06:00 Europe/Berlin")

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import ConfigError
-from transforms.sinks.push.throttle.window import parse_deadline, parse_window
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sinks.push.throttle.window import parse_deadline, parse_window
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)  # a Saturday, 13:00 in Berlin

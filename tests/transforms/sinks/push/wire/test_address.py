@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import ConfigError
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.registry import Registry
+from feedferry.transforms.sinks.push.wire.address import APPLIANCES, parse_target
+from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
+from feedferry.transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol
+from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA as RECVDATA_PROTOCOL
 from support.appliance_sockets import certificate
-from transforms.registry import Registry
-from transforms.sinks.push.wire.address import APPLIANCES, parse_target
-from transforms.sinks.push.wire.feedergate import FEEDERGATE
-from transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol
-from transforms.sinks.push.wire.recvdata import RECVDATA as RECVDATA_PROTOCOL
 
 RECVDATA = "http://search.example.com/texis/dowalk/recvdata.xml"
 EXPECTED = (
@@ -167,7 +167,7 @@ def test_a_folder_is_named_after_an_appliance(url: str, profile: str, name: str)
 
 TOY = """
 from msgspec.structs import replace
-from transforms.sinks.push.wire.feedergate import FEEDERGATE
+from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
 
 def find_url(address):
     return f"https://{address.host}/feeds" if address.path == "/feeds" else None
@@ -186,7 +186,7 @@ def test_an_entry_point_adds_a_kind_of_appliance(
     (metadata / "entry_points.txt").write_text("[feedferry.appliances]\ntoy = toy_appliance:TOY\n")
     monkeypatch.syspath_prepend(tmp_path)
     fresh = Registry("feedferry.appliances", ApplianceProtocol, *APPLIANCES.ours)
-    monkeypatch.setattr("transforms.sinks.push.wire.address.APPLIANCES", fresh)
+    monkeypatch.setattr("feedferry.transforms.sinks.push.wire.address.APPLIANCES", fresh)
     appliance = parse_target("https://toy.example.com/feeds")
     assert (appliance.protocol.name, appliance.url) == ("toy", "https://toy.example.com/feeds")
     assert parse_target("https://gsa.example.com").protocol is FEEDERGATE

@@ -5,12 +5,18 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError
+from feedferry.schemas.errors import ConfigError
+from feedferry.transforms.sinks.push.wire.address import parse_target
+from feedferry.transforms.sinks.push.wire.auth import (
+    Auth,
+    AuthKind,
+    format_auth,
+    is_loopback,
+    parse_auth,
+)
+from feedferry.transforms.sinks.push.wire.client import ApplianceClient
 from support.appliance_sockets import listening, reply, saying, whole
 from support.fake_appliance import GSA
-from transforms.sinks.push.wire.address import parse_target
-from transforms.sinks.push.wire.auth import Auth, AuthKind, format_auth, is_loopback, parse_auth
-from transforms.sinks.push.wire.client import ApplianceClient
 
 SECRET = "s3cret/Key=="
 FORMS = {

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from multipart import MultipartSegment, PushMultipartParser
 
-from schemas.errors import SourceError
-from support.appliance_sockets import chunk, whole
-from transforms.sinks.push.model import ChunkPart
-from transforms.sinks.push.wire.body import (
+from feedferry.schemas.errors import SourceError
+from feedferry.transforms.sinks.push.model import ChunkPart
+from feedferry.transforms.sinks.push.wire.body import (
     RequestBody,
     encode,
     encoded_length,
@@ -24,6 +23,7 @@ from transforms.sinks.push.wire.body import (
     urlencoded,
     verified_blocks,
 )
+from support.appliance_sockets import chunk, whole
 
 FEED = b"<gsafeed>\xc3\xa9</gsafeed>"
 FIELDS = (("datasource", "sample"), ("feedtype", "full"))

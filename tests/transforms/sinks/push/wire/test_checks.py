@@ -2,10 +2,10 @@
 
 import pytest
 
-from transforms.sinks.push.model import ApplianceResponse
-from transforms.sinks.push.wire.feedergate import FEEDERGATE
-from transforms.sinks.push.wire.protocol import ApplianceProtocol
-from transforms.sinks.push.wire.recvdata import RECVDATA
+from feedferry.transforms.sinks.push.model import ApplianceResponse
+from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
+from feedferry.transforms.sinks.push.wire.protocol import ApplianceProtocol
+from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA
 
 TRUSTED = "List of Trusted IP Addresses"
 RESULT = (

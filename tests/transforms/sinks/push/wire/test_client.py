@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from feedferry.transforms.sinks.push.model import ApplianceResponse, ChunkPart
+from feedferry.transforms.sinks.push.wire.client import ApplianceClient
+from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
+from feedferry.transforms.sinks.push.wire.protocol import Appliance
 from support.appliance_sockets import (
     LARGE,
     Listener,
@@ -28,10 +32,6 @@ from support.appliance_sockets import (
 from support.fake_appliance import GSA, THUNDERSTONE
 from support.ports import kept_port
 from support.served import wait_until
-from transforms.sinks.push.model import ApplianceResponse, ChunkPart
-from transforms.sinks.push.wire.client import ApplianceClient
-from transforms.sinks.push.wire.feedergate import FEEDERGATE
-from transforms.sinks.push.wire.protocol import Appliance
 
 FEED = b"<gsafeed/>"
 SUCCESS = reply("Success")

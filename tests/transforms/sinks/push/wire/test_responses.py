@@ -5,14 +5,19 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from schemas.account import Chunk
-from schemas.receipt import Refusal
-from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
-from transforms.sinks.push.throttle.gate import BacklogCount
-from transforms.sinks.push.wire.feedergate import FEEDERGATE
-from transforms.sinks.push.wire.protocol import ApplianceProtocol
-from transforms.sinks.push.wire.recvdata import RECVDATA
-from transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
+from feedferry.schemas.account import Chunk
+from feedferry.schemas.receipt import Refusal
+from feedferry.transforms.sinks.push.model import (
+    ApplianceResponse,
+    ChunkPart,
+    ResponseMeaning,
+    Verdict,
+)
+from feedferry.transforms.sinks.push.throttle.gate import BacklogCount
+from feedferry.transforms.sinks.push.wire.feedergate import FEEDERGATE
+from feedferry.transforms.sinks.push.wire.protocol import ApplianceProtocol
+from feedferry.transforms.sinks.push.wire.recvdata import RECVDATA
+from feedferry.transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
 
 URL = "http://gsa.example.com:19900/xmlfeed"
 TRUST = (
