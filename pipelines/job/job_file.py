@@ -155,9 +155,12 @@ def override_words(words: Mapping[str, object], to_format: str) -> dict[str, obj
 
 
 def _read_settings(
-    path: Path, text: str, given: OverrideOptions, environment: Mapping[str, str]
+    path: Path, text: str, given: OverrideOptions, environment: Mapping[str, str] | None
 ) -> tuple[dict[str, KeyValue], list[str]]:
-    """Return the settings of a file, as overrides and variables change it, and the errors."""
+    """Return the settings of a file, as overrides and variables change it, and the errors.
+
+    Without an environment, no variable is used, and values with references are not checked.
+    """
     reader = _ValueReader(path.absolute().parent, environment)
     pairs = frozenset(key.path for key in job_keys().values() if key.is_pair)
     layers = Layers(given.job_profile, [*map(_override, given.overrides)], pairs)
@@ -176,7 +179,7 @@ def _read_settings(
         settings[name] = _located(KeyValue(word=tag, shown=tag), name, places[name])
     for key in job_keys().values():
         is_set = key.path in settings and settings[key.path].origin.startswith(BY_SET)
-        if key.variable in environment and not is_set:
+        if environment and key.variable in environment and not is_set:
             try:
                 settings[key.path] = _from_environment(key, environment[key.variable])
             except (ValueError, ConfigError) as exc:
@@ -184,7 +187,7 @@ def _read_settings(
     if given.job_profile is not None and (named := settings.get("job")):  # with runs of its own
         name = f"{named.word}-{given.job_profile}"
         settings["job"] = msgspec.structs.replace(named, word=name, shown=name)
-    return settings, [*errors, *_unknown_variables(environment)]
+    return settings, [*errors, *_unknown_variables(environment or {})]
 
 
 def _steps_of(decoded: Decoded[msgspec.Struct], path: Path) -> object:
@@ -229,7 +232,7 @@ def _located(setting: KeyValue, name: str, place: str) -> KeyValue:
 class _ValueReader:
     """Reads the values of a file, and collects the settings."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str] | None) -> None:
         self._folder = folder
         self._environment = environment
         self.settings: dict[str, KeyValue] = {}
@@ -239,8 +242,11 @@ class _ValueReader:
         shown = value
         try:
             shown = _map_texts(_typed(key, value), lambda text: self._shown(key, text))
-            word = _word(key, _map_texts(shown, lambda text: self._resolved(key, text)))
-            _check(key, word)
+            if self._environment is not None or not _has_reference(shown):
+                word = _word(key, _map_texts(shown, lambda text: self._resolved(key, text)))
+                _check(key, word)
+            else:
+                word = _word(key, shown)
         except ConfigError as exc:
             raise ValueError(self._redact(str(exc), shown)) from None
         self.settings[key.path] = KeyValue(word=word, shown=shown)
@@ -281,6 +287,11 @@ class _ValueReader:
                     secret = resolve(reference[0], self._environment)
                     message = message.replace(secret, reference[0]) if secret else message
         return message
+
+
+def _has_reference(value: object) -> bool:
+    texts = value if isinstance(value, tuple) else (value,)
+    return any(REFERENCE.search(str(text)) for text in texts)
 
 
 def _typed(key: JobKey, value: object) -> object:
@@ -454,19 +465,26 @@ def _push_of(settings: Mapping[str, KeyValue], words: Mapping[str, object]) -> P
 
 
 def load_checked(path: Path, words: Mapping[str, object]) -> Job:
-    """Return the job of a file; raise ConfigError with the errors of the file and its profiles."""
+    """Return the job of a file; raise ConfigError with the errors of the file and its profiles.
+
+    Of the profiles that are not chosen, the keys and values are checked: their secrets and sources
+    may be on another machine.
+    """
     chosen = words.get("job_profile")
     faults: list[str] = []
-    jobs: list[Job] = []
-    for profile in dict.fromkeys((chosen, None, *profiles_of(path))):
-        try:
-            given = {**words, "job_profile": profile}
-            jobs.append(load_job(path, given, os.environ, check=_load_sources))
-        except ConfigError as exc:
-            faults += str(exc).splitlines()
-    if faults:
+    job: Job | None = None
+    try:
+        job = load_job(path, words, os.environ, check=_load_sources)
+    except ConfigError as exc:
+        faults += str(exc).splitlines()
+    text = read_text(path)
+    for profile in (None, *profiles_of(path)):
+        if profile != chosen:
+            given = decode(OverrideOptions, {**words, "job_profile": profile})
+            faults += _read_settings(path, text, given, None)[1]
+    if faults or job is None:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
-    return jobs[0]
+    return job
 
 
 def file_checks(job: Job) -> Iterator[CheckLine]:
