@@ -34,7 +34,7 @@ from feedferry.transforms.formats.columns.column_kinds import (
 from feedferry.transforms.formats.columns.holes import InspectedError
 from feedferry.transforms.formats.columns.marks import stated
 from feedferry.transforms.formats.columns.record_batch import RecordBatch, Shape
-from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.formats.text.dates import parse_date
 from feedferry.transforms.rules.normalize import normalize
 
 _OF_ONE_URL = (Action.ADD, Action.UPDATE, Action.DELETE)

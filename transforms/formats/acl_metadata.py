@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 
 from feedferry.schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from feedferry.schemas.record import Meta
-from feedferry.transforms.formats.java_uri import OTHER, PATH
+from feedferry.transforms.formats.text.java_uri import OTHER, PATH
 from feedferry.transforms.formats.xml.rows import names_of
 
 _KINDS = names_of(Inheritance)

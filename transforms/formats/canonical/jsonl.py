@@ -54,9 +54,9 @@ from feedferry.transforms.formats.columns.element_plan import Pieces
 from feedferry.transforms.formats.columns.holes import InspectedError
 from feedferry.transforms.formats.columns.marks import stated
 from feedferry.transforms.formats.columns.record_batch import RecordBatch
-from feedferry.transforms.formats.dates import parse_date
 from feedferry.transforms.formats.places import LinePlaces
-from feedferry.transforms.formats.streams import PIECE_BYTES, Line, read_lines, skip_line
+from feedferry.transforms.formats.text.dates import parse_date
+from feedferry.transforms.formats.text.streams import PIECE_BYTES, Line, read_lines, skip_line
 
 _SLOTS = ("acl", "content", "metadata")
 _TIMES = ("modified", "visited", "next_check")

@@ -9,8 +9,8 @@ from functools import lru_cache
 from feedferry.schemas.content import to_base64
 from feedferry.schemas.record import Content, Encoding
 from feedferry.transforms.formats.columns.column_kinds import ENCODINGS, Column, ColumnKind
-from feedferry.transforms.formats.dates import parse_date
-from feedferry.transforms.formats.xml_text import IN_ATTRIBUTE, IN_TEXT, escape_bytes
+from feedferry.transforms.formats.text.dates import parse_date
+from feedferry.transforms.formats.text.xml_text import IN_ATTRIBUTE, IN_TEXT, escape_bytes
 
 _NUL = "\0"
 _CHARS = {b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"amp": b"&"}  # `amp` is last

@@ -13,7 +13,7 @@ from msgspec import Struct
 from feedferry.transforms.formats.columns.column_kinds import ColumnKind
 from feedferry.transforms.formats.columns.marks import hole, stated
 from feedferry.transforms.formats.columns.record_batch import Shape
-from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.formats.text.dates import parse_date
 
 MakePart = Callable[..., Any]
 """Takes a value of each column of an element, without references; dates are moments."""

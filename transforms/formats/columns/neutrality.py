@@ -13,10 +13,10 @@ from functools import partial
 from feedferry.schemas.content import CHECKED, check, clean_base64
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Content
-from feedferry.transforms.formats.byte_scans import count, find, has_any, has_controls
 from feedferry.transforms.formats.columns.column_kinds import ENCODINGS, Column, ColumnKind
-from feedferry.transforms.formats.dates import parse_date, rfc1123
-from feedferry.transforms.formats.xml_text import holds_bytes
+from feedferry.transforms.formats.text.byte_scans import count, find, has_any, has_controls
+from feedferry.transforms.formats.text.dates import parse_date, rfc1123
+from feedferry.transforms.formats.text.xml_text import holds_bytes
 
 _NOT_NEUTRAL = bytes(range(0x20)) + b"<>"
 _OTHER_REFERENCE = re.compile(rb"&(?!(?:lt|gt|quot|apos|amp);)")

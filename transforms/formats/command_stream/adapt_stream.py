@@ -39,7 +39,7 @@ from feedferry.transforms.formats.command_stream.syntax import (
     USERNAME,
 )
 from feedferry.transforms.formats.command_stream.writer import unknown_command
-from feedferry.transforms.formats.java_uri import is_uri
+from feedferry.transforms.formats.text.java_uri import is_uri
 
 _CHARSET = re.compile(r""";\s*charset\s*=\s*"?([^\s;"]*)""", re.IGNORECASE)
 _PARAMETER = re.compile(r"[\w.:+-]+", re.ASCII)

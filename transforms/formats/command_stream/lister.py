@@ -26,7 +26,6 @@ from feedferry.schemas.record import Provenance, Record
 from feedferry.schemas.reject import record_error
 from feedferry.schemas.span import Span, TokenState
 from feedferry.transforms.formats.base import ReadOptions, ReadResult
-from feedferry.transforms.formats.byte_scans import find_all
 from feedferry.transforms.formats.columns.cells import escaped
 from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind, Values
 from feedferry.transforms.formats.columns.neutrality import are_neutral
@@ -37,6 +36,7 @@ from feedferry.transforms.formats.command_stream.syntax import (
     CommandReader,
     read_header,
 )
+from feedferry.transforms.formats.text.byte_scans import find_all
 
 _FLAGS = (*LISTED_FLAGS, "delete")
 _MODIFIED = "last-modified="

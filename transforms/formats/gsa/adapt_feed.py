@@ -49,7 +49,7 @@ from feedferry.transforms.formats.adapt_rules import (
 from feedferry.transforms.formats.base import Adapter, Target
 from feedferry.transforms.formats.gsa.gsa_formats import NO_MIMETYPE, FeedOptions, held_by
 from feedferry.transforms.formats.gsa.rows import FEEDRANKS, PAGERANKS
-from feedferry.transforms.formats.xml_text import holds
+from feedferry.transforms.formats.text.xml_text import holds
 
 IGNORED_MIMETYPE = "text/plain"
 """The DTD requires a mimetype where the appliance ignores it; deployed connectors write this."""

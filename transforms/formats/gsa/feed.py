@@ -37,11 +37,18 @@ from feedferry.transforms.formats.base import Encoder, ReadOptions, ReadResult, 
 from feedferry.transforms.formats.columns.cells import CONTENT_CELLS, Cells, as_stated, escaped
 from feedferry.transforms.formats.columns.column_kinds import ColumnKind
 from feedferry.transforms.formats.columns.element_plan import Pieces
-from feedferry.transforms.formats.dates import rfc1123
 from feedferry.transforms.formats.gsa.acl import write_principal
 from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES, FeedOptions
 from feedferry.transforms.formats.gsa.record_reader import FeedRecordBuilder
 from feedferry.transforms.formats.gsa.rows import ACL, ENCODING, METADATA, PRINCIPAL, RECORD
+from feedferry.transforms.formats.text.dates import rfc1123
+from feedferry.transforms.formats.text.xml_text import (
+    escape_bytes,
+    escape_text,
+    holds,
+    holds_bytes,
+    is_plain,
+)
 from feedferry.transforms.formats.xml.elements import ElementReader, Grammar
 from feedferry.transforms.formats.xml.serializer import (
     NO_EXTRAS,
@@ -50,13 +57,6 @@ from feedferry.transforms.formats.xml.serializer import (
     attributes_of,
     not_xml,
     similar_attributes,
-)
-from feedferry.transforms.formats.xml_text import (
-    escape_bytes,
-    escape_text,
-    holds,
-    holds_bytes,
-    is_plain,
 )
 
 _WRITTEN = (Action.ADD, Action.UPDATE, Action.DELETE)

@@ -12,7 +12,6 @@ from feedferry.schemas.acl import Access
 from feedferry.schemas.record import Action, Provenance, Record
 from feedferry.transforms.formats.acl_metadata import BLANKS
 from feedferry.transforms.formats.base import ReadOptions
-from feedferry.transforms.formats.byte_scans import count, find, rfind
 from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind
 from feedferry.transforms.formats.columns.element_block import (
     Comparisons,
@@ -47,6 +46,7 @@ from feedferry.transforms.formats.columns.element_shapes import BlockElements, E
 from feedferry.transforms.formats.columns.record_batch import grouped
 from feedferry.transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, common_markup
 from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
+from feedferry.transforms.formats.text.byte_scans import count, find, rfind
 from feedferry.transforms.formats.xml.contents import CutContent, cut_contents
 from feedferry.transforms.formats.xml.element_runs import Place, RunPositions
 from feedferry.transforms.formats.xml.run_shapes import RunShape, ShapeKey

@@ -41,7 +41,8 @@ from feedferry.transforms.formats.columns.cells import CONTENT_CELLS, Cells, as_
 from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind
 from feedferry.transforms.formats.columns.element_codes import CONTENT, META, RECORD
 from feedferry.transforms.formats.columns.element_plan import Pieces
-from feedferry.transforms.formats.dates import local_date
+from feedferry.transforms.formats.text.dates import local_date
+from feedferry.transforms.formats.text.xml_text import escape_bytes, escape_text, holds, holds_bytes
 from feedferry.transforms.formats.thunderstone.dataload_format import (
     DATATYPES,
     ELEMENT_NAMES,
@@ -66,7 +67,6 @@ from feedferry.transforms.formats.xml.elements import (
     parse_markup,
 )
 from feedferry.transforms.formats.xml.serializer import ExtraMarkup, attributes, element
-from feedferry.transforms.formats.xml_text import escape_bytes, escape_text, holds, holds_bytes
 
 _PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 BASE64 = attributes([("dt:dt", "bin.base64")])

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Action, Meta
-from feedferry.transforms.formats.dates import local_date, parse_date
+from feedferry.transforms.formats.text.dates import local_date, parse_date
 from feedferry.transforms.formats.xml.rows import Codec, ElementRows, Row, choices
 
 TYPES = choices(

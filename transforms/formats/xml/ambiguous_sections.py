@@ -17,7 +17,6 @@ docs/decisions/ambiguous-sections.md has the reasons and the cost.
 
 import re
 
-from feedferry.transforms.formats.byte_scans import find
 from feedferry.transforms.formats.element_names import (
     AFTER_NAME,
     BLANKS,
@@ -27,6 +26,7 @@ from feedferry.transforms.formats.element_names import (
     TAG,
     ElementNames,
 )
+from feedferry.transforms.formats.text.byte_scans import find
 
 _URL = re.compile(rb"""\surl\s*=\s*["'][^"'<>]|<Url>[^"'<>]""")
 

@@ -4,8 +4,8 @@ import re
 
 from msgspec import Struct
 
-from feedferry.transforms.formats.byte_scans import find
 from feedferry.transforms.formats.element_names import CDATA, ElementNames
+from feedferry.transforms.formats.text.byte_scans import find
 from feedferry.transforms.formats.xml.ambiguous_sections import find_certain_end
 
 

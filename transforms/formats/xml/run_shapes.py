@@ -36,8 +36,8 @@ from feedferry.transforms.formats.columns.learning_budget import RECORDS_A_PLAN,
 from feedferry.transforms.formats.columns.marks import hole, stated, variants
 from feedferry.transforms.formats.columns.neutrality import are_read
 from feedferry.transforms.formats.columns.record_batch import Shape
-from feedferry.transforms.formats.dates import parse_date
-from feedferry.transforms.formats.xml_text import may_be_attribute
+from feedferry.transforms.formats.text.dates import parse_date
+from feedferry.transforms.formats.text.xml_text import may_be_attribute
 
 FREQUENT = 8
 """How many records are read before a model is made: it costs as much as a few."""

@@ -46,7 +46,6 @@ from feedferry.schemas.errors import FormatError, ProgressError, RecordError
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Place, Reject, reject_bytes
 from feedferry.schemas.span import ElementContext, Span, SpanEnd
-from feedferry.transforms.formats.byte_scans import count_lines, find
 from feedferry.transforms.formats.columns.element_block import ElementBlock
 from feedferry.transforms.formats.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.element_names import (
@@ -58,7 +57,8 @@ from feedferry.transforms.formats.element_names import (
     TAG,
     ElementNames,
 )
-from feedferry.transforms.formats.streams import read_block
+from feedferry.transforms.formats.text.byte_scans import count_lines, find
+from feedferry.transforms.formats.text.streams import read_block
 from feedferry.transforms.formats.xml.ambiguous_sections import (
     CROSSES,
     AmbiguityRule,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feedferry.transforms.formats.columns.cells import escaped, unescaped
-from feedferry.transforms.formats.xml_text import IN_TEXT, escape_attribute, escape_text
+from feedferry.transforms.formats.text.xml_text import IN_TEXT, escape_attribute, escape_text
 
 
 @given(st.lists(st.text(alphabet="ab'é;#&<>\"\t\n\r\0")))

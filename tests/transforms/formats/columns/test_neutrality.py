@@ -13,7 +13,7 @@ from feedferry.transforms.formats.columns.cells import escaped
 from feedferry.transforms.formats.columns.column_kinds import CONTENT_KINDS, TEXT_KINDS, ColumnKind
 from feedferry.transforms.formats.columns.marks import variants
 from feedferry.transforms.formats.columns.neutrality import are_neutral, find_not_neutral
-from feedferry.transforms.formats.xml_text import holds, holds_bytes
+from feedferry.transforms.formats.text.xml_text import holds, holds_bytes
 
 
 @given(st.integers(0, 0x20), st.integers(0, 1), st.sampled_from(["\r\n", "", "\ufffe"]))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feedferry.transforms.formats.java_uri import is_uri
+from feedferry.transforms.formats.text.java_uri import is_uri
 
 ACCEPTED = (
     # references, absolute and relative

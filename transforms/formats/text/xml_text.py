@@ -2,7 +2,7 @@
 
 import re
 
-from feedferry.transforms.formats.byte_scans import find, has_controls
+from feedferry.transforms.formats.text.byte_scans import find, has_controls
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NOT_RAW = bytes(range(0x20)) + b"<"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feedferry.transforms.formats.dates import local_date, parse_date, parse_utc_dates, rfc1123
+from feedferry.transforms.formats.text.dates import local_date, parse_date, parse_utc_dates, rfc1123
 
 NOON = datetime(2007, 11, 6, 12, 45, 26, tzinfo=UTC)
 MOMENTS = st.datetimes(timezones=st.just(UTC)).map(lambda m: m.replace(microsecond=0))

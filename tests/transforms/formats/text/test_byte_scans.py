@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feedferry.transforms.formats.byte_scans import (
+from feedferry.transforms.formats.text.byte_scans import (
     count,
     count_lines,
     find,
