@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from feedferry.schemas.record import Record
 from feedferry.transforms.formats import FeedOptions, ReadOptions, by_name
-from feedferry.transforms.formats.columns import batch_plan, element_shapes
-from feedferry.transforms.formats.columns.batch_plan import Counted
-from feedferry.transforms.formats.columns.element_block import ElementBlock, ElementShape
-from feedferry.transforms.formats.columns.element_codes import ElementPlaces
-from feedferry.transforms.formats.columns.element_plan import Pieces
-from feedferry.transforms.formats.columns.encoded_block import EncodedBlock, Layout
 from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.fast_path.elements import element_shapes
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock, ElementShape
+from feedferry.transforms.formats.fast_path.elements.element_codes import ElementPlaces
+from feedferry.transforms.formats.fast_path.plans import batch_plan
+from feedferry.transforms.formats.fast_path.plans.batch_plan import Counted
+from feedferry.transforms.formats.fast_path.plans.element_plan import Pieces
+from feedferry.transforms.formats.fast_path.plans.encoded_block import EncodedBlock, Layout
 from feedferry.transforms.formats.gsa.fast_reader import RecordTemplate
 from feedferry.transforms.formats.gsa.feed_blocks import FeedBlocks
 from feedferry.transforms.formats.xml import element_runs, elements

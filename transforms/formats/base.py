@@ -18,9 +18,9 @@ from feedferry.schemas.notice import Loss, Notice
 from feedferry.schemas.record import Action, Crawl, Record
 from feedferry.schemas.reject import Filtered, Reject
 from feedferry.schemas.span import Span, SpanEnd
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
 from feedferry.transforms.formats.places import Places
 
 MORE_BYTES = 4 << 20

@@ -34,9 +34,14 @@ from feedferry.schemas.record import Action, Content, Encoding, Meta, Record
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats.acl_metadata import join_parent, metadata_of
 from feedferry.transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
-from feedferry.transforms.formats.columns.cells import CONTENT_CELLS, Cells, as_stated, escaped
-from feedferry.transforms.formats.columns.column_kinds import ColumnKind
-from feedferry.transforms.formats.columns.element_plan import Pieces
+from feedferry.transforms.formats.fast_path.columns.cells import (
+    CONTENT_CELLS,
+    Cells,
+    as_stated,
+    escaped,
+)
+from feedferry.transforms.formats.fast_path.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.fast_path.plans.element_plan import Pieces
 from feedferry.transforms.formats.gsa.acl import write_principal
 from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES, FeedOptions
 from feedferry.transforms.formats.gsa.record_reader import FeedRecordBuilder

@@ -12,15 +12,16 @@ from feedferry.schemas.acl import Access
 from feedferry.schemas.record import Action, Provenance, Record
 from feedferry.transforms.formats.acl_metadata import BLANKS
 from feedferry.transforms.formats.base import ReadOptions
-from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind
-from feedferry.transforms.formats.columns.element_block import (
+from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind
+from feedferry.transforms.formats.fast_path.columns.record_batch import grouped
+from feedferry.transforms.formats.fast_path.elements.element_block import (
     Comparisons,
     ElementBlock,
     ElementGroup,
     ElementShape,
     element_shape,
 )
-from feedferry.transforms.formats.columns.element_codes import (
+from feedferry.transforms.formats.fast_path.elements.element_codes import (
     ACL,
     ALONE,
     CLOSED_ALONE,
@@ -42,8 +43,10 @@ from feedferry.transforms.formats.columns.element_codes import (
     RECORD_WITH_CONTENT,
     RECORDS,
 )
-from feedferry.transforms.formats.columns.element_shapes import BlockElements, ElementShapes
-from feedferry.transforms.formats.columns.record_batch import grouped
+from feedferry.transforms.formats.fast_path.elements.element_shapes import (
+    BlockElements,
+    ElementShapes,
+)
 from feedferry.transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, common_markup
 from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
 from feedferry.transforms.formats.text.byte_scans import count, find, rfind

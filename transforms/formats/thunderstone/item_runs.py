@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 
 from feedferry.schemas.record import Record
 from feedferry.transforms.formats.base import ReadOptions
-from feedferry.transforms.formats.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.fast_path.columns.column_kinds import ColumnKind
 from feedferry.transforms.formats.text.dates import rfc1123
 from feedferry.transforms.formats.thunderstone.dataload_format import ELEMENT_NAMES
 from feedferry.transforms.formats.thunderstone.rows import item_rows

@@ -17,11 +17,15 @@ from feedferry.schemas.record import Record
 from feedferry.schemas.reject import record_error
 from feedferry.schemas.span import ElementContext
 from feedferry.transforms.formats.base import ReadOptions
-from feedferry.transforms.formats.columns.column_kinds import Column
-from feedferry.transforms.formats.columns.learning_budget import LearningBudget
-from feedferry.transforms.formats.columns.neutrality import are_neutral, find_not_neutral
-from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch, grouped
 from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.fast_path.columns.column_kinds import Column
+from feedferry.transforms.formats.fast_path.columns.neutrality import are_neutral, find_not_neutral
+from feedferry.transforms.formats.fast_path.columns.record_batch import (
+    Columns,
+    RecordBatch,
+    grouped,
+)
+from feedferry.transforms.formats.fast_path.learning.learning_budget import LearningBudget
 from feedferry.transforms.formats.text.byte_scans import count_lines, find, rfind
 from feedferry.transforms.formats.xml.contents import CutContent, cut_contents
 from feedferry.transforms.formats.xml.elements import ParsedElement, parse_element

@@ -24,7 +24,7 @@ from msgspec.structs import astuple, replace
 from feedferry.schemas.content import clean_base64
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Meta, Record
-from feedferry.transforms.formats.columns.column_kinds import (
+from feedferry.transforms.formats.fast_path.columns.column_kinds import (
     CONTENT_KINDS,
     ENCODINGS,
     TEXT_CONTENT_KINDS,
@@ -32,10 +32,13 @@ from feedferry.transforms.formats.columns.column_kinds import (
     ColumnKind,
     Values,
 )
-from feedferry.transforms.formats.columns.learning_budget import RECORDS_A_PLAN, LearningBudget
-from feedferry.transforms.formats.columns.marks import hole, stated, variants
-from feedferry.transforms.formats.columns.neutrality import are_read
-from feedferry.transforms.formats.columns.record_batch import Shape
+from feedferry.transforms.formats.fast_path.columns.marks import hole, stated, variants
+from feedferry.transforms.formats.fast_path.columns.neutrality import are_read
+from feedferry.transforms.formats.fast_path.columns.record_batch import Shape
+from feedferry.transforms.formats.fast_path.learning.learning_budget import (
+    RECORDS_A_PLAN,
+    LearningBudget,
+)
 from feedferry.transforms.formats.text.dates import parse_date
 from feedferry.transforms.formats.text.xml_text import may_be_attribute
 

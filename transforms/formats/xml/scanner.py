@@ -46,8 +46,6 @@ from feedferry.schemas.errors import FormatError, ProgressError, RecordError
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Place, Reject, reject_bytes
 from feedferry.schemas.span import ElementContext, Span, SpanEnd
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.element_names import (
     CDATA,
     COMMENT,
@@ -57,6 +55,8 @@ from feedferry.transforms.formats.element_names import (
     TAG,
     ElementNames,
 )
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
 from feedferry.transforms.formats.text.byte_scans import count_lines, find
 from feedferry.transforms.formats.text.streams import read_block
 from feedferry.transforms.formats.xml.ambiguous_sections import (

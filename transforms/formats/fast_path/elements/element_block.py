@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, Protocol
 
 from feedferry.schemas.notice import Notice
 from feedferry.schemas.record import Provenance, Record
-from feedferry.transforms.formats.columns.batch_plan import ComparisonSchedule
-from feedferry.transforms.formats.columns.cells import values_of
-from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind
-from feedferry.transforms.formats.columns.element_codes import (
+from feedferry.transforms.formats.fast_path.columns.cells import values_of
+from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind
+from feedferry.transforms.formats.fast_path.columns.record_batch import Shape
+from feedferry.transforms.formats.fast_path.elements.element_codes import (
     ACLS,
     CONTENT,
     META,
@@ -29,8 +29,8 @@ from feedferry.transforms.formats.columns.element_codes import (
     ElementPlaces,
     places_of,
 )
-from feedferry.transforms.formats.columns.element_part import MakePart, part_maker
-from feedferry.transforms.formats.columns.record_batch import Shape
+from feedferry.transforms.formats.fast_path.elements.element_part import MakePart, part_maker
+from feedferry.transforms.formats.fast_path.plans.batch_plan import ComparisonSchedule
 
 REFUTED = "records that are alike"
 """Begins the notice of a defect, because of which records are converted one by one."""

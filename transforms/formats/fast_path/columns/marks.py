@@ -8,15 +8,15 @@ from typing import Any
 import pybase64
 from isal import isal_zlib
 
-from feedferry.transforms.formats.columns.cells import plain
-from feedferry.transforms.formats.columns.column_kinds import (
+from feedferry.transforms.formats.fast_path.columns.cells import plain
+from feedferry.transforms.formats.fast_path.columns.column_kinds import (
     CONTENT_KINDS,
     ENCODINGS,
     TEXT_CONTENT_KINDS,
     ColumnKind,
     Values,
 )
-from feedferry.transforms.formats.columns.holes import (
+from feedferry.transforms.formats.fast_path.columns.holes import (
     ContentHole,
     DocidHole,
     EncodedHole,

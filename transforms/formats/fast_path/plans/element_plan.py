@@ -4,21 +4,21 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from feedferry.schemas.record import Record
-from feedferry.transforms.formats.columns.batch_plan import (
-    Cell,
-    ColumnEncoder,
-    Convert,
-    find_cells,
-    learn,
-)
-from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind
-from feedferry.transforms.formats.columns.element_block import ElementShape
-from feedferry.transforms.formats.columns.element_codes import (
+from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementShape
+from feedferry.transforms.formats.fast_path.elements.element_codes import (
     CONTENT,
     LOST,
     LOST_FIELDS,
     RECORD,
     WRITTEN_CODES,
+)
+from feedferry.transforms.formats.fast_path.plans.batch_plan import (
+    Cell,
+    ColumnEncoder,
+    Convert,
+    find_cells,
+    learn,
 )
 
 Pieces = Sequence[tuple[str, bytes]]

@@ -5,10 +5,13 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from feedferry.schemas.content import CHECKED
-from feedferry.transforms.formats.columns.column_kinds import Column
-from feedferry.transforms.formats.columns.element_block import ElementGroup, ElementShape
-from feedferry.transforms.formats.columns.learning_budget import RECORDS_A_PLAN, LearningBudget
-from feedferry.transforms.formats.columns.neutrality import are_neutral, find_not_neutral
+from feedferry.transforms.formats.fast_path.columns.column_kinds import Column
+from feedferry.transforms.formats.fast_path.columns.neutrality import are_neutral, find_not_neutral
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementGroup, ElementShape
+from feedferry.transforms.formats.fast_path.learning.learning_budget import (
+    RECORDS_A_PLAN,
+    LearningBudget,
+)
 
 _FREE_SHAPES = 48
 _MAX_SHAPES = 4096

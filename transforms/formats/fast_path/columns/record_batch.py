@@ -12,15 +12,15 @@ from itertools import pairwise
 from typing import TypeVar
 
 from feedferry.schemas.record import Record
-from feedferry.transforms.formats.columns.cells import plain, utf8_column
-from feedferry.transforms.formats.columns.column_kinds import (
+from feedferry.transforms.formats.fast_path.columns.cells import plain, utf8_column
+from feedferry.transforms.formats.fast_path.columns.column_kinds import (
     CONTENT_KINDS,
     Column,
     ColumnKind,
     Values,
 )
-from feedferry.transforms.formats.columns.holes import InspectedError
-from feedferry.transforms.formats.columns.marks import hole
+from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
+from feedferry.transforms.formats.fast_path.columns.marks import hole
 
 MakeRecord = Callable[[Values], Record]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from feedferry.transforms.formats.columns.column_kinds import ColumnKind
-from feedferry.transforms.formats.columns.marks import hole, stated
-from feedferry.transforms.formats.columns.record_batch import Shape
+from feedferry.transforms.formats.fast_path.columns.column_kinds import ColumnKind
+from feedferry.transforms.formats.fast_path.columns.marks import hole, stated
+from feedferry.transforms.formats.fast_path.columns.record_batch import Shape
 from feedferry.transforms.formats.text.dates import parse_date
 
 MakePart = Callable[..., Any]

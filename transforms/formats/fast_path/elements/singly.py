@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from feedferry.schemas.record import Record
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
 
 Item = TypeVar("Item")
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feedferry.transforms.formats.columns.cells import escaped, unescaped
+from feedferry.transforms.formats.fast_path.columns.cells import escaped, unescaped
 from feedferry.transforms.formats.text.xml_text import IN_TEXT, escape_attribute, escape_text
 
 

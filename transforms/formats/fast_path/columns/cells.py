@@ -8,7 +8,11 @@ from functools import lru_cache
 
 from feedferry.schemas.content import to_base64
 from feedferry.schemas.record import Content, Encoding
-from feedferry.transforms.formats.columns.column_kinds import ENCODINGS, Column, ColumnKind
+from feedferry.transforms.formats.fast_path.columns.column_kinds import (
+    ENCODINGS,
+    Column,
+    ColumnKind,
+)
 from feedferry.transforms.formats.text.dates import parse_date
 from feedferry.transforms.formats.text.xml_text import IN_ATTRIBUTE, IN_TEXT, escape_bytes
 

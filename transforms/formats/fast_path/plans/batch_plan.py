@@ -13,11 +13,11 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from feedferry.schemas.notice import Loss, Notice
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import record_error
-from feedferry.transforms.formats.columns.cells import Cells, EncodeColumn, unescaped
-from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind, Values
-from feedferry.transforms.formats.columns.holes import InspectedError
-from feedferry.transforms.formats.columns.marks import mark, variants
-from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch, Shape
+from feedferry.transforms.formats.fast_path.columns.cells import Cells, EncodeColumn, unescaped
+from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind, Values
+from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
+from feedferry.transforms.formats.fast_path.columns.marks import mark, variants
+from feedferry.transforms.formats.fast_path.columns.record_batch import Columns, RecordBatch, Shape
 
 ConvertedRecord = tuple[Record, tuple[Loss, ...]]
 Convert = Callable[[Record], ConvertedRecord | None]

@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feedferry.transforms.formats.columns.cells import escaped
-from feedferry.transforms.formats.columns.column_kinds import CONTENT_KINDS, TEXT_KINDS, ColumnKind
-from feedferry.transforms.formats.columns.marks import variants
-from feedferry.transforms.formats.columns.neutrality import are_neutral, find_not_neutral
+from feedferry.transforms.formats.fast_path.columns.cells import escaped
+from feedferry.transforms.formats.fast_path.columns.column_kinds import (
+    CONTENT_KINDS,
+    TEXT_KINDS,
+    ColumnKind,
+)
+from feedferry.transforms.formats.fast_path.columns.marks import variants
+from feedferry.transforms.formats.fast_path.columns.neutrality import are_neutral, find_not_neutral
 from feedferry.transforms.formats.text.xml_text import holds, holds_bytes
 
 

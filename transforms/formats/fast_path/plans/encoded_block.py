@@ -17,15 +17,14 @@ from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from feedferry.transforms.formats.columns.batch_plan import Counted
-from feedferry.transforms.formats.columns.cells import unescaped
-from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind
-from feedferry.transforms.formats.columns.element_block import (
+from feedferry.transforms.formats.fast_path.columns.cells import unescaped
+from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind
+from feedferry.transforms.formats.fast_path.elements.element_block import (
     ElementBlock,
     ElementGroup,
     ElementShape,
 )
-from feedferry.transforms.formats.columns.element_codes import (
+from feedferry.transforms.formats.fast_path.elements.element_codes import (
     ACL,
     ALONE,
     CLOSED_ALONE,
@@ -37,7 +36,8 @@ from feedferry.transforms.formats.columns.element_codes import (
     PERMIT,
     WRITTEN_CODES,
 )
-from feedferry.transforms.formats.columns.element_plan import ElementPlan, PiecePlan, Pieces
+from feedferry.transforms.formats.fast_path.plans.batch_plan import Counted
+from feedferry.transforms.formats.fast_path.plans.element_plan import ElementPlan, PiecePlan, Pieces
 
 _FIRST_LETTER = 0x100
 _NO_PERMIT = "N"

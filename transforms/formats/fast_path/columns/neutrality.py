@@ -13,7 +13,11 @@ from functools import partial
 from feedferry.schemas.content import CHECKED, check, clean_base64
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Content
-from feedferry.transforms.formats.columns.column_kinds import ENCODINGS, Column, ColumnKind
+from feedferry.transforms.formats.fast_path.columns.column_kinds import (
+    ENCODINGS,
+    Column,
+    ColumnKind,
+)
 from feedferry.transforms.formats.text.byte_scans import count, find, has_any, has_controls
 from feedferry.transforms.formats.text.dates import parse_date, rfc1123
 from feedferry.transforms.formats.text.xml_text import holds_bytes
