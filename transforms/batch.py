@@ -42,7 +42,7 @@ from feedferry.transforms.formats.fast_path.plans.element_plan import (
     pieces_of,
 )
 from feedferry.transforms.formats.fast_path.plans.encoded_block import EncodedBlock, Layout, Part
-from feedferry.transforms.formats.values import notices as value_notices
+from feedferry.transforms.formats.holding.values import notices as value_notices
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.steps.step import AppliedSteps
 

@@ -35,7 +35,7 @@ from feedferry.transforms.formats.fast_path.columns.record_batch import Columns,
 from feedferry.transforms.formats.fast_path.plans import batch_plan
 from feedferry.transforms.formats.fast_path.plans.batch_plan import BatchPlan
 from feedferry.transforms.formats.gsa.gsa_formats import FeedOptions
-from feedferry.transforms.formats.xml import element_runs
+from feedferry.transforms.formats.xml.bulk import element_runs
 from feedferry.transforms.rules.adapt import Target
 from support.batches import SIZES, Conversion, by_parser, conversion
 from support.dataload_items import dataloads, document

@@ -21,10 +21,11 @@ from feedferry.transforms.formats.fast_path.plans.element_plan import Pieces
 from feedferry.transforms.formats.fast_path.plans.encoded_block import EncodedBlock, Layout
 from feedferry.transforms.formats.gsa.fast_reader import RecordTemplate
 from feedferry.transforms.formats.gsa.feed_blocks import FeedBlocks
-from feedferry.transforms.formats.xml import element_runs, elements
+from feedferry.transforms.formats.xml import elements
+from feedferry.transforms.formats.xml.bulk import element_runs
+from feedferry.transforms.formats.xml.bulk.run_shapes import ShapeKey
 from feedferry.transforms.formats.xml.elements import ParsedElement
-from feedferry.transforms.formats.xml.run_shapes import ShapeKey
-from feedferry.transforms.formats.xml.scanner import RawElement
+from feedferry.transforms.formats.xml.scanning.scanner import RawElement
 from feedferry.transforms.rules.adapt import Target
 from support.batches import SIZES, by_parser, conversion
 from support.varied_feeds import feed

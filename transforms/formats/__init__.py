@@ -42,7 +42,7 @@ from feedferry.transforms.formats.gsa.gsa_formats import (
 from feedferry.transforms.formats.places import Places
 from feedferry.transforms.formats.thunderstone.dataload_format import THUNDERSTONE, DataloadOptions
 from feedferry.transforms.formats.unknown_formats import binary_look_of, look_of
-from feedferry.transforms.formats.xml.encoding import detect, is_encoding
+from feedferry.transforms.formats.xml.scanning.encoding import detect, is_encoding
 from feedferry.transforms.registry import Registry
 
 __all__ = [

@@ -17,7 +17,7 @@ from feedferry.schemas.span import ElementContext, Span
 from feedferry.transforms.formats.base import Format, ReadOptions
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.xml.elements import parse_markup
-from feedferry.transforms.formats.xml.scanner import RawElement, RecordScanner
+from feedferry.transforms.formats.xml.scanning.scanner import RawElement, RecordScanner
 from feedferry.transforms.validate.rules import Finding, all_rules
 
 _DOCTYPE = b"<!DOCTYPE"

@@ -32,7 +32,6 @@ from feedferry.schemas.content import CHECKED, decode
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.record import Action, Content, Encoding, Meta, Record
 from feedferry.schemas.span import Span
-from feedferry.transforms.formats.acl_metadata import join_parent, metadata_of
 from feedferry.transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from feedferry.transforms.formats.fast_path.columns.cells import (
     CONTENT_CELLS,
@@ -46,6 +45,7 @@ from feedferry.transforms.formats.gsa.acl import write_principal
 from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES, FeedOptions
 from feedferry.transforms.formats.gsa.record_reader import FeedRecordBuilder
 from feedferry.transforms.formats.gsa.rows import ACL, ENCODING, METADATA, PRINCIPAL, RECORD
+from feedferry.transforms.formats.holding.acl_metadata import join_parent, metadata_of
 from feedferry.transforms.formats.text.dates import rfc1123
 from feedferry.transforms.formats.text.xml_text import (
     escape_bytes,

@@ -10,7 +10,6 @@ from typing import ClassVar, NamedTuple
 
 from feedferry.schemas.acl import Access
 from feedferry.schemas.record import Action, Provenance, Record
-from feedferry.transforms.formats.acl_metadata import BLANKS
 from feedferry.transforms.formats.base import ReadOptions
 from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind
 from feedferry.transforms.formats.fast_path.columns.record_batch import grouped
@@ -49,10 +48,11 @@ from feedferry.transforms.formats.fast_path.elements.element_shapes import (
 )
 from feedferry.transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, common_markup
 from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
+from feedferry.transforms.formats.holding.acl_metadata import BLANKS
 from feedferry.transforms.formats.text.byte_scans import count, find, rfind
-from feedferry.transforms.formats.xml.contents import CutContent, cut_contents
-from feedferry.transforms.formats.xml.element_runs import Place, RunPositions
-from feedferry.transforms.formats.xml.run_shapes import RunShape, ShapeKey
+from feedferry.transforms.formats.xml.bulk.contents import CutContent, cut_contents
+from feedferry.transforms.formats.xml.bulk.element_runs import Place, RunPositions
+from feedferry.transforms.formats.xml.bulk.run_shapes import RunShape, ShapeKey
 
 _END = b"</record>"
 _CONTENT = b"<content"

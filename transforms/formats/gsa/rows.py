@@ -6,7 +6,7 @@ Groups to the Search Appliance", with the `feedrank` of its prose; the same of r
 
 from feedferry.schemas.acl import Access, Scope
 from feedferry.schemas.record import Action, Authmethod, Encoding, Scoring
-from feedferry.transforms.formats.acl_metadata import BLANKS, INHERITANCE
+from feedferry.transforms.formats.holding.acl_metadata import BLANKS, INHERITANCE
 from feedferry.transforms.formats.text.dates import parse_date, rfc1123
 from feedferry.transforms.formats.xml.rows import Codec, ElementRows, Row, choices, names_of
 

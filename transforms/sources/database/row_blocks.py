@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from feedferry.schemas.acl import Access, Principal, Scope
 from feedferry.schemas.record import Content, Crawl, Meta, Provenance, Record
-from feedferry.transforms.formats.acl_metadata import is_acl_name
 from feedferry.transforms.formats.fast_path.columns.cells import escaped
 from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind, Values
 from feedferry.transforms.formats.fast_path.columns.record_batch import Shape, grouped
@@ -47,6 +46,7 @@ from feedferry.transforms.formats.fast_path.elements.element_shapes import (
     BlockElements,
     ElementShapes,
 )
+from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.sources.database.columns import Row
 from feedferry.transforms.sources.database.content import TypedContents
 from feedferry.transforms.sources.database.records import RecordMaker

@@ -3,7 +3,7 @@
 import pytest
 
 from feedferry.transforms.formats.element_names import ElementNames
-from feedferry.transforms.formats.xml.ambiguous_sections import (
+from feedferry.transforms.formats.xml.scanning.ambiguous_sections import (
     CROSSES,
     ENDED,
     AmbiguityRule,

@@ -17,7 +17,7 @@ from feedferry.transforms.formats.fast_path.columns.column_kinds import ColumnKi
 from feedferry.transforms.formats.fast_path.columns.marks import hole, stated
 from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.fast_path.elements.singly import singly
-from feedferry.transforms.formats.xml import run_shapes
+from feedferry.transforms.formats.xml.bulk import run_shapes
 from feedferry.transforms.rules.adapt import Target
 from support.batches import SIZES, by_parser, conversion
 

@@ -59,12 +59,12 @@ from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBa
 from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
 from feedferry.transforms.formats.text.byte_scans import count_lines, find
 from feedferry.transforms.formats.text.streams import read_block
-from feedferry.transforms.formats.xml.ambiguous_sections import (
+from feedferry.transforms.formats.xml.scanning.ambiguous_sections import (
     CROSSES,
     AmbiguityRule,
     find_certain_end,
 )
-from feedferry.transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect
+from feedferry.transforms.formats.xml.scanning.encoding import HEAD_BYTES, Transcoded, detect
 
 HEADER_DAMAGED = "header-damaged"
 BLOCK_BYTES = 512 << 10

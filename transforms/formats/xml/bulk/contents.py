@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from feedferry.transforms.formats.element_names import CDATA, ElementNames
 from feedferry.transforms.formats.text.byte_scans import find
-from feedferry.transforms.formats.xml.ambiguous_sections import find_certain_end
+from feedferry.transforms.formats.xml.scanning.ambiguous_sections import find_certain_end
 
 
 class CutContent(Struct, frozen=True, gc=False):

@@ -34,7 +34,6 @@ from feedferry.schemas.record import (
 )
 from feedferry.schemas.reject import Filtered, reject_record
 from feedferry.schemas.url_pattern import compile_pattern
-from feedferry.transforms.formats.acl_metadata import is_acl_name
 from feedferry.transforms.formats.base import (
     FIELDS,
     HINTS,
@@ -47,7 +46,8 @@ from feedferry.transforms.formats.base import (
     Outcome,
     Target,
 )
-from feedferry.transforms.formats.values import doubtful_extra, doubtful_ranks, is_absolute
+from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
+from feedferry.transforms.formats.holding.values import doubtful_extra, doubtful_ranks, is_absolute
 
 PLAIN_TEXT = "text/plain"
 _NOTHING = Record(url="", action=Action.ADD)

@@ -22,8 +22,8 @@ from feedferry.schemas.span import ElementContext, Span, SpanEnd
 from feedferry.transforms.formats.base import OpenAt, ReadOptions, Survey
 from feedferry.transforms.formats.element_names import CDATA, ElementNames
 from feedferry.transforms.formats.text.byte_scans import count_lines, rfind
-from feedferry.transforms.formats.xml.ambiguous_sections import find_certain_end
-from feedferry.transforms.formats.xml.scanner import RawElement, RecordScanner, Run
+from feedferry.transforms.formats.xml.scanning.ambiguous_sections import find_certain_end
+from feedferry.transforms.formats.xml.scanning.scanner import RawElement, RecordScanner, Run
 
 _BLOCK_BYTES = 256 << 10
 _FRAME_BYTES = 64 << 10

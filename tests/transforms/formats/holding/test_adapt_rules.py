@@ -29,8 +29,8 @@ from feedferry.schemas.record import (
 )
 from feedferry.schemas.reject import Filtered, Reject
 from feedferry.transforms.formats import ContentOptions, FeedOptions, Holds, registered
-from feedferry.transforms.formats.adapt_rules import is_alone
 from feedferry.transforms.formats.base import Adapted
+from feedferry.transforms.formats.holding.adapt_rules import is_alone
 from feedferry.transforms.rules.adapt import Target, adapt, adapt_membership
 from support.strategies import declarations, records
 from support.toy_format import TOY

@@ -27,15 +27,15 @@ from feedferry.transforms.formats.fast_path.columns.record_batch import (
 )
 from feedferry.transforms.formats.fast_path.learning.learning_budget import LearningBudget
 from feedferry.transforms.formats.text.byte_scans import count_lines, find, rfind
-from feedferry.transforms.formats.xml.contents import CutContent, cut_contents
-from feedferry.transforms.formats.xml.elements import ParsedElement, parse_element
-from feedferry.transforms.formats.xml.run_shapes import (
+from feedferry.transforms.formats.xml.bulk.contents import CutContent, cut_contents
+from feedferry.transforms.formats.xml.bulk.run_shapes import (
     BuildRecord,
     MarkupTemplate,
     RunShape,
     ShapeKey,
 )
-from feedferry.transforms.formats.xml.scanner import RawElement, Records, Run
+from feedferry.transforms.formats.xml.elements import ParsedElement, parse_element
+from feedferry.transforms.formats.xml.scanning.scanner import RawElement, Records, Run
 
 _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
 _MAX_SHAPES = 256

@@ -13,7 +13,7 @@ from feedferry.schemas.record import Action, Content, Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import FeedOptions, ReadOptions, WriteOptions, by_name
-from feedferry.transforms.formats.values import is_absolute, notices
+from feedferry.transforms.formats.holding.values import is_absolute, notices
 from feedferry.transforms.inspect import count
 from feedferry.transforms.rules.adapt import Target, adapt
 from feedferry.transforms.rules.normalize import normalize

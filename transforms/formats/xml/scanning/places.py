@@ -22,7 +22,12 @@ from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import ElementContext, Span
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.places import PartPlace, Places
-from feedferry.transforms.formats.xml.scanner import UNKNOWN, RawElement, RecordScanner, find_url
+from feedferry.transforms.formats.xml.scanning.scanner import (
+    UNKNOWN,
+    RawElement,
+    RecordScanner,
+    find_url,
+)
 
 _MAX_RECORD_BYTES = 1 << 30
 
