@@ -53,6 +53,7 @@ from feedferry.transforms.formats.text.byte_scans import count, find, rfind
 from feedferry.transforms.formats.xml.bulk.contents import CutContent, cut_contents
 from feedferry.transforms.formats.xml.bulk.element_runs import Place, RunPositions
 from feedferry.transforms.formats.xml.bulk.run_shapes import RunShape, ShapeKey
+from feedferry.transforms.formats.xml.scanning.record_markup import markup_of
 
 _END = b"</record>"
 _CONTENT = b"<content"
@@ -356,7 +357,7 @@ def _cut(run: bytes) -> tuple[bytes, Sequence[CutContent]]:
     """Return records without their contents, and the contents."""
     text, contents = run, list[CutContent]()
     if find(run, _CONTENT) >= 0:
-        text, contents = cut_contents(run, _CONTENT_TAG, FEED_NAMES)
+        text, contents = cut_contents(run, _CONTENT_TAG, markup_of(FEED_NAMES))
     end = rfind(text, _END)
     return text[: end + len(_END)] if end >= 0 else b"", contents
 

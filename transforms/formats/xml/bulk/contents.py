@@ -4,9 +4,10 @@ import re
 
 from msgspec import Struct
 
-from feedferry.transforms.formats.element_names import CDATA, ElementNames
 from feedferry.transforms.formats.text.byte_scans import find
 from feedferry.transforms.formats.xml.scanning.ambiguous_sections import find_certain_end
+from feedferry.transforms.formats.xml.scanning.record_markup import RecordMarkup
+from feedferry.transforms.formats.xml.scanning.sections import CDATA
 
 
 class CutContent(Struct, frozen=True, gc=False):
@@ -18,7 +19,7 @@ class CutContent(Struct, frozen=True, gc=False):
 
 
 def cut_contents(
-    run: bytes, opened: re.Pattern[bytes], names: ElementNames
+    run: bytes, opened: re.Pattern[bytes], markup: RecordMarkup
 ) -> tuple[bytes, list[CutContent]]:
     """Return a run without contents, up to one whose end is not certain, and the contents.
 
@@ -29,7 +30,7 @@ def cut_contents(
         first = run.find(b">", match.end()) + 1
         is_cdata = run.startswith(CDATA.opener, first)
         begin = first + len(CDATA.opener) * is_cdata
-        close = find_certain_end(run, begin, names) if is_cdata else find(run, b"<", begin)
+        close = find_certain_end(run, begin, markup) if is_cdata else find(run, b"<", begin)
         after = close + len(CDATA.closer) * is_cdata
         is_certain = (
             first > 0 <= close

@@ -35,6 +35,7 @@ from feedferry.transforms.formats.xml.bulk.run_shapes import (
     ShapeKey,
 )
 from feedferry.transforms.formats.xml.elements import ParsedElement, parse_element
+from feedferry.transforms.formats.xml.scanning.record_markup import markup_of
 from feedferry.transforms.formats.xml.scanning.scanner import RawElement, Records, Run
 
 _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
@@ -110,9 +111,10 @@ class ElementRuns(ABC, Generic[TemplateT]):
     def __init__(self, options: ReadOptions, read: ReadElement, enter: EnterContext) -> None:
         self._read, self._enter = read, enter
         self._record = self.names.records[0]
-        self._end, self._end_tag = f"</{self._record}>", self.names.end_tag
+        self._markup = markup_of(self.names)
+        self._end, self._end_tag = f"</{self._record}>", self._markup.end_tag
         self._begin = f"<{self._record}".encode()
-        self._inside = self.names.in_record[self._record]
+        self._inside = self._markup.in_record[self._record]
         self._closed = re.compile(_CLOSED_TAG % self._record.encode())
         self._content_tags = [f"<{name}".encode() for name in self.content_names]
         self._content = re.compile(f"<({'|'.join(self.content_names)})".encode())
@@ -185,7 +187,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
         try:
             text, contents = run, list[CutContent]()
             if any(find(run, tag) >= 0 for tag in self._content_tags):
-                text, contents = cut_contents(run, self._content, self.names)
+                text, contents = cut_contents(run, self._content, self._markup)
             end = last_end + len(self._end_tag) if last_end >= 0 else 0
             uniform = self._uniform(run[:end]) if end and not contents else None
             if uniform:
@@ -251,7 +253,7 @@ class ElementRuns(ABC, Generic[TemplateT]):
         return [*self._by_shape(template, (), columns, places)]
 
     def _uniform_ranges(self, run: bytes) -> list[tuple[int, int]]:
-        begins = [begin.start() for begin in self.names.main_record.finditer(run)]
+        begins = [begin.start() for begin in self._markup.main_record.finditer(run)]
         return [
             (begin, begin + len(run[begin:after].rstrip()))
             for begin, after in pairwise([*begins, len(run)])

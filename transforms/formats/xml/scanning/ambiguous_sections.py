@@ -17,16 +17,16 @@ docs/decisions/ambiguous-sections.md has the reasons and the cost.
 
 import re
 
-from feedferry.transforms.formats.element_names import (
+from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.text.byte_scans import find
+from feedferry.transforms.formats.xml.scanning.record_markup import (
     AFTER_NAME,
     BLANKS,
-    CDATA,
-    INSTRUCTION,
-    SECTIONS,
     TAG,
-    ElementNames,
+    RecordMarkup,
+    markup_of,
 )
-from feedferry.transforms.formats.text.byte_scans import find
+from feedferry.transforms.formats.xml.scanning.sections import CDATA, INSTRUCTION, SECTIONS
 
 _URL = re.compile(rb"""\surl\s*=\s*["'][^"'<>]|<Url>[^"'<>]""")
 
@@ -44,14 +44,14 @@ _OPENERS = re.compile(
 )
 
 
-def find_certain_end(data: bytes, begin: int, names: ElementNames, *, searched: int = 0) -> int:
+def find_certain_end(data: bytes, begin: int, markup: RecordMarkup, *, searched: int = 0) -> int:
     """Return where the text of a CDATA section certainly ends, which begins at `begin`, or -1.
 
     A section in the main element that holds an end tag of it may run into another record. There is
     no end mark before `searched`.
     """
     close = find(data, CDATA.closer, max(begin, searched))
-    is_certain = close >= 0 and find(data, names.end_begin, begin, close) < 0
+    is_certain = close >= 0 and find(data, markup.end_begin, begin, close) < 0
     return close if is_certain else -1
 
 
@@ -59,7 +59,7 @@ class AmbiguityRule:
     """Decides for the sections of a format whether they also read as records."""
 
     def __init__(self, names: ElementNames) -> None:
-        self._in_record = names.in_record
+        self._in_record = markup_of(names).in_record
         any_record, main = "|".join(names.records), names.records[0]
         self._has_urls = len(names.records) > 1  # standalone elements need an attribute for it
         self._any_record = re.compile(rf"<(?P<record>{any_record}){AFTER_NAME}".encode())

@@ -20,10 +20,12 @@ import msgspec
 from feedferry.schemas.errors import FormatError
 from feedferry.schemas.span import ElementContext, Span, SpanEnd
 from feedferry.transforms.formats.base import OpenAt, ReadOptions, Survey
-from feedferry.transforms.formats.element_names import CDATA, ElementNames
+from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.text.byte_scans import count_lines, rfind
 from feedferry.transforms.formats.xml.scanning.ambiguous_sections import find_certain_end
+from feedferry.transforms.formats.xml.scanning.record_markup import RecordMarkup, markup_of
 from feedferry.transforms.formats.xml.scanning.scanner import RawElement, RecordScanner, Run
+from feedferry.transforms.formats.xml.scanning.sections import CDATA
 
 _BLOCK_BYTES = 256 << 10
 _FRAME_BYTES = 64 << 10
@@ -51,7 +53,7 @@ def cut(
         names,
         span,
         max_unit_bytes=options.max_unit_bytes,
-        bulk=partial(_pass_run, names),
+        bulk=partial(_pass_run, markup_of(names)),
         run_bytes=span_bytes,
     )
     while True:
@@ -67,7 +69,7 @@ def cut(
 
 
 def _pass_run(
-    names: ElementNames, run: bytes, _offset: int, _line: int, _context: ElementContext
+    markup: RecordMarkup, run: bytes, _offset: int, _line: int, _context: ElementContext
 ) -> Run | None:
     """Pass elements without reading them; None if the last end tag is part of a bad range.
 
@@ -76,25 +78,25 @@ def _pass_run(
     """
     at = end = 0
     while True:
-        barrier = names.ends_certainty.search(run, at)
-        last = rfind(run, names.end_tag, at, barrier.start() if barrier else len(run))
+        barrier = markup.ends_certainty.search(run, at)
+        last = rfind(run, markup.end_tag, at, barrier.start() if barrier else len(run))
         end = last if last >= 0 else end
         if not barrier or not run.startswith(CDATA.opener, barrier.start()):
             break
-        close = find_certain_end(run, barrier.end(), names)
+        close = find_certain_end(run, barrier.end(), markup)
         if close < 0:
             break
         at = close + len(CDATA.closer)
-    passed = rfind(run, names.end_tag, 0, end)
-    return Run([], 0, passed + len(names.end_tag)) if passed >= 0 else None
+    passed = rfind(run, markup.end_tag, 0, end)
+    return Run([], 0, passed + len(markup.end_tag)) if passed >= 0 else None
 
 
 class ElementBorders:
     """The borders of a format with these elements."""
 
     def __init__(self, names: ElementNames) -> None:
-        self._names = names
-        nested = (names.root, names.group) if names.has_groups else (names.root,)
+        self._names, self._main_record = names, markup_of(names).main_record
+        nested = filter(None, (names.root, names.group))
         self.closers = [b"</%b" % name.encode() for name in nested]
 
     def survey(self, open_at: OpenAt, span: Span) -> Survey:
@@ -118,7 +120,7 @@ class ElementBorders:
 
     def find_record(self, data: bytes, begin: int) -> int:
         """Return where the first record begins, -1 without one."""
-        record = self._names.main_record.search(data, begin)
+        record = self._main_record.search(data, begin)
         return record.start() if record else -1
 
     def _context_after(self, frame: bytes, context: ElementContext | None) -> ElementContext | None:

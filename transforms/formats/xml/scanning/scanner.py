@@ -8,7 +8,7 @@ parse. It searches for the tags at which a record can begin or end, and yields i
 - a list, in place of many records: what `bulk` made of a run of elements.
 
 **Damage containment.** A fault costs the record that has it, and no other. After a fault, the
-scanner searches for the next place at which a record can begin (`ElementNames.after_damage`). Root,
+scanner searches for the next place at which a record can begin (`RecordMarkup.after_damage`). Root,
 group and header are entered even if their tags are damaged: records depend on them.
 
 **The frame.** Tags of the root, a group or the header in an unfinished record are a part of it: the
@@ -46,15 +46,7 @@ from feedferry.schemas.errors import FormatError, ProgressError, RecordError
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Place, Reject, reject_bytes
 from feedferry.schemas.span import ElementContext, Span, SpanEnd
-from feedferry.transforms.formats.element_names import (
-    CDATA,
-    COMMENT,
-    INSTRUCTION,
-    MAX_BLANKS,
-    SECTIONS,
-    TAG,
-    ElementNames,
-)
+from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
 from feedferry.transforms.formats.text.byte_scans import count_lines, find
@@ -65,6 +57,8 @@ from feedferry.transforms.formats.xml.scanning.ambiguous_sections import (
     find_certain_end,
 )
 from feedferry.transforms.formats.xml.scanning.encoding import HEAD_BYTES, Transcoded, detect
+from feedferry.transforms.formats.xml.scanning.record_markup import MAX_BLANKS, TAG, markup_of
+from feedferry.transforms.formats.xml.scanning.sections import CDATA, COMMENT, INSTRUCTION, SECTIONS
 
 HEADER_DAMAGED = "header-damaged"
 BLOCK_BYTES = 512 << 10
@@ -206,7 +200,7 @@ class RecordScanner:
         bulk: Bulk | None = None,
         run_bytes: int = _RUN_BYTES,
     ) -> None:
-        self._names = names
+        self._names, self._markup = names, markup_of(names)
         self._ambiguity = AmbiguityRule(names)
         self._span = span
         self._max_bytes = max_unit_bytes
@@ -255,7 +249,7 @@ class RecordScanner:
                 return
             before = self._consumed
             self.step_context = self.context
-            token = self._names.between_records.match(self._data, self._pos)
+            token = self._markup.between_records.match(self._data, self._pos)
             result = self._step(token.lastgroup or "", token) if token else self._stray()
             if self._consumed == before:
                 raise self._no_progress()
@@ -305,7 +299,7 @@ class RecordScanner:
         """Whether the next span begins with the record at the present position, if there is one."""
         if self._offset < self._stop or self._is_after_fault or not self._has_root:
             return False
-        return self._names.main_record.match(self._data, self._pos) is not None
+        return self._markup.main_record.match(self._data, self._pos) is not None
 
     # The buffer
 
@@ -392,7 +386,7 @@ class RecordScanner:
                 return
             if len(self._data) - self._pos < size:
                 self._read_on()
-            if not self._names.next_record.match(self._data, self._pos):
+            if not self._markup.next_record.match(self._data, self._pos):
                 return
             run = self._data[self._pos : self._pos + size]
             taken = bulk(run, self._offset, self._line, self.context)
@@ -430,7 +424,7 @@ class RecordScanner:
         line = first + self._stop - self._offset
         is_bulk = self._bulk and pos < line
         stop = pos + self._next_bulk - self._consumed if is_bulk else len(data)
-        while pos < stop and (start := self._names.next_record.match(data, pos)) is not None:
+        while pos < stop and (start := self._markup.next_record.match(data, pos)) is not None:
             name = start["record"].decode()
             begin = start.start("record") - 1
             if begin >= line and name == self._main and not self._is_after_fault:
@@ -447,7 +441,7 @@ class RecordScanner:
             if data[end - 1] == _SLASH:
                 end += 1
             else:
-                token = self._names.in_record[name].search(data, end)
+                token = self._markup.in_record[name].search(data, end)
                 if token is not None and token.lastgroup == "cdata":
                     token = self._after_simple_cdata(name, token)
                 if token is None or token.lastgroup != "end":
@@ -471,10 +465,10 @@ class RecordScanner:
         if name != self._names.records[0]:
             return None  # it may run from one standalone element into another
         searched = self._pos + self._no_closer_before["cdata"] - self._consumed
-        close = find_certain_end(self._data, token.end(), self._names, searched=searched)
+        close = find_certain_end(self._data, token.end(), self._markup, searched=searched)
         if close < 0:
             return None
-        return self._names.in_record[name].search(self._data, close + _CDATA_END_BYTES)
+        return self._markup.in_record[name].search(self._data, close + _CDATA_END_BYTES)
 
     # One piece of markup at a time
 
@@ -503,7 +497,7 @@ class RecordScanner:
         ambiguous, depth, cdata_end = "", 0, -1
         while not isinstance(at, BadRange):
             inside = self._names.records[0] if ambiguous else name
-            token = self._search(self._names.in_record[inside], at)
+            token = self._search(self._markup.in_record[inside], at)
             if isinstance(token, BadRange):
                 at = token
                 break
@@ -554,7 +548,7 @@ class RecordScanner:
             length, context = self._pass_frame(begin, is_expected=self._is_after_tag(token))
             if length > begin:
                 return self._leave_damage(self._reject("torn-record", reason, length), context)
-        standalone = self._names.standalone_with_url.search(
+        standalone = self._markup.standalone_with_url.search(
             self._data, self._pos + 1, self._pos + begin
         )
         is_main = name == self._names.records[0]
@@ -571,7 +565,7 @@ class RecordScanner:
         It ends at `at`, so that the tag is obeyed, if a tag `is_expected` there, and only markup of
         the frame follows it up to the next record.
         """
-        frame, pos = self._names.frame, at
+        frame, pos = self._markup.frame, at
         run = last = at  # of the tags without text in between, and the last of these
         while True:
             token = self._search(frame.around, pos, at)
@@ -605,15 +599,15 @@ class RecordScanner:
 
     def _is_gap(self, begin: int, end: int) -> bool:
         """Whether a tag of the frame and only markup between records is in a range."""
-        pattern = self._names.frame.tag_and_gap
+        pattern = self._markup.frame.tag_and_gap
         return bool(pattern.fullmatch(self._data, self._pos + begin, self._pos + end))
 
     def _context_after(self, frame: bytes) -> ElementContext:
         """Return the context after tags that are either obeyed or the text of a torn record."""
-        tags = self._names.frame.tag.findall(frame)
+        tags = self._markup.frame.tag.findall(frame)
         if len(tags) == 2 and tags[1] == self.context.group:
             return self.context
-        is_group = all(self._names.frame.group_tag.match(tag) for tag in tags)
+        is_group = all(self._markup.frame.group_tag.match(tag) for tag in tags)
         header = self.context.header if is_group else UNKNOWN
         return ElementContext(root=self.context.root, header=header, group=UNKNOWN, depth=1)
 
@@ -687,7 +681,7 @@ class RecordScanner:
 
     def _header(self) -> Reject | None:
         """Enter the header; one that is damaged is entered too, and returned as a reject."""
-        token = self._search(self._names.header_end, 1)
+        token = self._search(self._markup.header_end, 1)
         if not isinstance(token, BadRange):
             length, is_whole = token.end() - self._pos, bool(token.group())
         elif token.code == "torn-record" and self._span.length is not None:
@@ -704,7 +698,7 @@ class RecordScanner:
             self._consume(length)
             return None
         context = self.context
-        if self._names.frame.tag.match(self._data, self._pos + length):
+        if self._markup.frame.tag.match(self._data, self._pos + length):
             length, context = self._pass_frame(length, is_expected=True)
         reason = "a header without its end, or with tags that do not match; expected </header>"
         return self._leave_damage(self._reject(HEADER_DAMAGED, reason, length), context)
@@ -826,7 +820,7 @@ class RecordScanner:
         start = self._reject(fault.code, fault.reason, 0)
         at, kept, is_open = fault.length, b"", False
         while True:
-            token = self._names.after_damage.search(self._data, self._pos + at)
+            token = self._markup.after_damage.search(self._data, self._pos + at)
             if token is None:
                 kept = self._drop(kept, max(at, len(self._data) - self._pos - _OVERLAP_BYTES))
                 at = 0
