@@ -19,6 +19,8 @@ from feedferry.schemas.content import decode
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.feed import is_web
 from feedferry.schemas.record import (
+    FEEDRANKS,
+    PAGERANKS,
     Action,
     Arrival,
     Authmethod,
@@ -32,7 +34,6 @@ from feedferry.transforms.content_types import charset
 from feedferry.transforms.content_types.mimetype_table import is_archive_type, type_of_name
 from feedferry.transforms.formats.base import Adapter, Target
 from feedferry.transforms.formats.gsa.gsa_formats import NO_MIMETYPE, FeedOptions, held_by
-from feedferry.transforms.formats.gsa.rows import FEEDRANKS, PAGERANKS
 from feedferry.transforms.formats.holding.acl_metadata import (
     BLANKS,
     is_acl_name,

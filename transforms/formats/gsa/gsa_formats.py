@@ -157,6 +157,7 @@ GSA_FEED = Format(
     places=deferred("gsa.record_reader:places"),
     encoder=deferred("gsa.feed:GsaFeedEncoder"),
     holds=FEED,
+    values=deferred("gsa.rows:stated_values"),
     variant=held_by,
     adapter=deferred("gsa.adapt_feed:adapter"),
     has_feedtypes=True,

@@ -10,14 +10,15 @@ that permit no user.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from feedferry.schemas.notice import Notice
-from feedferry.schemas.record import DELETIONS, Extra, Record
+from feedferry.schemas.record import DELETIONS, FEEDRANKS, PAGERANKS, Extra, Record
 from feedferry.schemas.setting import in_flags
-from feedferry.transforms.formats.gsa.rows import HINTS, METADATA, RECORD
-from feedferry.transforms.formats.thunderstone.rows import item_rows
+from feedferry.transforms.formats.base import StatedValue
+from feedferry.transforms.formats.known_formats import FORMATS
 
 _ABSOLUTE = re.compile(r"(?!https?:///)[A-Za-z][A-Za-z0-9+.-]*://\S", re.IGNORECASE)
 is_unserved = re.compile(
@@ -30,13 +31,7 @@ is_unserved = re.compile(
 Connectors serve the URLs of other schemes, such as googleconnector.
 """
 
-_DOUBTFUL = {
-    place: row
-    for mark, rows in (("@", RECORD), ("@", METADATA), ("", item_rows("UTC")))
-    for place, row in ((f"{rows.place}/{mark}{row.name}", row) for row in rows.rows)
-    if row.codec.expected and row.struct != "history"
-}
-"""The rows with values of a known form, by the place of an extra that has another form."""
+_RANKS = {"pagerank": PAGERANKS, "feedrank": FEEDRANKS}
 
 
 class DoubtfulValue(NamedTuple):
@@ -72,20 +67,33 @@ def doubtful_url(record: Record) -> str | None:
 
 def doubtful_extra(record: Record, extra: Extra) -> DoubtfulValue | None:
     """Return the value of an extra that states an attribute which no reader understands."""
-    row = _DOUBTFUL.get(extra.place)
-    if row is None or ("@" not in extra.place and getattr(record, row.attribute) is not None):
+    stated = _stated_values(tuple(format_.values for format_ in FORMATS)).get(extra.place)
+    if stated is None or ("@" not in extra.place and getattr(record, stated.field) is not None):
         return None  # an element, unlike an attribute, may occur twice
-    return DoubtfulValue(row.loss, extra.place, repr(extra.value), row.codec.expected)
+    return DoubtfulValue(stated.loss, extra.place, repr(extra.value), stated.expected)
+
+
+@lru_cache(maxsize=4)
+def _stated_values(
+    of_formats: tuple[Callable[[], Mapping[str, StatedValue]], ...],
+) -> dict[str, StatedValue]:
+    """Return the values of a known form of all formats, by the places of extras."""
+    return {place: value for of_format in of_formats for place, value in of_format().items()}
+
+
+def range_text(allowed: range) -> str:
+    """Return what is expected of a rank."""
+    return f"an integer from {allowed[0]} to {allowed[-1]}"
 
 
 def doubtful_ranks(record: Record) -> Iterator[DoubtfulValue]:
     """Yield the ranks that are out of range."""
     if record.crawl is None:
         return
-    for row in HINTS.rows:
-        rank, allowed = getattr(record.crawl, row.attribute), row.codec.allowed
-        if allowed and rank is not None and rank not in allowed:
-            yield DoubtfulValue(row.loss, row.name, str(rank), row.codec.expected)
+    for name, allowed in _RANKS.items():
+        rank = getattr(record.crawl, name)
+        if rank is not None and rank not in allowed:
+            yield DoubtfulValue(name, name, str(rank), range_text(allowed))
 
 
 def notices(record: Record, outcomes: Iterable[object] | None = None) -> Iterator[Notice]:

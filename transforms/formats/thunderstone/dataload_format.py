@@ -42,6 +42,7 @@ THUNDERSTONE = Format(
     places=partial(deferred("xml.scanning.places:XmlPlaces"), ELEMENT_NAMES),
     encoder=deferred("thunderstone.dataload:ThunderstoneEncoder"),
     holds=HOLDS,
+    values=deferred("thunderstone.rows:stated_values"),
     options=(DataloadOptions,),
     adapter=deferred("thunderstone.adapt_dataload:adapter"),
     keeps_unlisted=True,

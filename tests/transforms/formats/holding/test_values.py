@@ -9,10 +9,18 @@ from lxml import etree
 
 from feedferry.schemas.feed import Feed
 from feedferry.schemas.notice import Loss
-from feedferry.schemas.record import Action, Content, Record
+from feedferry.schemas.record import Action, Content, Extra, Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
-from feedferry.transforms.formats import FeedOptions, ReadOptions, WriteOptions, by_name
+from feedferry.transforms.formats import (
+    FeedOptions,
+    Format,
+    ReadOptions,
+    WriteOptions,
+    by_name,
+    registered,
+)
+from feedferry.transforms.formats.base import StatedValue
 from feedferry.transforms.formats.holding.values import is_absolute, notices
 from feedferry.transforms.inspect import count
 from feedferry.transforms.rules.adapt import Target, adapt
@@ -41,6 +49,18 @@ def read_record(attributes: str, *, acl: str = "") -> Record:
     [record] = by_name("gsa-feed").read(stream, span=Span(source="feed.xml"), options=ReadOptions())
     assert isinstance(record, Record)
     return record
+
+
+def test_the_values_of_a_format_of_another_package_are_reported() -> None:
+    values = {"page/@rating": StatedValue("modified", "rating", "a number of stars")}
+    pages = Format(name="pages", title="pages", values=lambda: values)
+    record = Record(url=URL, action=Action.ADD, extras=(Extra("page/@rating", "good"),))
+    detail = "page/@rating='good'; expected a number of stars"
+    with registered(pages):
+        assert [(notice.code, notice.detail) for notice in notices(record)] == [
+            ("rating-value", detail)
+        ]
+    assert [*notices(record)] == []
 
 
 @pytest.mark.parametrize(
