@@ -20,16 +20,17 @@ from feedferry.transforms.chunk import ChunkWriter
 from feedferry.transforms.formats import Encoder
 from feedferry.transforms.formats.base import Adapter
 from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
-from feedferry.transforms.formats.fast_path.columns.record_batch import Columns, RecordBatch
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns
 from feedferry.transforms.formats.fast_path.elements.element_block import (
     REFUTED,
     ElementBlock,
     ElementShape,
 )
+from feedferry.transforms.formats.fast_path.learning.comparisons import ComparisonSchedule
 from feedferry.transforms.formats.fast_path.learning.learning_budget import LearningBudget
 from feedferry.transforms.formats.fast_path.plans.batch_plan import (
     BatchPlan,
-    ComparisonSchedule,
     Counted,
     EncodedBatch,
     encode_batch,

@@ -31,7 +31,8 @@ from feedferry.transforms.formats.fast_path.columns.column_kinds import (
 from feedferry.transforms.formats.fast_path.columns.holes import InspectedError, TextHole, UrlHole
 from feedferry.transforms.formats.fast_path.columns.marks import hole
 from feedferry.transforms.formats.fast_path.columns.neutrality import are_neutral, find_not_neutral
-from feedferry.transforms.formats.fast_path.columns.record_batch import Columns, RecordBatch
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns
 from feedferry.transforms.formats.fast_path.plans import batch_plan
 from feedferry.transforms.formats.fast_path.plans.batch_plan import BatchPlan
 from feedferry.transforms.formats.gsa.gsa_formats import FeedOptions

@@ -15,7 +15,7 @@ from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.fast_path.elements import element_shapes
 from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock, ElementShape
 from feedferry.transforms.formats.fast_path.elements.element_codes import ElementPlaces
-from feedferry.transforms.formats.fast_path.plans import batch_plan
+from feedferry.transforms.formats.fast_path.learning import comparisons
 from feedferry.transforms.formats.fast_path.plans.batch_plan import Counted
 from feedferry.transforms.formats.fast_path.plans.element_plan import Pieces
 from feedferry.transforms.formats.fast_path.plans.encoded_block import EncodedBlock, Layout
@@ -358,7 +358,7 @@ def test_records_of_blocks_that_no_writer_joins_are_built_without_the_parser(
 def test_records_that_are_built_otherwise_than_parsed_are_parsed_from_then_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(batch_plan, "COMPARED_RECORDS", 50)
+    monkeypatch.setattr(comparisons, "COMPARED_RECORDS", 50)
     build, built = ElementBlock._built, itertools.count()
 
     def damage(block: ElementBlock, number: int, places: ElementPlaces) -> Record:

@@ -37,7 +37,8 @@ from feedferry.transforms.formats.fast_path.columns.column_kinds import (
 )
 from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
 from feedferry.transforms.formats.fast_path.columns.marks import stated
-from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch, Shape
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
 from feedferry.transforms.formats.fast_path.plans.batch_plan import BatchPlan, encode_rows, learn
 from feedferry.transforms.formats.text.dates import parse_date
 from feedferry.transforms.rules.normalize import normalize

@@ -19,12 +19,9 @@ from feedferry.transforms.formats.fast_path.columns.column_kinds import (
     ColumnKind,
     Values,
 )
-from feedferry.transforms.formats.fast_path.columns.record_batch import (
-    Columns,
-    RecordBatch,
-    Shape,
-    grouped,
-)
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns, grouped
 from feedferry.transforms.formats.fast_path.plans.batch_plan import learn
 
 _MAX_TEMPLATES = 16

@@ -16,12 +16,9 @@ from feedferry.transforms.formats.fast_path.columns.column_kinds import (
     Values,
 )
 from feedferry.transforms.formats.fast_path.columns.neutrality import are_neutral
-from feedferry.transforms.formats.fast_path.columns.record_batch import (
-    Columns,
-    RecordBatch,
-    Shape,
-    grouped,
-)
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns, grouped
 
 MAX_MISSES = 8
 """After this number of blocks in a row that are no batches, none is tried any more."""

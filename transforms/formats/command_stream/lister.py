@@ -35,12 +35,9 @@ from feedferry.transforms.formats.command_stream.syntax import (
 from feedferry.transforms.formats.fast_path.columns.cells import escaped
 from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind, Values
 from feedferry.transforms.formats.fast_path.columns.neutrality import are_neutral
-from feedferry.transforms.formats.fast_path.columns.record_batch import (
-    Columns,
-    RecordBatch,
-    Shape,
-    grouped,
-)
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns, grouped
 from feedferry.transforms.formats.text.byte_scans import find_all
 
 _FLAGS = (*LISTED_FLAGS, "delete")

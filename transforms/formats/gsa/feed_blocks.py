@@ -12,9 +12,8 @@ from feedferry.schemas.acl import Access
 from feedferry.schemas.record import Action, Provenance, Record
 from feedferry.transforms.formats.base import ReadOptions
 from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind
-from feedferry.transforms.formats.fast_path.columns.record_batch import grouped
+from feedferry.transforms.formats.fast_path.columns.shape_columns import grouped
 from feedferry.transforms.formats.fast_path.elements.element_block import (
-    Comparisons,
     ElementBlock,
     ElementGroup,
     ElementShape,
@@ -46,6 +45,7 @@ from feedferry.transforms.formats.fast_path.elements.element_shapes import (
     BlockElements,
     ElementShapes,
 )
+from feedferry.transforms.formats.fast_path.learning.comparisons import Comparisons
 from feedferry.transforms.formats.gsa.fast_reader import FREE_VALUES, RecordTemplate, common_markup
 from feedferry.transforms.formats.gsa.gsa_formats import FEED_NAMES
 from feedferry.transforms.formats.holding.acl_metadata import BLANKS

@@ -24,12 +24,9 @@ from feedferry.transforms.formats.fast_path.columns.column_kinds import (
     Values,
 )
 from feedferry.transforms.formats.fast_path.columns.neutrality import are_neutral
-from feedferry.transforms.formats.fast_path.columns.record_batch import (
-    Columns,
-    RecordBatch,
-    Shape,
-    grouped,
-)
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns, grouped
 from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
 from feedferry.transforms.sources.database.columns import Page, Row, column_of
 from feedferry.transforms.sources.database.content import TypedContent, TypedContents

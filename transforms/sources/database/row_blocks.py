@@ -18,9 +18,9 @@ from feedferry.schemas.acl import Access, Principal, Scope
 from feedferry.schemas.record import Content, Crawl, Meta, Provenance, Record
 from feedferry.transforms.formats.fast_path.columns.cells import escaped
 from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind, Values
-from feedferry.transforms.formats.fast_path.columns.record_batch import Shape, grouped
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
+from feedferry.transforms.formats.fast_path.columns.shape_columns import grouped
 from feedferry.transforms.formats.fast_path.elements.element_block import (
-    Comparisons,
     ElementBlock,
     ElementShape,
     element_shape,
@@ -46,6 +46,7 @@ from feedferry.transforms.formats.fast_path.elements.element_shapes import (
     BlockElements,
     ElementShapes,
 )
+from feedferry.transforms.formats.fast_path.learning.comparisons import Comparisons
 from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.sources.database.columns import Row
 from feedferry.transforms.sources.database.content import TypedContents

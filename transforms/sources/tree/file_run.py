@@ -9,12 +9,9 @@ from feedferry.transforms.content_types.detection import FileType
 from feedferry.transforms.formats.fast_path.columns.cells import escaped
 from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind
 from feedferry.transforms.formats.fast_path.columns.neutrality import find_not_neutral
-from feedferry.transforms.formats.fast_path.columns.record_batch import (
-    Columns,
-    RecordBatch,
-    Shape,
-    grouped,
-)
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns, grouped
 from feedferry.transforms.sources.listing import ListingEntry
 from feedferry.transforms.sources.tree.records import time_of
 

@@ -5,95 +5,13 @@ them, once, and a `RecordBatch` of each run. The converter encodes a batch by th
 everyone else iterates over it and gets the records.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from functools import cached_property
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
-from typing import TypeVar
 
 from feedferry.schemas.record import Record
-from feedferry.transforms.formats.fast_path.columns.cells import plain, utf8_column
-from feedferry.transforms.formats.fast_path.columns.column_kinds import (
-    CONTENT_KINDS,
-    Column,
-    ColumnKind,
-    Values,
-)
-from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
-from feedferry.transforms.formats.fast_path.columns.marks import hole
-
-MakeRecord = Callable[[Values], Record]
-
-
-class Shape:
-    """The common part of the records of a batch: how one is made, and the kinds of columns.
-
-    There is no model if `make` looks at values of columns; it may parse dates. `plans` are those of
-    the converters that have seen the shape; it is None if the records go one by one.
-    """
-
-    def __init__(self, make: MakeRecord, kinds: Sequence[ColumnKind]) -> None:
-        self.make = make
-        self.kinds = tuple(kinds)
-        self.plans: dict[tuple[object, ...], object] = {}
-
-    @cached_property
-    def _model(self) -> Record | None:
-        with suppress(InspectedError):
-            return self.make([hole(kind, number) for number, kind in enumerate(self.kinds)])
-        return None
-
-    @property
-    def has_model(self) -> bool:
-        return self._model is not None
-
-    @property
-    def model(self) -> Record:
-        """The record with a hole in each column."""
-        if self._model is None:
-            raise AssertionError("a shape without a model in a batch")
-        return self._model
-
-    @property
-    def url_at(self) -> int:
-        kinds = (ColumnKind.URL, ColumnKind.DOCID)
-        return next(at for at, kind in enumerate(self.kinds) if kind in kinds)
-
-
-class Columns:
-    """Records of one shape, in the order of the source; `count` is at least 1.
-
-    A column may be a function that returns it: positions are only computed for those who ask.
-    """
-
-    __slots__ = ("_columns", "count", "shape")
-
-    def __init__(
-        self, shape: Shape, columns: Iterable[Column | Callable[[], Column]], count: int
-    ) -> None:
-        self.shape = shape
-        self._columns = [*columns]
-        self.count = count
-
-    def column(self, at: int) -> Column:
-        """Return the values of a column."""
-        column = self._columns[at]
-        if callable(column):
-            column = self._columns[at] = column()
-        return column
-
-    def first(self) -> "Columns":
-        """Return the first record, with 1 in place of a number that was not asked for."""
-        return Columns(self.shape, [[1] if callable(c) else c[:1] for c in self._columns], 1)
-
-    def part(self, begin: int, end: int | None) -> "Columns":
-        """Return some of the records, at least one."""
-        columns = [self.column(at)[begin:end] for at in range(len(self._columns))]
-        return Columns(self.shape, columns, len(columns[0]))
-
-    def __iter__(self) -> Iterator[Record]:
-        columns = [plain(kind, self.column(at)) for at, kind in enumerate(self.shape.kinds)]
-        return map(self.shape.make, zip(*columns, strict=True))
+from feedferry.transforms.formats.fast_path.columns.cells import utf8_column
+from feedferry.transforms.formats.fast_path.columns.column_kinds import CONTENT_KINDS
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns
 
 
 class RecordBatch:
@@ -147,20 +65,3 @@ class RecordBatch:
                 begins[number] = end
             numbered = {number: at for at, number in enumerate(numbers)}
             yield RecordBatch(groups, [*map(numbered.__getitem__, order)])
-
-
-Key = TypeVar("Key", bound=Hashable)
-
-
-def grouped(
-    keys: Sequence[Key], columns: Sequence[Column]
-) -> Iterator[tuple[Key, Sequence[int], list[Column]]]:
-    """Yield each key with the places of its records, and with the columns of these records."""
-    if keys and keys.count(keys[0]) == len(keys):
-        yield keys[0], range(len(keys)), [*columns]
-        return
-    groups: dict[Key, list[int]] = {}
-    for place, key in enumerate(keys):
-        groups.setdefault(key, []).append(place)
-    for key, places in groups.items():
-        yield key, places, [[column[place] for place in places] for column in columns]

@@ -18,7 +18,7 @@ from feedferry.schemas.notice import Notice
 from feedferry.schemas.record import Provenance, Record
 from feedferry.transforms.formats.fast_path.columns.cells import values_of
 from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind
-from feedferry.transforms.formats.fast_path.columns.record_batch import Shape
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
 from feedferry.transforms.formats.fast_path.elements.element_codes import (
     ACLS,
     CONTENT,
@@ -30,7 +30,7 @@ from feedferry.transforms.formats.fast_path.elements.element_codes import (
     places_of,
 )
 from feedferry.transforms.formats.fast_path.elements.element_part import MakePart, part_maker
-from feedferry.transforms.formats.fast_path.plans.batch_plan import ComparisonSchedule
+from feedferry.transforms.formats.fast_path.learning.comparisons import Comparisons
 
 REFUTED = "records that are alike"
 """Begins the notice of a defect, because of which records are converted one by one."""
@@ -109,30 +109,6 @@ def element_shape(shape: Shape, code: str, own: range) -> ElementShape | None:
     make = part_maker(shape, own, part, left_out=left_out)
     is_known = make is not None or code in RECORDS
     return ElementShape(shape, code, own.start, len(own), make) if is_known else None
-
-
-class Comparisons:
-    """Which records of a block are also parsed, to be compared with what is built.
-
-    These are the first of each order of elements, and one of every few hundred.
-    """
-
-    def __init__(self) -> None:
-        self._are_equal: dict[str, bool] = {}
-        self._schedule = ComparisonSchedule()
-
-    def is_due(self, order: str) -> bool:
-        return self._schedule.is_due() or order not in self._are_equal
-
-    def add(self, order: str, *, is_equal: bool) -> bool:
-        """Note a comparison; return whether it refutes an earlier one."""
-        was_equal = self._are_equal.get(order)
-        self._are_equal[order] = is_equal and was_equal is not False
-        return was_equal is True and not is_equal
-
-    def are_equal(self, order: str) -> bool:
-        """Whether all records with an order of elements that were compared were equal."""
-        return self._are_equal[order]
 
 
 class RecordSource(Protocol):

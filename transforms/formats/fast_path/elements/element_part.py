@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from feedferry.transforms.formats.fast_path.columns.column_kinds import ColumnKind
 from feedferry.transforms.formats.fast_path.columns.marks import hole, stated
-from feedferry.transforms.formats.fast_path.columns.record_batch import Shape
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
 from feedferry.transforms.formats.text.dates import parse_date
 
 MakePart = Callable[..., Any]

@@ -17,7 +17,10 @@ from feedferry.transforms.formats.fast_path.columns.cells import Cells, EncodeCo
 from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind, Values
 from feedferry.transforms.formats.fast_path.columns.holes import InspectedError
 from feedferry.transforms.formats.fast_path.columns.marks import mark, variants
-from feedferry.transforms.formats.fast_path.columns.record_batch import Columns, RecordBatch, Shape
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns
+from feedferry.transforms.formats.fast_path.learning.comparisons import ComparisonSchedule
 
 ConvertedRecord = tuple[Record, tuple[Loss, ...]]
 Convert = Callable[[Record], ConvertedRecord | None]
@@ -33,22 +36,6 @@ class ColumnEncoder(Protocol):
     def encode(self, record: object) -> bytes:  # as that of an encoder
         """Return the bytes of one record."""
         ...
-
-
-COMPARED_RECORDS = 256
-
-
-class ComparisonSchedule:
-    """When a record is converted singly, too, to be compared: the first one, and one of many."""
-
-    def __init__(self) -> None:
-        self._not_compared = COMPARED_RECORDS
-
-    def is_due(self, count: int = 1) -> bool:
-        """Whether one of the next `count` records is to be compared."""
-        is_due = self._not_compared >= COMPARED_RECORDS
-        self._not_compared = count if is_due else self._not_compared + count
-        return is_due
 
 
 class Counted(NamedTuple):

@@ -20,11 +20,8 @@ from feedferry.transforms.formats.base import ReadOptions
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.fast_path.columns.column_kinds import Column
 from feedferry.transforms.formats.fast_path.columns.neutrality import are_neutral, find_not_neutral
-from feedferry.transforms.formats.fast_path.columns.record_batch import (
-    Columns,
-    RecordBatch,
-    grouped,
-)
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns, grouped
 from feedferry.transforms.formats.fast_path.learning.learning_budget import LearningBudget
 from feedferry.transforms.formats.text.byte_scans import count_lines, find, rfind
 from feedferry.transforms.formats.xml.bulk.contents import CutContent, cut_contents

@@ -34,7 +34,7 @@ from feedferry.transforms.formats.fast_path.columns.column_kinds import (
 )
 from feedferry.transforms.formats.fast_path.columns.marks import hole, stated, variants
 from feedferry.transforms.formats.fast_path.columns.neutrality import are_read
-from feedferry.transforms.formats.fast_path.columns.record_batch import Shape
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
 from feedferry.transforms.formats.fast_path.learning.learning_budget import (
     RECORDS_A_PLAN,
     LearningBudget,
