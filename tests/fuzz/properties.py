@@ -29,9 +29,9 @@ from feedferry.transforms.formats import (
     WriteOptions,
 )
 from feedferry.transforms.formats.base import Encoder
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
-from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
+from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.rules.adapt import Target, adapter
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.sources.files import ByteRangeStream, SpanStream

@@ -14,8 +14,9 @@ from feedferry.schemas.record import Action, Meta, Provenance, Record
 from feedferry.transforms.formats import Docids, Encoder, ReadOptions, StreamOptions, by_name
 from feedferry.transforms.formats.canonical.avro import AvroEncoder
 from feedferry.transforms.formats.canonical.jsonl import JsonlEncoder
-from feedferry.transforms.formats.columns.batch_plan import BatchPlan
-from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns
+from feedferry.transforms.formats.fast_path.plans.batch_plan import BatchPlan
 from feedferry.transforms.rules.adapt import Target
 from support.batches import SIZES, conversion
 from support.strategies import moments, provenances, records

@@ -18,9 +18,9 @@ from feedferry.schemas.notice import Loss, Notice
 from feedferry.schemas.record import Action, Crawl, Record
 from feedferry.schemas.reject import Filtered, Reject
 from feedferry.schemas.span import Span, SpanEnd
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.element_names import ElementNames
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
 from feedferry.transforms.formats.places import Places
 
 MORE_BYTES = 4 << 20
@@ -328,6 +328,14 @@ EVERYTHING = Holds(
 )
 
 
+class StatedValue(NamedTuple):
+    """A field of a record, the name of its loss, and the form of its values in words."""
+
+    field: str
+    loss: str
+    expected: str
+
+
 class Format(msgspec.Struct, frozen=True, kw_only=True):
     """A format of records: how it is recognised, read and written, and what it can hold.
 
@@ -355,6 +363,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
     holds: Holds = Holds()
     """What a record may have in the format."""
+
+    values: Callable[[], Mapping[str, StatedValue]] = dict
+    """Returns the values of a known form, by the place of an extra that has another form."""
 
     options: tuple[type[msgspec.Struct], ...] = ()
     """The structs of the options that only this format has, or few formats have."""

@@ -8,7 +8,7 @@ import pytest
 
 from feedferry.schemas.errors import FormatError
 from feedferry.transforms.formats import by_name, look_of, sniff
-from feedferry.transforms.formats.xml.encoding import HEAD_BYTES
+from feedferry.transforms.formats.xml.scanning.encoding import HEAD_BYTES
 from kits import KITS
 from kits.base import EXPECTED, all_golden
 

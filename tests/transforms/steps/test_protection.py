@@ -20,7 +20,7 @@ from feedferry.schemas.span import Span
 from feedferry.transforms.conversion_settings import Settings
 from feedferry.transforms.convert import convert
 from feedferry.transforms.formats import AVRO, ReadOptions, WriteOptions, write_all
-from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.sources import SpanRequest, read_span

@@ -21,7 +21,7 @@ from feedferry.schemas.reject import KEPT_BYTES, Place, Reject, reject_bytes
 from feedferry.schemas.span import Span
 from feedferry.schemas.spelling import did_you_mean
 from feedferry.transforms.config.yaml_structs import Value, parse_text
-from feedferry.transforms.formats.dates import parse_utc_dates
+from feedferry.transforms.formats.text.dates import parse_utc_dates
 from feedferry.transforms.sources.database.values import row_json, text_of
 
 Row = Sequence[Any]  # Any: the value types of a driver

@@ -37,8 +37,8 @@ from feedferry.schemas.errors import ConfigError, RecordError
 from feedferry.schemas.record import Content
 from feedferry.transforms.content_types.charset import UTF_8, find_charset
 from feedferry.transforms.content_types.detection import UNKNOWN, detect
+from feedferry.transforms.formats.text.xml_text import escape_bytes
 from feedferry.transforms.formats.xml.serializer import element
-from feedferry.transforms.formats.xml_text import escape_bytes
 from feedferry.transforms.net.web_client import LinkedDocument, WebClient, WebLimits
 from feedferry.transforms.sources.database.columns import (
     ColumnIndex,

@@ -16,11 +16,18 @@ from typing import Any, ClassVar
 from feedferry.schemas.acl import Acl
 from feedferry.schemas.record import Content, Crawl, Meta, Record
 from feedferry.schemas.reject import Reject
-from feedferry.transforms.formats.columns.cells import escaped
-from feedferry.transforms.formats.columns.column_kinds import TEXT_KINDS, Column, ColumnKind, Values
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.neutrality import are_neutral
-from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
+from feedferry.transforms.formats.fast_path.columns.cells import escaped
+from feedferry.transforms.formats.fast_path.columns.column_kinds import (
+    TEXT_KINDS,
+    Column,
+    ColumnKind,
+    Values,
+)
+from feedferry.transforms.formats.fast_path.columns.neutrality import are_neutral
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns, grouped
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
 from feedferry.transforms.sources.database.columns import Page, Row, column_of
 from feedferry.transforms.sources.database.content import TypedContent, TypedContents
 from feedferry.transforms.sources.database.records import TEXT_FIELDS, RecordMaker

@@ -16,16 +16,16 @@ from msgspec.structs import replace
 
 from feedferry.schemas.acl import Access, Principal, Scope
 from feedferry.schemas.record import Content, Crawl, Meta, Provenance, Record
-from feedferry.transforms.formats.acl_metadata import is_acl_name
-from feedferry.transforms.formats.columns.cells import escaped
-from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind, Values
-from feedferry.transforms.formats.columns.element_block import (
-    Comparisons,
+from feedferry.transforms.formats.fast_path.columns.cells import escaped
+from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind, Values
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
+from feedferry.transforms.formats.fast_path.columns.shape_columns import grouped
+from feedferry.transforms.formats.fast_path.elements.element_block import (
     ElementBlock,
     ElementShape,
     element_shape,
 )
-from feedferry.transforms.formats.columns.element_codes import (
+from feedferry.transforms.formats.fast_path.elements.element_codes import (
     ACL,
     ALONE,
     CONTENT,
@@ -42,8 +42,12 @@ from feedferry.transforms.formats.columns.element_codes import (
     RECORD,
     RECORD_WITH_CONTENT,
 )
-from feedferry.transforms.formats.columns.element_shapes import BlockElements, ElementShapes
-from feedferry.transforms.formats.columns.record_batch import Shape, grouped
+from feedferry.transforms.formats.fast_path.elements.element_shapes import (
+    BlockElements,
+    ElementShapes,
+)
+from feedferry.transforms.formats.fast_path.learning.comparisons import Comparisons
+from feedferry.transforms.formats.holding.acl_metadata import is_acl_name
 from feedferry.transforms.sources.database.columns import Row
 from feedferry.transforms.sources.database.content import TypedContents
 from feedferry.transforms.sources.database.records import RecordMaker

@@ -35,12 +35,13 @@ from feedferry.schemas.sent_document import (
     StateChange,
 )
 from feedferry.transforms.formats.base import ReadOptions
-from feedferry.transforms.formats.byte_scans import hash64
 from feedferry.transforms.formats.canonical.avro import AvroEncoder
-from feedferry.transforms.formats.columns.batch_plan import BatchPlan, learn
-from feedferry.transforms.formats.columns.cells import plain
-from feedferry.transforms.formats.columns.element_block import ElementBlock
-from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch
+from feedferry.transforms.formats.fast_path.columns.cells import plain
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns
+from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
+from feedferry.transforms.formats.fast_path.plans.batch_plan import BatchPlan, learn
+from feedferry.transforms.formats.text.byte_scans import hash64
 from feedferry.transforms.sources.database.columns import ColumnIndex, Page, Row
 from feedferry.transforms.sources.database.mapping import TIMESTAMP, RowMapping
 from feedferry.transforms.sources.database.plan import rules_of

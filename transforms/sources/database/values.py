@@ -13,7 +13,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from feedferry.schemas.errors import RecordError
-from feedferry.transforms.formats.dates import parse_date
+from feedferry.transforms.formats.text.dates import parse_date
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -6,10 +6,12 @@ from datetime import datetime
 from feedferry.schemas.record import Record
 from feedferry.transforms.content_types.charset import UTF_8
 from feedferry.transforms.content_types.detection import FileType
-from feedferry.transforms.formats.columns.cells import escaped
-from feedferry.transforms.formats.columns.column_kinds import Column, ColumnKind
-from feedferry.transforms.formats.columns.neutrality import find_not_neutral
-from feedferry.transforms.formats.columns.record_batch import Columns, RecordBatch, Shape, grouped
+from feedferry.transforms.formats.fast_path.columns.cells import escaped
+from feedferry.transforms.formats.fast_path.columns.column_kinds import Column, ColumnKind
+from feedferry.transforms.formats.fast_path.columns.neutrality import find_not_neutral
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.shape import Shape
+from feedferry.transforms.formats.fast_path.columns.shape_columns import Columns, grouped
 from feedferry.transforms.sources.listing import ListingEntry
 from feedferry.transforms.sources.tree.records import time_of
 

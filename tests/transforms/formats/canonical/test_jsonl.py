@@ -32,7 +32,7 @@ from feedferry.transforms.conversion_settings import Settings
 from feedferry.transforms.convert import convert
 from feedferry.transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
 from feedferry.transforms.formats.canonical import jsonl
-from feedferry.transforms.formats.columns.singly import singly
+from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.rules.adapt import Target
 from support.strategies import memberships, provenances, records
 from support.streams import read_both_ways

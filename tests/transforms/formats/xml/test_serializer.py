@@ -5,20 +5,20 @@ from hypothesis import given
 from lxml import etree
 
 from feedferry.schemas.record import Extra
-from feedferry.transforms.formats.xml.serializer import (
-    XML_NAMESPACE,
-    ExtraMarkup,
-    attributes,
-    element,
-    extra_element,
-)
-from feedferry.transforms.formats.xml_text import (
+from feedferry.transforms.formats.text.xml_text import (
     escape_attribute,
     escape_bytes,
     escape_text,
     holds,
     holds_bytes,
     is_plain,
+)
+from feedferry.transforms.formats.xml.serializer import (
+    XML_NAMESPACE,
+    ExtraMarkup,
+    attributes,
+    element,
+    extra_element,
 )
 from support.strategies import texts, xml_texts
 

@@ -22,7 +22,7 @@ from feedferry.schemas.reject import Filtered
 from feedferry.schemas.sent_document import SentDocument, StateChange
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats.base import ReadOptions
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
 from feedferry.transforms.rules.adapt import Target
 from feedferry.transforms.sources.base import SourceRun
 from feedferry.transforms.sources.database import row_batches

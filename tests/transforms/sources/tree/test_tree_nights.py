@@ -24,7 +24,7 @@ from feedferry.schemas.sent_document import StateChange
 from feedferry.schemas.source_options import SourceOptions
 from feedferry.schemas.span import Span
 from feedferry.transforms.formats import ReadOptions
-from feedferry.transforms.formats.columns.record_batch import RecordBatch
+from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
 from feedferry.transforms.sources.change_detection import check_changes, compare
 from feedferry.transforms.sources.listing import write_listing
 from feedferry.transforms.sources.tree.read import read_tree
