@@ -159,8 +159,9 @@ def test_every_file_system_names_size_time_and_version_in_its_own_way(
 def test_libraries_are_loaded_at_the_first_uri_of_their_scheme() -> None:
     names = ("aiohttp", "fsspec", "obstore", "paramiko", "smart_open")
     code = (
-        "import sys, feedferry.transforms.sources.files, feedferry.transforms.sources.tree.read, "
-        "feedferry.transforms.sources.tree.walk; "
+        "import sys, feedferry.transforms.sources.files, "
+        "feedferry.transforms.sources.tree.documents.read, "
+        "feedferry.transforms.sources.tree.folders.walk; "
         f"print([name for name in {names} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

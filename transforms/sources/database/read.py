@@ -36,14 +36,14 @@ from feedferry.schemas.reject import Reject
 from feedferry.schemas.sent_document import OnChange
 from feedferry.schemas.span import KeyRange, Span
 from feedferry.transforms.formats.base import ReadOptions, ReadResult
-from feedferry.transforms.sources.database.columns import ColumnIndex, Key, Row
-from feedferry.transforms.sources.database.connection import Session, UnreadableValueError
-from feedferry.transforms.sources.database.dialects import INLINE_BYTES, Expression
-from feedferry.transforms.sources.database.mapping import RowMapping
-from feedferry.transforms.sources.database.records import RecordMaker
-from feedferry.transforms.sources.database.row_batches import RowBatches
-from feedferry.transforms.sources.database.row_changes import RowChanges, signatures_of
-from feedferry.transforms.sources.database.table import (
+from feedferry.transforms.sources.database.changes.row_changes import RowChanges, signatures_of
+from feedferry.transforms.sources.database.connection.dialects import INLINE_BYTES, Expression
+from feedferry.transforms.sources.database.connection.session import Session, UnreadableValueError
+from feedferry.transforms.sources.database.mapping.columns import ColumnIndex, Key, Row
+from feedferry.transforms.sources.database.mapping.row_mapping import RowMapping
+from feedferry.transforms.sources.database.records.record_maker import RecordMaker
+from feedferry.transforms.sources.database.records.row_batches import RowBatches
+from feedferry.transforms.sources.database.tables.table import (
     KeyOrder,
     Select,
     TableQuery,

@@ -19,8 +19,8 @@ from feedferry.transforms.formats.columns.element_block import ElementBlock
 from feedferry.transforms.formats.columns.record_batch import RecordBatch
 from feedferry.transforms.formats.columns.singly import singly
 from feedferry.transforms.rules.adapt import Target
-from feedferry.transforms.sources.database.columns import ColumnReference
-from feedferry.transforms.sources.database.mapping import (
+from feedferry.transforms.sources.database.mapping.columns import ColumnReference
+from feedferry.transforms.sources.database.mapping.row_mapping import (
     AclSource,
     ActionColumn,
     ContentSource,
