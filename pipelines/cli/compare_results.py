@@ -10,8 +10,8 @@ from feedferry.pipelines.cli.terminal_results import observer_of
 from feedferry.pipelines.compare.diff import ComparedInputs, diff, folded
 from feedferry.pipelines.compare.verify import verify
 from feedferry.pipelines.folders.job_folders import find_run
+from feedferry.pipelines.job.job import verify_options
 from feedferry.pipelines.job.job_file import job_file_of, load_job
-from feedferry.pipelines.job.verify_phase import verify_options
 from feedferry.pipelines.observer.observer import Observer
 from feedferry.pipelines.options.compare_options import (
     TARGET,

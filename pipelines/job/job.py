@@ -5,15 +5,16 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from feedferry.pipelines.job.job_keys import JobKey, job_keys
-from feedferry.pipelines.options.compare_options import VerifyOptions
+from feedferry.pipelines.options.compare_options import TARGET, VerifyOptions
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.options.display_options import LogOptions
-from feedferry.schemas.errors import errors_worded
+from feedferry.schemas.errors import ConfigError, errors_worded
 from feedferry.schemas.run_record import Replay
 from feedferry.schemas.setting import Setting, as_flag, in_flags, settings_in, worded
-from feedferry.transforms.sinks.push.settings import PushSettings
+from feedferry.transforms.sinks.push.settings import Keep, PushSettings
 
 _BY_VARIABLE = "environment "
 """The begin of the origin of a value that a variable states."""
@@ -145,3 +146,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         if self.path is None:
             return nullcontext()
         return errors_worded(KeyWording(self.path, self.origins).located)
+
+
+def verify_options(options: VerifyOptions, push: PushSettings | None) -> VerifyOptions:
+    """Return the options with the address of the appliance in place of `target`.
+
+    Raise ConfigError for a job that pushes nothing, or removes the chunks that are to be compared.
+    """
+    if push is None:
+        raise ConfigError("⟦against⟧: the job pushes nothing; expected ⟦url⟧ of the target")
+    if push.keep is not Keep.ALL:
+        raise ConfigError("⟦keep⟧ refused and ⟦against⟧: both given; the chunks are compared")
+    return replace(options, against=push.appliance.url) if options.against == TARGET else options

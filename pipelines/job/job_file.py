@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from feedferry.pipelines.convert.source_runs import check_source_datasource, source_options
-from feedferry.pipelines.job.job import BY_SET, Job, KeyWording, Notify, Retention
+from feedferry.pipelines.job.job import BY_SET, Job, KeyWording, Notify, Retention, verify_options
 from feedferry.pipelines.job.job_keys import (
     FEEDS,
     SECTIONS,
@@ -28,7 +28,6 @@ from feedferry.pipelines.job.job_keys import (
     job_keys,
     job_type,
 )
-from feedferry.pipelines.job.verify_phase import verify_options
 from feedferry.pipelines.options.compare_options import TARGET, VerifyOptions
 from feedferry.pipelines.options.convert_checks import check_together, parse_each
 from feedferry.pipelines.options.convert_options import ConvertOptions
