@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from feedferry.pipelines.job.job import Job
-from feedferry.pipelines.job.job_keys import (
+from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_keys import (
     FEEDS,
     SECTIONS,
     SHORT_FORMS,

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from feedferry.pipelines.job.job import Job
-from feedferry.pipelines.job.job_keys import FEEDS, JobKey, job_keys
+from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_keys import FEEDS, JobKey, job_keys
 from feedferry.pipelines.options.convert_checks import parse
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.options.display_options import LogOptions

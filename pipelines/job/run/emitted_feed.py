@@ -10,9 +10,9 @@ from feedferry.pipelines.compare.feed_of_changes import (
     incremental,
     write_archives,
 )
-from feedferry.pipelines.job.engine import convert
-from feedferry.pipelines.job.flag_job import job_of_flags
-from feedferry.pipelines.job.run_result import RunResult
+from feedferry.pipelines.job.file.flag_job import job_of_flags
+from feedferry.pipelines.job.run.engine import convert
+from feedferry.pipelines.job.run.run_result import RunResult
 from feedferry.pipelines.observer.observer import Observer
 from feedferry.schemas.errors import ConfigError
 

@@ -18,8 +18,15 @@ import msgspec
 from msgspec.structs import replace
 
 from feedferry.pipelines.convert.source_runs import check_source_datasource, source_options
-from feedferry.pipelines.job.job import BY_SET, Job, KeyWording, Notify, Retention, verify_options
-from feedferry.pipelines.job.job_keys import (
+from feedferry.pipelines.job.file.job import (
+    BY_SET,
+    Job,
+    KeyWording,
+    Notify,
+    Retention,
+    verify_options,
+)
+from feedferry.pipelines.job.file.job_keys import (
     FEEDS,
     SECTIONS,
     TRANSFORM,

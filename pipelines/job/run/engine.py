@@ -38,14 +38,14 @@ from feedferry.pipelines.folders.job_folders import abandon, new_run_id, runs_of
 from feedferry.pipelines.folders.locks import PUSHES, WORK, locked_job, locked_output, locked_state
 from feedferry.pipelines.folders.manifest import RUN_LOG, read_manifest, receipts_folder
 from feedferry.pipelines.folders.remote_folder import RemoteFolder, opened_remote
-from feedferry.pipelines.job.job import Job
-from feedferry.pipelines.job.job_text import render
-from feedferry.pipelines.job.notify import notify
-from feedferry.pipelines.job.push_phase import push_output, push_settings
-from feedferry.pipelines.job.retention import remove_runs, runs_to_remove
-from feedferry.pipelines.job.run_result import JobResult, RunResult
-from feedferry.pipelines.job.settlement import changed_chunks, settle
-from feedferry.pipelines.job.verify_phase import verify_run
+from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_text import render
+from feedferry.pipelines.job.history.retention import remove_runs, runs_to_remove
+from feedferry.pipelines.job.run.notify import notify
+from feedferry.pipelines.job.run.push_phase import push_output, push_settings
+from feedferry.pipelines.job.run.run_result import JobResult, RunResult
+from feedferry.pipelines.job.run.settlement import changed_chunks, settle
+from feedferry.pipelines.job.run.verify_phase import verify_run
 from feedferry.pipelines.observer.endings import Ending, begun, ending_of
 from feedferry.pipelines.observer.logs import log_to
 from feedferry.pipelines.observer.observer import Observer, Step, followed

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from feedferry.pipelines.job.job import Notify
+from feedferry.pipelines.job.file.job import Notify
 
 _STDERR = 2
 """Data of feedferry is on stdout, so what the command prints goes to stderr."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from feedferry.pipelines.job.settlement import Settlement
+from feedferry.pipelines.job.run.settlement import Settlement
 from feedferry.pipelines.push.record import PushResult
 from feedferry.pipelines.report.conversion_report import ConversionResult
 from feedferry.pipelines.report.differences import Verification

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from feedferry.pipelines.convert.inputs import listed_spans
-from feedferry.pipelines.job.init_mapping import draft_for
-from feedferry.pipelines.job.job_keys import FEEDS, job_keys
-from feedferry.pipelines.job.job_text import json_schema
+from feedferry.pipelines.job.draft.init_mapping import draft_for
+from feedferry.pipelines.job.file.job_keys import FEEDS, job_keys
+from feedferry.pipelines.job.file.job_text import json_schema
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.options.value_parsers import NO_OUTPUT, parse_output, parse_to
 from feedferry.schemas.errors import ConfigError, FeedferryError

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from feedferry.pipelines.job.job_keys import JobKey, job_keys
+from feedferry.pipelines.job.file.job_keys import JobKey, job_keys
 from feedferry.pipelines.options.compare_options import TARGET, VerifyOptions
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.options.display_options import LogOptions

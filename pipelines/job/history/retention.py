@@ -9,7 +9,7 @@ from pathlib import Path
 
 from feedferry.pipelines.folders.job_folders import run_folders
 from feedferry.pipelines.folders.locks import WORK, locked_pushes
-from feedferry.pipelines.job.job import Retention
+from feedferry.pipelines.job.file.job import Retention
 from feedferry.schemas.errors import BusyError
 from feedferry.schemas.run_record import RunRecord
 from feedferry.transforms.storage.storage import PARTIAL
