@@ -8,15 +8,15 @@ from datetime import datetime
 import pytest
 
 from feedferry.schemas.errors import ConfigError
-from feedferry.transforms.sources import remote
 from feedferry.transforms.sources.remote import (
     check_remote,
     match_remote,
     open_remote,
-    read_info,
     scheme_of,
     translate_errors,
+    uris,
 )
+from feedferry.transforms.sources.remote.file_systems import read_info
 
 SECRET = "s3same"
 HIDDEN = ": not shown, because it may contain a secret; expected "
@@ -104,7 +104,7 @@ def test_a_root_that_cannot_be_listed_is_refused(root: str, expected: str) -> No
 def test_a_missing_package_is_named_with_its_extra(
     root: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "find_spec", lambda _: None)
+    monkeypatch.setattr(uris, "find_spec", lambda _: None)
     assert refusal(open_remote, root) == (
         f"{scheme_of(root)}: {package} is not installed; expected it:"
         f" pip install 'feedferry[{extra}]'"
