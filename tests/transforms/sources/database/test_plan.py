@@ -27,7 +27,7 @@ from feedferry.transforms.sources.database.mapping.row_mapping import (
     IncrementalReading,
     RowMapping,
 )
-from feedferry.transforms.sources.database.read import PageReader
+from feedferry.transforms.sources.database.tables.pages import PageReader
 from feedferry.transforms.sources.database.tables.table import TableQuery, open_table
 from feedferry.transforms.sources.listing import LISTING
 from support.database_runs import AnyServer, Database, ServedDatabase, new_table

@@ -35,13 +35,9 @@ from feedferry.transforms.sources.database.mapping.row_mapping import (
     MetadataColumn,
     RowMapping,
 )
-from feedferry.transforms.sources.database.read import (
-    IncompleteRow,
-    LookupQueries,
-    PageReader,
-    PageRow,
-    read_rows,
-)
+from feedferry.transforms.sources.database.read import read_rows
+from feedferry.transforms.sources.database.tables.lookup_queries import LookupQueries
+from feedferry.transforms.sources.database.tables.pages import IncompleteRow, PageReader, PageRow
 from feedferry.transforms.sources.database.tables.table import TableQuery, open_table, write_key
 from feedferry.transforms.storage.state import StateHead, open_state, write_state
 from support.database_runs import AnyServer, new_mapping, new_table
