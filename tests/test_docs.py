@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.job.file.job_file import load_job
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.setting import in_flags
 from feedferry.transforms.formats import FORMATS

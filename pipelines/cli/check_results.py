@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from feedferry.pipelines.doctor.checkup import check_job
 from feedferry.pipelines.doctor.loss import aligned
-from feedferry.pipelines.job.job import Job
-from feedferry.pipelines.job.job_file import file_checks
+from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_file import file_checks
 from feedferry.pipelines.observer.logs import OutputFormat
 from feedferry.schemas.check import CheckLine, Level
 from feedferry.schemas.errors import FatalError

@@ -10,8 +10,8 @@ from feedferry.pipelines.cli.terminal_results import observer_of
 from feedferry.pipelines.compare.diff import ComparedInputs, diff, folded
 from feedferry.pipelines.compare.verify import verify
 from feedferry.pipelines.folders.job_folders import find_run
-from feedferry.pipelines.job.job_file import job_file_of, load_job
-from feedferry.pipelines.job.verify_phase import verify_options
+from feedferry.pipelines.job.file.job import verify_options
+from feedferry.pipelines.job.file.job_file import job_file_of, load_job
 from feedferry.pipelines.observer.observer import Observer
 from feedferry.pipelines.options.compare_options import (
     TARGET,
@@ -69,7 +69,7 @@ def print_compacted(words: Mapping[str, object]) -> int:
     """Fold a history and convert it; return the exit code."""
     if words.get("output") is None:
         raise ConfigError("⟦output⟧: not given; expected the folder of the run")
-    from feedferry.pipelines.job.emitted_feed import emit  # loads Beam
+    from feedferry.pipelines.job.run.emitted_feed import emit  # loads Beam
 
     observer = observer_of(words)
     with folded(_inputs(words), words) as history:
@@ -108,7 +108,7 @@ def _print(
             click.echo(line)
         print_summary(summary_of(counts, labels, names), is_quiet=display.is_quiet)
     if options.emit is not None:
-        from feedferry.pipelines.job.emitted_feed import emit  # loads Beam
+        from feedferry.pipelines.job.run.emitted_feed import emit  # loads Beam
 
         # After JSON or a page, the account of the feed is only in its folder.
         observer = observer_of(words) if form is DifferencesFormat.TEXT else Observer()

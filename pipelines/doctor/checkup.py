@@ -25,7 +25,7 @@ from feedferry.pipelines.doctor.local_checks import (
     check_unfinished,
     free_bytes,
 )
-from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.job.file.job import Job
 from feedferry.schemas.check import Check, CheckLine, fail, fail_of, warn
 from feedferry.schemas.errors import FeedferryError
 from feedferry.transforms.sinks.push.wire.checks import check_appliance

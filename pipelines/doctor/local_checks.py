@@ -11,7 +11,7 @@ from pathlib import Path
 
 from feedferry.pipelines.folders.job_folders import STATE, runs_of
 from feedferry.pipelines.folders.manifest import read_manifest
-from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.job.file.job import Job
 from feedferry.schemas.check import CheckLine, fail, ok, warn
 from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.run_record import Phase

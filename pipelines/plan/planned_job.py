@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from feedferry.pipelines.job.flag_job import job_of_flags
-from feedferry.pipelines.job.job import Job
-from feedferry.pipelines.job.job_file import job_file_of, load_job
+from feedferry.pipelines.job.file.flag_job import job_of_flags
+from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_file import job_file_of, load_job
 from feedferry.pipelines.observer.observer import Observer, Step, followed
 from feedferry.pipelines.options.value_parsers import NO_OUTPUT, SampleSize
 from feedferry.pipelines.plan.plan import Plan, make_plan, predict_push

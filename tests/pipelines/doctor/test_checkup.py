@@ -21,7 +21,7 @@ from feedferry.pipelines.cli.check_results import check_as_text
 from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.doctor.checkup import check_job, start_checks
 from feedferry.pipelines.folders.manifest import write_manifest
-from feedferry.pipelines.job.job import Job
+from feedferry.pipelines.job.file.job import Job
 from feedferry.pipelines.options.convert_options import ConvertOptions
 from feedferry.pipelines.options.push_options import parse_push_to
 from feedferry.schemas.check import Check, CheckLine, Level, ok

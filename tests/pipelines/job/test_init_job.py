@@ -11,11 +11,11 @@ import pytest
 
 from feedferry.pipelines.cli.main import main
 from feedferry.pipelines.doctor.local_checks import check_placeholders
-from feedferry.pipelines.job.engine import convert
-from feedferry.pipelines.job.flag_job import job_of_options
-from feedferry.pipelines.job.init_job import write_job
-from feedferry.pipelines.job.job import Job
-from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.job.draft.init_job import write_job
+from feedferry.pipelines.job.file.flag_job import job_of_options
+from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_file import load_job
+from feedferry.pipelines.job.run.engine import convert
 from feedferry.pipelines.observer.observer import Observer
 from feedferry.schemas.delivery import JOURNAL
 from support.archives import put

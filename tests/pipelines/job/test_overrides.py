@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from feedferry.pipelines.cli.main import main
-from feedferry.pipelines.job.job import Job
-from feedferry.pipelines.job.job_file import load_job
+from feedferry.pipelines.job.file.job import Job
+from feedferry.pipelines.job.file.job_file import load_job
 from feedferry.schemas.errors import ConfigError
 from support.archives import put
 from support.rehearsal import gsa_feed, page

@@ -19,8 +19,8 @@ from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBa
 from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
 from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.rules.adapt import Target
-from feedferry.transforms.sources.database.columns import ColumnReference
-from feedferry.transforms.sources.database.mapping import (
+from feedferry.transforms.sources.database.mapping.columns import ColumnReference
+from feedferry.transforms.sources.database.mapping.row_mapping import (
     AclSource,
     ActionColumn,
     ContentSource,
