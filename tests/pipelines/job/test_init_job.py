@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from feedferry.pipelines.check.local_checks import check_placeholders
 from feedferry.pipelines.cli.main import main
-from feedferry.pipelines.doctor.local_checks import check_placeholders
 from feedferry.pipelines.job.engine import convert
 from feedferry.pipelines.job.flag_job import job_of_options
 from feedferry.pipelines.job.init_job import write_job

@@ -1,4 +1,4 @@
-"""The doctor opens what a run would open, and says for each thing what is wrong and how to cure it.
+"""The check of a job opens what a run would open, and names for each fault its fix.
 
 Appliances, certificates and databases are real; a full disk is a parameter.
 """
@@ -17,9 +17,9 @@ from threading import Event
 import msgspec
 import pytest
 
+from feedferry.pipelines.check.job_checks import check_job, start_checks
 from feedferry.pipelines.cli.check_results import check_as_text
 from feedferry.pipelines.cli.main import main
-from feedferry.pipelines.doctor.checkup import check_job, start_checks
 from feedferry.pipelines.folders.manifest import write_manifest
 from feedferry.pipelines.job.job import Job
 from feedferry.pipelines.options.convert_options import ConvertOptions
