@@ -296,6 +296,8 @@ class Gateway(SpoolConsumer):
         (output / _DELIVERY).write_bytes(msgspec.json.encode(delivery))
         options = self._options_of(delivery, to_format, output)
         settings = settings_of(options, (), work, {})
+        writing = replace(settings.writing, run=output.name, generation=delivery.ordinal)
+        settings = replace(settings, writing=writing)
         spans = self._spans_of(delivery, work)
         arguments = (spans, settings, self._options.span_bytes_for([delivery.bytes]))
         account = self.worker.run(self._convert_spans, *arguments, size=delivery.bytes)
