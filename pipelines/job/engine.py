@@ -328,7 +328,7 @@ class JobRun:
         if self.job.verify is None or not read_manifest(self.folder):
             return result
         with followed(self.observer, Step.VERIFY) as step:
-            step.result = found = verify_run(self.folder, self.job.verify)
+            step.result = found = verify_run(self.folder, self.job.verify, self.job.push)
         return replace(result, verification=found, exit_code=found.exit_code or result.exit_code)
 
     def _remember(self) -> None:

@@ -28,7 +28,7 @@ from feedferry.pipelines.job.job_keys import (
     job_keys,
     job_type,
 )
-from feedferry.pipelines.job.verify_phase import verify_options
+from feedferry.pipelines.job.verify_phase import check_compared_format, verify_options
 from feedferry.pipelines.options.compare_options import TARGET, VerifyOptions
 from feedferry.pipelines.options.convert_checks import check_together, parse_each
 from feedferry.pipelines.options.convert_options import ConvertOptions
@@ -384,6 +384,7 @@ def _make_job(
         verify = attempt(lambda: _verify_of(settings, push))
     if convert is not None:
         attempt(partial(check_pushed_format, convert.to_format, push))
+        attempt(partial(check_compared_format, convert.to_format, verify))
     appliance = _words(settings, ApplianceOptions)
     if errors or convert is None:
         raise ConfigError("\n".join(errors))

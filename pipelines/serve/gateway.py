@@ -259,7 +259,7 @@ class Gateway(SpoolConsumer):
         format_ = by_name(delivery.format)
         if is_taken or format_.holds_only_memberships:
             return format_ if is_taken else None
-        return by_name(self._protocol.endpoints[0].formats[0])
+        return by_name(self._protocol.default_format)
 
     def is_ready(self, delivery: Delivery) -> bool:
         """Whether the deletions of a delivery are known.
