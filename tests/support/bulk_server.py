@@ -34,6 +34,7 @@ class BulkServer:
         self.documents: dict[str, dict[str, object]] = {}
         self.requests: list[list[str]] = []
         self.pages = 0
+        self.fields = {"allow": "keyword", "deny": "keyword"}
         self.key = ""
         self.answer: Callable[[list[str]], int | list[int]] = lambda urls: [200] * len(urls)
         self.url = ""
@@ -78,7 +79,7 @@ def serving() -> Iterator[BulkServer]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._reply(200, {})
+            self._reply(200, server.fields)
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))

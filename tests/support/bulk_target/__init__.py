@@ -144,6 +144,15 @@ def list_documents(reader: ApplianceReader, _held_in: str | None) -> Iterator[Li
         after = page[-1].url
 
 
+def check(reader: ApplianceReader) -> Iterator[CheckLine]:
+    """Check that the server knows who may see a document."""
+    response = reader.request("/_mapping")
+    if response.is_success and b'"allow"' in response.body:
+        yield ok("fields", "allow and deny are there")
+    else:
+        yield fail("fields", f"{response.url}: no field allow", "make the index anew")
+
+
 def _listed(document: BulkDocument) -> ListedDocument:
     return ListedDocument(
         record=Record(
@@ -308,6 +317,7 @@ BULK_SERVER = ApplianceProtocol(
     make_request=_request,
     judge=_judge,
     judge_probe=_judge_probe,
+    check=check,
     list_documents=list_documents,
     listed_fields=frozenset({"acl", "content", "field"}),
     as_listed=as_listed,
