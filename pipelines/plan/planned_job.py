@@ -16,7 +16,7 @@ from feedferry.pipelines.plan.plan import Plan, make_plan, predict_push
 def find_planned(words: Mapping[str, object]) -> Job:
     """Return the job of the only INPUT if that is a job file, otherwise that of the flags."""
     if (path := job_file_of(words)) is None:
-        return job_of_flags({**words, "output": NO_OUTPUT, "url": None})
+        return job_of_flags({**words, "output": NO_OUTPUT})
     flags = {name: word for name, word in words.items() if name not in ("inputs", "sample")}
     job = load_job(path, flags, os.environ)
     if job.home.exists():

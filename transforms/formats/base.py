@@ -105,12 +105,20 @@ class WriteOptions(OwnOptions, frozen=True, kw_only=True):
     `feed` is the feed that a chunk states, `zone` the IANA time zone of dates without one,
     `max_content_bytes` the limit of a document that is decoded to be written. With `memberships`,
     the chunk has groups and no documents, in formats that hold both.
+
+    `run` is the name of the run, the same when it is resumed, and `generation` a number from 1 that
+    grows from run to run of a job. A replay of rejects has the generation of the run that read the
+    documents, so they are no newer than those of later runs. A conversion without a job, which
+    writes the same bytes in any folder, has no name and the generation 0, older than any run. In a
+    gateway, each delivery is a run, and its ordinal is the generation.
     """
 
     feed: Feed = Feed(datasource="default", feedtype="incremental")
     zone: str = "UTC"
     max_content_bytes: int = MAX_CONTENT_BYTES
     memberships: bool = False
+    run: str = ""
+    generation: int = 0
 
 
 class Target(OwnOptions, frozen=True, kw_only=True):

@@ -27,7 +27,8 @@ from feedferry.transforms.config.yaml_structs import (
     read_text,
 )
 from feedferry.transforms.formats import JSONL, ReadOptions, find_format
-from feedferry.transforms.sinks.push.wire.address import find_kind
+from feedferry.transforms.sinks.push.wire.address import find_kind, kinds_for
+from feedferry.transforms.sinks.push.wire.protocol import ApplianceProtocol
 from feedferry.transforms.sources import (
     PROGRAMS,
     ROWS,
@@ -199,12 +200,18 @@ def _source_lines(sketch: InputSketch, folder: Path) -> Iterator[str]:
 
 def _target_lines(target: str, sketch: InputSketch) -> Iterator[str]:
     is_url = "://" in target
-    kind = find_kind(target)[0] if is_url else None
-    type_ = kind.endpoints[0].formats[0] if kind else _format_of(target)
+    prefix = "" if is_url else "# "
+    kind: ApplianceProtocol | None
+    if is_url:
+        kind, _ = find_kind(target, setting="target")
+    else:
+        kind = next(kinds_for(_format_of(target)), None)
+    type_ = kind.default_format if is_url and kind else _format_of(target)
     yield f"type: {type_}"
-    yield f"url: {quote_text(target)}" if is_url else "# url: http://HOST:19900"
-    if kind and kind.has_profiles:
-        yield f"profile: {PLACEHOLDER}  # replace: the profile that receives the documents"
+    if kind is not None:
+        yield f"{prefix}url: {quote_text(target) if is_url else kind.addresses}"
+    if kind is not None and kind.has_profiles:
+        yield f"{prefix}profile: {PLACEHOLDER}  # replace: the profile that receives the documents"
     format_ = find_format(type_)
     if format_ is not None and format_.has_feedtypes:
         prefix = "# " if sketch.feed.datasource else ""  # a feed that has one keeps it

@@ -14,6 +14,7 @@ from feedferry.pipelines.options.display_options import LogOptions
 from feedferry.schemas.errors import ConfigError, errors_worded
 from feedferry.schemas.run_record import Replay
 from feedferry.schemas.setting import Setting, as_flag, in_flags, settings_in, worded
+from feedferry.transforms.formats import by_name
 from feedferry.transforms.sinks.push.settings import Keep, PushSettings
 
 _BY_VARIABLE = "environment "
@@ -151,10 +152,25 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 def verify_options(options: VerifyOptions, push: PushSettings | None) -> VerifyOptions:
     """Return the options with the address of the appliance in place of `target`.
 
-    Raise ConfigError for a job that pushes nothing, or removes the chunks that are to be compared.
+    Raise ConfigError for a job that pushes nothing, or removes the chunks that are to be compared,
+    and for an appliance that cannot list its documents.
     """
+    from feedferry.pipelines.compare.verify import find_listing  # loads the HTTP client
+
     if push is None:
         raise ConfigError("⟦against⟧: the job pushes nothing; expected ⟦url⟧ of the target")
     if push.keep is not Keep.ALL:
         raise ConfigError("⟦keep⟧ refused and ⟦against⟧: both given; the chunks are compared")
-    return replace(options, against=push.appliance.url) if options.against == TARGET else options
+    if options.against == TARGET:
+        options = replace(options, against=push.appliance.url)
+    find_listing(options, {}, push)
+    return options
+
+
+def check_compared_format(name: str, options: VerifyOptions | None) -> None:
+    """Raise ConfigError for a run that is to be compared, and whose chunks cannot be read."""
+    if options is not None and not by_name(name).is_read:
+        raise ConfigError(
+            f"⟦against⟧: the run is compared by its chunks, and {name} is only written; expected a"
+            " target whose format is read"
+        )

@@ -24,6 +24,7 @@ from feedferry.pipelines.job.file.job import (
     KeyWording,
     Notify,
     Retention,
+    check_compared_format,
     verify_options,
 )
 from feedferry.pipelines.job.file.job_keys import (
@@ -401,6 +402,7 @@ def _make_job(
         verify = attempt(lambda: _verify_of(settings, push))
     if convert is not None:
         attempt(partial(check_pushed_format, convert.to_format, push))
+        attempt(partial(check_compared_format, convert.to_format, verify))
     appliance = _words(settings, ApplianceOptions)
     if errors or convert is None:
         raise ConfigError("\n".join(errors))

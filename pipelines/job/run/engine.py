@@ -239,8 +239,11 @@ class JobRun:
         result = RunResult(folder=self.folder, exit_code=0)
         if self.conversion is not None and self.record.phase is Phase.CONVERT:
             is_pushed = job.name is not None or job.push is not None
+            inputs = self.conversion
+            if job.name is not None:
+                inputs = replace(inputs, run=self.record.id, generation=self.record.age or 0)
             with deadline_raised(self.options.deadline):
-                conversion = convert_inputs(self.conversion, self.observer, is_pushed=is_pushed)
+                conversion = convert_inputs(inputs, self.observer, is_pushed=is_pushed)
             self._save(phase=Phase.PUSH)
         exit_code = read_report(self.folder).exit_code  # of an earlier attempt, maybe
         result = replace(result, exit_code=exit_code, conversion=conversion)
@@ -325,7 +328,7 @@ class JobRun:
         if self.job.verify is None or not read_manifest(self.folder):
             return result
         with followed(self.observer, Step.VERIFY) as step:
-            step.result = found = verify_run(self.folder, self.job.verify)
+            step.result = found = verify_run(self.folder, self.job.verify, self.job.push)
         return replace(result, verification=found, exit_code=found.exit_code or result.exit_code)
 
     def _remember(self) -> None:

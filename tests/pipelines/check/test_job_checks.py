@@ -1,4 +1,4 @@
-"""The doctor opens what a run would open, and says for each thing what is wrong and how to cure it.
+"""The check of a job opens what a run would open, and names for each fault its fix.
 
 Appliances, certificates and databases are real; a full disk is a parameter.
 """
@@ -17,9 +17,9 @@ from threading import Event
 import msgspec
 import pytest
 
+from feedferry.pipelines.check.job_checks import check_job, start_checks
 from feedferry.pipelines.cli.check_results import check_as_text
 from feedferry.pipelines.cli.main import main
-from feedferry.pipelines.doctor.checkup import check_job, start_checks
 from feedferry.pipelines.folders.manifest import write_manifest
 from feedferry.pipelines.job.file.job import Job
 from feedferry.pipelines.options.convert_options import ConvertOptions
@@ -29,6 +29,7 @@ from feedferry.schemas.run_record import Phase, RunRecord
 from feedferry.transforms.sinks.push.wire.checks import check_appliance
 from feedferry.transforms.storage.run_record import write_run
 from support.appliance_sockets import certificate, chunk
+from support.bulk_server import known, serving
 from support.databases import PASSWORD, RestartingServer, Server, postgresql
 from support.ports import kept_port
 from support.receivers import deliveries, receiving
@@ -102,6 +103,20 @@ def test_a_job_that_can_run_has_no_cures(tmp_path: Path) -> None:
     report = findings(job_of(tmp_path, feed(tmp_path)), free=lambda _: 10 << 30)
     assert list(report) == ["ok input", "ok folder of runs", "ok disk"]
     assert report["ok disk"][1].startswith("10.0 GiB free; a run needs ")
+
+
+def test_a_kind_of_appliance_has_checks_of_its_own(tmp_path: Path) -> None:
+    with known(), serving() as index:
+        job = job_of(tmp_path, feed(tmp_path), to=index.url, to_format="bulk")
+        report = findings(job)
+        assert report["ok index"][1] == "is there"
+        assert report["ok fields"][1] == "allow and deny are there"
+        index.fields = {}
+        assert findings(job)["fail fields"] == (
+            "fail",
+            f"{index.url.removesuffix('/_bulk')}/_mapping: no field allow",
+            "make the index anew",
+        )
 
 
 def test_the_exit_code_tells_a_failed_check_from_a_job_file_with_errors(

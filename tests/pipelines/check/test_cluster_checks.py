@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from feedferry.pipelines.check.cluster_checks import ClusterCheck, WorkerCheck, check_process
 from feedferry.pipelines.cli.main import main
-from feedferry.pipelines.doctor.cluster_check import ClusterCheck, WorkerCheck, check_process
 from feedferry.schemas.check import Level
 from feedferry.transforms.storage.find_storage import storage_of
 from feedferry.transforms.storage.storage import LocalStorage

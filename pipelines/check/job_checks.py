@@ -13,9 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from feedferry.pipelines.convert.inputs import STDIN, STDIN_COPY, list_spans
-from feedferry.pipelines.convert.source_runs import load_sources, settings_of, source_runs
-from feedferry.pipelines.doctor.local_checks import (
+from feedferry.pipelines.check.local_checks import (
     check_disk,
     check_folder,
     check_job_state,
@@ -25,6 +23,8 @@ from feedferry.pipelines.doctor.local_checks import (
     check_unfinished,
     free_bytes,
 )
+from feedferry.pipelines.convert.inputs import STDIN, STDIN_COPY, list_spans
+from feedferry.pipelines.convert.source_runs import load_sources, settings_of, source_runs
 from feedferry.pipelines.job.file.job import Job
 from feedferry.schemas.check import Check, CheckLine, fail, fail_of, warn
 from feedferry.schemas.errors import FeedferryError
