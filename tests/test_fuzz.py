@@ -18,12 +18,12 @@ from msgspec.structs import replace
 
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
+from feedferry.testing.hostile_streams import hostile
+from feedferry.testing.mutations import Mutator
+from feedferry.testing.reader_properties import Violation, check
 from feedferry.transforms.formats import Format, ReadOptions, ReadResult
-from fuzz.containment import check_containment, damaged_documents
-from fuzz.mutate import Mutator
-from fuzz.properties import Violation, check
 from kits import KITS, Kit
-from support.hostile_streams import hostile
+from support.containment import check_containment, damaged_documents
 
 pytestmark = pytest.mark.slow
 
@@ -156,6 +156,6 @@ class Endless(Broken):
 
 
 def test_a_reader_that_hangs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.properties.CPU_SECONDS", 0.2)
+    monkeypatch.setattr("feedferry.testing.reader_properties.CPU_SECONDS", 0.2)
     with pytest.raises(Violation, match=r"^hang: "):
         check(broken(Endless()), b"x", seed=0)

@@ -2,6 +2,8 @@
 
 from msgspec.structs import replace
 
+from feedferry.testing.format_kit import Kit, words
+from feedferry.testing.protection import of_retriever_stream
 from feedferry.transforms.formats import (
     AUTHORIZER_STREAM,
     LISTER_STREAM,
@@ -11,8 +13,6 @@ from feedferry.transforms.formats import (
     ReadOptions,
     StreamOptions,
 )
-from kits.base import Kit, words
-from kits.protection import of_retriever_stream
 
 DOCIDS = Docids(base_url="http://intranet.example.com/")
 """The rule of document ids in which the faulty function is called."""

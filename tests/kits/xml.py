@@ -1,6 +1,6 @@
 """Words of XML documents."""
 
-from kits.base import words
+from feedferry.testing.format_kit import words
 
 XML = words(
     "<¦>¦/>¦</¦\"¦'¦=¦&¦;¦&amp;¦&lt;¦&#0;¦&#xD;¦&x;¦<!--¦-->¦<![CDATA[¦]]>¦<?¦?>¦"

@@ -10,13 +10,13 @@ from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Action, Record
 from feedferry.schemas.reject import DEFECT, Reject, defect_type
 from feedferry.schemas.span import ElementContext, Span
+from feedferry.testing.defects import break_at, put_in
+from feedferry.testing.format_kit import MARK
 from feedferry.transforms.formats import ReadOptions, ReadResult, StreamOptions, by_name
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
 from kits import KITS
-from kits.base import MARK
 from kits.command_stream import DOCIDS
-from support.defects import break_at, put_in
 
 OPTIONS = ReadOptions(own=(StreamOptions(docids=DOCIDS),))
 VOCABULARY = ElementNames(root="gsafeed", records=("record",))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from feedferry.schemas.errors import FormatError
+from feedferry.testing.format_kit import EXPECTED, all_golden
 from feedferry.transforms.formats import by_name, look_of, sniff
 from feedferry.transforms.formats.xml.encoding import HEAD_BYTES
 from kits import KITS
-from kits.base import EXPECTED, all_golden
 
 READABLE = [
     path

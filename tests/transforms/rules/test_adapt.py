@@ -10,11 +10,11 @@ from feedferry.schemas.errors import ConfigError
 from feedferry.schemas.notice import REFUSED
 from feedferry.schemas.record import Action, Arrival, Authmethod, Content, Crawl, History, Record
 from feedferry.schemas.reject import Filtered, Reject
+from feedferry.testing.strategies import records
 from feedferry.transforms.formats import FORMATS, FeedOptions, by_name
 from feedferry.transforms.formats.adapt_rules import is_alone
 from feedferry.transforms.rules.adapt import Target, adapt, adapter
 from kits import KITS
-from support.strategies import records
 
 TARGETS = [
     target

@@ -1,6 +1,7 @@
 """No record that is protected in a known way is written unprotected without a loss of acl.
 
-`kits.protection` reads the protection of records and outputs, and shares no code with formats.
+`feedferry.testing.protection` reads the protection of records and outputs, and shares no code with
+formats.
 """
 
 import pytest
@@ -22,12 +23,12 @@ from feedferry.schemas.record import (
     Meta,
     Record,
 )
+from feedferry.testing.protection import of_record
+from feedferry.testing.strategies import declarations
 from feedferry.transforms.formats import Holds, WriteOptions, by_name, registered
 from feedferry.transforms.rules.adapt import Target, adapter
 from feedferry.transforms.rules.normalize import normalize
 from kits import KITS, Kit
-from kits.protection import of_record
-from support.strategies import declarations
 from support.toy_format import TOY
 
 NAMES = (

@@ -9,11 +9,11 @@ from msgspec.structs import asdict, replace
 from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.record import Action, Crawl, History, Record
 from feedferry.schemas.reject import Filtered, Reject
+from feedferry.testing.record_samples import DOCUMENT, EVERY_FIELD, field_samples, samples
 from feedferry.transforms.formats import FORMATS, FeedOptions, Holds, registered
 from feedferry.transforms.rules.adapt import Target, adapt, adapt_membership
 from feedferry.transforms.rules.losses import Effect, LossRow, loss_table
 from feedferry.transforms.rules.normalize import normalize
-from support.record_samples import DOCUMENT, EVERY_FIELD, field_samples, samples
 from support.runs import ROOT
 from support.toy_format import TOY
 

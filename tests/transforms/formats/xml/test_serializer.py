@@ -5,6 +5,7 @@ from hypothesis import given
 from lxml import etree
 
 from feedferry.schemas.record import Extra
+from feedferry.testing.strategies import texts, xml_texts
 from feedferry.transforms.formats.xml.serializer import (
     XML_NAMESPACE,
     ExtraMarkup,
@@ -20,7 +21,6 @@ from feedferry.transforms.formats.xml_text import (
     holds_bytes,
     is_plain,
 )
-from support.strategies import texts, xml_texts
 
 
 def parse(markup: str) -> etree._Element:

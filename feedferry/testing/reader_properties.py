@@ -56,7 +56,7 @@ class Violation(AssertionError):  # noqa: N818 - a property does not hold
         self.name = name
 
 
-class Outcome(NamedTuple):
+class Reading(NamedTuple):
     """What was found until the end, or until an error; this by its text."""
 
     items: list[ReadResult]
@@ -135,13 +135,13 @@ def _contained() -> Iterator[None]:
         raise Violation(f"raises {type(exc).__name__} in {place}", str(exc)) from exc
 
 
-def _read(kit: Kit, data: bytes, options: ReadOptions) -> Outcome:
+def _read(kit: Kit, data: bytes, options: ReadOptions) -> Reading:
     return _outcome(kit, io.BytesIO(data), len(data), Span(source=SOURCE), options)
 
 
 def _outcome(
     kit: Kit, stream: IO[bytes] | io.RawIOBase, size: int, span: Span, options: ReadOptions
-) -> Outcome:
+) -> Reading:
     """Read a span, and check that the reader makes progress."""
     most = size * kit.results_per_byte + _FREE_RESULTS
     items: list[ReadResult] = []
@@ -157,11 +157,11 @@ def _outcome(
             if isinstance(result, Reject) and result.code == DEFECT:
                 raise Violation(f"defect {result.reason.partition(';')[0]}", repr(result))
     except FeedferryError as exc:
-        return Outcome(items, f"{type(exc).__name__}: {exc}")
-    return Outcome(items, "")
+        return Reading(items, f"{type(exc).__name__}: {exc}")
+    return Reading(items, "")
 
 
-def _check_places(kit: Kit, data: bytes, whole: Outcome) -> None:
+def _check_places(kit: Kit, data: bytes, whole: Reading) -> None:
     """Rejects lie in the input, one after the other, and hold the bytes of their place."""
     at = 0
     for number, result in enumerate(whole.items):
@@ -184,7 +184,7 @@ def _check_places(kit: Kit, data: bytes, whole: Outcome) -> None:
 
 
 def _check_pieces(
-    kit: Kit, data: bytes, options: ReadOptions, whole: Outcome, random: Random
+    kit: Kit, data: bytes, options: ReadOptions, whole: Reading, random: Random
 ) -> None:
     sizes = random.choice(((1,), (1, 2, 3), (7,), (64, 1), (1000,), (4096, 5)))
     outcome = _outcome(kit, Pieces(data, sizes), len(data), Span(source=SOURCE), options)
@@ -193,7 +193,7 @@ def _check_pieces(
 
 
 def _check_spans(
-    kit: Kit, data: bytes, options: ReadOptions, whole: Outcome, random: Random
+    kit: Kit, data: bytes, options: ReadOptions, whole: Reading, random: Random
 ) -> None:
     """Spans are end to end, and give what the whole gives."""
     size = random.choice((1, 50, 300, 1000))
@@ -223,15 +223,15 @@ def _check_spans(
             break
     if kit.format.borders is not None:
         in_turn = _read_in_turn(kit, data, Span(source=SOURCE, grid=size), options, spans)
-        if in_turn != (alone := Outcome(items, error)):
+        if in_turn != (alone := Reading(items, error)):
             raise Violation("spans in turn are read otherwise", _difference(alone, in_turn))
-    restored = Outcome(list(map(_without_span, items)), error)
+    restored = Reading(list(map(_without_span, items)), error)
     count = len(whole.items) if whole.error else None  # a span may end just before the error
     if restored.items[:count] != whole.items or bool(error) != bool(whole.error):
         raise Violation("spans differ", f"{size}: {_difference(whole, restored)}")
 
 
-def _part(kit: Kit, data: bytes, span: Span, options: ReadOptions) -> Outcome:
+def _part(kit: Kit, data: bytes, span: Span, options: ReadOptions) -> Reading:
     """Return what is read of a span, with the header of its container as of a file."""
     if isinstance(span.position, ContainerHeader):
         header = ContainerHeader(span.position.length, data[: span.position.length])
@@ -241,7 +241,7 @@ def _part(kit: Kit, data: bytes, span: Span, options: ReadOptions) -> Outcome:
 
 def _read_in_turn(
     kit: Kit, data: bytes, span: Span | None, options: ReadOptions, cut: list[Span]
-) -> Outcome:
+) -> Reading:
     """Return what is read of spans of a grid, which begin where the one before has ended."""
     in_turn: list[Span] = []
     items: list[ReadResult] = []
@@ -259,7 +259,7 @@ def _read_in_turn(
     cut = [msgspec.structs.replace(part, length=None, grid=in_turn[0].grid) for part in cut]
     if in_turn != cut[: len(in_turn) if error else None]:
         raise Violation("spans in turn differ", f"{in_turn!r}; {cut!r}")
-    return Outcome(items, error)
+    return Reading(items, error)
 
 
 def _are_notices(items: list[ReadResult]) -> bool:
@@ -276,7 +276,7 @@ def _without_span(result: ReadResult) -> ReadResult:
     return msgspec.structs.replace(result, span=0)
 
 
-def _check_parser(kit: Kit, data: bytes, options: ReadOptions, whole: Outcome) -> None:
+def _check_parser(kit: Kit, data: bytes, options: ReadOptions, whole: Reading) -> None:
     """Elements that need no parser are read as by the parser; of two faults, either is told."""
     with by_parser():
         parsed = _read(kit, data, options)
@@ -291,7 +291,7 @@ def _place(result: ReadResult) -> object:
 
 
 def _check_batches(
-    kit: Kit, data: bytes, options: ReadOptions, whole: Outcome, random: Random
+    kit: Kit, data: bytes, options: ReadOptions, whole: Reading, random: Random
 ) -> None:
     """Batches have the records of single results, and are converted to the same bytes."""
     size, target = random.choice(SIZES), Target(format=random.choice(_TARGETS))
@@ -299,7 +299,7 @@ def _check_batches(
     if not any(isinstance(result, RecordBatch | ElementBlock) for result in batched.items):
         return
     singles: Iterator[ReadResult] = singly(batched.items)
-    if (restored := Outcome([*singles], batched.error)) != whole:
+    if (restored := Reading([*singles], batched.error)) != whole:
         raise Violation("batches differ", f"{size}: {_difference(whole, restored)}")
     expected, found = (
         conversion(data, target, batch_records=records, format_=kit.name, reading=options)
@@ -373,8 +373,8 @@ def _check_read_back(
     again = [other for other in back.items if not isinstance(other, Notice)]
     placed = [_without_place(other) for other in again]
     if placed != [_without_place(result)] or back.error:
-        expected = Outcome([_without_place(result)], "")
-        detail = _difference(expected, Outcome(placed, back.error))
+        expected = Reading([_without_place(result)], "")
+        detail = _difference(expected, Reading(placed, back.error))
         raise Violation("round trip differs", f"{detail} by {text!r}")
 
 
@@ -395,7 +395,7 @@ def _check_memory(kit: Kit, data: bytes, options: ReadOptions) -> None:
         raise Violation("memory", f"{peak} bytes for {len(data)}: {len(items.items)} results")
 
 
-def _difference(expected: Outcome, outcome: Outcome) -> str:
+def _difference(expected: Reading, outcome: Reading) -> str:
     """The first result in which two readings differ."""
     for number, (result, other) in enumerate(zip(expected.items, outcome.items, strict=False)):
         if result != other:

@@ -11,16 +11,16 @@ import msgspec
 from feedferry.schemas.errors import RecordError
 from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.record import Action, Record
+from feedferry.testing.protection import Protection
 from feedferry.transforms.formats import JSONL, Encoder, Format, ReadOptions, WriteOptions, by_name
 from feedferry.transforms.rules.adapt import Target, adapter
 from feedferry.transforms.rules.normalize import normalize
-from kits.protection import Protection
 
 HOST = "http://intranet.example.com"
 MARK = "defective"
 """The name of the second record of `Kit.document`."""
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 SOME = "*/[ac]*.jsonl"
 EXPECTED = ".jsonl"
 """The suffix of what is read from a golden input, which has any other suffix."""
