@@ -1,1 +1,34 @@
-"""Readers and cutters under mutated inputs; see README.md."""
+"""Tests of formats, sources and appliances, which other packages use with pytest.
+
+A description of the object, its kit, makes the tests::
+
+    from feedferry.testing import FormatKit, FormatTests
+
+    class TestAcme(FormatTests):
+        kits = (FormatKit(format=ACME, reads_record="acme_feeds.acme:read_record"),)
+
+The tests start nothing but servers on loopback, and do not depend on the clock. They need the
+extra `feedferry[testing]`. docs/extend.md has an example of each.
+"""
+
+import pytest
+
+pytest.register_assert_rewrite(
+    "feedferry.testing.format_tests",
+)
+
+from feedferry.testing.format_kit import HOST, MARK, FormatKit, words  # noqa: E402 - after this
+from feedferry.testing.format_tests import FormatExamples, FormatProperties, FormatTests  # noqa: E402
+from feedferry.testing.protection import ComparedPrincipal, Protection  # noqa: E402
+
+__all__ = [
+    "HOST",
+    "MARK",
+    "ComparedPrincipal",
+    "FormatExamples",
+    "FormatKit",
+    "FormatProperties",
+    "FormatTests",
+    "Protection",
+    "words",
+]

@@ -1,10 +1,7 @@
 """The kit of a format: what tests need to know about it next to its `Format` object."""
 
-import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache
-from pathlib import Path
 
 import msgspec
 
@@ -12,18 +9,14 @@ from feedferry.schemas.errors import RecordError
 from feedferry.schemas.membership import Membership, RecordOrMembership
 from feedferry.schemas.record import Action, Record
 from feedferry.testing.protection import Protection
-from feedferry.transforms.formats import JSONL, Encoder, Format, ReadOptions, WriteOptions, by_name
+from feedferry.testing.record_samples import DOCUMENT, field_samples, samples
+from feedferry.transforms.formats import Encoder, Format, ReadOptions, WriteOptions
 from feedferry.transforms.rules.adapt import Target, adapter
 from feedferry.transforms.rules.normalize import normalize
 
 HOST = "http://intranet.example.com"
 MARK = "defective"
-"""The name of the second record of `Kit.document`."""
-
-GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
-SOME = "*/[ac]*.jsonl"
-EXPECTED = ".jsonl"
-"""The suffix of what is read from a golden input, which has any other suffix."""
+"""The name of the second record of `FormatKit.document`."""
 
 
 def words(text: str) -> tuple[bytes, ...]:
@@ -31,7 +24,7 @@ def words(text: str) -> tuple[bytes, ...]:
     return tuple(text.encode("latin-1").split("¦".encode("latin-1")))
 
 
-class Kit(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class FormatKit(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What tests need to know about a format. A format with an encoder needs the first two only.
 
     `record` is the template of a record with the places `{name}` and `{text}`; by default, the
@@ -56,12 +49,6 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     words: tuple[bytes, ...] = ()
     """Markup and values with a meaning in the format."""
 
-    frame: tuple[str, ...] = ()
-    """Tags around records, in formats where damage may cross records."""
-
-    repeated: tuple[bytes, ...] = ()
-    """Stretches that take linear time if they are repeated; by default a record, and the words."""
-
     options: tuple[ReadOptions, ...] = (
         ReadOptions(),
         ReadOptions(zone="Europe/Zurich", max_content_bytes=64),
@@ -73,11 +60,8 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     protection_of: Callable[[bytes], Protection] = lambda _text: Protection()
     """What protects the one document of a stream, read without the code under test."""
 
-    golden: str = ""
-    """Which golden files are seeds for mutation; by default the inputs of the format."""
-
-    make_seed: Callable[[bytes], bytes] = lambda text: text
-    """Makes a document of such a file."""
+    rare_losses: frozenset[str] = frozenset()
+    """Declared losses of values that no sample record has."""
 
     results_per_byte: int = 1
     """The most results of a byte."""
@@ -97,6 +81,11 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def name(self) -> str:
         return self.format.name
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the format is a target of documents."""
+        return self.format.encoder is not None and bool(self.format.holds.actions)
 
     @property
     def start(self) -> bytes:
@@ -122,54 +111,38 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def all_targets(self) -> tuple[Target, ...]:
         return self.targets or (Target(format=self.name),)
 
+    def without_limits(self, options: ReadOptions) -> ReadOptions:
+        """Return the options with which everything that is written with `options` is read."""
+        return ReadOptions(zone=options.zone, own=options.own)
+
     def heads(self) -> tuple[bytes, ...]:
         record = self.record_of("1")
         return (b"", self.start, self.start + record[: len(record) // 2], *self.beginnings)
 
     def seeds(self, *, max_bytes: int) -> list[bytes]:
-        """Return small golden documents, and one that the format writes."""
-        pattern = self.golden or f"{folder_of(self.format)}/*"
-        golden = [
-            self.make_seed(path.read_bytes())
-            for path in sorted(GOLDEN.glob(pattern))
-            if (self.golden or path.suffix != EXPECTED)
-            and path.is_file()
-            and path.stat().st_size <= max_bytes
-        ]
-        return [*golden, written(self.name)] if self.format.encoder else golden
+        """Return small documents from which damaged ones are made."""
+        written = [written_of(self.format, sample_items())] if self.format.encoder else []
+        return [text for text in (self.document, *written) if len(text) <= max_bytes]
 
 
-def folder_of(format_: Format) -> str:
-    """The name of the folder of a format, among golden files and in the corpus."""
-    return format_.name.replace("-", "_")
+def sample_items() -> list[RecordOrMembership]:
+    """A record of each kind, and a document with each single field."""
+    document = samples()[DOCUMENT]
+    assert isinstance(document, Record)
+    return [*samples().values(), *(record for _, record in field_samples(document))]
 
 
-def all_golden() -> list[Path]:
-    """Return the golden inputs of all formats."""
-    paths = sorted(GOLDEN.glob("*/*"))
-    return [path for path in paths if path.is_file() and path.suffix != EXPECTED]
-
-
-def results_of(lines: bytes) -> list[RecordOrMembership]:
-    """The records and memberships of jsonl."""
-    results = JSONL.read(io.BytesIO(lines))
-    return [result for result in results if isinstance(result, Record | Membership)]
-
-
-@cache
-def written(name: str) -> bytes:
-    """A stream of what the format holds of some golden records of all formats."""
-    format_ = by_name(name)
+def written_of(format_: Format, items: Iterable[RecordOrMembership]) -> bytes:
+    """A stream of everything that the format holds of these records or groups."""
     is_of_groups = format_.holds_only_memberships
     encoder = format_.make_encoder(WriteOptions(memberships=is_of_groups))
-    adapt = adapter(Target(format=name, feedtype="incremental", allow_wide_deletes=True))
+    adapt = adapter(Target(format=format_.name, feedtype="incremental", allow_wide_deletes=True))
     frames = []
-    for path in sorted(GOLDEN.glob(SOME)):
-        for result in results_of(path.read_bytes()):
-            if isinstance(result, Membership) is not is_of_groups:
-                continue
-            outcomes = adapt(normalize(result))[0] if isinstance(result, Record) else (result,)
-            with suppress(RecordError):
-                kept = [item for item in outcomes if isinstance(item, Record | Membership)]
-                frames.append(encoder.frame([encoder.encode(item) for item in kept]))
+    for item in items:
+        if isinstance(item, Membership) is not is_of_groups:
+            continue
+        outcomes = adapt(normalize(item))[0] if isinstance(item, Record) else (item,)
+        with suppress(RecordError):
+            kept = [item for item in outcomes if isinstance(item, Record | Membership)]
+            frames.append(encoder.frame([encoder.encode(item) for item in kept]))
     return encoder.prolog() + b"".join(frames) + encoder.epilog()

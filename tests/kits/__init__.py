@@ -6,8 +6,8 @@ A kit is found in any module of this package. What it leaves out is derived from
 from importlib import import_module
 from pkgutil import iter_modules
 
-from feedferry.testing.format_kit import Kit
 from feedferry.transforms.formats import FORMATS
+from kits.base import Kit
 
 __all__ = ["KITS", "XML_KITS", "Kit"]
 

@@ -1,10 +1,10 @@
 """The kits of Avro containers and of JSON lines."""
 
 from feedferry.schemas.membership import Membership
-from feedferry.testing.format_kit import HOST, MARK, SOME, Kit, results_of, words
-from feedferry.testing.protection import of_avro, of_jsonl
 from feedferry.transforms.formats import JSONL, WriteOptions, by_name
 from feedferry.transforms.formats.canonical.avro import our_sync
+from kits.base import HOST, MARK, SOME, Kit, results_of, words
+from kits.protection import of_avro, of_jsonl
 
 
 def _container(lines: bytes) -> bytes:

@@ -1,9 +1,9 @@
 """The kits of feeds, groups feeds and tables of groups."""
 
-from feedferry.testing.format_kit import HOST, MARK, Kit, words
-from feedferry.testing.protection import of_gsa_feed
 from feedferry.transforms.formats import GSA_FEED, GSA_GROUPS, FeedOptions, by_name
 from feedferry.transforms.rules.adapt import Target
+from kits.base import HOST, MARK, Kit, words
+from kits.protection import of_gsa_feed
 from kits.xml import XML
 
 _URLS = ("http://a.example.com/",)

@@ -1,8 +1,8 @@
 """The kit of dataload XML."""
 
-from feedferry.testing.format_kit import HOST, MARK, Kit, words
 from feedferry.transforms.formats import THUNDERSTONE, DataloadOptions
 from feedferry.transforms.rules.adapt import Target
+from kits.base import HOST, MARK, Kit, words
 from kits.xml import XML
 
 THUNDERSTONE_KIT = Kit(

@@ -1,6 +1,6 @@
 """Words of XML documents."""
 
-from feedferry.testing.format_kit import words
+from kits.base import words
 
 XML = words(
     "<¦>¦/>¦</¦\"¦'¦=¦&¦;¦&amp;¦&lt;¦&#0;¦&#xD;¦&x;¦<!--¦-->¦<![CDATA[¦]]>¦<?¦?>¦"

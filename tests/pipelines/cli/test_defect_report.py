@@ -10,8 +10,8 @@ import pytest
 
 from feedferry.pipelines.cli.main import main
 from feedferry.testing.defects import break_at, put_in
-from feedferry.testing.format_kit import MARK
 from kits import KITS
+from kits.base import MARK
 from support.archives import HOST, document, gsa_feed, put
 from support.runs import convert, report
 

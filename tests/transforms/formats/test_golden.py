@@ -16,9 +16,9 @@ from feedferry.schemas.errors import FormatError, UnavailableError
 from feedferry.schemas.feed import FeedHeader
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
-from feedferry.testing.format_kit import EXPECTED, all_golden
 from feedferry.transforms.formats import ReadOptions, ReadResult, StreamOptions, by_name
 from feedferry.transforms.formats.canonical.jsonl import line
+from kits.base import EXPECTED, all_golden
 from support.streams import opened
 
 EACH_INPUT = pytest.mark.parametrize(

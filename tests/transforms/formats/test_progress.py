@@ -9,11 +9,11 @@ from feedferry.schemas.membership import Membership
 from feedferry.schemas.record import Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
-from feedferry.testing.format_kit import HOST
 from feedferry.transforms.formats import ReadResult
 from feedferry.transforms.formats.element_names import ElementNames
 from feedferry.transforms.formats.xml.scanner import RecordScanner
 from kits import XML_KITS, Kit
+from kits.base import HOST
 from support.gsa_records import read_feed
 from support.steps import within_lines
 

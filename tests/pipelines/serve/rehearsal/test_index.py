@@ -23,8 +23,8 @@ from feedferry.pipelines.serve.rehearsal.index import DeliveryStatus, FeedRow, I
 from feedferry.pipelines.serve.worker_process import SetAsideError
 from feedferry.schemas.errors import ConfigError, ProgressError
 from feedferry.testing.defects import break_at, put_in
-from feedferry.testing.format_kit import MARK
 from kits import KITS
+from kits.base import MARK
 from support.rehearsal import (
     DAY,
     HOST,
