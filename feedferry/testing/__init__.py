@@ -14,21 +14,30 @@ extra `feedferry[testing]`. docs/extend.md has an example of each.
 import pytest
 
 pytest.register_assert_rewrite(
+    "feedferry.testing.appliance_tests",
     "feedferry.testing.format_tests",
 )
 
-from feedferry.testing.format_kit import HOST, MARK, FormatKit, words  # noqa: E402 - after this
-from feedferry.testing.format_tests import FormatExamples, FormatProperties, FormatTests  # noqa: E402
-from feedferry.testing.protection import ComparedPrincipal, Protection  # noqa: E402
+from feedferry.testing.appliance_kit import ApplianceKit
+from feedferry.testing.appliance_tests import ApplianceTests
+from feedferry.testing.format_kit import HOST, MARK, FormatKit, words
+from feedferry.testing.format_tests import FormatExamples, FormatProperties, FormatTests
+from feedferry.testing.protection import ComparedPrincipal, Protection
+from feedferry.testing.scripted_server import ScriptedReply, ScriptedRequest, scripted_server
 
 __all__ = [
     "HOST",
     "MARK",
+    "ApplianceKit",
+    "ApplianceTests",
     "ComparedPrincipal",
     "FormatExamples",
     "FormatKit",
     "FormatProperties",
     "FormatTests",
     "Protection",
+    "ScriptedReply",
+    "ScriptedRequest",
+    "scripted_server",
     "words",
 ]
