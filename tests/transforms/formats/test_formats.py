@@ -25,11 +25,6 @@ def test_the_format_of_a_golden_input_is_found(path: Path) -> None:
     assert sniff(path.read_bytes()[:HEAD_BYTES]) == path.parent.name.replace("_", "-")
 
 
-@pytest.mark.parametrize("name", KITS)
-def test_the_format_of_a_document_is_found(name: str) -> None:
-    assert sniff(KITS[name].document) == name
-
-
 @pytest.mark.parametrize(
     ("head", "name"),
     [

@@ -28,11 +28,11 @@ from feedferry.schemas.record import (
     Record,
 )
 from feedferry.schemas.reject import Filtered, Reject
+from feedferry.testing.strategies import declarations, records
 from feedferry.transforms.formats import ContentOptions, FeedOptions, Holds, registered
 from feedferry.transforms.formats.base import Adapted
 from feedferry.transforms.formats.holding.adapt_rules import is_alone
 from feedferry.transforms.rules.adapt import Target, adapt, adapt_membership
-from support.strategies import declarations, records
 from support.toy_format import TOY
 
 JOE = Acl(principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),))

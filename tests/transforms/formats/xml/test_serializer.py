@@ -5,6 +5,7 @@ from hypothesis import given
 from lxml import etree
 
 from feedferry.schemas.record import Extra
+from feedferry.testing.strategies import texts, xml_texts
 from feedferry.transforms.formats.text.xml_text import (
     escape_attribute,
     escape_bytes,
@@ -20,7 +21,6 @@ from feedferry.transforms.formats.xml.serializer import (
     element,
     extra_element,
 )
-from support.strategies import texts, xml_texts
 
 
 def parse(markup: str) -> etree._Element:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from kits import Kit
+from feedferry.testing.format_kit import FormatKit
 
 
-def put_in(patch: pytest.MonkeyPatch, kit: Kit) -> None:
+def put_in(patch: pytest.MonkeyPatch, kit: FormatKit) -> None:
     """Let the function that reads one record raise a KeyError for the marked record."""
     break_at(patch, kit.reads_record, kit.is_marked)
 

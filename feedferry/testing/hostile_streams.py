@@ -5,7 +5,7 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from kits import Kit
+from feedferry.testing.format_kit import FormatKit
 
 BLANKS = (b" ", b"\t", b"\r", b"\n", b"\x0b", b"\x0c", b"\x1c", b"\x85", b"\xa0", b"\xc2\xa0")
 """What Python, XML or Unicode takes as white space."""
@@ -15,7 +15,7 @@ _SHORT = 100
 
 
 @st.composite
-def mutated(draw: st.DrawFn, kit: Kit) -> bytes:
+def mutated(draw: st.DrawFn, kit: FormatKit) -> bytes:
     """A golden file of the format, or a stream of many records, with pieces put in or over it."""
     text = draw(st.sampled_from(seeds(kit)))
     for _ in range(draw(st.integers(0, 4))):
@@ -26,13 +26,13 @@ def mutated(draw: st.DrawFn, kit: Kit) -> bytes:
     return text
 
 
-def hostile(kit: Kit) -> st.SearchStrategy[bytes]:
+def hostile(kit: FormatKit) -> st.SearchStrategy[bytes]:
     texts = st.lists(pieces(kit) | st.binary(max_size=3), max_size=30).map(b"".join)
     return st.tuples(st.sampled_from(kit.heads()), texts).map(b"".join) | mutated(kit)
 
 
 @cache
-def pieces(kit: Kit) -> st.SearchStrategy[bytes]:
+def pieces(kit: FormatKit) -> st.SearchStrategy[bytes]:
     """Markup and text that the format gives a meaning to, and short stretches of its seeds."""
     stretches = {item for text in seeds(kit) for item in _MARKS.split(text)}
     short = sorted(item for item in stretches if len(item) < _SHORT)
@@ -40,5 +40,5 @@ def pieces(kit: Kit) -> st.SearchStrategy[bytes]:
 
 
 @cache
-def seeds(kit: Kit) -> list[bytes]:
+def seeds(kit: FormatKit) -> list[bytes]:
     return kit.seeds(max_bytes=2000)

@@ -6,11 +6,11 @@ A case is read through the stream class of production: at once, in pieces, and s
 import io
 import signal
 import tracemalloc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from types import FrameType
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,24 +19,18 @@ from feedferry.schemas.feed import Feed, FeedHeader
 from feedferry.schemas.membership import Membership
 from feedferry.schemas.notice import Notice
 from feedferry.schemas.record import Authmethod, Crawl, Provenance, Record
-from feedferry.schemas.reject import DEFECT, Filtered, Reject
+from feedferry.schemas.reject import DEFECT, Reject
 from feedferry.schemas.span import ContainerHeader, Span, SpanEnd
+from feedferry.testing.format_kit import FormatKit
 from feedferry.transforms.formats import (
-    FORMATS,
     ReadOptions,
     ReadResult,
-    StreamOptions,
     WriteOptions,
 )
 from feedferry.transforms.formats.base import Encoder
-from feedferry.transforms.formats.fast_path.columns.record_batch import RecordBatch
-from feedferry.transforms.formats.fast_path.elements.element_block import ElementBlock
-from feedferry.transforms.formats.fast_path.elements.singly import singly
 from feedferry.transforms.rules.adapt import Target, adapter
 from feedferry.transforms.rules.normalize import normalize
 from feedferry.transforms.sources.files import ByteRangeStream, SpanStream
-from kits import Kit
-from support.batches import SIZES, by_parser, conversion
 
 SOURCE = "f"
 CPU_SECONDS = 20
@@ -45,7 +39,6 @@ _FREE_RESULTS = 16
 _MEMORY_BYTES = 64 << 20
 _MEMORY_FACTOR = 100
 _NOWHERE = Provenance()
-_TARGETS = tuple(format_.name for format_ in FORMATS if format_.holds.actions and format_.encoder)
 
 
 class Violation(AssertionError):  # noqa: N818 - a property does not hold
@@ -56,11 +49,16 @@ class Violation(AssertionError):  # noqa: N818 - a property does not hold
         self.name = name
 
 
-class Outcome(NamedTuple):
+class Reading(NamedTuple):
     """What was found until the end, or until an error; this by its text."""
 
     items: list[ReadResult]
     error: str
+
+
+_Result = TypeVar("_Result", bound=ReadResult)
+Property = Callable[[FormatKit, bytes, ReadOptions, Reading, Random], None]
+"""Raises Violation where it does not hold for a reading of an input with these options."""
 
 
 class Pieces(io.RawIOBase):
@@ -80,20 +78,14 @@ class Pieces(io.RawIOBase):
         return self._stream.read(most if size < 0 else min(size, most))
 
 
-def check(kit: Kit, data: bytes, *, seed: int, memory: bool = False) -> None:
-    """Raise Violation where a property does not hold for one input."""
+def check(kit: FormatKit, data: bytes, *, seed: int, more: Sequence[Property] = ()) -> None:
+    """Raise Violation where a property, one of ours or of `more`, does not hold for one input."""
     random = Random(seed)
     options = random.choice(kit.options)
     with _watched(), _contained():
-        whole = _read(kit, data, options)
-        _check_places(kit, data, whole)
-        _check_pieces(kit, data, options, whole, random)
-        _check_spans(kit, data, options, whole, random)
-        _check_parser(kit, data, options, whole)
-        _check_round_trip(kit, whole.items, options)
-        _check_batches(kit, data, options, whole, random)
-        if memory:
-            _check_memory(kit, data, options)
+        whole = read_whole(kit, data, options)
+        for holds in (_check_places, _check_pieces, _check_spans, _check_round_trips, *more):
+            holds(kit, data, options, whole, random)
 
 
 def production_stream(stream: IO[bytes] | io.RawIOBase, length: int | None = None) -> SpanStream:
@@ -129,19 +121,21 @@ def _contained() -> Iterator[None]:
         place = ""
         while traceback is not None:
             frame = traceback.tb_frame
-            if str(frame.f_globals.get("__name__", "")).startswith("feedferry."):
-                place = f"{frame.f_globals['__name__']}:{traceback.tb_lineno}"
+            module = str(frame.f_globals.get("__name__", ""))
+            if module.startswith("feedferry.") and not module.startswith("feedferry.testing."):
+                place = f"{module}:{traceback.tb_lineno}"
             traceback = traceback.tb_next
         raise Violation(f"raises {type(exc).__name__} in {place}", str(exc)) from exc
 
 
-def _read(kit: Kit, data: bytes, options: ReadOptions) -> Outcome:
+def read_whole(kit: FormatKit, data: bytes, options: ReadOptions) -> Reading:
+    """Read an input as one span."""
     return _outcome(kit, io.BytesIO(data), len(data), Span(source=SOURCE), options)
 
 
 def _outcome(
-    kit: Kit, stream: IO[bytes] | io.RawIOBase, size: int, span: Span, options: ReadOptions
-) -> Outcome:
+    kit: FormatKit, stream: IO[bytes] | io.RawIOBase, size: int, span: Span, options: ReadOptions
+) -> Reading:
     """Read a span, and check that the reader makes progress."""
     most = size * kit.results_per_byte + _FREE_RESULTS
     items: list[ReadResult] = []
@@ -157,11 +151,13 @@ def _outcome(
             if isinstance(result, Reject) and result.code == DEFECT:
                 raise Violation(f"defect {result.reason.partition(';')[0]}", repr(result))
     except FeedferryError as exc:
-        return Outcome(items, f"{type(exc).__name__}: {exc}")
-    return Outcome(items, "")
+        return Reading(items, f"{type(exc).__name__}: {exc}")
+    return Reading(items, "")
 
 
-def _check_places(kit: Kit, data: bytes, whole: Outcome) -> None:
+def _check_places(
+    kit: FormatKit, data: bytes, _options: ReadOptions, whole: Reading, _random: Random
+) -> None:
     """Rejects lie in the input, one after the other, and hold the bytes of their place."""
     at = 0
     for number, result in enumerate(whole.items):
@@ -184,16 +180,16 @@ def _check_places(kit: Kit, data: bytes, whole: Outcome) -> None:
 
 
 def _check_pieces(
-    kit: Kit, data: bytes, options: ReadOptions, whole: Outcome, random: Random
+    kit: FormatKit, data: bytes, options: ReadOptions, whole: Reading, random: Random
 ) -> None:
     sizes = random.choice(((1,), (1, 2, 3), (7,), (64, 1), (1000,), (4096, 5)))
     outcome = _outcome(kit, Pieces(data, sizes), len(data), Span(source=SOURCE), options)
     if outcome != whole:
-        raise Violation("pieces differ", f"{sizes}: {_difference(whole, outcome)}")
+        raise Violation("pieces differ", f"{sizes}: {difference(whole, outcome)}")
 
 
 def _check_spans(
-    kit: Kit, data: bytes, options: ReadOptions, whole: Outcome, random: Random
+    kit: FormatKit, data: bytes, options: ReadOptions, whole: Reading, random: Random
 ) -> None:
     """Spans are end to end, and give what the whole gives."""
     size = random.choice((1, 50, 300, 1000))
@@ -201,7 +197,7 @@ def _check_spans(
     stream = production_stream(io.BytesIO(data))
     at = 0
     try:
-        for span in kit.format.split(stream, source=SOURCE, span_bytes=size):
+        for span in kit.format.split(stream, source=SOURCE, span_bytes=size, options=options):
             if len(spans) > len(data) + 1:
                 raise Violation("cut without progress", repr(span))
             if span.offset != at or (span.length is not None and span.length <= 0):
@@ -223,15 +219,15 @@ def _check_spans(
             break
     if kit.format.borders is not None:
         in_turn = _read_in_turn(kit, data, Span(source=SOURCE, grid=size), options, spans)
-        if in_turn != (alone := Outcome(items, error)):
-            raise Violation("spans in turn are read otherwise", _difference(alone, in_turn))
-    restored = Outcome(list(map(_without_span, items)), error)
+        if in_turn != (alone := Reading(items, error)):
+            raise Violation("spans in turn are read otherwise", difference(alone, in_turn))
+    restored = Reading(list(map(_without_span, items)), error)
     count = len(whole.items) if whole.error else None  # a span may end just before the error
     if restored.items[:count] != whole.items or bool(error) != bool(whole.error):
-        raise Violation("spans differ", f"{size}: {_difference(whole, restored)}")
+        raise Violation("spans differ", f"{size}: {difference(whole, restored)}")
 
 
-def _part(kit: Kit, data: bytes, span: Span, options: ReadOptions) -> Outcome:
+def _part(kit: FormatKit, data: bytes, span: Span, options: ReadOptions) -> Reading:
     """Return what is read of a span, with the header of its container as of a file."""
     if isinstance(span.position, ContainerHeader):
         header = ContainerHeader(span.position.length, data[: span.position.length])
@@ -240,8 +236,8 @@ def _part(kit: Kit, data: bytes, span: Span, options: ReadOptions) -> Outcome:
 
 
 def _read_in_turn(
-    kit: Kit, data: bytes, span: Span | None, options: ReadOptions, cut: list[Span]
-) -> Outcome:
+    kit: FormatKit, data: bytes, span: Span | None, options: ReadOptions, cut: list[Span]
+) -> Reading:
     """Return what is read of spans of a grid, which begin where the one before has ended."""
     in_turn: list[Span] = []
     items: list[ReadResult] = []
@@ -259,7 +255,7 @@ def _read_in_turn(
     cut = [msgspec.structs.replace(part, length=None, grid=in_turn[0].grid) for part in cut]
     if in_turn != cut[: len(in_turn) if error else None]:
         raise Violation("spans in turn differ", f"{in_turn!r}; {cut!r}")
-    return Outcome(items, error)
+    return Reading(items, error)
 
 
 def _are_notices(items: list[ReadResult]) -> bool:
@@ -271,65 +267,40 @@ def _without_span(result: ReadResult) -> ReadResult:
     if isinstance(result, Record | Membership):
         provenance = msgspec.structs.replace(result.provenance, span=0)
         return msgspec.structs.replace(result, provenance=provenance)
-    if isinstance(result, Filtered | RecordBatch | ElementBlock):
-        return result
-    return msgspec.structs.replace(result, span=0)
-
-
-def _check_parser(kit: Kit, data: bytes, options: ReadOptions, whole: Outcome) -> None:
-    """Elements that need no parser are read as by the parser; of two faults, either is told."""
-    with by_parser():
-        parsed = _read(kit, data, options)
-    if [*map(_place, parsed.items)] != [*map(_place, whole.items)] or parsed.error != whole.error:
-        raise Violation("the parser differs", _difference(parsed, whole))
-
-
-def _place(result: ReadResult) -> object:
-    if isinstance(result, Reject):
-        return result.offset, result.line, result.data
+    if isinstance(result, Reject | Notice):
+        return msgspec.structs.replace(result, span=0)
     return result
 
 
-def _check_batches(
-    kit: Kit, data: bytes, options: ReadOptions, whole: Outcome, random: Random
+def _check_round_trips(
+    kit: FormatKit, _data: bytes, options: ReadOptions, whole: Reading, _random: Random
 ) -> None:
-    """Batches have the records of single results, and are converted to the same bytes."""
-    size, target = random.choice(SIZES), Target(format=random.choice(_TARGETS))
-    batched = _read(kit, data, msgspec.structs.replace(options, batch_records=size))
-    if not any(isinstance(result, RecordBatch | ElementBlock) for result in batched.items):
-        return
-    singles: Iterator[ReadResult] = singly(batched.items)
-    if (restored := Outcome([*singles], batched.error)) != whole:
-        raise Violation("batches differ", f"{size}: {_difference(whole, restored)}")
-    expected, found = (
-        conversion(data, target, batch_records=records, format_=kit.name, reading=options)
-        for records in (0, size)
-    )
-    if found != expected:
-        raise Violation("batches are converted to other bytes", f"{size}, {target.format}")
-
-
-def _check_round_trip(kit: Kit, items: Iterable[ReadResult], options: ReadOptions) -> None:
     """What was read is written again in its own format, and reads back as it was."""
     if kit.format.encoder is None:
         return
-    for result in items:
+    for result in whole.items:
         if isinstance(result, Record | Membership):
-            encoder = _encoder(kit, result, options)
             held = _adapted(kit, result) if kit.is_loose else result
             if held is None:
                 continue
-            try:
-                encoded = encoder.encode(held)
-            except RecordError as exc:
-                if kit.is_loose:
-                    continue
-                raise Violation(f"not written again: {exc.code}", f"{result!r}: {exc}") from exc
-            text = encoder.prolog() + encoder.frame([encoded]) + encoder.epilog()
-            _check_read_back(kit, held, text, options)
+            text = one_document(kit, held, options)
+            if text is not None:
+                _check_read_back(kit, held, text, options)
+            elif not kit.is_loose:
+                raise Violation("not written again", repr(result))
 
 
-def _adapted(kit: Kit, result: Record | Membership) -> Record | None:
+def one_document(kit: FormatKit, item: Record | Membership, options: ReadOptions) -> bytes | None:
+    """Return the document of one record or group, None if the format cannot hold it."""
+    encoder = _encoder(kit, item, options)
+    try:
+        encoded = encoder.encode(item)
+    except RecordError:
+        return None
+    return encoder.prolog() + encoder.frame([encoded]) + encoder.epilog()
+
+
+def _adapted(kit: FormatKit, result: Record | Membership) -> Record | None:
     """The record as its own format holds it; None where it holds less."""
     if isinstance(result, Membership):
         return None
@@ -350,7 +321,7 @@ def _without_defaults(record: Record) -> Record:
     return msgspec.structs.replace(record, crawl=None if crawl == Crawl() else crawl)
 
 
-def _encoder(kit: Kit, result: Record | Membership, options: ReadOptions) -> Encoder:
+def _encoder(kit: FormatKit, result: Record | Membership, options: ReadOptions) -> Encoder:
     origin = result.provenance
     feed = Feed(datasource=origin.datasource or "d", feedtype=origin.feedtype or "incremental")
     writing = WriteOptions(
@@ -363,31 +334,31 @@ def _encoder(kit: Kit, result: Record | Membership, options: ReadOptions) -> Enc
 
 
 def _check_read_back(
-    kit: Kit, result: Record | Membership, text: bytes, options: ReadOptions
+    kit: FormatKit, result: Record | Membership, text: bytes, options: ReadOptions
 ) -> None:
-    own = options.of(StreamOptions)
-    usual = ReadOptions(
-        zone=options.zone, own=(StreamOptions(docids=own.docids, strict=own.strict),)
-    )
-    back = _read(kit, text, usual)
-    again = [other for other in back.items if not isinstance(other, Notice)]
-    placed = [_without_place(other) for other in again]
-    if placed != [_without_place(result)] or back.error:
-        expected = Outcome([_without_place(result)], "")
-        detail = _difference(expected, Outcome(placed, back.error))
+    back = read_whole(kit, text, kit.without_limits(options))
+    placed = [without_place(other) for other in back.items]
+    placed = [other for other in placed if not isinstance(other, Notice)]
+    if placed != [without_place(result)] or back.error:
+        expected = Reading([without_place(result)], "")
+        detail = difference(expected, Reading(placed, back.error))
         raise Violation("round trip differs", f"{detail} by {text!r}")
 
 
-def _without_place(result: ReadResult) -> ReadResult:
+def without_place(result: _Result) -> _Result:
+    """Return a record or group without its provenance, and anything else as it is."""
     if isinstance(result, Record | Membership):
         return msgspec.structs.replace(result, provenance=_NOWHERE)
     return result
 
 
-def _check_memory(kit: Kit, data: bytes, options: ReadOptions) -> None:
+def check_memory(
+    kit: FormatKit, data: bytes, options: ReadOptions, _whole: Reading, _random: Random
+) -> None:
+    """Raise Violation if reading takes more memory than 64 MiB and 100 times the input."""
     tracemalloc.start()
     try:
-        items = _read(kit, data, options)
+        items = read_whole(kit, data, options)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -395,7 +366,7 @@ def _check_memory(kit: Kit, data: bytes, options: ReadOptions) -> None:
         raise Violation("memory", f"{peak} bytes for {len(data)}: {len(items.items)} results")
 
 
-def _difference(expected: Outcome, outcome: Outcome) -> str:
+def difference(expected: Reading, outcome: Reading) -> str:
     """The first result in which two readings differ."""
     for number, (result, other) in enumerate(zip(expected.items, outcome.items, strict=False)):
         if result != other:

@@ -13,7 +13,7 @@ from random import Random
 from feedferry.schemas.record import Action, Record
 from feedferry.schemas.reject import Reject
 from feedferry.schemas.span import Span
-from fuzz.properties import Violation
+from feedferry.testing.reader_properties import Violation
 from kits import Kit
 
 SECTIONS = (
