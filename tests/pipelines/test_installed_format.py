@@ -13,7 +13,7 @@ from support.runs import ROOT
 pytestmark = pytest.mark.slow
 
 PACKAGE = ROOT / "tests" / "support" / "toy_format"
-TO_TOY = ("--to", "toy", "--datasource", "harbour")
+TO_TOY = ("--to", "toy")
 DOCUMENT = "url: http://intranet.example.com/harbour\ntitle: The harbour\n\n"
 SETUP = ("-W", "ignore", "-c", "import setuptools; setuptools.setup()", "-q")
 

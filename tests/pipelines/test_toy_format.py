@@ -39,7 +39,7 @@ FEED = (
     b"<metadata><meta name='berth' content='4'/></metadata>"
     b"%s<content>Ships call on Mondays.</content></record></group></gsafeed>"
 )
-TO_TOY = ("--to", "toy", "--datasource", "harbour")
+TO_TOY = ("--to", "toy")
 ACL = b'<acl><principal scope="user" access="permit">joe</principal></acl>'
 
 
@@ -180,17 +180,18 @@ def test_every_other_field_is_a_loss(tmp_path: Path) -> None:
     assert sorted(report(out)["account"]["losses"]) == ["acl", "metadata"]
 
 
-def test_chunks_of_the_format_are_pushed(tmp_path: Path) -> None:
+def test_an_appliance_takes_the_formats_of_its_endpoints_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source, out = tmp_path / "in.txt", tmp_path / "out"
     source.write_bytes(DOCUMENTS)
     convert(str(source), "-o", str(out), *TO_TOY)
-
     with appliance() as url:
-        assert main(["push", str(out), "--to", url, "-q", "--progress", "none"]) == 0
-
-    (body,) = _Appliance.bodies
-    assert b'name="datasource"\r\nContent-Type: text/plain\r\n\r\nharbour\r\n' in body
-    assert b'name="data"\r\nContent-Type: text/plain\r\n\r\n' + DOCUMENTS + b"\r\n" in body
+        assert main(["push", str(out), "--to", url, "-q", "--progress", "none"]) == 2
+    assert _Appliance.bodies == []
+    assert capsys.readouterr().err == (
+        f"feedferry: chunks/000001.toy: toy; expected gsa-feed or gsa-groups for {url}\n"
+    )
 
 
 def test_a_name_is_registered_once_and_for_the_block_only() -> None:
