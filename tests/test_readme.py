@@ -96,7 +96,7 @@ def clean_clone(folder: Path) -> Path:
     for name in filter(None, names):
         if (ROOT / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
     git(folder, "init", "--quiet")
     git(folder, "add", "--all")
     git(folder, "-c", "user.name=a", "-c", "user.email=a", "commit", "--quiet", "--message=a")
