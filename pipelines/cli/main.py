@@ -167,7 +167,7 @@ def convert(**words: object) -> int:
       75  the appliance or another run is busy; start again later to resume
     """
     if words["dry_run"]:
-        from feedferry.pipelines.cli.plan_results import print_plan
+        from feedferry.pipelines.cli.results.plans import print_plan
 
         return print_plan(words)
     from contextlib import ExitStack
@@ -181,7 +181,7 @@ def convert(**words: object) -> int:
 
             job = job_of_flags(words)
             servers.enter_context(early_fork_server(job.convert))
-            from feedferry.pipelines.cli.terminal_results import observer_of
+            from feedferry.pipelines.cli.results.result_observer import observer_of
             from feedferry.pipelines.job.engine import (
                 convert as convert_job,  # Beam takes a second to load
             )
@@ -223,7 +223,7 @@ def push(**words: object) -> int:
     from feedferry.pipelines.terminal.display import show_start
 
     with show_start(words):
-        from feedferry.pipelines.cli.terminal_results import observer_of
+        from feedferry.pipelines.cli.results.result_observer import observer_of
         from feedferry.pipelines.options.push_options import parse_push
         from feedferry.pipelines.push.engine import plan_push
         from feedferry.pipelines.push.engine import push as push_runs
@@ -286,7 +286,7 @@ def plan(**words: object) -> int:
       4  an input cannot be read
       5  a defect of feedferry
     """
-    from feedferry.pipelines.cli.plan_results import print_plan
+    from feedferry.pipelines.cli.results.plans import print_plan
 
     return print_plan(words)
 
@@ -312,7 +312,7 @@ def inspect(**words: object) -> int:
       4  an input cannot be read
       5  a defect of feedferry
     """
-    from feedferry.pipelines.cli.inspect_results import print_counts
+    from feedferry.pipelines.cli.results.input_counts import print_counts
 
     return print_counts(words)
 

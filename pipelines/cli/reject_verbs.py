@@ -197,7 +197,7 @@ def replay_(
             " machine: use feedferry rejects export, and convert the corrected files"
         )
     found = _find(run)
-    from feedferry.pipelines.cli.terminal_results import observer_of
+    from feedferry.pipelines.cli.results.result_observer import observer_of
     from feedferry.pipelines.rejects.replay import (  # Beam takes a second to load
         ReplayRequest,
         exported_run,

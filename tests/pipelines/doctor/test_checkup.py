@@ -17,8 +17,8 @@ from threading import Event
 import msgspec
 import pytest
 
-from feedferry.pipelines.cli.check_results import check_as_text
 from feedferry.pipelines.cli.main import main
+from feedferry.pipelines.cli.results.job_checks import check_as_text
 from feedferry.pipelines.doctor.checkup import check_job, start_checks
 from feedferry.pipelines.folders.manifest import write_manifest
 from feedferry.pipelines.job.job import Job

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import click
 from msgspec.structs import replace
 
-from feedferry.pipelines.cli.terminal_results import observer_of
+from feedferry.pipelines.cli.results.result_observer import observer_of
 from feedferry.pipelines.doctor.local_checks import check_placeholders
 from feedferry.pipelines.inspect.explanation import explain
 from feedferry.pipelines.job.job import Job
