@@ -16,7 +16,8 @@ PAGE = ROOT / "docs" / "codes.md"
 HEAD = """# Codes
 
 What feedferry reports about records. `feedferry rejects show` and `report.html` have the cause and
-the cure of a reject, and `feedferry validate` prints those of a notice. The pages of [formats](formats/index.md) name the codes that each format has.
+the cure of a reject, and `feedferry validate` prints those of a notice. The pages of
+[formats](formats/index.md) name the codes that each format has.
 """
 TITLES = {
     "reject": (
